@@ -1,0 +1,142 @@
+"""What an engine may ask of a precision matrix, stated as identities against the dense matrix.
+
+A structure holds P once; a batch of rows shares it. What differs between rows is a nonnegative diagonal
+that an engine adds (curvature in mean field, sites in EP), so every linear-algebra question is asked of
+P + diag(extra) with `extra` of shape (rows, m). With D = dense() and r of shape (rows, m):
+
+    diagonal()                       == diag(D)                                 (m,)
+    off_diagonal(r)[i]               == (D - diag(diag(D))) @ r[i]              (rows, m)
+    factor(extra).solve(r)[i]        == inv(D + diag(extra[i])) @ r[i]          (rows, m)
+    factor(extra).variances()[i]     == diag(inv(D + diag(extra[i])))           (rows, m)
+    factor(extra).log_det()[i]       == log det(D + diag(extra[i]))             (rows,)
+
+Every structure is a pytree whose leaves are its parameters, and every answer is differentiable with
+respect to them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+
+class Factor(Protocol):
+    """P + diag(extra), one matrix per row, ready to answer questions about its inverse."""
+
+    def solve(self, r: Array) -> Array:
+        """(P + diag(extra))⁻¹ r for each row."""
+
+    def variances(self) -> Array:
+        """Diagonal of (P + diag(extra))⁻¹ for each row."""
+
+    def log_det(self) -> Array:
+        """Logarithm of det(P + diag(extra)) for each row."""
+
+
+class Precision(Protocol):
+    """A symmetric positive definite matrix shared by all rows of a batch."""
+
+    @property
+    def size(self) -> int:
+        """Number of variables m."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Floating dtype of the parameters."""
+
+    def diagonal(self) -> Array:
+        """Diagonal of P, shape (m,)."""
+
+    def off_diagonal(self, v: Array) -> Array:
+        """(P − diag P) v for each row of v, shape (rows, m)."""
+
+    def factor(self, extra: Array) -> Factor:
+        """P + diag(extra), extra ≥ 0 of shape (rows, m), prepared for solves."""
+
+    def dense(self) -> Array:
+        """The matrix itself, shape (m, m)."""
+
+
+T = TypeVar("T")
+
+
+def pytree(*fields: str) -> Callable[[type[T]], type[T]]:
+    """Register a class as a pytree of the named fields.
+
+    Rebuilding skips the constructor: validation belongs to the public door and must not run again
+    (nor fail on placeholders) each time JAX takes the object apart.
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        def flatten_with_keys(obj: Any) -> tuple[Any, None]:
+            return [(jax.tree_util.GetAttrKey(f), getattr(obj, f)) for f in fields], None
+
+        def unflatten(_: None, leaves: Sequence[Any]) -> Any:
+            obj = object.__new__(cls)
+            for name, leaf in zip(fields, leaves, strict=True):
+                object.__setattr__(obj, name, leaf)
+            return obj
+
+        jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
+        return cls
+
+    return decorate
+
+
+def is_concrete(*arrays: Array) -> bool:
+    """Whether all values are known now (not traced), so that they can be checked."""
+    return not any(isinstance(a, jax.core.Tracer) for a in arrays)
+
+
+def as_float(name: str, value: ArrayLike, *, ndim: int) -> Array:
+    """Array of a floating dtype with the given number of axes; errors name the argument."""
+    array = jnp.asarray(value)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        if not jnp.issubdtype(array.dtype, jnp.integer):
+            raise TypeError(f"`{name}` must be real numbers; got dtype {array.dtype}.")
+        array = array.astype(jnp.result_type(float))
+    if array.ndim != ndim:
+        raise ValueError(f"`{name}` must have {ndim} axes; got shape {array.shape}.")
+    if is_concrete(array) and not bool(jnp.isfinite(array).all()):
+        where = np.argwhere(~np.isfinite(np.asarray(array)))[0].tolist()
+        raise ValueError(
+            f"`{name}` must be finite; got {np.asarray(array)[tuple(where)]} at index {where}. "
+            "Remove or impute missing values first."
+        )
+    return array
+
+
+def require_positive(name: str, array: Array) -> None:
+    """Raise unless every entry is positive; errors name the smallest entry."""
+    if is_concrete(array) and not bool((array > 0).all()):
+        k = int(jnp.argmin(array))
+        raise ValueError(
+            f"`{name}` must be positive; got {float(array[k]):.3g} at index {k}. "
+            "A precision is the inverse of a variance: pass 1 / variance."
+        )
+
+
+def require_positive_definite(name: str, matrix: Array) -> None:
+    """Raise unless the matrix is symmetric positive definite; errors tell its smallest eigenvalue."""
+    if not is_concrete(matrix):
+        return
+    values = np.asarray(matrix, dtype=np.float64)
+    asymmetry = float(np.abs(values - values.T).max(initial=0.0))
+    scale = float(np.abs(values).max(initial=0.0))
+    if asymmetry > 1e3 * float(jnp.finfo(matrix.dtype).eps) * scale:
+        raise ValueError(
+            f"`{name}` must be symmetric; largest difference between mirrored entries is {asymmetry:.3g}. "
+            f"Pass ({name} + {name}.T) / 2 if the difference is rounding."
+        )
+    try:
+        np.linalg.cholesky(values)
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(values)[0])
+        raise ValueError(
+            f"`{name}` must be positive definite; smallest eigenvalue is {smallest:.3g} (m = {len(values)}). "
+            f"If it was assembled from weights, add a ridge: {name} + {abs(smallest) + 1e-8 * scale:.1g} * eye(m)."
+        ) from None

@@ -1,0 +1,23 @@
+"""Settings that hold for every test, and the one table of tolerances.
+
+Promotion is strict here (not in the package): an accidental float64 or a silent broadcast is an error.
+Double precision is switched on; a test that is about the default mode leaves it with `jax.enable_x64(False)`.
+"""
+
+import jax
+import numpy as np
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest) -> np.dtype:
+    return np.dtype(request.param)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20160619)

@@ -1,0 +1,12 @@
+"""Tolerances by dtype, in one place. A test that needs another one derives it beside its assertion."""
+
+import numpy as np
+
+# relative error promised by tggm.special for every real function and its first derivative
+SPECIAL = {np.dtype("float32"): 1e-6, np.dtype("float64"): 5e-15}
+# the derivative of the third central moment
+SPECIAL_FOURTH = {np.dtype("float32"): 1e-3, np.dtype("float64"): 1e-10}
+# iterative engines: stationarity residual, relative to the scale of the shift
+SOLVER = {np.dtype("float32"): 2e-5, np.dtype("float64"): 1e-9}
+# one linear-algebra operation on a well-conditioned matrix of size below 50
+LINALG = {np.dtype("float32"): 2e-5, np.dtype("float64"): 1e-12}
