@@ -1,1 +1,10 @@
-"""Functions of the normal truncated to [0, ∞): numbers in, numbers out."""
+"""Numbers in, numbers out: functions of the univariate normal truncated to the nonnegative half-line."""
+
+from tggm.special.truncated import hazard as hazard
+from tggm.special.truncated import log_ndtr as log_ndtr
+from tggm.special.truncated import standard_moments as standard_moments
+from tggm.special.truncated import truncated_entropy as truncated_entropy
+from tggm.special.truncated import truncated_log_z as truncated_log_z
+from tggm.special.truncated import truncated_mean as truncated_mean
+from tggm.special.truncated import truncated_third as truncated_third
+from tggm.special.truncated import truncated_var as truncated_var
