@@ -1,0 +1,234 @@
+"""One training loop for every method and model.
+
+Members of an ensemble (or of several: members may see different rows through different standardisations) are
+trained at once by `vmap`. A chunk of epochs is one compiled program: mini-batches from a fresh permutation each
+epoch, clipped gradients, steps that are undone when they lead to non-finite numbers, a score on the member's held-out
+rows after each epoch, and the best parameters kept. Python only sees what lies between chunks.
+
+The numbers of epochs and steps, all rates and penalties are arguments of the program, not constants: changing them
+never compiles anything. Shapes are those of the index lists, which `tggm.learning.rows` pads to a few sizes.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+
+from tggm.learning.objectives import Objective
+from tggm.learning.optimisers import OPTIMISERS, SCHEDULES
+
+Params = Any  # a pytree of arrays
+
+
+class Plan(NamedTuple):
+    """What is fixed when a training program is compiled."""
+
+    batch_size: int
+    capacity: int  # most epochs in one chunk
+    optimizer: str | optax.GradientTransformation = "adam"
+    schedule: str = "cosine"
+
+
+class Hyper(NamedTuple):
+    """Numbers of one member (a leading axis of members when they differ), free to change between runs."""
+
+    learning_rate: Array
+    weight_decay: Array  # multiplies penalty / number of rows
+    clip: Array  # largest norm of a gradient
+    average: Array  # decay of the running average of the parameters that is scored and kept; 0 for none
+    total_steps: Array  # length of the schedule
+    rates: Params  # multiplies the step of each leaf: 0 holds it fixed
+
+
+class Membership(NamedTuple):
+    """Rows a member trains on and rows it holds out: indices into the table, the padding last."""
+
+    train: Array  # (n_train,) int32
+    n_train: Array  # () how many of them count
+    held: Array  # (n_held,) int32
+    n_held: Array  # () how many of them count; 0 keeps the last parameters instead of the best
+
+
+class State(NamedTuple):
+    """All that the next epoch needs; saving it and going on gives the same result as never stopping."""
+
+    params: Params
+    average: Params
+    optimiser: Any
+    key: Array
+    step: Array  # () int32
+    epoch: Array  # () int32
+    best: Params
+    best_score: Array  # ()
+    best_epoch: Array  # () int32
+    undone: Array  # () int32, steps taken back because they were not finite
+
+
+class Trace(NamedTuple):
+    """What happened in each epoch of a chunk, shape (capacity,)."""
+
+    train: Array  # mean objective over the epoch's mini-batches
+    held: Array  # mean score of the held-out rows after it
+
+
+def _transformation(plan: Plan) -> optax.GradientTransformation:
+    return OPTIMISERS[plan.optimizer] if isinstance(plan.optimizer, str) else plan.optimizer
+
+
+@partial(jax.jit, static_argnames="plan")
+def start(plan: Plan, params: Params, keys: Array) -> State:
+    """State before the first step; every leaf of `params` and `keys` has a leading axis of members."""
+    members = keys.shape[0]
+    dtype = jax.tree.leaves(params)[0].dtype
+    count = jnp.zeros(members, jnp.int32)
+    optimiser = jax.vmap(_transformation(plan).init)(params)
+    worst = jnp.full(members, -jnp.inf, dtype)
+    return State(params, params, optimiser, keys, count, count, params, worst, count, count)
+
+
+def _all_finite(*trees: Any) -> Array:
+    leaves = [leaf for leaf in jax.tree.leaves(trees) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+
+
+def _choose(condition: Array, new: Params, old: Params) -> Params:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def _update(plan: Plan, state: State, grad: Params, hyper: Hyper) -> tuple[Params, Any]:
+    """New parameters and optimiser state after one clipped step."""
+    norm = optax.tree.norm(grad)
+    factor = jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30))
+    grad = jax.tree.map(lambda g: g * factor, grad)
+    direction, optimiser = _transformation(plan).update(grad, state.optimiser, state.params)
+    if isinstance(plan.optimizer, str):
+        progress = state.step.astype(norm.dtype) / hyper.total_steps
+        rate = -hyper.learning_rate * SCHEDULES[plan.schedule](jnp.clip(progress, 0.0, 1.0))
+    else:  # a complete optax optimiser brings its own rate and schedule
+        rate = jnp.ones_like(norm)
+    params = jax.tree.map(lambda p, u, r: p + rate * r * u, state.params, direction, hyper.rates)
+    return params, optimiser
+
+
+def _step(
+    plan: Plan,
+    objective: Objective,
+    state: State,
+    batch: Any,
+    weight: Array,
+    rows: Array,
+    context: Any,
+    hyper: Hyper,
+) -> tuple[State, Array]:
+    """One gradient step; `weight` is zero on padding, `rows` the number of rows the penalty is shared by."""
+
+    def loss(params: Params) -> tuple[Array, Array]:
+        value = (weight * objective(params, batch, context)).sum() / jnp.maximum(
+            (weight > 0).sum(), 1
+        ).astype(weight.dtype)
+        return hyper.weight_decay / rows * objective.penalty(params) - value, value
+
+    (_, value), grad = jax.value_and_grad(loss, has_aux=True)(state.params)
+    params, optimiser = _update(plan, state, grad, hyper)
+    fine = _all_finite(value, params, optimiser)
+    params, optimiser = _choose(fine, (params, optimiser), (state.params, state.optimiser))
+    average = jax.tree.map(lambda a, p: hyper.average * a + (1 - hyper.average) * p, state.average, params)
+    undone = state.undone + (~fine).astype(jnp.int32)
+    return state._replace(
+        params=params, average=average, optimiser=optimiser, step=state.step + 1, undone=undone
+    ), jnp.where(fine, value, jnp.zeros_like(value))
+
+
+def _take(data: Any, index: Array) -> Any:
+    return jax.tree.map(lambda a: a[index], data)
+
+
+def _mean_score(
+    objective: Objective, params: Params, data: Any, weight: Array, member: Membership, context: Any
+) -> Array:
+    score = objective.score(params, _take(data, member.held), context)
+    w = jnp.where(jnp.arange(member.held.shape[0]) < member.n_held, weight[member.held], 0.0)
+    return (w * score).sum() / jnp.maximum(w.sum(), 1e-30)
+
+
+def _run_member(
+    plan: Plan, objective: Objective, state: State, member: Membership, context: Any, hyper: Hyper,
+    data: Any, weight: Array, n_epochs: Array, steps_per_epoch: Array,
+) -> tuple[State, Trace]:  # fmt: skip
+    B = min(plan.batch_size, member.train.shape[0])
+    rows = member.n_train.astype(weight.dtype)
+    position = jnp.arange(member.train.shape[0])
+
+    def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:
+        state, trace = carry
+        noise = jax.random.bits(jax.random.fold_in(state.key, state.epoch), member.train.shape, jnp.uint32)
+        # a random order of the rows that count, the padding behind them
+        order = member.train[jnp.argsort(jnp.where(position < member.n_train, noise >> 1, jnp.uint32(2**31)))]
+
+        def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+            state, total = carry
+            # the last batch is full too: it reaches back into the one before
+            first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
+            index = lax.dynamic_slice(order, (first,), (B,))
+            w = jnp.where(first + jnp.arange(B) < member.n_train, weight[index], 0.0)
+            state, value = _step(plan, objective, state, _take(data, index), w, rows, context, hyper)
+            return state, total + value
+
+        state, total = lax.fori_loop(
+            jnp.int32(0), steps_per_epoch, step, (state, jnp.zeros((), weight.dtype))
+        )
+        score = _mean_score(objective, state.average, data, weight, member, context)
+        better = (score > state.best_score) | (member.n_held == 0)
+        best, best_score, best_epoch = _choose(
+            better, (state.average, score, state.epoch), (state.best, state.best_score, state.best_epoch)
+        )
+        state = state._replace(epoch=state.epoch + 1, best=best, best_score=best_score, best_epoch=best_epoch)
+        train = total / steps_per_epoch.astype(weight.dtype)
+        return state, Trace(trace.train.at[i].set(train), trace.held.at[i].set(score))
+
+    empty = jnp.full(plan.capacity, jnp.nan, weight.dtype)
+    return lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
+
+
+@partial(jax.jit, static_argnames=("plan", "objective"), donate_argnames="state")
+def run_chunk(
+    plan: Plan,
+    objective: Objective,
+    state: State,
+    members: Membership,
+    context: Any,
+    hyper: Hyper,
+    data: Any,
+    weight: Array,
+    n_epochs: Array,
+    steps_per_epoch: Array,
+) -> tuple[State, Trace]:
+    """Train every member for `n_epochs` ≤ plan.capacity epochs.
+
+    Parameters
+    ----------
+    plan, objective
+        Static: batch size, optimiser, schedule; what is maximised.
+    state, members, context, hyper
+        One leading axis of members on every leaf.
+    data : pytree
+        The table, rows first, shared by all members.
+    weight : Array, shape (rows,)
+        Sample weights, 1 on average.
+    n_epochs, steps_per_epoch : Array
+        int32 scalars.
+
+    Returns
+    -------
+    state : State
+        To go on from.
+    trace : Trace
+        Of shape (members, capacity), NaN beyond `n_epochs`.
+    """
+    one = partial(_run_member, plan, objective)
+    return jax.vmap(one, in_axes=(0, 0, 0, 0, None, None, None, None))(
+        state, members, context, hyper, data, weight, n_epochs, steps_per_epoch
+    )

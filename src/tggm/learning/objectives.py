@@ -1,0 +1,112 @@
+"""What each training method maximises, one number per row.
+
+An objective is a small frozen object: equal objects share one compiled training program. It is called with the
+parameters, a batch of rows, and a context that belongs to the ensemble member (its gauge and scaling).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import stop_gradient
+
+from tggm.models import Shallow, gaussian_log_density, latent_moments, output_moments
+from tggm.models.shallow import LOG_2PI
+
+
+class Rows(NamedTuple):
+    """Rows of a regression table."""
+
+    X: Array  # (rows, d)
+    Y: Array  # (rows, n)
+
+
+class Scaling(NamedTuple):
+    """An affine map of inputs and targets: (X − x_shift) / x_scale, (Y − y_shift) / y_scale."""
+
+    x_shift: Array  # (d,)
+    x_scale: Array  # (d,)
+    y_shift: Array  # (n,)
+    y_scale: Array  # (n,)
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Apply the map."""
+        X = (rows.X - self.x_shift[None, :]) / self.x_scale[None, :]
+        return Rows(X, (rows.Y - self.y_shift[None, :]) / self.y_scale[None, :])
+
+
+class Context(NamedTuple):
+    """What belongs to an ensemble member besides its parameters."""
+
+    s0: Array  # () the gauge σ0²
+    scaling: Scaling | None = None  # for members that see one table through different standardisations
+
+    def view(self, rows: Rows) -> Rows:
+        """The rows as the member sees them."""
+        return rows if self.scaling is None else self.scaling(rows)
+
+
+class Objective(Protocol):
+    """What the training loop needs of a method and a model; hashable, so that it can be a static argument."""
+
+    def __call__(self, params: Any, batch: Any, context: Any) -> Array:
+        """Objective of each row, to be maximised."""
+
+    def score(self, params: Any, batch: Any, context: Any) -> Array:
+        """Figure of merit of each held-out row; larger is better."""
+
+    def penalty(self, params: Any) -> Array:
+        """What weight decay multiplies."""
+
+
+@dataclass(frozen=True)
+class _Regression:
+    """Shared by the methods for shallow regression: the score is the objective, the penalty ½‖W‖²."""
+
+    def __call__(self, params: Shallow, batch: Rows, context: Context) -> Array:
+        raise NotImplementedError
+
+    def score(self, params: Shallow, batch: Rows, context: Context) -> Array:
+        """The method's own view of the log-density of each row."""
+        return self(params, batch, context)
+
+    def penalty(self, params: Shallow) -> Array:
+        """½‖W0‖² + ½‖W1‖²."""
+        return params.weight_norm()
+
+
+@dataclass(frozen=True)
+class MomentMatching(_Regression):
+    """`moments`: log N(y | E[y|x], Cov[y|x]) with the model's exact mean and covariance."""
+
+    def __call__(self, params: Shallow, batch: Rows, context: Context) -> Array:
+        """Log-density of the Gaussian that has the first two moments of p(y | x)."""
+        rows = context.view(batch)
+        mean, cov = output_moments(params, rows.X, context.s0)
+        return gaussian_log_density(rows.Y, mean, cov)
+
+
+@dataclass(frozen=True)
+class BackPropagation(_Regression):
+    """`bp`: squared error of E[y|x], the paper's TGGM-BP, as a Gaussian of constant variance.
+
+    The constant is s1 plus the average variance that the latent variables contribute, so that the noise which
+    is learned beside the weights completes the model's predictive variance. No gradient flows through that
+    average: for the weights the objective is the squared error, scaled.
+    """
+
+    def __call__(self, params: Shallow, batch: Rows, context: Context) -> Array:
+        """Log N(y | E[y|x], v I), v constant over the rows."""
+        rows = context.view(batch)
+        h, v = latent_moments(params, rows.X, context.s0)
+        error = rows.Y - h @ params.W1.T - params.b1[None, :]
+        latent = stop_gradient((v @ (params.W1**2).T).mean(0))
+        variance = (jnp.exp(params.log_noise) + latent)[None, :]
+        return -0.5 * (error**2 / variance + jnp.log(variance) + LOG_2PI).sum(-1)
+
+
+METHODS: dict[str, Objective] = {
+    "bp": BackPropagation(),
+    "moments": MomentMatching(),
+}

@@ -1,0 +1,61 @@
+"""Starting points for training, drawn with NumPy so that nothing is compiled for them."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.models.shallow import Shallow
+
+Draw = Callable[[np.random.Generator, int, int, int, float], tuple[NDArray[np.float64], ...]]
+
+
+def _paper(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> tuple[NDArray[np.float64], ...]:
+    """Every weight and bias N(0, 0.01), as the paper draws them."""
+    return tuple(0.1 * rng.standard_normal(shape) for shape in ((m, d), (m,), (n, m), (n,)))
+
+
+def _scaled(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> tuple[NDArray[np.float64], ...]:
+    """Locations of unit size in units of σ0, outputs of unit size, for inputs of unit variance.
+
+    W0 ~ N(0, s0 / d), b0 ~ N(0, s0), W1 ~ N(0, 1 / (m s0)), b1 = 0: the same model in every gauge.
+    """
+    sigma0 = np.sqrt(s0)
+    W0 = sigma0 * rng.standard_normal((m, d)) / np.sqrt(d)
+    b0 = sigma0 * rng.standard_normal(m)
+    W1 = rng.standard_normal((n, m)) / np.sqrt(m) / sigma0
+    return W0, b0, W1, np.zeros(n)
+
+
+INITIALISERS: dict[str, Draw] = {"scaled": _scaled, "paper": _paper}
+
+
+def initial_parameters(
+    rng: np.random.Generator,
+    sizes: tuple[int, int, int],
+    *,
+    s0: float = 1.0,
+    noise: float | NDArray[np.float64] = 0.5,
+    init: str = "scaled",
+    scale: float = 1.0,
+) -> Shallow:
+    """Draw the parameters of one model.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    sizes : tuple of int
+        Numbers of inputs d, hidden units m and outputs n.
+    s0 : float
+        The gauge σ0².
+    noise : float or array, shape (n,)
+        Output noise variance s1 to start from.
+    init : {"scaled", "paper"}
+        Which distribution the weights come from.
+    scale : float
+        Multiplies W0 and W1.
+    """
+    W0, b0, W1, b1 = INITIALISERS[init](rng, *sizes, s0)
+    log_noise = np.log(np.broadcast_to(np.asarray(noise, dtype=np.float64), (sizes[2],)))
+    return Shallow(scale * W0, b0, scale * W1, b1, log_noise)  # type: ignore[arg-type]  # NumPy until training
