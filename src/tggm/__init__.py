@@ -1,0 +1,36 @@
+"""Truncated Gaussian graphical models: nonlinear regression and classification that know how sure they are.
+
+Names are looked up when first used, so that `import tggm` costs nothing and the parts cost what they need.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
+    from tggm.persistence import ModelFileError as ModelFileError
+    from tggm.persistence import load as load
+    from tggm.persistence import save as save
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ModelFileError": "tggm.persistence",
+    "TruncatedGaussian": "tggm.gaussian",
+    "load": "tggm.persistence",
+    "save": "tggm.persistence",
+}
+
+__all__ = ["ModelFileError", "TruncatedGaussian", "__version__", "load", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tggm' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,17 @@
+"""Model files: one safetensors file of arrays and a JSON header; no code is stored or run.
+
+`save` writes a fitted estimator, `load` gives back one that predicts bit-identically. An estimator class
+takes part by offering
+
+    _to_state() -> (arrays: dict[str, np.ndarray], meta: dict that JSON can hold)
+    _from_state(arrays, meta) -> estimator            (a classmethod)
+
+and by being exported from `tggm.estimators`: a file names its class, and only those names are looked up.
+JSON has no tuples; `_from_state` gets lists.
+"""
+
+from tggm.persistence.container import ModelFileError as ModelFileError
+from tggm.persistence.models import load as load
+from tggm.persistence.models import save as save
+
+__all__ = ["ModelFileError", "load", "save"]

@@ -1,0 +1,94 @@
+"""From an estimator to its file and back."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+import tggm
+from tggm.persistence.container import ModelFileError, decode, encode
+from tggm.persistence.files import read_regular, write_atomically
+
+
+class Stateful(Protocol):
+    """What an estimator offers to be stored."""
+
+    def _to_state(self) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
+        """Learned arrays, and everything else as JSON-able values."""
+
+    @classmethod
+    def _from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+        """The estimator that gave this state; ValueError, KeyError or TypeError if there is none."""
+
+
+def known_classes() -> dict[str, Any]:
+    """Estimators that can be stored, by name: a file chooses among these and cannot name others."""
+    from tggm import estimators
+
+    exported = {name: getattr(estimators, name) for name in getattr(estimators, "__all__", ())}
+    return {name: value for name, value in exported.items() if hasattr(value, "_from_state")}
+
+
+def save(model: Stateful, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to one file, atomically.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `TGGMRegressor` or `TGGMClassifier`.
+    path : path
+        Usually ending in ``.tggm``; an existing file is replaced.
+
+    Raises
+    ------
+    TypeError
+        If `model` is of another class, or holds settings that JSON cannot (a callable, an object).
+    """
+    name = type(model).__name__
+    if known_classes().get(name) is not type(model):
+        raise TypeError(
+            f"`model` must be one of {', '.join(known_classes())}; got {type(model).__qualname__}."
+        )
+    arrays, meta = model._to_state()
+    try:
+        content = encode(arrays, {"class": name, "version": tggm.__version__, "state": dict(meta)})
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"this {name} cannot be stored: {error}") from error
+    write_atomically(Path(path), content)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator written by `save`; it predicts bit-identically.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, was not written by `save`, or comes from a newer version. The file is
+        checked in full before anything is built from it, and nothing in it is executed.
+    OSError
+        If there is no such file, or it cannot be read.
+    """
+    source = Path(path)
+    content = read_regular(source)
+    try:
+        arrays, model = decode(content)
+        return _build(arrays, model)
+    except ModelFileError as error:
+        raise ModelFileError(f"{source} is not a usable model file: {error}.") from error.__cause__
+
+
+def _build(arrays: dict[str, np.ndarray], model: dict[str, Any]) -> Any:
+    name, state = model.get("class"), model.get("state")
+    classes = known_classes()
+    if not isinstance(name, str) or name not in classes:
+        raise ModelFileError(f"it holds a {name!r}, which this version does not know")
+    if not isinstance(state, dict):
+        raise ModelFileError("it describes no state")
+    try:
+        return classes[name]._from_state(arrays, state)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ModelFileError(
+            f"its contents do not make a {name} ({type(error).__name__}: {error})"
+        ) from error

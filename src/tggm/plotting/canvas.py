@@ -1,0 +1,69 @@
+"""What all pictures share: where they are drawn, their colours, and the predictive object they ask.
+
+Blue is the model, near-black the data, vermilion a reference: distinct to colour-blind readers (Okabe and
+Ito, 2008) and in grey.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+MODEL = "#0072B2"
+DATA = "#222222"
+REFERENCE = "#D55E00"
+SECOND = "#009E73"
+QUIET = "#8C8C8C"
+
+
+class Predictive(Protocol):
+    """A distribution of one output for each row."""
+
+    def mean(self) -> Any:
+        """Expected value, (rows,)."""
+
+    def std(self) -> Any:
+        """Standard deviation, (rows,)."""
+
+    def cdf(self, y: Any) -> Any:
+        """Probability of at most y, one value a row, (rows,)."""
+
+    def ppf(self, q: Any) -> Any:
+        """Quantile, inverse of `cdf`, (rows,)."""
+
+    def interval(self, level: float) -> Any:
+        """Lower and upper end of the central interval with probability `level`."""
+
+
+def axes_or_new(ax: Any) -> Any:
+    """The given Axes with a light grid, or those of a new figure."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(figsize=(6.0, 4.2), layout="constrained")
+    ax.grid(True, color="0.9", linewidth=0.7)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def one_output(name: str, value: ArrayLike, rows: int | None = None) -> np.ndarray:
+    """A float vector with one entry a row; errors name what was passed."""
+    vector = np.asarray(value, dtype=float)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise ValueError(
+            f"`{name}` must have one value a row; got shape {vector.shape}. Draw one output at a time."
+        )
+    if rows is not None and len(vector) != rows:
+        raise ValueError(f"`{name}` must have {rows} values, one for each row; got {len(vector)}.")
+    return vector
+
+
+def checked_levels(levels: ArrayLike) -> list[float]:
+    """Probabilities of nested intervals, widest first."""
+    values = sorted(np.atleast_1d(np.asarray(levels, dtype=float)).tolist(), reverse=True)
+    if not values or not all(0 < level < 1 for level in values):
+        raise ValueError(f"`levels` must be probabilities between 0 and 1; got {levels!r}.")
+    return values
