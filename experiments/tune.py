@@ -1,4 +1,4 @@
-"""Compare training settings on inner hold-outs of the training parts of the UCI splits; test rows are never read.
+"""Compare training settings on inner hold-outs of the training parts of the UCI splits, never on test rows.
 
 Every split, ensemble member and setting of the grid is trained at once by vmap:
 
@@ -39,6 +39,17 @@ FILES = {
     "wine": "wine-quality-red",
     "yacht": "yacht",
 }
+
+HEADER = (
+    "dataset   batch epochs     lr      wd sigma0  init   avg  val |"
+    "       LL     ±   (member)     RMSE     ±   best      s"
+)
+LINE = (
+    "{dataset:9s} {batch:5d} {epochs:6d} {learning_rate:6.0e} {weight_decay:7.0e} {sigma0:6.2g}"
+    " {init_scale:5.2g} {average:5.3g} {validation:4.2g} |"
+    " {ll:8.4f} {ll_se:6.4f} ({ll_member:8.4f}) {rmse:8.4f} {rmse_se:6.4f}"
+    " {best_epoch:5.2f} {seconds:6.1f}"
+)
 
 
 class Setting(NamedTuple):
@@ -114,7 +125,7 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
     plan = Plan(batch, args.chunk, args.optimizer, args.schedule)
     clock = time.perf_counter()
     fit = train(
-        plan, METHODS[args.method], stack(params), members, context, hyper,
+        plan, METHODS[args.method](), stack(params), members, context, hyper,
         jax.device_put(data), np.ones(len(y), dtype), max_epochs=epochs, seed=args.seed,
     )  # fmt: skip
     seconds = time.perf_counter() - clock
@@ -137,7 +148,8 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
             {
                 "dataset": name, "method": args.method, "batch": batch, "epochs": epochs, "hidden": m,
                 "members": K, "splits": len(picks), **setting._asdict(),
-                "ll": mixed[i].mean(), "ll_se": mixed[i].std() / np.sqrt(len(picks)), "ll_member": single[i].mean(),
+                "ll": mixed[i].mean(), "ll_se": mixed[i].std() / np.sqrt(len(picks)),
+                "ll_member": single[i].mean(),
                 "rmse": rmse[i].mean(), "rmse_se": rmse[i].std() / np.sqrt(len(picks)),
                 "best_epoch": best[i].mean(), "undone": int(fit.undone.sum()), "seconds": seconds,
             }
@@ -198,20 +210,12 @@ def main() -> None:
     grid = [Setting(*point) for point in itertools.product(*axes)]
     at_once = args.grid or len(grid)
     everything: list[dict[str, Any]] = []
-    print(
-        "dataset   batch epochs     lr      wd sigma0  init   avg  val |      LL ±        (member)    RMSE ±       best    s"
-    )
+    print(HEADER)
     for name, batch in itertools.product(args.datasets, args.batch):
         for i in range(0, len(grid), at_once):
             for r in run(name, batch, grid[i : i + at_once], args):
                 everything.append(r)
-                print(
-                    f"{r['dataset']:9s} {r['batch']:5d} {r['epochs']:6d} {r['learning_rate']:6.0e} {r['weight_decay']:7.0e}"
-                    f" {r['sigma0']:6.2g} {r['init_scale']:5.2g} {r['average']:5.3g} {r['validation']:4.2g} |"
-                    f" {r['ll']:8.4f} {r['ll_se']:6.4f} ({r['ll_member']:8.4f}) {r['rmse']:8.4f} {r['rmse_se']:6.4f}"
-                    f" {r['best_epoch']:5.2f} {r['seconds']:6.1f}",
-                    flush=True,
-                )
+                print(LINE.format(**r), flush=True)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(everything, indent=1))
 

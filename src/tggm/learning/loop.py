@@ -1,12 +1,12 @@
 """One training loop for every method and model.
 
 Members of an ensemble (or of several: members may see different rows through different standardisations) are
-trained at once by `vmap`. A chunk of epochs is one compiled program: mini-batches from a fresh permutation each
-epoch, clipped gradients, steps that are undone when they lead to non-finite numbers, a score on the member's held-out
-rows after each epoch, and the best parameters kept. Python only sees what lies between chunks.
+trained at once by `vmap`. A chunk of epochs is one compiled program: mini-batches from a fresh permutation
+each epoch, clipped gradients, steps that are undone when they lead to non-finite numbers, a score on the
+member's held-out rows after each epoch, and the best parameters kept. Python acts between chunks only.
 
-The numbers of epochs and steps, all rates and penalties are arguments of the program, not constants: changing them
-never compiles anything. Shapes are those of the index lists, which `tggm.learning.rows` pads to a few sizes.
+The numbers of epochs and steps, all rates and penalties are arguments of the program, not constants: changing
+them never compiles anything. Shapes are those of the index lists, which are padded to a few sizes.
 """
 
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array, lax
 
@@ -40,6 +41,7 @@ class Hyper(NamedTuple):
     clip: Array  # largest norm of a gradient
     average: Array  # decay of the running average of the parameters that is scored and kept; 0 for none
     total_steps: Array  # length of the schedule
+    patience: Array  # epochs without a better score after which none is accepted any more
     rates: Params  # multiplies the step of each leaf: 0 holds it fixed
 
 
@@ -58,7 +60,7 @@ class State(NamedTuple):
     params: Params
     average: Params
     optimiser: Any
-    key: Array
+    seed: Array  # () uint32, of the member's mini-batches
     step: Array  # () int32
     epoch: Array  # () int32
     best: Params
@@ -78,15 +80,39 @@ def _transformation(plan: Plan) -> optax.GradientTransformation:
     return OPTIMISERS[plan.optimizer] if isinstance(plan.optimizer, str) else plan.optimizer
 
 
-@partial(jax.jit, static_argnames="plan")
-def start(plan: Plan, params: Params, keys: Array) -> State:
-    """State before the first step; every leaf of `params` and `keys` has a leading axis of members."""
-    members = keys.shape[0]
-    dtype = jax.tree.leaves(params)[0].dtype
-    count = jnp.zeros(members, jnp.int32)
-    optimiser = jax.vmap(_transformation(plan).init)(params)
-    worst = jnp.full(members, -jnp.inf, dtype)
-    return State(params, params, optimiser, keys, count, count, params, worst, count, count)
+def start(plan: Plan, params: Params, seeds: Any) -> State:
+    """State before the first step; every leaf of `params` and `seeds` has a leading axis of members.
+
+    Made of NumPy arrays: a named optimiser starts from zeros, so nothing has to be compiled for it.
+    """
+    init = jax.vmap(_transformation(plan).init)
+    if isinstance(plan.optimizer, str):
+        optimiser = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(init, params))
+    else:
+        optimiser = init(params)
+    count: Any = np.zeros(len(seeds), np.int32)
+    worst: Any = np.full(len(seeds), -np.inf, jax.tree.leaves(params)[0].dtype)
+    seed: Any = np.asarray(seeds, np.uint32)
+    return State(params, params, optimiser, seed, count, count, params, worst, count, count)
+
+
+def _scatter(h: Array) -> Array:
+    """A bijection of the 32-bit integers that looks random (the finaliser of MurmurHash3)."""
+    h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
+    h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
+    return h ^ (h >> 16)
+
+
+def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
+    """The first `count` rows in an order that depends on seed and epoch, the padding behind them.
+
+    Sorting hashes of positions compiles much faster than a general random generator, and mini-batches need
+    no better one.
+    """
+    position = jnp.arange(rows.shape[0], dtype=jnp.uint32)
+    start = _scatter(seed ^ _scatter(epoch.astype(jnp.uint32) + jnp.uint32(0x9E3779B9)))
+    noise = _scatter(start + position * jnp.uint32(0x9E3779B9)) >> 1
+    return rows[jnp.argsort(jnp.where(position < count.astype(jnp.uint32), noise, jnp.uint32(2**31)))]
 
 
 def _all_finite(*trees: Any) -> Array:
@@ -150,7 +176,7 @@ def _mean_score(
     objective: Objective, params: Params, data: Any, weight: Array, member: Membership, context: Any
 ) -> Array:
     score = objective.score(params, _take(data, member.held), context)
-    w = jnp.where(jnp.arange(member.held.shape[0]) < member.n_held, weight[member.held], 0.0)
+    w = jnp.where(jnp.arange(member.held.shape[0], dtype=jnp.int32) < member.n_held, weight[member.held], 0.0)
     return (w * score).sum() / jnp.maximum(w.sum(), 1e-30)
 
 
@@ -160,20 +186,17 @@ def _run_member(
 ) -> tuple[State, Trace]:  # fmt: skip
     B = min(plan.batch_size, member.train.shape[0])
     rows = member.n_train.astype(weight.dtype)
-    position = jnp.arange(member.train.shape[0])
 
     def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
-        noise = jax.random.bits(jax.random.fold_in(state.key, state.epoch), member.train.shape, jnp.uint32)
-        # a random order of the rows that count, the padding behind them
-        order = member.train[jnp.argsort(jnp.where(position < member.n_train, noise >> 1, jnp.uint32(2**31)))]
+        order = shuffled(member.train, member.n_train, state.seed, state.epoch)
 
         def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
             state, total = carry
             # the last batch is full too: it reaches back into the one before
             first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
             index = lax.dynamic_slice(order, (first,), (B,))
-            w = jnp.where(first + jnp.arange(B) < member.n_train, weight[index], 0.0)
+            w = jnp.where(first + jnp.arange(B, dtype=jnp.int32) < member.n_train, weight[index], 0.0)
             state, value = _step(plan, objective, state, _take(data, index), w, rows, context, hyper)
             return state, total + value
 
@@ -181,7 +204,8 @@ def _run_member(
             jnp.int32(0), steps_per_epoch, step, (state, jnp.zeros((), weight.dtype))
         )
         score = _mean_score(objective, state.average, data, weight, member, context)
-        better = (score > state.best_score) | (member.n_held == 0)
+        stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
+        better = ((score > state.best_score) & ~stalled) | (member.n_held == 0)
         best, best_score, best_epoch = _choose(
             better, (state.average, score, state.epoch), (state.best, state.best_score, state.best_epoch)
         )
@@ -190,10 +214,11 @@ def _run_member(
         return state, Trace(trace.train.at[i].set(train), trace.held.at[i].set(score))
 
     empty = jnp.full(plan.capacity, jnp.nan, weight.dtype)
-    return lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
+    carry: tuple[State, Trace] = lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
+    return carry
 
 
-@partial(jax.jit, static_argnames=("plan", "objective"), donate_argnames="state")
+@partial(jax.jit, static_argnames=("plan", "objective"))
 def run_chunk(
     plan: Plan,
     objective: Objective,
@@ -229,6 +254,8 @@ def run_chunk(
         Of shape (members, capacity), NaN beyond `n_epochs`.
     """
     one = partial(_run_member, plan, objective)
-    return jax.vmap(one, in_axes=(0, 0, 0, 0, None, None, None, None))(
+    every = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None, None, None))
+    result: tuple[State, Trace] = every(
         state, members, context, hyper, data, weight, n_epochs, steps_per_epoch
     )
+    return result

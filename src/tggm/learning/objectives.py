@@ -1,17 +1,19 @@
 """What each training method maximises, one number per row.
 
-An objective is a small frozen object: equal objects share one compiled training program. It is called with the
-parameters, a batch of rows, and a context that belongs to the ensemble member (its gauge and scaling).
+An objective is a small frozen object: equal objects share one compiled training program. It is called with
+the parameters, a batch of rows, and a context that belongs to the ensemble member (its gauge and scaling).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from tggm.models import Shallow, gaussian_log_density, latent_moments, output_moments
+from tggm.models import Shallow, gaussian_log_density, latent_moments, log_likelihood, output_moments
 from tggm.models.shallow import LOG_2PI
 
 
@@ -106,7 +108,30 @@ class BackPropagation(_Regression):
         return -0.5 * (error**2 / variance + jnp.log(variance) + LOG_2PI).sum(-1)
 
 
-METHODS: dict[str, Objective] = {
-    "bp": BackPropagation(),
-    "moments": MomentMatching(),
+@dataclass(frozen=True)
+class Likelihood(_Regression):
+    """`meanfield`, `ep`, `exact`: log p(y | x) through the log Z of the posterior that an engine finds.
+
+    The gradient of log Z being the engine's moments, following it is the paper's EM with a gradient M-step.
+    """
+
+    engine: str
+    solver: str = "newton"
+    n_cycles: int = 10
+
+    def __call__(self, params: Shallow, batch: Rows, context: Context) -> Array:
+        """Log-likelihood of each row: a lower bound for mean field, nearly exact for EP."""
+        from tggm.inference.log_partition import log_partition  # the engines, only when a method needs them
+
+        rows = context.view(batch)
+        log_z = partial(log_partition, engine=self.engine, solver=self.solver, n_cycles=self.n_cycles)
+        return log_likelihood(params, rows.X, rows.Y, context.s0, log_z)
+
+
+METHODS: dict[str, Callable[..., Objective]] = {
+    "bp": BackPropagation,
+    "moments": MomentMatching,
+    "meanfield": partial(Likelihood, "mean_field"),
+    "ep": partial(Likelihood, "ep"),
+    "exact": partial(Likelihood, "exact"),
 }

@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules by name, each a table.
 
-A named optimiser only gives directions; the step along them is −learning_rate · schedule(progress), both of which
-are arguments of the compiled program and never recompile it.
+A named optimiser only gives directions; the step along them is −learning_rate · schedule(progress), both of
+which are arguments of the compiled program and never recompile it.
 """
 
 from collections.abc import Callable

@@ -23,14 +23,9 @@ def bucket(size: int) -> int:
 
 
 def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
-    """Split row numbers at random into a part to train on and a part of the given fraction, at least one row each.
-
-    A fraction of 0, or a single row, holds out nothing.
-    """
-    if fraction <= 0 or len(rows) < 2:
-        return rows.astype(np.int32), np.zeros(0, np.int32)
+    """Split row numbers at random into a part to train on and a part of the given fraction, rounded."""
     shuffled = rng.permutation(rows).astype(np.int32)
-    n_held = min(max(round(fraction * len(rows)), 1), len(rows) - 1)
+    n_held = round(fraction * len(rows))
     return shuffled[n_held:], shuffled[:n_held]
 
 

@@ -1,5 +1,6 @@
 """From a plan to fitted parameters: chunks of epochs, progress, patience, interruption."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from tggm.learning.loop import Hyper, Membership, Plan, State, Trace, run_chunk, start
 from tggm.learning.objectives import Objective
+
+_CHUNK_SECONDS = 0.5  # progress and interruption wait no longer than about twice this
 
 
 @dataclass(frozen=True)
@@ -36,20 +39,21 @@ def hyper_parameters(
     clip: Any = 10.0,
     average: Any = 0.0,
     total_steps: Any = 1,
+    patience: Any = np.inf,
 ) -> Hyper:
     """Stack hyper-parameters over members; a scalar serves all of them."""
 
     def spread(value: Any) -> Any:
         return np.broadcast_to(np.asarray(value, dtype), (n_members,))
 
-    return Hyper(
-        spread(learning_rate),
-        spread(weight_decay),
-        spread(clip),
-        spread(average),
-        spread(total_steps),
-        jax.tree.map(spread, rates),
-    )
+    numbers = (learning_rate, weight_decay, clip, average, total_steps, patience, rates)
+    return Hyper(*(jax.tree.map(spread, value) for value in numbers))
+
+
+def steps_per_epoch(plan: Plan, members: Membership) -> int:
+    """Mini-batches that cover the rows of the member that has most of them."""
+    B = min(plan.batch_size, members.train.shape[1])
+    return -(-int(np.max(members.n_train)) // B)
 
 
 def train(
@@ -64,46 +68,55 @@ def train(
     *,
     max_epochs: int,
     seed: int = 0,
-    patience: int | None = None,
     state: State | None = None,
     report: Callable[[int, Trace], None] | None = None,
 ) -> Training:
-    """Run the loop to the end, or until no member has improved for `patience` epochs.
+    """Run the loop to the end, or until every member's patience is spent.
 
-    KeyboardInterrupt between chunks ends training with the best parameters so far. Pass the `state` of an earlier
-    result to go on from it.
+    KeyboardInterrupt ends training with the best parameters so far. Pass the `state` of an earlier result to
+    go on from it: the result does not depend on where training was cut.
     """
-    n_members = members.train.shape[0]
     if state is None:
-        keys = jax.random.split(jax.random.key(seed), n_members)
-        state = start(plan, params, keys)
-    B = min(plan.batch_size, members.train.shape[1])
-    steps = np.int32(-(-int(np.max(members.n_train)) // B))
+        seeds = np.random.default_rng(seed).integers(0, 2**32, members.train.shape[0], np.uint32)
+        state = start(plan, params, seeds)
+    steps = np.int32(steps_per_epoch(plan, members))
+    fixed = jax.device_put((members, context, hyper, data, weight))
     traces: list[Trace] = []
-    done, interrupted, stopped = 0, False, False
-    while done < max_epochs and not stopped:
-        n = min(plan.capacity, max_epochs - done)
+    done, interrupted, n = 0, False, min(16, plan.capacity)
+    while done < max_epochs and not interrupted and not _stalled(state, hyper):
+        n = min(n, max_epochs - done)
+        clock = time.perf_counter()
         try:
             with jax.default_matmul_precision("highest"):  # accelerators would round the factors to 10 bits
-                state, trace = run_chunk(
-                    plan, objective, state, members, context, hyper, data, weight, np.int32(n), steps
-                )
-            trace = jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace)
+                later, trace = run_chunk(plan, objective, state, *fixed, np.int32(n), steps)
+            traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
         except KeyboardInterrupt:
             interrupted = True
             break
-        traces.append(trace)
-        done += n
+        state, done = later, done + n
         if report is not None:
-            report(done, trace)
-        if patience is not None:
-            stopped = bool(np.all(np.asarray(state.epoch - state.best_epoch) > patience))
+            report(done, traces[-1])
+        if time.perf_counter() - clock < _CHUNK_SECONDS:
+            n = min(2 * n, plan.capacity)
+    return _result(state, hyper, traces, interrupted)
+
+
+def _stalled(state: State, hyper: Hyper) -> bool:
+    return bool(np.all(np.asarray(state.epoch) - np.asarray(state.best_epoch) > np.asarray(hyper.patience)))
+
+
+def _result(state: State, hyper: Hyper, traces: list[Trace], interrupted: bool) -> Training:
+    none: Any = np.zeros((len(state.seed), 0))
+    best = np.asarray(state.best_epoch)
+    stopped = _stalled(state, hyper)
+    # what follows the epoch in which the last member's patience was spent depends on the size of chunks
+    end = int(np.max(best + np.asarray(hyper.patience))) + 2 if stopped else None
     return Training(
         state=state,
         params=jax.tree.map(np.asarray, state.best),
-        train=np.concatenate([t.train for t in traces], axis=1),
-        held=np.concatenate([t.held for t in traces], axis=1),
-        best_epoch=np.asarray(state.best_epoch),
+        train=np.concatenate([t.train for t in traces] or [none], axis=1)[:, :end],
+        held=np.concatenate([t.held for t in traces] or [none], axis=1)[:, :end],
+        best_epoch=best,
         undone=np.asarray(state.undone),
         interrupted=interrupted,
         stopped_early=stopped,
