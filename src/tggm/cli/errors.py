@@ -22,8 +22,8 @@ def sentence_for(error: Exception) -> str | None:
         case ModuleNotFoundError(name=str(module)) if module.partition(".")[0] in EXTRAS:
             package = module.partition(".")[0]
             return f"this command needs {package}; install it with: pip install 'tggm[{EXTRAS[package]}]'"
-    # Errors of the command line itself. Typer has carried click inside since 0.20-odd and depended on it
-    # before, so their class has no lasting address; their way of giving a message has.
+    # Errors of the command line itself: newer typer carries click inside, older typer depends on it, so
+    # their class has no lasting address; the method that gives the message has.
     if hasattr(error, "format_message"):
-        return f"{error.format_message()} See: tggm --help"
+        return f"{error.format_message().rstrip('.')}. See: tggm --help"
     return None

@@ -37,7 +37,7 @@ def plot_activation(
         ax.plot(mu, np.asarray(truncated_mean(mu, sigma)), color=shade, linewidth=1.8, label=f"σ = {sigma:g}")
     ax.plot(mu, np.maximum(mu, 0), color=DATA, linewidth=1.4, linestyle=(0, (4, 2)), label="max(0, μ)")
     ax.set(xlim=limits, xlabel="location μ before truncation", ylabel="mean g(μ, σ)")
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])  # keeps the flat half of max(0, μ) off the axis
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(
         handles[::-1][1:] + handles[-1:], labels[::-1][1:] + labels[-1:], frameon=False, loc="upper left"
