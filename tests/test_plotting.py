@@ -139,7 +139,7 @@ def test_predicted_marks_the_rows_that_are_missed(ax):
 
 
 def test_learning_curve_draws_each_name_and_the_median_of_members(ax):
-    history = {"training": [3.0, 2.0, 1.0], "validation": np.array([[1, 5, 2], [2, 2, 9], [1, 1, 1]])}
+    history = {"training": [3.0, 2.0, 1.0], "validation": np.array([[1, 2, 1], [5, 2, 1], [2, 9, 1]])}
     plot_learning_curve(history, best=2, ax=ax)
     assert line(ax, "training").get_xydata().tolist() == [[1, 3], [2, 2], [3, 1]]
     assert line(ax, "validation").get_ydata().tolist() == [2, 2, 1]

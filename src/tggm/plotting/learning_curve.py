@@ -22,7 +22,7 @@ def plot_learning_curve(
     ----------
     history : mapping of str to array_like, or array_like
         One curve for each name (such as "training" and "validation"), one value for each epoch; an entry
-        "epoch" gives the epochs, otherwise they count from 1. A two-dimensional entry has a column for each
+        "epoch" gives the epochs, otherwise they count from 1. A two-dimensional entry has a row for each
         ensemble member: thin lines, with their median drawn over them.
     best : int, optional
         Epoch to mark, such as the one whose parameters were kept.
@@ -39,7 +39,7 @@ def plot_learning_curve(
     styles = zip((MODEL, REFERENCE, SECOND, QUIET), ("-", "--", "-.", ":"), strict=True)
     for (name, values), (colour, line) in zip(curves.items(), styles, strict=False):
         table = np.asarray(values, dtype=float)
-        table = table[:, None] if table.ndim == 1 else table
+        table = table[:, None] if table.ndim == 1 else table.T
         x = np.arange(1, len(table) + 1) if epochs is None else one_output("epoch", epochs, len(table))
         if table.shape[1] > 1:
             ax.plot(x, table, color=colour, linewidth=0.6, alpha=0.3)

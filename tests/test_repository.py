@@ -1,0 +1,82 @@
+"""What the repository promises on its first screen, and what importing the package must not do."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import tggm
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def in_a_fresh_process(code):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_readme_code_runs():
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert in_a_fresh_process(block).strip()
+
+
+def test_the_readme_commands_exist():
+    (block,) = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    targets = re.findall(r"^make ([\w-]+)", block, re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text()
+    assert targets == ["demo", "test"]
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/notation.md"])
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text())
+    missing = [link for link in links if "://" not in link and not ((ROOT / page).parent / link).exists()]
+    assert not missing
+
+
+def test_there_is_one_version():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert tggm.__version__ == declared == metadata.version("tggm")
+
+
+def test_public_names_are_there():
+    assert {"TruncatedGaussian", "save", "load", "ModelFileError"} <= set(tggm.__all__) <= set(dir(tggm))
+    assert all(getattr(tggm, name) is not None for name in tggm.__all__)
+    with pytest.raises(AttributeError, match="module 'tggm' has no attribute 'TruncatedGausian'"):
+        _ = tggm.TruncatedGausian
+
+
+def test_a_bare_import_loads_nothing_heavy():
+    heavy = ("jax", "numpy", "scipy", "sklearn", "matplotlib", "typer", "pandas")
+    loaded = in_a_fresh_process("import sys, tggm; print(*sys.modules)").split()
+    assert not set(heavy) & set(loaded)
+
+
+def test_the_library_loads_neither_command_line_nor_pictures():
+    code = "import sys; from tggm import *; import tggm.plotting, tggm.datasets; print(*sys.modules)"
+    assert not {"typer", "rich", "matplotlib", "pandas"} & set(in_a_fresh_process(code).split())
+
+
+def test_importing_changes_no_setting():
+    code = """
+import jax, logging, os, warnings
+import numpy as np
+def settings():
+    python = list(warnings.filters), dict(os.environ), list(logging.root.handlers)
+    return dict(jax.config.values), np.geterr(), *python
+import optax, sklearn.base, scipy.stats  # what they change on import is theirs
+before = settings()
+import tggm, tggm.special, tggm.inference, tggm.plotting, tggm.datasets, tggm.cli
+[getattr(tggm, name) for name in tggm.__all__]
+assert settings() == before, "importing tggm changed a global setting"
+"""
+    assert in_a_fresh_process(code) == ""
