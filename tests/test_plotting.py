@@ -134,8 +134,8 @@ def test_pit_histogram_is_a_density_of_the_cdf(ax, rng):
 def test_predicted_marks_the_rows_that_are_missed(ax):
     y = np.array([0.0, 1.0, 5.0])
     plot_predicted(Gaussian(np.array([0.1, 0.9, 2.0]), 1.0), y, level=0.9, ax=ax)
-    assert line(ax, "0.9 interval").get_xydata().tolist() == [[0.0, 0.1], [1.0, 0.9]]
-    assert line(ax, "misses y (33.3%)").get_xydata().tolist() == [[5.0, 2.0]]
+    assert line(ax, "90 % interval").get_xydata().tolist() == [[0.0, 0.1], [1.0, 0.9]]
+    assert line(ax, "misses y (33.3 %)").get_xydata().tolist() == [[5.0, 2.0]]
 
 
 def test_learning_curve_draws_each_name_and_the_median_of_members(ax):

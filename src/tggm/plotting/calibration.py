@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from tggm.plotting.canvas import MODEL, QUIET, Predictive, axes_or_new, one_output
+from tggm.plotting.canvas import MODEL, QUIET, Predictive, axes_or_new, one_output, percent, shade
 
 
 def plot_calibration(dist: Predictive, y: ArrayLike, *, confidence: float = 0.95, ax: Any = None) -> Any:
@@ -36,7 +36,13 @@ def plot_calibration(dist: Predictive, y: ArrayLike, *, confidence: float = 0.95
     lower, upper = (q / len(pit) for q in stats.binom.interval(confidence, len(pit), level))
     ax = axes_or_new(ax)
     ax.fill_between(
-        level, lower, upper, color=QUIET, alpha=0.25, linewidth=0, label=f"calibrated, {confidence:.4g}"
+        level,
+        lower,
+        upper,
+        color=QUIET,
+        alpha=0.25,
+        linewidth=0,
+        label=f"{percent(confidence)} band if calibrated",
     )
     ax.plot(level, level, color=QUIET, linewidth=1)
     ax.plot(level, coverage, color=MODEL, linewidth=1.8, label=f"observed, {len(pit)} rows")
@@ -75,14 +81,21 @@ def plot_pit(
     height = bins / len(pit)
     lower, upper = (q * height for q in stats.binom.interval(confidence, len(pit), 1 / bins))
     ax = axes_or_new(ax)
-    ax.axhspan(lower, upper, color=QUIET, alpha=0.25, linewidth=0, label=f"calibrated, {confidence:.4g}")
-    ax.axhline(1, color=QUIET, linewidth=1)
+    ax.axhspan(
+        lower,
+        upper,
+        color=QUIET,
+        alpha=0.25,
+        linewidth=0,
+        zorder=3,
+        label=f"{percent(confidence)} band if calibrated",
+    )
+    ax.axhline(1, color=QUIET, linewidth=1, zorder=3)
     ax.hist(
         pit,
         bins=np.linspace(0, 1, bins + 1),
         density=True,
-        color=MODEL,
-        alpha=0.75,
+        color=shade(0.6),
         edgecolor="white",
         label=f"observed, {len(pit)} rows",
     )

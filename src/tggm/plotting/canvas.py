@@ -35,6 +35,18 @@ class Predictive(Protocol):
         """Lower and upper end of the central interval with probability `level`."""
 
 
+def percent(probability: float) -> str:
+    """A probability as read in a legend: 0.9 is "90 %"."""
+    return f"{100 * probability:.3g} %"
+
+
+def shade(strength: float) -> tuple[float, ...]:
+    """The model's colour on white paper: 0 is white, 1 the colour itself."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(1 - strength * (1 - channel) for channel in to_rgb(MODEL))
+
+
 def axes_or_new(ax: Any) -> Any:
     """The given Axes with a light grid, or those of a new figure."""
     if ax is None:

@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tggm.plotting.canvas import DATA, MODEL, Predictive, axes_or_new, checked_levels, one_output
+from tggm.plotting.canvas import (
+    DATA,
+    MODEL,
+    Predictive,
+    axes_or_new,
+    checked_levels,
+    one_output,
+    percent,
+    shade,
+)
 
 
 def plot_fan(
@@ -41,17 +50,11 @@ def plot_fan(
     order = np.argsort(x, kind="stable")
     dist: Predictive = _along(source, x, feature, at) if hasattr(source, "predict_dist") else source
     ax = axes_or_new(ax)
-    for level in checked_levels(levels):
-        lower, upper = (one_output("source", end, len(x)) for end in dist.interval(level))
-        ax.fill_between(
-            x[order],
-            lower[order],
-            upper[order],
-            color=MODEL,
-            alpha=0.2,
-            linewidth=0,
-            label=f"{level:.4g} interval",
-        )
+    widest_first = checked_levels(levels)
+    for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
+        lower, upper = (one_output("source", end, len(x))[order] for end in dist.interval(level))
+        label = f"{percent(level)} interval"
+        ax.fill_between(x[order], lower, upper, color=shade(strength), linewidth=0, label=label)
     median = one_output("source", dist.ppf(0.5), len(x))
     mean = one_output("source", dist.mean(), len(x))
     ax.plot(x[order], median[order], color=MODEL, linewidth=1.8, label="median")

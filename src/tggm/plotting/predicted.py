@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tggm.plotting.canvas import MODEL, QUIET, REFERENCE, Predictive, axes_or_new, checked_levels, one_output
+from tggm.plotting.canvas import (
+    MODEL,
+    QUIET,
+    REFERENCE,
+    Predictive,
+    axes_or_new,
+    checked_levels,
+    one_output,
+    percent,
+)
 
 
 def plot_predicted(dist: Predictive, y: ArrayLike, *, level: float = 0.9, ax: Any = None) -> Any:
@@ -29,8 +38,8 @@ def plot_predicted(dist: Predictive, y: ArrayLike, *, level: float = 0.9, ax: An
     missed = (y < lower) | (y > upper)
     ax = axes_or_new(ax)
     for rows, colour, marker, text in (
-        (~missed, MODEL, "o", f"{level:.4g} interval holds y ({1 - missed.mean():.1%} of rows)"),
-        (missed, REFERENCE, "D", f"misses y ({missed.mean():.1%})"),
+        (~missed, MODEL, "o", f"{percent(level)} interval holds y ({percent(1 - missed.mean())} of rows)"),
+        (missed, REFERENCE, "D", f"misses y ({percent(missed.mean())})"),
     ):
         ax.vlines(y[rows], lower[rows], upper[rows], color=colour, alpha=0.3, linewidth=1)
         ax.plot(y[rows], mean[rows], marker, color=colour, markersize=3.2, alpha=0.9, label=text)
