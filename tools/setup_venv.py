@@ -118,8 +118,8 @@ def install(extra: str) -> None:
         assert pip.stdout is not None
         for line in pip.stdout:
             output.append(line)
-            if found := re.match(r"Collecting ([\w.-]+)", line):
-                names.append(found[1])
+            if found := re.match(r"Collecting ([\w.-]+)|Processing \S*?([\w.]+)-\S+\.whl", line):
+                names.append(found[1] or found[2])
                 if len(names) % 8 == 0:
                     print(f"  fetching {' '.join(names[-8:])}", flush=True)
             elif found := re.match(r"\s+Downloading ([A-Za-z0-9_.]+)-\S+ \((\d\d+)(\.\d+)? MB\)", line):

@@ -16,7 +16,10 @@ def demo(
     output: Annotated[Path, typer.Option(help="Folder for the figure; created if missing.")] = Path("demo"),
 ) -> None:
     """Draw the activation g(mu, sigma) beside max(0, mu), and print a table of it."""
-    print("Activation of a truncated Gaussian unit, g(mu, sigma) = E[h | h >= 0] with h ~ N(mu, sigma^2):\n")
+    print(
+        "Activation of a truncated Gaussian unit, g(mu, sigma) = E[h | h >= 0] with h ~ N(mu, sigma^2):\n",
+        flush=True,
+    )
     print(activation_table())
     print(f"\nFigure: {draw(output)}")
 
