@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
+from tggm.learning.layout import Layout
 from tggm.learning.loop import Plan
 from tggm.learning.objectives import METHODS, Context, Rows, Scaling
 from tggm.learning.rows import hold_out, membership
@@ -112,7 +113,7 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
     epochs = -(-args.steps // steps_per_epoch) if args.steps else args.epochs
     hyper = hyper_parameters(
         len(member),
-        jax.tree.map(lambda _: 1.0, params[0]),
+        np.ones(sum(a.size for a in params[0])),
         dtype,
         learning_rate=columns["learning_rate"],
         weight_decay=columns["weight_decay"],
@@ -122,7 +123,7 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
     )
     context = Context((columns["sigma0"] ** 2).astype(dtype), stack(scalings))
     data = Rows(X.astype(dtype), y[:, None].astype(dtype))
-    plan = Plan(batch, args.chunk, args.optimizer, args.schedule)
+    plan = Plan(Layout.of(params[0]), batch, args.chunk, args.optimizer, args.schedule)
     clock = time.perf_counter()
     fit = train(
         plan, METHODS[args.method](), stack(params), members, context, hyper,

@@ -1,5 +1,6 @@
 """Objective times optimiser gives fitted parameters: one training loop for every method and model."""
 
+from tggm.learning.layout import Layout as Layout
 from tggm.learning.loop import Hyper as Hyper
 from tggm.learning.loop import Membership as Membership
 from tggm.learning.loop import Plan as Plan

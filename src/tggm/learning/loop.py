@@ -18,15 +18,15 @@ import numpy as np
 import optax
 from jax import Array, lax
 
+from tggm.learning.layout import Layout
 from tggm.learning.objectives import Objective
 from tggm.learning.optimisers import OPTIMISERS, SCHEDULES
-
-Params = Any  # a pytree of arrays
 
 
 class Plan(NamedTuple):
     """What is fixed when a training program is compiled."""
 
+    layout: Layout
     batch_size: int
     capacity: int  # most epochs in one chunk
     optimizer: str | optax.GradientTransformation = "adam"
@@ -42,7 +42,7 @@ class Hyper(NamedTuple):
     average: Array  # decay of the running average of the parameters that is scored and kept; 0 for none
     total_steps: Array  # length of the schedule
     patience: Array  # epochs without a better score after which none is accepted any more
-    rates: Params  # multiplies the step of each leaf: 0 holds it fixed
+    rates: Array  # (parameters,) multiplies the step of each parameter: 0 holds it fixed
 
 
 class Membership(NamedTuple):
@@ -57,13 +57,13 @@ class Membership(NamedTuple):
 class State(NamedTuple):
     """All that the next epoch needs; saving it and going on gives the same result as never stopping."""
 
-    params: Params
-    average: Params
+    params: Array  # (parameters,) all parameters of a member as one vector, see `Layout`
+    average: Array  # (parameters,) their running average
     optimiser: Any
     seed: Array  # () uint32, of the member's mini-batches
     step: Array  # () int32
     epoch: Array  # () int32
-    best: Params
+    best: Array  # (parameters,) those with the best score
     best_score: Array  # ()
     best_epoch: Array  # () int32
     undone: Array  # () int32, steps taken back because they were not finite
@@ -80,20 +80,21 @@ def _transformation(plan: Plan) -> optax.GradientTransformation:
     return OPTIMISERS[plan.optimizer] if isinstance(plan.optimizer, str) else plan.optimizer
 
 
-def start(plan: Plan, params: Params, seeds: Any) -> State:
+def start(plan: Plan, params: Any, seeds: Any) -> State:
     """State before the first step; every leaf of `params` and `seeds` has a leading axis of members.
 
     Made of NumPy arrays: a named optimiser starts from zeros, so nothing has to be compiled for it.
     """
+    vectors: Any = plan.layout.join_members(params)
     init = jax.vmap(_transformation(plan).init)
     if isinstance(plan.optimizer, str):
-        optimiser = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(init, params))
-    else:
+        optimiser = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(init, vectors))
+    else:  # it may treat arrays differently, so it sees them
         optimiser = init(params)
     count: Any = np.zeros(len(seeds), np.int32)
-    worst: Any = np.full(len(seeds), -np.inf, jax.tree.leaves(params)[0].dtype)
+    worst: Any = np.full(len(seeds), -np.inf, vectors.dtype)
     seed: Any = np.asarray(seeds, np.uint32)
-    return State(params, params, optimiser, seed, count, count, params, worst, count, count)
+    return State(vectors, vectors, optimiser, seed, count, count, vectors, worst, count, count)
 
 
 def _scatter(h: Array) -> Array:
@@ -120,23 +121,24 @@ def _all_finite(*trees: Any) -> Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
 
 
-def _choose(condition: Array, new: Params, old: Params) -> Params:
+def _choose(condition: Array, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
-def _update(plan: Plan, state: State, grad: Params, hyper: Hyper) -> tuple[Params, Any]:
+def _update(plan: Plan, state: State, grad: Array, hyper: Hyper) -> tuple[Array, Any]:
     """New parameters and optimiser state after one clipped step."""
-    norm = optax.tree.norm(grad)
-    factor = jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30))
-    grad = jax.tree.map(lambda g: g * factor, grad)
-    direction, optimiser = _transformation(plan).update(grad, state.optimiser, state.params)
+    norm = jnp.sqrt((grad**2).sum())
+    grad = grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30))
+    transformation, layout = _transformation(plan), plan.layout
     if isinstance(plan.optimizer, str):
-        progress = state.step.astype(norm.dtype) / hyper.total_steps
-        rate = -hyper.learning_rate * SCHEDULES[plan.schedule](jnp.clip(progress, 0.0, 1.0))
+        direction, optimiser = transformation.update(grad, state.optimiser, state.params)
+        progress = jnp.clip(state.step.astype(norm.dtype) / hyper.total_steps, 0.0, 1.0)
+        direction = -hyper.learning_rate * SCHEDULES[plan.schedule](progress) * direction
     else:  # a complete optax optimiser brings its own rate and schedule
-        rate = jnp.ones_like(norm)
-    params = jax.tree.map(lambda p, u, r: p + rate * r * u, state.params, direction, hyper.rates)
-    return params, optimiser
+        arrays = layout.split(grad), state.optimiser, layout.split(state.params)
+        update, optimiser = transformation.update(*arrays)
+        direction = layout.join(update)
+    return state.params + hyper.rates * direction, optimiser
 
 
 def _step(
@@ -150,22 +152,22 @@ def _step(
     hyper: Hyper,
 ) -> tuple[State, Array]:
     """One gradient step; `weight` is zero on padding, `rows` the number of rows the penalty is shared by."""
+    count = jnp.maximum((weight > 0).sum(dtype=jnp.int32), 1).astype(weight.dtype)
 
-    def loss(params: Params) -> tuple[Array, Array]:
-        value = (weight * objective(params, batch, context)).sum() / jnp.maximum(
-            (weight > 0).sum(), 1
-        ).astype(weight.dtype)
+    def loss(params: Any) -> tuple[Array, Array]:
+        value = (weight * objective(params, batch, context)).sum() / count
         return hyper.weight_decay / rows * objective.penalty(params) - value, value
 
-    (_, value), grad = jax.value_and_grad(loss, has_aux=True)(state.params)
-    params, optimiser = _update(plan, state, grad, hyper)
+    (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
+    params, optimiser = _update(plan, state, plan.layout.join(grad), hyper)
     fine = _all_finite(value, params, optimiser)
     params, optimiser = _choose(fine, (params, optimiser), (state.params, state.optimiser))
-    average = jax.tree.map(lambda a, p: hyper.average * a + (1 - hyper.average) * p, state.average, params)
+    average = hyper.average * state.average + (1 - hyper.average) * params
     undone = state.undone + (~fine).astype(jnp.int32)
-    return state._replace(
+    state = state._replace(
         params=params, average=average, optimiser=optimiser, step=state.step + 1, undone=undone
-    ), jnp.where(fine, value, jnp.zeros_like(value))
+    )
+    return state, jnp.where(fine, value, jnp.zeros_like(value))
 
 
 def _take(data: Any, index: Array) -> Any:
@@ -173,9 +175,15 @@ def _take(data: Any, index: Array) -> Any:
 
 
 def _mean_score(
-    objective: Objective, params: Params, data: Any, weight: Array, member: Membership, context: Any
+    plan: Plan,
+    objective: Objective,
+    params: Array,
+    data: Any,
+    weight: Array,
+    member: Membership,
+    context: Any,
 ) -> Array:
-    score = objective.score(params, _take(data, member.held), context)
+    score = objective.score(plan.layout.split(params), _take(data, member.held), context)
     w = jnp.where(jnp.arange(member.held.shape[0], dtype=jnp.int32) < member.n_held, weight[member.held], 0.0)
     return (w * score).sum() / jnp.maximum(w.sum(), 1e-30)
 
@@ -203,7 +211,7 @@ def _run_member(
         state, total = lax.fori_loop(
             jnp.int32(0), steps_per_epoch, step, (state, jnp.zeros((), weight.dtype))
         )
-        score = _mean_score(objective, state.average, data, weight, member, context)
+        score = _mean_score(plan, objective, state.average, data, weight, member, context)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
         better = ((score > state.best_score) & ~stalled) | (member.n_held == 0)
         best, best_score, best_epoch = _choose(

@@ -41,13 +41,13 @@ def hyper_parameters(
     total_steps: Any = 1,
     patience: Any = np.inf,
 ) -> Hyper:
-    """Stack hyper-parameters over members; a scalar serves all of them."""
+    """Stack hyper-parameters over members; a scalar serves all. `rates` is a vector, see `Layout.spread`."""
 
-    def spread(value: Any) -> Any:
-        return np.broadcast_to(np.asarray(value, dtype), (n_members,))
+    def stacked(value: Any, shape: tuple[int, ...] = ()) -> Any:
+        return np.broadcast_to(np.asarray(value, dtype), (n_members, *shape))
 
-    numbers = (learning_rate, weight_decay, clip, average, total_steps, patience, rates)
-    return Hyper(*(jax.tree.map(spread, value) for value in numbers))
+    numbers = (learning_rate, weight_decay, clip, average, total_steps, patience)
+    return Hyper(*(stacked(v) for v in numbers), stacked(rates, np.shape(rates)))
 
 
 def steps_per_epoch(plan: Plan, members: Membership) -> int:
@@ -98,14 +98,14 @@ def train(
             report(done, traces[-1])
         if time.perf_counter() - clock < _CHUNK_SECONDS:
             n = min(2 * n, plan.capacity)
-    return _result(state, hyper, traces, interrupted)
+    return _result(plan, state, hyper, traces, interrupted)
 
 
 def _stalled(state: State, hyper: Hyper) -> bool:
     return bool(np.all(np.asarray(state.epoch) - np.asarray(state.best_epoch) > np.asarray(hyper.patience)))
 
 
-def _result(state: State, hyper: Hyper, traces: list[Trace], interrupted: bool) -> Training:
+def _result(plan: Plan, state: State, hyper: Hyper, traces: list[Trace], interrupted: bool) -> Training:
     none: Any = np.zeros((len(state.seed), 0))
     best = np.asarray(state.best_epoch)
     stopped = _stalled(state, hyper)
@@ -113,7 +113,7 @@ def _result(state: State, hyper: Hyper, traces: list[Trace], interrupted: bool) 
     end = int(np.max(best + np.asarray(hyper.patience))) + 2 if stopped else None
     return Training(
         state=state,
-        params=jax.tree.map(np.asarray, state.best),
+        params=plan.layout.split_members(state.best),
         train=np.concatenate([t.train for t in traces] or [none], axis=1)[:, :end],
         held=np.concatenate([t.held for t in traces] or [none], axis=1)[:, :end],
         best_epoch=best,

@@ -1,0 +1,182 @@
+"""What the regressor and the classifier share: checking settings, standardising, training an ensemble."""
+
+import sys
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from tggm.estimators import settings
+from tggm.estimators.columns import Columns, Floats
+from tggm.learning import (
+    OPTIMISERS,
+    SCHEDULES,
+    Layout,
+    Objective,
+    Plan,
+    State,
+    Training,
+    hold_out,
+    hyper_parameters,
+    membership,
+    train,
+)
+from tggm.learning.rows import bucket
+from tggm.learning.training import steps_per_epoch
+
+CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
+
+
+class Work(NamedTuple):
+    """A training problem: what subclasses hand to `BaseTGGM._train`."""
+
+    objective: Objective
+    params: Any  # a leading axis of members
+    rates: Any  # like one member's parameters: 0 holds a leaf fixed
+    context: Any  # a leading axis of members
+    data: Any  # rows first
+    weight: Floats  # (rows,)
+
+
+def default_batch_size(n_rows: int) -> int:
+    """Rows in a mini-batch when `batch_size="auto"`."""
+    return int(np.clip(bucket(max(n_rows // 8, 1)), 32, 512))
+
+
+def default_epochs(n_rows: int, batch_size: int) -> int:
+    """Epochs when `max_epochs="auto"`: a fixed number of gradient steps, and never fewer than 40 epochs."""
+    return max(40, round(3000 * batch_size / max(n_rows, batch_size)))
+
+
+class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Settings and training common to all estimators."""
+
+    def _check_settings(self) -> None:
+        """Raise for any setting that cannot work, whatever the data."""
+        settings.layers(self.hidden)
+        if len(settings.layers(self.hidden)) != 1:
+            raise ValueError(f"`hidden` must have one layer in this version, as (50,); got {self.hidden!r}.")
+        settings.count("n_members", self.n_members)
+        settings.number("sigma0", self.sigma0, above=0)
+        settings.number("learning_rate", self.learning_rate, above=0)
+        settings.number("weight_decay", self.weight_decay, least=0)
+        settings.number("clip", self.clip, above=0)
+        settings.number("average", self.average, least=0, below=1)
+        settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
+        settings.one_of("schedule", self.schedule, SCHEDULES)
+        settings.one_of("dtype", str(np.dtype(self.dtype)), ("float32", "float64"))
+        if isinstance(self.optimizer, str):
+            settings.one_of("optimizer", self.optimizer, OPTIMISERS)
+        for name in ("batch_size", "max_epochs"):
+            value = getattr(self, name)
+            if value != "auto":
+                settings.count(name, value)
+        if self.patience is not None:
+            settings.count("patience", self.patience)
+
+    def _generator(self) -> np.random.Generator:
+        state = check_random_state(self.random_state)
+        return np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        """Double precision inside, where it was asked for; the global setting stays as it is."""
+        return jax.enable_x64(True) if np.dtype(self.dtype) == np.float64 else nullcontext()
+
+    def _standardise(self, X: Floats, weight: Floats) -> Columns:
+        return Columns.of(X, weight) if self.standardize else Columns.unchanged(X.shape[1])
+
+    def _stack(self, members: list[Any]) -> Any:
+        """One pytree with a leading axis of members, in the dtype of the model."""
+        return jax.tree.map(lambda *leaves: np.stack(leaves).astype(self.dtype), *members)
+
+    def _schedule(self, n_rows: int) -> tuple[int, int]:
+        """Batch size and number of epochs for this many rows to train on."""
+        batch = default_batch_size(n_rows) if self.batch_size == "auto" else int(self.batch_size)
+        epochs = default_epochs(n_rows, batch) if self.max_epochs == "auto" else int(self.max_epochs)
+        return batch, epochs
+
+    def _train(self, work: Work, rng: np.random.Generator) -> Training:
+        """Train all members from their initial parameters, each with its own held-out rows."""
+        fraction = self.validation_fraction if self.early_stopping else 0.0
+        rows = np.arange(len(work.weight))
+        members = membership([hold_out(rng, rows, fraction) for _ in range(self.n_members)])
+        layout = Layout.of(work.params, axes=1)
+        batch, epochs = self._schedule(int(members.n_train.max()))
+        plan = Plan(layout, batch, CAPACITY, self.optimizer, self.schedule)
+        hyper = self._hyper(work, epochs * steps_per_epoch(plan, members), self.patience or np.inf)
+        report = self._progress(epochs) if self.verbose else None
+        seed = int(rng.integers(2**31))
+        data, weight = self._padded(work)
+        with self._precision():
+            return train(
+                plan, work.objective, work.params, members, work.context, hyper, data, weight,
+                max_epochs=epochs, seed=seed, report=report,
+            )  # fmt: skip
+
+    def _train_on(self, work: Work, state: State | None, rng: np.random.Generator) -> Training:
+        """One pass over the rows at a constant rate, all of them used, going on from `state`."""
+        rows = np.arange(len(work.weight))
+        members = membership([hold_out(rng, rows, 0.0) for _ in range(self.n_members)])
+        layout = Layout.of(work.params, axes=1)
+        plan = Plan(layout, self._schedule(len(rows))[0], CAPACITY, self.optimizer, self.schedule)
+        data, weight = self._padded(work)
+        with self._precision():
+            return train(
+                plan, work.objective, work.params, members, work.context, self._hyper(work, np.inf, np.inf),
+                data, weight, max_epochs=1, seed=int(rng.integers(2**31)), state=state,
+            )  # fmt: skip
+
+    def _hyper(self, work: Work, total_steps: float, patience: float) -> Any:
+        return hyper_parameters(
+            self.n_members,
+            Layout.of(work.params, axes=1).spread(work.rates),
+            self.dtype,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            clip=self.clip,
+            average=self.average,
+            total_steps=total_steps,
+            patience=patience,
+        )
+
+    def _padded(self, work: Work) -> tuple[Any, NDArray[np.floating]]:
+        """Data and weights with rows added that no index list names, so that shapes repeat."""
+        extra = bucket(len(work.weight)) - len(work.weight)
+
+        def pad(a: NDArray[np.floating]) -> NDArray[np.floating]:
+            return np.pad(a.astype(self.dtype), [(0, extra), *[(0, 0)] * (a.ndim - 1)])
+
+        return jax.tree.map(pad, work.data), pad(work.weight / work.weight.mean())
+
+    def _progress(self, epochs: int) -> Any:
+        def report(done: int, trace: Any) -> None:
+            train_now, held_now = trace.train[:, -1].mean(), trace.held[:, -1].mean()
+            line = f"epoch {done}/{epochs}  objective {train_now:.4f}"
+            sys.stdout.write(line + (f"  held out {held_now:.4f}\n" if self.early_stopping else "\n"))
+
+        return report
+
+    def _record(self, result: Training) -> None:
+        """Store what training tells about itself."""
+        self.history_ = {"train": result.train, "held_out": result.held}
+        self.n_iter_ = int(result.train.shape[1])
+        self.best_epoch_ = result.best_epoch
+        self.converged_ = not result.interrupted
+        steps = int(np.max(result.state.step))
+        if result.undone.max(initial=0) > 0.01 * max(steps, 1):
+            warnings.warn(
+                f"{int(result.undone.max())} of {steps} steps led to numbers that are not finite and were "
+                f"undone; lower `learning_rate` ({self.learning_rate:g}).",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if result.interrupted:
+            sys.stderr.write(
+                f"Interrupted after {self.n_iter_} epochs; the best parameters so far are kept.\n"
+            )

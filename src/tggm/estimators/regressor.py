@@ -1,0 +1,320 @@
+"""`TGGMRegressor`: nonlinear regression whose predictions are distributions."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from tggm.estimators import settings
+from tggm.estimators.base import BaseTGGM, Work
+from tggm.estimators.columns import Floats
+from tggm.learning import METHODS, Context, Rows, Training
+from tggm.learning.rows import bucket
+from tggm.models import INITIALISERS, Shallow, initial_parameters, output_moments
+
+BLOCK = 8192  # rows predicted at once
+
+
+class TGGMRegressor(MultiOutputMixin, RegressorMixin, BaseTGGM):  # type: ignore[misc]  # scikit-learn ships no types
+    r"""Regression by a truncated Gaussian graphical model.
+
+    .. math::
+        p(h|x) = N_T(h | W_0 x + b_0, \sigma_0^2 I), \quad h \ge 0, \qquad
+        p(y|h) = N(y | W_1 h + b_1, \mathrm{diag}(\sigma_1^2))
+
+    The predictive density p(y|x) is smooth, skewed, and as wide as the data say at each x. Inputs and targets
+    are standardised inside; `predict_dist` gives the exact predictive distribution in the target's units.
+
+    Parameters
+    ----------
+    hidden : tuple of int or int, default (50,)
+        Number of hidden units, one layer.
+    method : {"moments", "bp", "meanfield", "ep", "exact"}, default "moments"
+        What training maximises: the Gaussian density with the exact mean and variance of y given x; the
+        squared error (back-propagation); the mean-field bound, EP's estimate or the exact value of the
+        likelihood.
+    n_members : int, default 10
+        Networks trained at once from different starts and held-out rows; the prediction is their mixture.
+    sigma0 : float, default 1.0
+        Standard deviation σ0 of the hidden units before truncation. A gauge: the same densities can be had
+        with any value, it only sets the scale on which weights start, decay and move.
+    noise : float, array of shape (n_outputs,) or None, default None
+        Variance σ1² of the output noise on the scale the model sees (of the standardised target, unless
+        ``standardize=False``). None learns it.
+    optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
+        A complete optax optimiser brings its own rate and schedule.
+    learning_rate : float, default 0.01
+    schedule : {"cosine", "linear", "constant"}, default "cosine"
+        How the learning rate falls over the planned number of steps.
+    batch_size : int or "auto", default "auto"
+        Rows in a mini-batch; more than there are means all of them.
+    max_epochs : int or "auto", default "auto"
+        Passes over the data; "auto" plans a fixed number of gradient steps.
+    weight_decay : float, default 0.01
+        Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior.
+    clip : float, default 10.0
+        Largest norm of a gradient.
+    average : float, default 0.0
+        Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
+    validation_fraction : float, default 0.1
+        Part of the rows that each member holds out, its own at random.
+    early_stopping : bool, default True
+        Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
+    patience : int or None, default None
+        End training when no member has found better parameters for so many epochs.
+    init : {"scaled", "paper"}, default "scaled"
+        Distribution of the initial weights; "paper" is N(0, 0.01) for all.
+    solver : {"newton", "cyclic"}, default "newton"
+        How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
+    n_cycles : int, default 10
+        Cycles of the cyclic solver.
+    standardize : bool, default True
+        Bring inputs and targets to mean 0 and variance 1 inside.
+    dtype : {"float32", "float64"}, default "float32"
+        What training and means are computed in. Densities are computed in double precision always.
+    warm_start : bool, default False
+        Start `fit` from the parameters of the last one.
+    random_state : int, RandomState or None, default None
+        The same seed on the same machine gives the same model.
+    verbose : bool, default False
+        Print progress.
+
+    Attributes
+    ----------
+    W0_, b0_, W1_, b1_, noise_ : ndarray
+        Parameters in the units of the data, with a leading axis of members: shapes (n_members, m, d),
+        (n_members, m), (n_members, n, m), (n_members, n) and (n_members, n); `noise_` is σ1².
+    n_iter_ : int
+        Epochs run.
+    best_epoch_ : ndarray of shape (n_members,)
+        Epoch whose parameters each member kept.
+    history_ : dict
+        "train" and "held_out": mean objective and mean held-out score, shape (n_members, n_iter_).
+    converged_ : bool
+        Whether training ran to its planned end (it was not interrupted).
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] | int = (50,),
+        *,
+        method: str = "moments",
+        n_members: int = 10,
+        sigma0: float = 1.0,
+        noise: ArrayLike | None = None,
+        optimizer: Any = "adam",
+        learning_rate: float = 0.01,
+        schedule: str = "cosine",
+        batch_size: int | str = "auto",
+        max_epochs: int | str = "auto",
+        weight_decay: float = 0.01,
+        clip: float = 10.0,
+        average: float = 0.0,
+        validation_fraction: float = 0.1,
+        early_stopping: bool = True,
+        patience: int | None = None,
+        init: str = "scaled",
+        solver: str = "newton",
+        n_cycles: int = 10,
+        standardize: bool = True,
+        dtype: str = "float32",
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.method = method
+        self.n_members = n_members
+        self.sigma0 = sigma0
+        self.noise = noise
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.weight_decay = weight_decay
+        self.clip = clip
+        self.average = average
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.init = init
+        self.solver = solver
+        self.n_cycles = n_cycles
+        self.standardize = standardize
+        self.dtype = dtype
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        settings.one_of("method", self.method, METHODS)
+        settings.one_of("init", self.init, INITIALISERS)
+        settings.one_of("solver", self.solver, ("newton", "cyclic"))
+        settings.count("n_cycles", self.n_cycles)
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the ensemble.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_rows, n_features)
+            Finite numbers.
+        y : array_like, shape (n_rows,) or (n_rows, n_outputs)
+            Targets.
+        sample_weight : array_like, shape (n_rows,), optional
+            Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
+
+        Returns
+        -------
+        self
+        """
+        self._check_settings()
+        X_, Y, weight = self._checked(X, y, sample_weight, reset=True)
+        rng = self._generator()
+        warm = self._params if self.warm_start and self._fits(X_, Y) else None
+        if warm is None:
+            self._x, self._y = self._standardise(X_, weight), self._standardise(Y, weight)
+        work = self._work(X_, Y, weight, warm, rng)
+        self._store(self._train(work, rng))
+        self._state = None
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """One pass over these rows at a constant learning rate; the first call also standardises by them."""
+        self._check_settings()
+        first = not hasattr(self, "_params")
+        X_, Y, weight = self._checked(X, y, sample_weight, reset=first)
+        rng = self._generator()
+        if first:
+            self._x, self._y = self._standardise(X_, weight), self._standardise(Y, weight)
+        elif Y.shape[1] != self.b1_.shape[1]:
+            raise ValueError(
+                f"`y` has {Y.shape[1]} outputs, but this model was fitted to {self.b1_.shape[1]}."
+            )
+        work = self._work(X_, Y, weight, None if first else self._params, rng)
+        result = self._train_on(work, getattr(self, "_state", None), rng)
+        self._store(result)
+        self._state = jax.tree.map(np.asarray, result.state)
+        return self
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Mean of y given x, and its standard deviation if asked for.
+
+        Returns
+        -------
+        mean : ndarray, shape (n_rows,) or (n_rows, n_outputs)
+            As `y` was given to `fit`.
+        std : ndarray of the same shape
+            Only with ``return_std=True``.
+        """
+        mean, var = self._moments(self._features(X))
+        centre = self._shaped(mean.mean(0))
+        if not return_std:
+            return centre
+        return centre, self._shaped(np.sqrt(var.mean(0) + mean.var(0)))
+
+    def _checked(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool
+    ) -> tuple[Floats, Floats, Floats]:
+        """Data as float64 matrices, without rows of weight 0."""
+        X_, y_ = validate_data(
+            self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
+        )
+        Y = np.asarray(y_, dtype=np.float64)
+        weight = _check_sample_weight(sample_weight, X_, dtype=np.float64, ensure_non_negative=True)
+        kept = weight > 0
+        if not kept.any():
+            raise ValueError("`sample_weight` must be positive for at least one row; all are 0.")
+        if reset:
+            self._flat = Y.ndim == 1
+        Y = Y.reshape(len(Y), -1)
+        if self.method == "exact" and Y.shape[1] > 1:
+            raise ValueError(
+                f"method='exact' is for one output; `y` has {Y.shape[1]}. Use 'ep', or a model for each."
+            )
+        return X_[kept], Y[kept], weight[kept]
+
+    def _fits(self, X: Floats, Y: Floats) -> bool:
+        """Whether the parameters at hand have the shape that these data need."""
+        params = getattr(self, "_params", None)
+        wanted = (self.n_members, settings.layers(self.hidden)[0], X.shape[1])
+        return params is not None and params.W0.shape == wanted and params.b1.shape[1] == Y.shape[1]
+
+    def _work(
+        self, X: Floats, Y: Floats, weight: Floats, params: Shallow | None, rng: np.random.Generator
+    ) -> Work:
+        noise = settings.noise_variance(self.noise, Y.shape[1])
+        s0 = float(self.sigma0) ** 2
+        sizes = (X.shape[1], settings.layers(self.hidden)[0], Y.shape[1])
+        if params is None:
+            draw = partial(
+                initial_parameters, rng, sizes, s0=s0, noise=0.5 if noise is None else noise, init=self.init
+            )
+            params = self._stack([draw() for _ in range(self.n_members)])
+        options = {"solver": self.solver, "n_cycles": self.n_cycles} if self.method == "meanfield" else {}
+        return Work(
+            METHODS[self.method](**options),
+            params,
+            Shallow(1.0, 1.0, 1.0, 1.0, float(noise is None)),  # type: ignore[arg-type]  # one rate for each leaf
+            Context(np.full(self.n_members, s0, self.dtype)),  # type: ignore[arg-type]  # NumPy until training
+            Rows(self._x.apply(X), self._y.apply(Y)),  # type: ignore[arg-type]
+            weight,
+        )
+
+    def _store(self, result: Training) -> None:
+        """Keep the parameters as trained, and in the units of the data."""
+        self._params: Shallow = result.params
+        W0, b0, W1, b1, log_noise = (np.asarray(a, np.float64) for a in result.params)
+        self.W0_ = W0 / self._x.scale[None, None, :]
+        self.b0_ = b0 - self.W0_ @ self._x.shift
+        self.W1_ = W1 * self._y.scale[None, :, None]
+        self.b1_ = b1 * self._y.scale[None, :] + self._y.shift[None, :]
+        self.noise_ = np.exp(log_noise) * self._y.scale[None, :] ** 2
+        self._record(result)
+
+    def _features(self, X: ArrayLike) -> Floats:
+        """Standardised inputs of new rows."""
+        check_is_fitted(self, "W0_")
+        values: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._x.apply(values)
+
+    def _moments(self, X: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of each output under each member, (n_members, rows, n), in the target's units."""
+        s0 = np.asarray(float(self.sigma0) ** 2, self.dtype)
+        means, variances = [], []
+        with self._precision(), jax.default_matmul_precision("highest"):
+            for begin in range(0, len(X), BLOCK):
+                block = X[begin : begin + BLOCK].astype(self.dtype)
+                padded = np.pad(block, [(0, bucket(len(block)) - len(block)), (0, 0)])
+                mean, var = _member_moments(self._params, padded, s0)
+                means.append(np.asarray(mean)[:, : len(block)])
+                variances.append(np.asarray(var)[:, : len(block)])
+        scale = self._y.scale[None, None, :]
+        mean64, var64 = (np.concatenate(a, axis=1).astype(np.float64) for a in (means, variances))
+        return mean64 * scale + self._y.shift[None, None, :], var64 * scale**2
+
+    def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
+        """One column as a vector, if the target was one."""
+        return values[:, 0] if self._flat else values
+
+
+@jax.jit
+def _member_moments(params: Shallow, X: Array, s0: Array) -> tuple[Array, Array]:
+    """Mean and variance of each output for each member, shape (members, rows, n)."""
+
+    def one(p: Shallow) -> tuple[Array, Array]:
+        mean, cov = output_moments(p, X, s0)
+        return mean, jax.vmap(jax.numpy.diag)(cov)
+
+    moments: tuple[Array, Array] = jax.vmap(one)(params)
+    return moments

@@ -1,0 +1,64 @@
+"""Checks of constructor arguments, made once in `fit`; every message names argument, value and remedy."""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """One of a few words."""
+    options = sorted(allowed)
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, options))}; got {value!r}.")
+    return value
+
+
+def count(name: str, value: Any, *, least: int = 1) -> int:
+    """An integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+    return int(value)
+
+
+def number(name: str, value: Any, *, above: float | None = None, least: float | None = None,
+           below: float | None = None) -> float:  # fmt: skip
+    """A finite real number within bounds."""
+    bounds = [
+        ("greater than", above, above is None or (isinstance(value, Real) and value > above)),
+        ("at least", least, least is None or (isinstance(value, Real) and value >= least)),
+        ("less than", below, below is None or (isinstance(value, Real) and value < below)),
+    ]
+    fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    if not fine or not all(ok for *_, ok in bounds):
+        wanted = " and ".join(f"{words} {bound:g}" for words, bound, _ in bounds if bound is not None)
+        raise ValueError(f"`{name}` must be a finite number{' ' + wanted if wanted else ''}; got {value!r}.")
+    return float(value)
+
+
+def layers(value: Any) -> tuple[int, ...]:
+    """Sizes of the hidden layers; an integer means one layer."""
+    sizes = (value,) if isinstance(value, Integral) else value
+    try:
+        return tuple(count("hidden", size) for size in sizes)
+    except TypeError:
+        raise ValueError(f"`hidden` must be a tuple of layer sizes, as (50,); got {value!r}.") from None
+
+
+def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
+    """A fixed noise variance for each output, or None when it is to be learned."""
+    if value is None:
+        return None
+    try:
+        noise = np.broadcast_to(np.asarray(value, dtype=np.float64), (n_outputs,))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`noise` must be None (learned), a variance, or one per output ({n_outputs}); got {value!r}."
+        ) from None
+    if not (np.isfinite(noise) & (noise > 0)).all():
+        raise ValueError(
+            f"`noise` is the variance of the output noise and must be positive; got {value!r}. "
+            "Pass None to learn it."
+        )
+    return noise
