@@ -1,0 +1,245 @@
+"""The truncated normal at complex arguments: characteristic function, mean and variance under a complex tilt.
+
+For h ~ N(α, 1) truncated to h ≥ 0 and any complex s, with z = α + s,
+
+    E[e^{sh}] = e^{L(z) − L(α)},  L(z) = z²/2 + log Φ(z),  L' = g = z + φ(z)/Φ(z),  L'' = ω² = 1 + z g − g².
+
+On Re z ≤ 0 everything is a quotient of Laplace transforms, x = −z/√2:
+
+    J_n(x) = (2/√π) ∫₀^∞ vⁿ e^{−v² − 2xv} dv,    e^L ∝ J₀ = erfcx(x),    g = √2 J₁/J₀,    g² + ω² = 2 J₂/J₀,
+
+all three from one polynomial (`tools/precompute/characteristic.py`). On Re z > 0 the reflection
+Φ(z) = 1 − ½ e^{−z²/2} erfcx(z/√2) is used, scaled by e^{−iτα}, so that no large phase is ever formed.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+_L = 4.0
+_W = (
+    201.3573924950638431,
+    134.3497231720071453,
+    76.49162964214869719,
+    36.05889871196430247,
+    13.22644606446975015,
+    3.173380664260593672,
+    0.07926153568753637351,
+    -0.310274611268608953,
+    -0.119459542959977688,
+    -0.0001335076832300633585,
+    0.01523257840140628773,
+    0.003758553572115977143,
+    -0.001326789596404823007,
+    -0.0007881648757040292476,
+    0.00007876690620662216662,
+    0.0001326548942924327937,
+    5.945429884158734441e-7,
+    -0.00002189639405521077738,
+    -1.220185627381519303e-6,
+    3.784644591871642098e-6,
+    2.427725319405099011e-7,
+    -6.955867126745599791e-7,
+    -2.139360561457056903e-8,
+    1.338740814576225697e-7,
+    -5.526893509937847004e-9,
+    -2.604767541478787014e-8,
+    3.918271619034715223e-9,
+    4.86278398150517401e-9,
+    -1.500923344249041521e-9,
+    -7.972522765728454273e-10,
+    4.596656021556521332e-10,
+    8.880531433463161732e-11,
+    -1.19620162385532946e-10,
+    5.624953306499344103e-12,
+    2.594303966628693233e-11,
+    -7.526762098937626042e-12,
+    -4.148820122600024907e-12,
+    2.876418425968458802e-12,
+    1.93459313252205323e-13,
+    -7.501866558655052473e-13,
+)
+_C = 1 / math.sqrt(math.pi)
+_ROOT_HALF = math.sqrt(0.5)
+
+
+def _terms(dtype: Any) -> tuple[float, ...]:
+    """Coefficients that matter at the given precision."""
+    return _W if jnp.dtype(dtype) == np.float64 else _W[:20]
+
+
+def laplace(x: Array, y: Array, order: int = 0) -> tuple[Array, ...]:
+    """J₀(x + iy), …, J_order(x + iy) for x ≥ 0 and order ≤ 2; J₀ = erfcx.
+
+    Relative error in float64: 2e-15, 2e-14 and 5e-13, wherever x + iy is. The polynomial has real
+    coefficients, so Goertzel's recurrence needs only real arithmetic.
+    """
+    d = _L + x
+    scale = 1 / (d * d + y * y)
+    ur, ui = d * scale, -y * scale
+    zr, zi = 2 * _L * ur - 1, 2 * _L * ui
+    p, q = 2 * zr, zr * zr + zi * zi
+    terms = _terms(x.dtype)
+    b1, b2 = jnp.full_like(p, terms[-1]), jnp.zeros_like(p)
+    for a in terms[-2:0:-1]:
+        b1, b2 = a + (p * b1 - q * b2), b1
+    W = lax.complex(terms[0] + zr * b1 - q * b2, zi * b1)
+    u = lax.complex(ur, ui)
+    V = _C * (_L**3 - 1.5 * _L) + u * W
+    J0 = u * (_C + u * (_C * _L + u * (_C * (_L**2 - 0.5) + u * V)))
+    if order == 0:
+        return (J0,)
+    A = u * W - _C * _L  # V less c L (L² − ½), so that the terms of J₁ that cancel are not there
+    u2 = u * u
+    J1 = u2 * (0.5 * _C - u * (A - _L * (u * V)))
+    if order == 1:
+        return J0, J1
+    J2 = u2 * u * (W + 0.5 * _C * (_L**2 - 0.5) - _L * (V + A) + (0.5 + _L**2) * (u * V))
+    return J0, J1, J2
+
+
+def _cis(t: Array) -> Array:
+    """e^{it}, faster than the library sine and cosine: a quarter of the angle, doubled twice."""
+    turns = jnp.round(t * (0.5 / math.pi))
+    x = (t - turns * 6.28125) - turns * 0.00193530717958647692  # 2π in two parts: the first product is exact
+    x = jnp.clip(0.25 * x, -1, 1)  # beyond 1/eps there is no phase left, but it must stay finite
+    x2 = x * x
+    s, c1 = jnp.zeros_like(x), jnp.zeros_like(x)  # sin x / x, and cos x − 1
+    for k in range(8 if t.dtype == np.float64 else 5, 0, -1):
+        s = 1 - x2 * s / (2 * k * (2 * k + 1))
+        c1 = -(x2 + x2 * c1) / (2 * k * (2 * k - 1))
+    s = x * s
+    s, c1 = 2 * s * (1 + c1), -2 * s * s
+    s, c1 = 2 * s * (1 + c1), -2 * s * s
+    return lax.complex(1 + c1, s)
+
+
+def _times(factor: Array, z: Array) -> Array:
+    """Real times complex."""
+    return lax.complex(factor * z.real, factor * z.imag)
+
+
+def _pieces(alpha: Array, tau: Array, scale: Array | float = 0.0) -> tuple[Array, Array]:
+    """e^{−τ²/2 − scale} (real) and e^{−α²/2 − iατ − scale}: weights of the line and of its negative half."""
+    turn = jnp.exp(-0.5 * jnp.square(jnp.maximum(alpha, 0)) - scale)
+    return jnp.exp(-0.5 * tau * tau - scale), _times(turn, _cis(-alpha * tau))
+
+
+def numerator(alpha: Array, tau: Array, scale: Array | float = 0.0) -> Array:
+    """E[e^{iτ(h − max(α, 0))}] · `mass`(α), the part with α > 0 times e^{−scale}; never overflows.
+
+    The shift by max(α, 0) leaves no large phase; its sum over variables is better formed once, outside.
+    """
+    alpha, tau = jnp.broadcast_arrays(alpha, tau)
+    positive = alpha > 0
+    (J0,) = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.where(positive, tau, -tau) * _ROOT_HALF)
+    line, turn = _pieces(alpha, tau, scale)
+    half = -0.5 * (turn * J0)
+    return jnp.where(positive, lax.complex(line + half.real, half.imag), J0)
+
+
+def numerator_moments(
+    alpha: Array, tau: Array, centre: Array, scale: Array | float = 0.0
+) -> tuple[Array, Array, Array]:
+    """`numerator`, and E[h] and E[(h − centre)²] under the tilt iτ.
+
+    For α > 0 they are quotients of the moments of the whole line less those of its negative half,
+
+        N_n = e^{−τ²/2} (1,  z,  1 + (z − c)²) − e^{−α²/2 − iατ} (½J₀,  −J₁/√2,  J₂ + √2 c J₁ + ½ c² J₀).
+
+    At a zero of N₀ the quotients have a pole; numerator times quotient is what is meaningful, so N₀ is kept
+    away from zero. With `centre` near g(α) the second moment does not cancel.
+    """
+    alpha, tau, centre = jnp.broadcast_arrays(alpha, tau, centre)
+    positive = alpha > 0
+    J0, J1, J2 = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.where(positive, tau, -tau) * _ROOT_HALF, order=2)
+    J1 = math.sqrt(2) * J1
+    square, cross = 2 * J2 + _times(centre * centre, J0), _times(2 * centre, J1)
+    line, turn = _pieces(alpha, tau, scale)
+    half, line = 0.5 * turn, lax.complex(line, jnp.zeros_like(line))
+    away = lax.complex(alpha - centre, tau)
+    N = jnp.where(positive, line - half * J0, J0)
+    N = jnp.where(N == 0, float(np.finfo(tau.dtype).tiny) ** 0.5, N)
+    first = jnp.where(positive, line * lax.complex(alpha, tau) + half * J1, J1)
+    second = jnp.where(positive, line * (1 + away * away) - half * (square + cross), square - cross)
+    return N, first / N, second / N
+
+
+def mass(alpha: Array) -> Array:
+    """`numerator` at τ = 0: Φ(α) for α > 0, erfcx(−α/√2) = 2 e^{α²/2} Φ(α) otherwise."""
+    J0 = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.zeros_like(alpha))[0].real
+    return jnp.where(alpha > 0, 1 - 0.5 * jnp.exp(-0.5 * alpha * alpha) * J0, J0)
+
+
+def log_mass(alpha: Array) -> Array:
+    """L(α) − max(α, 0)²/2: log Φ(α) for α > 0, log(½ erfcx(−α/√2)) otherwise; accurate at both ends."""
+    J0 = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.zeros_like(alpha))[0].real
+    return jnp.where(alpha > 0, jnp.log1p(-0.5 * jnp.exp(-0.5 * alpha * alpha) * J0), jnp.log(0.5 * J0))
+
+
+def log_characteristic(alpha: ArrayLike, tau: ArrayLike) -> Array:
+    """Log E[e^{iτh}] for h ~ N(α, 1) truncated to h ≥ 0, up to a multiple of 2πi.
+
+    Parameters
+    ----------
+    alpha, tau : array_like
+        Location before truncation and frequency; broadcast together. For h ~ N_T(a, σ²) and a weight w in a
+        sum, α = a/σ and τ = σ w t.
+
+    Returns
+    -------
+    Array
+        Complex. In float64 its absolute error is below 1e-13 plus that of rounding the phase ατ; it neither
+        overflows nor underflows. Derivatives: ∂/∂α = g(z) − g(α), ∂/∂τ = i g(z), z = α + iτ.
+    """
+    log: Array = jax.jit(_log_characteristic)(*_broadcast(alpha, tau))
+    return log
+
+
+def complex_moments(alpha: ArrayLike, tau: ArrayLike) -> tuple[Array, Array]:
+    """g(z) and ω²(z) at z = α + iτ: the analytic continuation of the truncated mean and variance."""
+    moments: tuple[Array, Array] = _complex_moments(*_broadcast(alpha, tau))
+    return moments
+
+
+@jax.jit
+def _complex_moments(alpha: Array, tau: Array) -> tuple[Array, Array]:
+    centre = jnp.where(jnp.abs(tau) > alpha, 0, alpha)  # near g(z), on either side of the line of zeros
+    _, g, second = numerator_moments(alpha, tau, centre, _larger(alpha, tau))
+    away = g - lax.complex(centre, jnp.zeros_like(tau))
+    return g, second - away * away
+
+
+def _broadcast(alpha: ArrayLike, tau: ArrayLike) -> tuple[Array, Array]:
+    dtype = jnp.result_type(alpha, tau, 0.5)
+    a, t = jnp.broadcast_arrays(jnp.asarray(alpha, dtype), jnp.asarray(tau, dtype))
+    return a, t
+
+
+def _larger(alpha: Array, tau: Array) -> Array:
+    """Logarithm of the larger of the two weights in `_pieces`; scaling by it avoids underflow."""
+    return -0.5 * jnp.square(jnp.minimum(jnp.maximum(alpha, 0), jnp.abs(tau)))
+
+
+@jax.custom_jvp
+def _log_characteristic(alpha: Array, tau: Array) -> Array:
+    scale = _larger(alpha, tau)
+    log = jnp.log(numerator(alpha, tau, scale))
+    constant = jnp.where(alpha > 0, scale, -math.log(2)) - log_mass(alpha)
+    return lax.complex(log.real + constant, log.imag + jnp.maximum(alpha, 0) * tau)
+
+
+@_log_characteristic.defjvp
+def _log_characteristic_jvp(
+    primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    alpha, tau = primals
+    g, _ = _complex_moments(alpha, tau)
+    g0, _ = _complex_moments(alpha, jnp.zeros_like(tau))
+    da, dt = (d.astype(g.dtype) for d in tangents)
+    return _log_characteristic(alpha, tau), (g - g0) * da + 1j * g * dt
