@@ -123,7 +123,7 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
     )
     context = Context((columns["sigma0"] ** 2).astype(dtype), stack(scalings))
     data = Rows(X.astype(dtype), y[:, None].astype(dtype))
-    plan = Plan(Layout.of(params[0]), batch, args.chunk, args.optimizer, args.schedule)
+    plan = Plan(Layout.of(params[0]), batch, args.chunk, args.optimizer, args.schedule, max(args.average) > 0)
     clock = time.perf_counter()
     fit = train(
         plan, METHODS[args.method](), stack(params), members, context, hyper,

@@ -108,7 +108,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         members = membership([hold_out(rng, rows, fraction) for _ in range(self.n_members)])
         layout = Layout.of(work.params, axes=1)
         batch, epochs = self._schedule(int(members.n_train.max()))
-        plan = Plan(layout, batch, CAPACITY, self.optimizer, self.schedule)
+        plan = Plan(layout, batch, CAPACITY, self.optimizer, self.schedule, self.average > 0)
         hyper = self._hyper(work, epochs * steps_per_epoch(plan, members), self.patience or np.inf)
         report = self._progress(epochs) if self.verbose else None
         seed = int(rng.integers(2**31))
@@ -124,7 +124,9 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         rows = np.arange(len(work.weight))
         members = membership([hold_out(rng, rows, 0.0) for _ in range(self.n_members)])
         layout = Layout.of(work.params, axes=1)
-        plan = Plan(layout, self._schedule(len(rows))[0], CAPACITY, self.optimizer, self.schedule)
+        plan = Plan(
+            layout, self._schedule(len(rows))[0], CAPACITY, self.optimizer, self.schedule, self.average > 0
+        )
         data, weight = self._padded(work)
         with self._precision():
             return train(
@@ -138,7 +140,8 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             Layout.of(work.params, axes=1).spread(work.rates),
             self.dtype,
             learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
+            # a row of weight 2 counts twice, so the penalty is shared by the sum of the weights
+            weight_decay=self.weight_decay / work.weight.mean(),
             clip=self.clip,
             average=self.average,
             total_steps=total_steps,

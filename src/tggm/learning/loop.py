@@ -31,6 +31,7 @@ class Plan(NamedTuple):
     capacity: int  # most epochs in one chunk
     optimizer: str | optax.GradientTransformation = "adam"
     schedule: str = "cosine"
+    averaged: bool = False  # whether a running average of the parameters is scored and kept
 
 
 class Hyper(NamedTuple):
@@ -39,7 +40,7 @@ class Hyper(NamedTuple):
     learning_rate: Array
     weight_decay: Array  # multiplies penalty / number of rows
     clip: Array  # largest norm of a gradient
-    average: Array  # decay of the running average of the parameters that is scored and kept; 0 for none
+    average: Array  # decay of the running average
     total_steps: Array  # length of the schedule
     patience: Array  # epochs without a better score after which none is accepted any more
     rates: Array  # (parameters,) multiplies the step of each parameter: 0 holds it fixed
@@ -66,7 +67,7 @@ class State(NamedTuple):
     best: Array  # (parameters,) those with the best score
     best_score: Array  # ()
     best_epoch: Array  # () int32
-    undone: Array  # () int32, steps taken back because they were not finite
+    undone: Array  # () int32, steps not taken because they were not finite
 
 
 class Trace(NamedTuple):
@@ -116,29 +117,29 @@ def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
     return rows[jnp.argsort(jnp.where(position < count.astype(jnp.uint32), noise, jnp.uint32(2**31)))]
 
 
-def _all_finite(*trees: Any) -> Array:
-    leaves = [leaf for leaf in jax.tree.leaves(trees) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
-
-
 def _choose(condition: Array, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
-def _update(plan: Plan, state: State, grad: Array, hyper: Hyper) -> tuple[Array, Any]:
-    """New parameters and optimiser state after one clipped step."""
+def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -> tuple[Array, Any, Array]:
+    """New parameters and optimiser state after one clipped step, and whether the step was sound.
+
+    A step whose objective or gradient is not finite leaves the parameters where they are; the optimiser sees
+    a gradient of zero. Testing the norm tests every entry.
+    """
     norm = jnp.sqrt((grad**2).sum())
-    grad = grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30))
+    fine = jnp.isfinite(norm + value)
+    grad = jnp.where(fine, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
     transformation, layout = _transformation(plan), plan.layout
     if isinstance(plan.optimizer, str):
         direction, optimiser = transformation.update(grad, state.optimiser, state.params)
         progress = jnp.clip(state.step.astype(norm.dtype) / hyper.total_steps, 0.0, 1.0)
-        direction = -hyper.learning_rate * SCHEDULES[plan.schedule](progress) * direction
+        rate = -hyper.learning_rate * SCHEDULES[plan.schedule](progress)
     else:  # a complete optax optimiser brings its own rate and schedule
         arrays = layout.split(grad), state.optimiser, layout.split(state.params)
         update, optimiser = transformation.update(*arrays)
-        direction = layout.join(update)
-    return state.params + hyper.rates * direction, optimiser
+        direction, rate = layout.join(update), jnp.ones_like(norm)
+    return state.params + jnp.where(fine, rate, 0.0) * hyper.rates * direction, optimiser, fine
 
 
 def _step(
@@ -152,22 +153,20 @@ def _step(
     hyper: Hyper,
 ) -> tuple[State, Array]:
     """One gradient step; `weight` is zero on padding, `rows` the number of rows the penalty is shared by."""
-    count = jnp.maximum((weight > 0).sum(dtype=jnp.int32), 1).astype(weight.dtype)
+    count = jnp.minimum(rows, float(weight.shape[0]))
 
     def loss(params: Any) -> tuple[Array, Array]:
         value = (weight * objective(params, batch, context)).sum() / count
         return hyper.weight_decay / rows * objective.penalty(params) - value, value
 
     (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
-    params, optimiser = _update(plan, state, plan.layout.join(grad), hyper)
-    fine = _all_finite(value, params, optimiser)
-    params, optimiser = _choose(fine, (params, optimiser), (state.params, state.optimiser))
-    average = hyper.average * state.average + (1 - hyper.average) * params
+    params, optimiser, fine = _update(plan, state, plan.layout.join(grad), value, hyper)
+    average = hyper.average * state.average + (1 - hyper.average) * params if plan.averaged else params
     undone = state.undone + (~fine).astype(jnp.int32)
     state = state._replace(
         params=params, average=average, optimiser=optimiser, step=state.step + 1, undone=undone
     )
-    return state, jnp.where(fine, value, jnp.zeros_like(value))
+    return state, jnp.where(fine, value, 0.0)
 
 
 def _take(data: Any, index: Array) -> Any:
