@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tggm.estimators import TGGMRegressor as TGGMRegressor
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
     from tggm.persistence import ModelFileError as ModelFileError
     from tggm.persistence import load as load
@@ -16,12 +17,13 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ModelFileError": "tggm.persistence",
+    "TGGMRegressor": "tggm.estimators",
     "TruncatedGaussian": "tggm.gaussian",
     "load": "tggm.persistence",
     "save": "tggm.persistence",
 }
 
-__all__ = ["ModelFileError", "TruncatedGaussian", "__version__", "load", "save"]
+__all__ = ["ModelFileError", "TGGMRegressor", "TruncatedGaussian", "__version__", "load", "save"]
 
 
 def __getattr__(name: str) -> Any:
