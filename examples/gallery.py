@@ -32,7 +32,9 @@ def pictures(model: TGGMRegressor) -> dict:
         "calibration": lambda ax: plotting.plot_calibration(dist, y, ax=ax),
         "pit": lambda ax: plotting.plot_pit(dist, y, ax=ax),
         "predicted": lambda ax: plotting.plot_predicted(dist, y, ax=ax),
-        "learning_curve": lambda ax: plotting.plot_learning_curve(model.history_, ax=ax),
+        "learning_curve": lambda ax: plotting.plot_learning_curve(
+            model.history_, best=model.best_epoch_, ax=ax
+        ),
     }
 
 

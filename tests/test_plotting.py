@@ -140,10 +140,11 @@ def test_predicted_marks_the_rows_that_are_missed(ax):
 
 def test_learning_curve_draws_each_name_and_the_median_of_members(ax):
     history = {"training": [3.0, 2.0, 1.0], "validation": np.array([[1, 2, 1], [5, 2, 1], [2, 9, 1]])}
-    plot_learning_curve(history, best=2, ax=ax)
+    plot_learning_curve(history, best=[2, 3, 3], ax=ax)
     assert line(ax, "training").get_xydata().tolist() == [[1, 3], [2, 2], [3, 1]]
     assert line(ax, "validation").get_ydata().tolist() == [2, 2, 1]
-    assert line(ax, "kept: epoch 2").get_xdata() == [2, 2]
+    assert [mark.get_xdata() for mark in ax.get_lines()[-3:]] == [[2, 2], [3, 3], [3, 3]]
+    assert line(ax, "kept").get_xdata() == [2, 2]
     plot_learning_curve({"epoch": [10, 20], "bound": [0.0, 1.0]}, ax=ax)
     assert line(ax, "bound").get_xdata().tolist() == [10, 20]
 

@@ -63,7 +63,7 @@ def test_a_bare_import_loads_nothing_heavy():
 
 def test_the_library_loads_neither_command_line_nor_pictures():
     code = "import sys; from tggm import *; import tggm.plotting, tggm.datasets; print(*sys.modules)"
-    assert not {"typer", "rich", "matplotlib", "pandas"} & set(in_a_fresh_process(code).split())
+    assert not {"typer", "rich", "matplotlib"} & set(in_a_fresh_process(code).split())
 
 
 def test_importing_changes_no_setting():
