@@ -25,7 +25,9 @@ def in_a_fresh_process(code):
 
 def test_the_readme_code_runs():
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert in_a_fresh_process(block).strip()
+    lines = in_a_fresh_process(block).splitlines()
+    assert len(lines) == 3
+    assert all(re.fullmatch(r"predicted \d+ ± \d+, observed \d+", line) for line in lines)
 
 
 def test_the_readme_commands_exist():
@@ -49,7 +51,11 @@ def test_there_is_one_version():
 
 
 def test_public_names_are_there():
-    assert {"TruncatedGaussian", "save", "load", "ModelFileError"} <= set(tggm.__all__) <= set(dir(tggm))
+    assert (
+        {"TGGMRegressor", "TruncatedGaussian", "save", "load", "ModelFileError"}
+        <= set(tggm.__all__)
+        <= set(dir(tggm))
+    )
     assert all(getattr(tggm, name) is not None for name in tggm.__all__)
     with pytest.raises(AttributeError, match="module 'tggm' has no attribute 'TruncatedGausian'"):
         _ = tggm.TruncatedGausian
