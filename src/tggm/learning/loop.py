@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array, lax
 
 from tggm.learning.layout import Layout
@@ -29,7 +28,9 @@ class Plan(NamedTuple):
     layout: Layout
     batch_size: int
     capacity: int  # most epochs in one chunk
-    optimizer: str | optax.GradientTransformation = "adam"
+    optimizer: Any = (
+        "adam"  # a name, or a complete optax.GradientTransformation with its own rate and schedule
+    )
     schedule: str = "cosine"
     averaged: bool = False  # whether a running average of the parameters is scored and kept
 
@@ -77,21 +78,16 @@ class Trace(NamedTuple):
     held: Array  # mean score of the held-out rows after it
 
 
-def _transformation(plan: Plan) -> optax.GradientTransformation:
-    return OPTIMISERS[plan.optimizer] if isinstance(plan.optimizer, str) else plan.optimizer
-
-
 def start(plan: Plan, params: Any, seeds: Any) -> State:
     """State before the first step; every leaf of `params` and `seeds` has a leading axis of members.
 
-    Made of NumPy arrays: a named optimiser starts from zeros, so nothing has to be compiled for it.
+    Made of NumPy arrays: a named optimiser starts from zeros, so nothing has to be compiled.
     """
     vectors: Any = plan.layout.join_members(params)
-    init = jax.vmap(_transformation(plan).init)
     if isinstance(plan.optimizer, str):
-        optimiser = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(init, vectors))
-    else:  # it may treat arrays differently, so it sees them
-        optimiser = init(params)
+        optimiser = tuple(np.zeros_like(vectors) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
+    else:  # optax may treat arrays differently, so it sees them
+        optimiser = jax.vmap(plan.optimizer.init)(params)
     count: Any = np.zeros(len(seeds), np.int32)
     worst: Any = np.full(len(seeds), -np.inf, vectors.dtype)
     seed: Any = np.asarray(seeds, np.uint32)
@@ -130,15 +126,16 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
     norm = jnp.sqrt((grad**2).sum())
     fine = jnp.isfinite(norm + value)
     grad = jnp.where(fine, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
-    transformation, layout = _transformation(plan), plan.layout
     if isinstance(plan.optimizer, str):
-        direction, optimiser = transformation.update(grad, state.optimiser, state.params)
-        progress = jnp.clip(state.step.astype(norm.dtype) / hyper.total_steps, 0.0, 1.0)
+        step = state.step.astype(norm.dtype)
+        direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, step + 1)
+        progress = jnp.clip(step / hyper.total_steps, 0.0, 1.0)
         rate = -hyper.learning_rate * SCHEDULES[plan.schedule](progress)
-    else:  # a complete optax optimiser brings its own rate and schedule
-        arrays = layout.split(grad), state.optimiser, layout.split(state.params)
-        update, optimiser = transformation.update(*arrays)
-        direction, rate = layout.join(update), jnp.ones_like(norm)
+    else:
+        arrays = plan.layout.split(grad), state.optimiser, plan.layout.split(state.params)
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # optax relies on both
+            update, optimiser = plan.optimizer.update(*arrays)
+        direction, rate = plan.layout.join(update), jnp.ones_like(norm)
     return state.params + jnp.where(fine, rate, 0.0) * hyper.rates * direction, optimiser, fine
 
 

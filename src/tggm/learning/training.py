@@ -90,12 +90,11 @@ def train(
             with jax.default_matmul_precision("highest"):  # accelerators would round the factors to 10 bits
                 later, trace = run_chunk(plan, objective, state, *fixed, np.int32(n), steps)
             traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
+            state, done = later, done + n
+            if report is not None:
+                report(done, traces[-1])
         except KeyboardInterrupt:
             interrupted = True
-            break
-        state, done = later, done + n
-        if report is not None:
-            report(done, traces[-1])
         if time.perf_counter() - clock < _CHUNK_SECONDS:
             n = min(2 * n, plan.capacity)
     return _result(plan, state, hyper, traces, interrupted)
@@ -110,7 +109,7 @@ def _result(plan: Plan, state: State, hyper: Hyper, traces: list[Trace], interru
     best = np.asarray(state.best_epoch)
     stopped = _stalled(state, hyper)
     # what follows the epoch in which the last member's patience was spent depends on the size of chunks
-    end = int(np.max(best + np.asarray(hyper.patience))) + 2 if stopped else None
+    end = int(np.max(best + np.asarray(hyper.patience))) + 1 if stopped else None
     return Training(
         state=state,
         params=plan.layout.split_members(state.best),
