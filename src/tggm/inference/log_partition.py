@@ -1,0 +1,83 @@
+"""The one primitive of learning: log Z(P, γ), differentiable, its gradient being an engine's moments.
+
+    ∂log Z/∂γ = E[h],     ∂log Z/∂P = −½ E[hhᵀ].
+
+No iteration is differentiated. Mean field and EP are stationary in what they iterate on, so the derivative with that
+held fixed is the whole derivative; what remains is an expression in the parameters of P, whatever its structure.
+First derivatives only: a second derivative would miss how the fixed point moves.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from tggm.gaussian import Moments, TruncatedGaussian
+from tggm.inference.ep import _tolerance, ep_log_z, fit_sites
+from tggm.inference.exact import exact_log_z
+from tggm.inference.mean_field import SOLVERS, _cyclic, _newton
+
+ENGINES = ("mean_field", "ep", "exact")
+
+
+def log_partition(
+    tg: TruncatedGaussian,
+    *,
+    engine: str = "ep",
+    solver: str = "newton",
+    n_cycles: ArrayLike = 10,
+    max_iter: ArrayLike = 50,
+    start: Array | None = None,
+) -> Array:
+    """log Z for each row, differentiable with respect to `shift` and every parameter of the precision.
+
+    Parameters
+    ----------
+    tg : TruncatedGaussian
+        Rows that share a precision matrix.
+    engine : {"ep", "mean_field", "exact"}
+        Who computes it; "mean_field" gives a lower bound.
+    solver, n_cycles, max_iter, start
+        Passed on to the engine where it takes them; `n_cycles` and `max_iter` may be traced.
+
+    Returns
+    -------
+    Array, shape of the shift without its last axis
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
+    rows = tg.rows()
+    if engine == "exact":
+        value = exact_log_z(rows)
+    elif engine == "ep":
+        value = _by_ep(rows, jnp.asarray(max_iter, jnp.int32))
+    else:
+        if solver not in SOLVERS:
+            raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
+        run: Callable[..., Moments] = _newton if solver == "newton" else _cyclic
+        steps = jnp.asarray(max_iter if solver == "newton" else n_cycles, jnp.int32)
+        value = _by_mean_field(rows, run, start, steps)
+    return value.reshape(tg.shift.shape[:-1])
+
+
+def _by_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
+    fixed = jax.tree.map(lax.stop_gradient, tg)
+    sites = fit_sites(fixed, max_iter, jnp.asarray(_tolerance(tg, None), tg.shift.dtype))
+    return ep_log_z(tg, sites)
+
+
+def _by_mean_field(tg: TruncatedGaussian, run: Callable[..., Moments], start: Array | None, steps: Array) -> Array:
+    """The bound's value, with the gradient of its energy under a fixed q."""
+    fixed = jax.tree.map(lax.stop_gradient, tg)
+    q = jax.tree.map(lax.stop_gradient, run(fixed, start, steps))
+    energy = expected_energy(tg, q.mean, q.var)
+    return q.log_z + energy - lax.stop_gradient(energy)
+
+
+def expected_energy(tg: TruncatedGaussian, mean: Array, var: Array) -> Array:
+    """E_q[−½ hᵀPh + γᵀh] for a factorised q with these means and variances."""
+    P = tg.precision
+    second = P.off_diagonal(mean) * mean + P.diagonal()[None, :] * (mean**2 + var)
+    return (tg.shift * mean - second / 2).sum(-1)
