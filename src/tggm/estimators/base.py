@@ -169,7 +169,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         """Store what training tells about itself."""
         self.history_ = {"train": result.train, "held_out": result.held}
         self.n_iter_ = int(result.train.shape[1])
-        self.best_epoch_ = result.best_epoch
+        self.best_epoch_ = result.best_epoch + 1
         self.converged_ = not result.interrupted
         steps = int(np.max(result.state.step))
         if result.undone.max(initial=0) > 0.01 * max(steps, 1):

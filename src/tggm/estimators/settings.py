@@ -22,19 +22,18 @@ def count(name: str, value: Any, *, least: int = 1) -> int:
     return int(value)
 
 
-def number(name: str, value: Any, *, above: float | None = None, least: float | None = None,
-           below: float | None = None) -> float:  # fmt: skip
+def number(
+    name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf, below: float = np.inf
+) -> float:
     """A finite real number within bounds."""
-    bounds = [
-        ("greater than", above, above is None or (isinstance(value, Real) and value > above)),
-        ("at least", least, least is None or (isinstance(value, Real) and value >= least)),
-        ("less than", below, below is None or (isinstance(value, Real) and value < below)),
-    ]
-    fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not fine or not all(ok for *_, ok in bounds):
-        wanted = " and ".join(f"{words} {bound:g}" for words, bound, _ in bounds if bound is not None)
-        raise ValueError(f"`{name}` must be a finite number{' ' + wanted if wanted else ''}; got {value!r}.")
-    return float(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise ValueError(f"`{name}` must be a number; got {value!r}.")
+    x = float(value)
+    if not (np.isfinite(x) and x > above and x >= least and x < below):
+        bounds = {"greater than": above, "at least": least, "less than": below}
+        wanted = " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if np.isfinite(bound))
+        raise ValueError(f"`{name}` must be finite and {wanted}; got {value!r}.")
+    return x
 
 
 def layers(value: Any) -> tuple[int, ...]:

@@ -11,9 +11,15 @@ from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import stop_gradient
 
-from tggm.models import Shallow, gaussian_log_density, latent_moments, log_likelihood, output_moments
+from tggm.models import (
+    Shallow,
+    gaussian_log_density,
+    latent_moments,
+    log_likelihood,
+    output_mean,
+    output_moments,
+)
 from tggm.models.shallow import LOG_2PI
 
 
@@ -77,6 +83,10 @@ class _Regression:
         """½‖W0‖² + ½‖W1‖²."""
         return params.weight_norm()
 
+    def finish(self, params: Shallow, batch: Rows, context: Context) -> Shallow:
+        """Parameters of the model, when those of training mean something else."""
+        return params
+
 
 @dataclass(frozen=True)
 class MomentMatching(_Regression):
@@ -91,21 +101,26 @@ class MomentMatching(_Regression):
 
 @dataclass(frozen=True)
 class BackPropagation(_Regression):
-    """`bp`: squared error of E[y|x], the paper's TGGM-BP, as a Gaussian of constant variance.
-
-    The constant is s1 plus the average variance that the latent variables contribute, so that the noise which
-    is learned beside the weights completes the model's predictive variance. No gradient flows through that
-    average: for the weights the objective is the squared error, scaled.
-    """
+    """`bp`: the squared error of E[y|x], the paper's TGGM-BP, as a Gaussian of constant variance."""
 
     def __call__(self, params: Shallow, batch: Rows, context: Context) -> Array:
-        """Log N(y | E[y|x], v I), v constant over the rows."""
+        """Log N(y | E[y|x], diag(v)), v = exp(log_noise) the same for all rows."""
         rows = context.view(batch)
-        h, v = latent_moments(params, rows.X, context.s0)
-        error = rows.Y - h @ params.W1.T - params.b1[None, :]
-        latent = stop_gradient((v @ (params.W1**2).T).mean(0))
-        variance = (jnp.exp(params.log_noise) + latent)[None, :]
-        return -0.5 * (error**2 / variance + jnp.log(variance) + LOG_2PI).sum(-1)
+        error = rows.Y - output_mean(params, rows.X, context.s0)
+        log_v = params.log_noise[None, :]
+        return -0.5 * (error**2 * jnp.exp(-log_v) + log_v + LOG_2PI).sum(-1)
+
+    def finish(self, params: Shallow, batch: Rows, context: Context) -> Shallow:
+        """Take the latent variables' average share out of v: what is left is the model's noise.
+
+        Training took v for the whole variance of y given x; the model has Var[W1 h] + s1. At least a
+        hundredth of v is left.
+        """
+        rows = context.view(batch)
+        _, variances = latent_moments(params, rows.X, context.s0)
+        share = (variances @ (params.W1**2).T).mean(0)
+        v = jnp.exp(params.log_noise)
+        return params._replace(log_noise=jnp.log(jnp.maximum(v - share, 0.01 * v)))
 
 
 @dataclass(frozen=True)

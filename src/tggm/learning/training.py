@@ -46,8 +46,8 @@ def hyper_parameters(
     def stacked(value: Any, shape: tuple[int, ...] = ()) -> Any:
         return np.broadcast_to(np.asarray(value, dtype), (n_members, *shape))
 
-    numbers = (learning_rate, weight_decay, clip, average, total_steps, patience)
-    return Hyper(*(stacked(v) for v in numbers), stacked(rates, np.shape(rates)))
+    numbers = [stacked(v) for v in (learning_rate, weight_decay, clip, average, total_steps, patience)]
+    return Hyper._make([*numbers, stacked(rates, np.shape(rates))])
 
 
 def steps_per_epoch(plan: Plan, members: Membership) -> int:

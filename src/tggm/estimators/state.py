@@ -1,0 +1,68 @@
+"""A fitted regressor as arrays and JSON-able values, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tggm.estimators.columns import Columns
+from tggm.models import Shallow
+
+COLUMNS = ("x_shift", "x_scale", "y_shift", "y_scale")
+HISTORY = ("train", "held_out")
+
+
+def plain(value: Any) -> Any:
+    """A setting as JSON holds it: NumPy scalars, arrays and tuples become numbers and lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, np.dtype | type):
+        return str(np.dtype(value))
+    return value
+
+
+def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Everything a fitted regressor needs to predict and to be trained further."""
+    arrays = {f"params.{name}": np.asarray(a) for name, a in model._params._asdict().items()}
+    arrays |= dict(zip(COLUMNS, (*model._x, *model._y), strict=True))
+    arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
+    arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
+    names = getattr(model, "feature_names_in_", None)
+    meta = {
+        "settings": {name: plain(value) for name, value in model.get_params(deep=False).items()},
+        "features": None if names is None else [str(name) for name in names],
+        "vector_target": bool(model._flat),
+        "converged": bool(model.converged_),
+    }
+    return arrays, meta
+
+
+def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
+    """Fill in what `regressor_state` took out; ValueError or KeyError if it does not fit together."""
+    params = Shallow(*(arrays[f"params.{name}"] for name in Shallow._fields))  # type: ignore[arg-type]
+    columns = [np.asarray(arrays[name], np.float64) for name in COLUMNS]
+    (K, m, d), n = params.W0.shape, params.b1.shape[-1]
+    rest: list[Any] = [*params[1:], *columns]
+    shapes = [tuple(a.shape) for a in rest]
+    if shapes != [(K, m), (K, n, m), (K, n), (K, n), (d,), (d,), (n,), (n,)]:
+        raise ValueError(f"parameters and scales have shapes that do not fit together: {shapes}")
+    finite = all(np.isfinite(a).all() for a in (params.W0, *rest))
+    if not finite or not all((c > 0).all() for c in columns[1::2]):
+        raise ValueError("parameters and scales must be finite, and scales positive")
+    features = meta["features"]
+    if features is not None and len(features) != d:
+        raise ValueError(f"{len(features)} feature names for {d} features")
+    if meta["vector_target"] and n != 1:
+        raise ValueError(f"a vector as target, but {n} outputs")
+    model._x, model._y = Columns(*columns[:2]), Columns(*columns[2:])
+    model._flat, model._state = bool(meta["vector_target"]), None
+    model.n_features_in_ = d
+    if features is not None:
+        model.feature_names_in_ = np.asarray(features, dtype=object)
+    model.history_ = {name: arrays[f"history.{name}"] for name in HISTORY}
+    model.n_iter_ = int(model.history_["train"].shape[1])
+    model.best_epoch_ = arrays["best_epoch"]
+    model.converged_ = bool(meta["converged"])
+    model._adopt(params)
