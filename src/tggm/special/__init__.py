@@ -1,10 +1,12 @@
 """Numbers in, numbers out: functions of the univariate normal truncated to the nonnegative half-line."""
 
+from tggm.special.characteristic import complex_moments as complex_moments
+from tggm.special.characteristic import log_characteristic as log_characteristic
+from tggm.special.partition import truncated_entropy as truncated_entropy
+from tggm.special.partition import truncated_log_z as truncated_log_z
 from tggm.special.truncated import hazard as hazard
 from tggm.special.truncated import log_ndtr as log_ndtr
 from tggm.special.truncated import standard_moments as standard_moments
-from tggm.special.truncated import truncated_entropy as truncated_entropy
-from tggm.special.truncated import truncated_log_z as truncated_log_z
 from tggm.special.truncated import truncated_mean as truncated_mean
 from tggm.special.truncated import truncated_third as truncated_third
 from tggm.special.truncated import truncated_var as truncated_var

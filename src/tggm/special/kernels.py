@@ -1,0 +1,217 @@
+r"""Values of the standard functions, each within a few units in the last place, without derivative rules.
+
+For h ~ N(alpha, 1) given h >= 0 the hazard r = φ/Φ, the mean g, the variance ω² and the higher cumulants obey
+
+    g = alpha + r,   ω² = 1 − r g,   κ3 = r (g² − ω²),   κ4 = r (3 g ω² − g³ − κ3),
+
+which cancel when alpha << 0. So there is one change of form, at or near alpha = 0:
+
+* left of it, with t = −alpha, each cumulant is a polynomial in u = 1 − 2(c + start)/(t + c) over a power of
+  t + c, fitted on the whole half-line by ``tools/precompute/fits.py``: nothing cancels;
+* right of it, one exponential E = exp(−alpha²/2) and the fit at the mirrored point, R = r(−alpha), give
+  r(alpha) = E / (√(2π) − E/R), and the formulas above are safe.
+
+Both sides are evaluated and one is selected: no branches, so the same code is vectorised on a CPU and a GPU.
+Functions that share work repeat it here; the compiler merges equal expressions.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from tggm.special.fits import FITS
+
+SQRT_2PI = 2.5066282746310002
+# Beyond this the limits are reached in every dtype; its fourth power is still finite in float32.
+FAR = 1e8
+
+_POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4}
+_HALF_LENGTH = {
+    "float32": (8, 11),
+    "float64": (11, 25),
+}  # exponent and mantissa bits of a half-length number
+
+
+def near(a: Array) -> Array:
+    """The argument kept finite, for products whose other factor has reached its limit."""
+    return jnp.clip(a, -FAR, FAR)
+
+
+def _tail(name: str, t: Array) -> Array:
+    """Fitted cumulant at alpha = -t, for t not below the start of its fit."""
+    start, c, coefficients = FITS[str(t.dtype)][name]
+    w = 1 / (t + c)
+    u = 1 - 2 * (c + start) * w
+    rule = _horner if name in ("mean", "var") else _clenshaw
+    return rule(coefficients, u) * w ** _POWER[name]
+
+
+def _horner(coefficients: tuple[float, ...], u: Array) -> Array:
+    """Sum of c_k u^k."""
+    p = jnp.full_like(u, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        p = p * u + c
+    return p
+
+
+def _clenshaw(coefficients: tuple[float, ...], u: Array) -> Array:
+    """Sum of c_k T_k(u): twice the work, but safe where the monomials would cancel."""
+    b1, b2 = jnp.full_like(u, coefficients[-1]), jnp.zeros_like(u)
+    for c in coefficients[-2:0:-1]:
+        b1, b2 = 2 * u * b1 - b2 + c, b1
+    return u * b1 - b2 + coefficients[0]
+
+
+def half_length(x: Array) -> Array:
+    """Leading half of the digits of x, so that products of two such numbers are exact."""
+    return lax.reduce_precision(x, *_HALF_LENGTH[str(x.dtype)])
+
+
+def residual(numerator: Array, denominator: Array, quotient: Array) -> Array:
+    """What rounding took from a quotient: numerator / denominator - quotient, to a few digits.
+
+    Zero where it does not matter (outside 0 < quotient < 40). All products are exact, so the compiler may
+    contract them into fused operations without harm.
+    """
+    n, d, q = numerator, denominator, quotient
+    q1, d1 = half_length(q), half_length(d)
+    q0, d0 = q - q1, d - d1
+    rest = (((n - q1 * d1) - q1 * d0) - q0 * d1) - q0 * d0
+    return jnp.where((q > 0) & (q < 40), rest / d, 0)
+
+
+def gaussian(a: Array, low: Array | None = None) -> tuple[Array, Array]:
+    """Factors of exp(-(a + low)^2 / 2) for |a| <= FAR: a scaled value, and what to multiply it by.
+
+    The exponent is kept to twice the working precision: rounding a^2 alone would cost a^2 units in the last
+    place. The scale keeps products with powers of a exact where the exponential itself is no longer normal.
+    """
+    high = half_length(a)
+    shift = jnp.where(a > 8, 32.0, 0.0).astype(a.dtype)
+    square = shift - 0.5 * high * high  # exact: for a > 8 the last digit of high^2 / 2 is coarse enough
+    cross = -0.5 * (a - high) * (a + high)
+    if low is not None:
+        cross = cross - a * low
+    exponent = square + cross
+    scaled = jnp.exp(exponent) * (1 + (cross - (exponent - square)))
+    return scaled, jnp.where(a > 8, math.exp(-32), 1.0).astype(a.dtype)
+
+
+class _Right(NamedTuple):
+    """The textbook quantities right of the change of form (meaningless left of it)."""
+
+    r: Array  # hazard, divided by `scale`
+    scale: Array
+    g: Array  # mean
+    v: Array  # variance
+
+
+def _fold(a: Array) -> Array:
+    """Where the fits of mean and variance are evaluated: t = -a left of the change of form, a right of it."""
+    return jnp.where(_left("mean", a), -a, a)
+
+
+def _left(name: str, a: Array) -> Array:
+    """Whether the fitted form is used."""
+    return a < -FITS[str(a.dtype)][name][0]
+
+
+def _right(a: Array, low: Array | None = None) -> _Right:
+    t = _fold(a)
+    R = jnp.minimum(t + _tail("mean", t), FAR)
+    a = jnp.minimum(t, FAR)
+    E, scale = gaussian(a, low)
+    r = E * R / (SQRT_2PI * R - E * scale)
+    g = a + r * scale
+    return _Right(r, scale, g, 1 - r * scale * g)
+
+
+def hazard(a: Array, low: Array | None = None) -> Array:
+    """φ(a + low) / Φ(a + low), where low is below the rounding error of a."""
+    t, right = _fold(a), _right(a, low)
+    return jnp.where(_left("mean", a), t + _tail("mean", t), right.r * right.scale)
+
+
+def moments(a: Array) -> tuple[Array, Array]:
+    """First two cumulants, g and ω², with one plain exponential: where E matters to them, a² is small."""
+    t, left = _fold(a), _left("mean", a)
+    m = _tail("mean", t)
+    R = jnp.minimum(t + m, FAR)
+    E = jnp.exp(-0.5 * t * t)
+    r = E * R / (SQRT_2PI * R - E)
+    v = 1 - r * (jnp.minimum(a, FAR) + r)
+    return jnp.where(left, m, a + r), jnp.where(left, _tail("var", t), v)
+
+
+def third(a: Array, low: Array | None = None) -> Array:
+    """Third cumulant κ3."""
+    r, scale, g, v = _right(a, low)
+    return jnp.where(_left("third", a), _high_tail("third", a), r * (g * g - v) * scale)
+
+
+def fourth(a: Array) -> Array:
+    """Fourth cumulant κ4."""
+    r, scale, g, v = _right(a)
+    textbook = r * (3 * g * v - g * g * g - r * scale * (g * g - v)) * scale
+    return jnp.where(_left("fourth", a), _high_tail("fourth", a), textbook)
+
+
+def decay(a: Array, low: Array | None = None) -> Array:
+    """The decay r g = 1 − ω²: the product on the right, the difference on the left."""
+    right = _right(a, low)
+    return jnp.where(_left("var", a), 1 - _tail("var", _fold(a)), right.r * right.g * right.scale)
+
+
+def spread(a: Array, low: Array | None = None) -> Array:
+    """Derivative of σ g(μ/σ) with respect to σ, g − a ω² = r (1 + a g): either form where it is safe."""
+    t, right = jnp.minimum(_fold(a), _largest(a)), _right(a, low)
+    left = _tail("mean", t) + t * _tail("var", t)
+    return jnp.where(_left("var", a), left, right.r * (1 + jnp.minimum(a, FAR) * right.g) * right.scale)
+
+
+def third_spread(a: Array) -> Array:
+    """Derivative of σ³ κ3(μ/σ) with respect to σ at σ = 1, 3 κ3 − a κ4."""
+    r, scale, g, v = _right(a)
+    ratio = g * g - v  # κ3 / r; the last bracket is κ4 / r
+    textbook = r * (3 * ratio - jnp.minimum(a, FAR) * (3 * g * v - g * g * g - r * scale * ratio)) * scale
+    left = 3 * _high_tail("third", a) - jnp.maximum(a, -_largest(a)) * _high_tail("fourth", a)
+    return jnp.where(_left("third", a), left, textbook)
+
+
+def _high_tail(name: str, a: Array) -> Array:
+    start = FITS[str(a.dtype)][name][0]
+    return _tail(name, jnp.clip(-a, start, _largest(a)))
+
+
+def _largest(a: Array) -> float:
+    """A number whose fourth power is far from overflow and underflow."""
+    return 1e9 if a.dtype == jnp.float32 else 1e75
+
+
+class Tails(NamedTuple):
+    """Both tails by magnitude, for functions that contain log Φ and change their form exactly at 0."""
+
+    hazard: Array  # r(-|a|)
+    upper: Array  # Φ(-|a|)
+
+
+def tails(a: Array) -> Tails:
+    """r(-|a|) and Φ(-|a|)."""
+    t = jnp.abs(a)
+    R = t + _tail("mean", t)
+    E, scale = gaussian(jnp.minimum(t, FAR))
+    return Tails(R, E * scale / (SQRT_2PI * R))
+
+
+def log_ndtr(a: Array) -> Array:
+    """Log Φ(a): −a²/2 − log(√(2π) r(a)) on the left, log(1 − Φ(−a)) on the right."""
+    R, upper = tails(a)
+    return jnp.where(a < 0, -0.5 * a * a - jnp.log(SQRT_2PI * R), _log_complement(upper))
+
+
+def _log_complement(x: Array) -> Array:
+    """log(1 - x) for 0 <= x <= 1/2. `jnp.log1p` errs by 100 units in the last place in float64."""
+    y = 1 - x
+    return jnp.log(y) - (x - (1 - y)) / y

@@ -1,0 +1,119 @@
+r"""The standard functions with closed-form derivatives: each is the derivative of the one before.
+
+    (log Φ)' = r,   r' = −r g,   (r g)' = −κ3,   g' = ω²,   (ω²)' = κ3,   κ3' = κ4,   (r E[h²])' = −alpha κ3
+
+with the letters of :mod:`tggm.special.kernels`. The rules use these same functions, so derivatives of every
+order are right. `low` is the part of the argument lost to rounding, :func:`tggm.special.kernels.residual`.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tggm.special import kernels
+
+Argument = tuple[Array]
+WithLow = tuple[Array, Array | None]
+
+
+@jax.custom_jvp
+def log_ndtr(a: Array) -> Array:
+    """Log Φ(a)."""
+    return kernels.log_ndtr(a)
+
+
+@jax.custom_jvp
+def hazard(a: Array, low: Array | None = None) -> Array:
+    """r(a) = φ(a) / Φ(a)."""
+    return kernels.hazard(a, low)
+
+
+@jax.custom_jvp
+def mean(a: Array) -> Array:
+    """g(a)."""
+    return kernels.moments(a)[0]
+
+
+@jax.custom_jvp
+def var(a: Array) -> Array:
+    """ω²(a)."""
+    return kernels.moments(a)[1]
+
+
+@jax.custom_jvp
+def third(a: Array, low: Array | None = None) -> Array:
+    """κ3(a)."""
+    return kernels.third(a, low)
+
+
+@jax.custom_jvp
+def decay(a: Array, low: Array | None = None) -> Array:
+    """r(a) g(a) = 1 − ω²(a)."""
+    return kernels.decay(a, low)
+
+
+@jax.custom_jvp
+def spread(a: Array, low: Array | None = None) -> Array:
+    """r(a) E[h²] = g − a ω²: the derivative of σ g(μ/σ) with respect to σ, free of cancellation."""
+    return kernels.spread(a, low)
+
+
+@jax.custom_jvp
+def moments(a: Array) -> tuple[Array, Array]:
+    """Both g(a) and ω²(a)."""
+    return kernels.moments(a)
+
+
+@log_ndtr.defjvp
+def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
+    (a,), (da,) = primals, tangents
+    return log_ndtr(a), hazard(a) * da
+
+
+@hazard.defjvp
+def _(primals: WithLow, tangents: WithLow) -> tuple[Array, Array]:
+    (a, low), (da, _) = primals, tangents
+    return hazard(a, low), -decay(a, low) * da
+
+
+@decay.defjvp
+def _(primals: WithLow, tangents: WithLow) -> tuple[Array, Array]:
+    (a, low), (da, _) = primals, tangents
+    return decay(a, low), -third(a, low) * da
+
+
+@spread.defjvp
+def _(primals: WithLow, tangents: WithLow) -> tuple[Array, Array]:
+    (a, low), (da, _) = primals, tangents
+    return spread(a, low), -kernels.near(a) * third(a, low) * da
+
+
+@mean.defjvp
+def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
+    (a,), (da,) = primals, tangents
+    return mean(a), var(a) * da
+
+
+@var.defjvp
+def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
+    (a,), (da,) = primals, tangents
+    return var(a), third(a) * da
+
+
+@third.defjvp
+def _(primals: WithLow, tangents: WithLow) -> tuple[Array, Array]:
+    (a, low), (da, _) = primals, tangents
+    return third(a, low), kernels.fourth(a) * da
+
+
+@moments.defjvp
+def _(primals: Argument, tangents: Argument) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    (a,), (da,) = primals, tangents
+    g, v = moments(a)
+    return (g, v), (v * da, third(a) * da)
+
+
+def second(a: Array) -> Array:
+    """Second raw moment E[h²] = ω² + g² = 1 + a g; each side uses the sum of positive terms."""
+    g = mean(a)
+    return jnp.where(a < 0, var(a) + g * g, 1 + a * g)

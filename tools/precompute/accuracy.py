@@ -1,0 +1,99 @@
+"""The accuracy table of `tggm.special`: function, dtype, worst error and where, against fresh mpmath values.
+
+    python tools/precompute/accuracy.py [--points 8000] [--seed 1]
+
+Errors are relative; absolute where a function has a zero (entropy, log Z: where they are below 1 in
+magnitude; the fourth cumulant: near its zero, below a tenth of its scale). True values below the smallest
+normal number are left out, and so are those which would be below it at sigma = 1. Exits with status 1 if a
+bound is broken.
+"""
+
+import argparse
+import sys
+
+import jax
+import numpy as np
+from reference import SEED, points, table
+
+import tggm.special
+
+ARGUMENTS = {
+    "log_ndtr": ("a",),
+    "hazard": ("a",),
+    "truncated_mean": ("mu", "sigma"),
+    "truncated_var": ("mu", "sigma"),
+    "truncated_third": ("mu", "sigma"),
+    "truncated_entropy": ("mu", "sigma"),
+    "truncated_log_z": ("theta", "precision"),
+}
+# power of sigma that a function grows with when mu grows in proportion (the entropy: by its logarithm)
+HOMOGENEITY = {"truncated_mean": 1, "truncated_var": 2, "truncated_third": 3, "truncated_entropy": 0}
+BOUND = {"float32": 1e-6, "float64": 5e-15}
+# derivatives of the third cumulant
+BOUND_FOURTH = {"float32": 1e-3, "float64": 1e-10}
+
+
+def ours(name: str, arguments: list[np.ndarray]) -> list[np.ndarray]:
+    """The function and its derivative with respect to each argument."""
+    function = getattr(tggm.special, name)
+    outputs = [function(*arguments)]
+    for i in range(len(arguments)):
+        outputs.append(jax.jit(jax.vmap(jax.grad(function, argnums=i)))(*arguments))
+    return [np.asarray(y) for y in outputs]
+
+
+def scale_of(name: str, true: np.ndarray, at: dict[str, np.ndarray]) -> np.ndarray:
+    """What an error is divided by."""
+    if name in ("truncated_entropy", "truncated_log_z"):
+        return np.maximum(np.abs(true), 1)
+    if name == "truncated_third_1":
+        alpha = at["mu"].astype(float) / at["sigma"]
+        return np.maximum(
+            np.abs(true), np.where(abs(alpha - 1) < 0.5, 0.1 * at["sigma"].astype(float) ** 2, 0)
+        )
+    return np.abs(true)
+
+
+def errors(name: str, got: np.ndarray, true: np.ndarray, at: dict[str, np.ndarray]) -> np.ndarray:
+    """Error at each point, zero where it does not count."""
+    tiny = np.finfo(got.dtype).tiny
+    counts = np.abs(true) >= tiny
+    if "sigma" in ARGUMENTS[name.rstrip("_12")]:
+        power = HOMOGENEITY[name.rstrip("_12")] - name.endswith(("_1", "_2"))
+        counts &= np.abs(true) / at["sigma"].astype(float) ** power >= tiny
+    error = np.abs(got.astype(float) - true) / np.where(counts, scale_of(name, true, at), 1)
+    return np.where(counts, error, 0)
+
+
+def report(dtype: str, count: int, seed: int) -> bool:
+    at = points(count, dtype, seed)
+    true = table(at)
+    good = True
+    for function, arguments in ARGUMENTS.items():
+        for k, got in enumerate(ours(function, [at[x] for x in arguments])):
+            name = function + (f"_{k}" if k else "")
+            error = errors(name, got, true[name], at)
+            worst = int(np.nanargmax(np.where(np.isnan(error), np.inf, error)))
+            bound = (BOUND_FOURTH if function == "truncated_third" and k else BOUND)[dtype]
+            good &= bool(error[worst] <= bound)
+            label = f"d {function} / d {arguments[k - 1]}" if k else function
+            where = ", ".join(f"{x} = {at[x][worst]:.9g}" for x in arguments)
+            verdict = "" if error[worst] <= bound else "  EXCEEDED"
+            print(f"{label:36s} {dtype}  {error[worst]:8.2e}  bound {bound:.0e}  at {where}{verdict}")
+    return good
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--points", type=int, default=8000, help="points per dtype")
+    parser.add_argument("--seed", type=int, default=SEED)
+    options = parser.parse_args()
+    with jax.enable_x64(True):
+        good = [report(dtype, options.points, options.seed) for dtype in ("float32", "float64")]
+    sys.exit(0 if all(good) else 1)
+
+
+if __name__ == "__main__":
+    main()
