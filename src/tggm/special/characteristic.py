@@ -119,7 +119,7 @@ def _cis(t: Array) -> Array:
     return lax.complex(1 + c1, s)
 
 
-def _times(factor: Array, z: Array) -> Array:
+def times(factor: Array, z: Array) -> Array:
     """Real times complex."""
     return lax.complex(factor * z.real, factor * z.imag)
 
@@ -127,7 +127,7 @@ def _times(factor: Array, z: Array) -> Array:
 def _pieces(alpha: Array, tau: Array, scale: Array | float = 0.0) -> tuple[Array, Array]:
     """e^{−τ²/2 − scale} (real) and e^{−α²/2 − iατ − scale}: weights of the line and of its negative half."""
     turn = jnp.exp(-0.5 * jnp.square(jnp.maximum(alpha, 0)) - scale)
-    return jnp.exp(-0.5 * tau * tau - scale), _times(turn, _cis(-alpha * tau))
+    return jnp.exp(-0.5 * tau * tau - scale), times(turn, _cis(-alpha * tau))
 
 
 def numerator(alpha: Array, tau: Array, scale: Array | float = 0.0) -> Array:
@@ -159,7 +159,7 @@ def numerator_moments(
     positive = alpha > 0
     J0, J1, J2 = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.where(positive, tau, -tau) * _ROOT_HALF, order=2)
     J1 = math.sqrt(2) * J1
-    square, cross = 2 * J2 + _times(centre * centre, J0), _times(2 * centre, J1)
+    square, cross = 2 * J2 + times(centre * centre, J0), times(2 * centre, J1)
     line, turn = _pieces(alpha, tau, scale)
     half, line = 0.5 * turn, lax.complex(line, jnp.zeros_like(line))
     away = lax.complex(alpha - centre, tau)
@@ -170,15 +170,26 @@ def numerator_moments(
     return N, first / N, second / N
 
 
+def _erfcx(x: Array) -> Array:
+    """J₀ on the real half-line."""
+    u = 1 / (_L + x)
+    terms, Z = _terms(x.dtype), 2 * _L * u - 1
+    W = jnp.full_like(x, terms[-1])
+    for a in terms[-2::-1]:
+        W = a + Z * W
+    V = _C * (_L**3 - 1.5 * _L) + u * W
+    return u * (_C + u * (_C * _L + u * (_C * (_L**2 - 0.5) + u * V)))
+
+
 def mass(alpha: Array) -> Array:
     """`numerator` at τ = 0: Φ(α) for α > 0, erfcx(−α/√2) = 2 e^{α²/2} Φ(α) otherwise."""
-    J0 = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.zeros_like(alpha))[0].real
+    J0 = _erfcx(jnp.abs(alpha) * _ROOT_HALF)
     return jnp.where(alpha > 0, 1 - 0.5 * jnp.exp(-0.5 * alpha * alpha) * J0, J0)
 
 
 def log_mass(alpha: Array) -> Array:
     """L(α) − max(α, 0)²/2: log Φ(α) for α > 0, log(½ erfcx(−α/√2)) otherwise; accurate at both ends."""
-    J0 = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.zeros_like(alpha))[0].real
+    J0 = _erfcx(jnp.abs(alpha) * _ROOT_HALF)
     return jnp.where(alpha > 0, jnp.log1p(-0.5 * jnp.exp(-0.5 * alpha * alpha) * J0), jnp.log(0.5 * J0))
 
 
