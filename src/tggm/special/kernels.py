@@ -24,7 +24,7 @@ from jax import Array, lax
 from tggm.special.fits import FITS
 
 SQRT_2PI = 2.5066282746310002
-# Beyond this the limits are reached in every dtype; its fourth power is still finite in float32.
+# Right of this the limits are reached in every dtype; its fourth power is still finite in float32.
 FAR = 1e8
 
 _POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4}
@@ -36,16 +36,19 @@ _HALF_LENGTH = {
 
 def near(a: Array) -> Array:
     """The argument kept finite, for products whose other factor has reached its limit."""
-    return jnp.clip(a, -FAR, FAR)
+    return jnp.clip(a, -1e30, FAR)
 
 
-def _tail(name: str, t: Array) -> Array:
-    """Fitted cumulant at alpha = -t, for t not below the start of its fit."""
+def _tail(name: str, t: Array, *, times_t: bool = False) -> Array:
+    """Fitted cumulant at alpha = -t, for t not below the start of its fit; or t times the cumulant."""
     start, c, coefficients = FITS[str(t.dtype)][name]
     w = 1 / (t + c)
     u = 1 - 2 * (c + start) * w
     rule = _horner if name in ("mean", "var") else _clenshaw
-    return rule(coefficients, u) * w ** _POWER[name]
+    scaled = rule(coefficients, u)
+    if times_t:  # t w = 1 − c w stays finite at infinity
+        return scaled * (1 - c * w) * w ** (_POWER[name] - 1)
+    return scaled * w ** _POWER[name]
 
 
 def _horner(coefficients: tuple[float, ...], u: Array) -> Array:
@@ -166,8 +169,8 @@ def decay(a: Array, low: Array | None = None) -> Array:
 
 def spread(a: Array, low: Array | None = None) -> Array:
     """Derivative of σ g(μ/σ) with respect to σ, g − a ω² = r (1 + a g): either form where it is safe."""
-    t, right = jnp.minimum(_fold(a), _largest(a)), _right(a, low)
-    left = _tail("mean", t) + t * _tail("var", t)
+    t, right = _fold(a), _right(a, low)
+    left = _tail("mean", t) + _tail("var", t, times_t=True)
     return jnp.where(_left("var", a), left, right.r * (1 + jnp.minimum(a, FAR) * right.g) * right.scale)
 
 
@@ -176,18 +179,13 @@ def third_spread(a: Array) -> Array:
     r, scale, g, v = _right(a)
     ratio = g * g - v  # κ3 / r; the last bracket is κ4 / r
     textbook = r * (3 * ratio - jnp.minimum(a, FAR) * (3 * g * v - g * g * g - r * scale * ratio)) * scale
-    left = 3 * _high_tail("third", a) - jnp.maximum(a, -_largest(a)) * _high_tail("fourth", a)
+    left = 3 * _high_tail("third", a) + _high_tail("fourth", a, times_t=True)
     return jnp.where(_left("third", a), left, textbook)
 
 
-def _high_tail(name: str, a: Array) -> Array:
+def _high_tail(name: str, a: Array, *, times_t: bool = False) -> Array:
     start = FITS[str(a.dtype)][name][0]
-    return _tail(name, jnp.clip(-a, start, _largest(a)))
-
-
-def _largest(a: Array) -> float:
-    """A number whose fourth power is far from overflow and underflow."""
-    return 1e9 if a.dtype == jnp.float32 else 1e75
+    return _tail(name, jnp.maximum(-a, start), times_t=times_t)
 
 
 class Tails(NamedTuple):

@@ -1,0 +1,75 @@
+"""Derivative rules: second derivatives by finite differences of the first, and JAX's transformations."""
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tggm import special
+
+ONE = ("log_ndtr", "hazard")
+TWO = ("truncated_mean", "truncated_var", "truncated_third", "truncated_entropy", "truncated_log_z")
+# both sides of every change of form, and both tails
+POINTS = np.array([-300.0, -20.0, -4.0, -1.1, -0.01, 0.01, 0.24, 0.26, 0.49, 0.51, 1.3, 4.0, 7.9, 8.2])
+
+
+def central_difference(f, x, step):
+    """Fourth-order difference quotient; the errors left are of order step^4 and 1e-15 / step."""
+    h = step
+    return (8 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12 * h)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_second_derivatives_of_one_argument(name):
+    first = jax.jit(jax.vmap(jax.grad(getattr(special, name))))
+    second = jax.vmap(jax.grad(jax.grad(getattr(special, name))))(POINTS)
+    step = 1e-3 * np.maximum(np.abs(POINTS), 1)
+    assert_allclose(second, central_difference(first, POINTS, step), rtol=2e-8, atol=1e-18)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_hessians(name):
+    f = getattr(special, name)
+    scale = np.full_like(POINTS, 0.7)
+    location = scale * POINTS
+    gradient = jax.jit(jax.vmap(jax.grad(f, (0, 1))))
+    hessian = jax.vmap(jax.hessian(f, (0, 1)))(location, scale)
+    steps = (1e-3 * np.maximum(np.abs(location), 0.7), 1e-3 * scale / np.maximum(np.abs(POINTS), 1))
+    for j, base in enumerate((location, scale)):
+        for i in range(2):
+
+            def along(x, i=i, j=j):
+                return gradient(x, scale)[i] if j == 0 else gradient(location, x)[i]
+
+            want = central_difference(along, base, steps[j])
+            # truncation of the quotient, and the rounding of the gradient divided by the step
+            allowed = 3e-6 * np.abs(want) + 1e-14 * np.abs(along(base)) / steps[j]
+            assert np.all(np.abs(hessian[i][j] - want) <= allowed)
+
+
+def test_moments_and_their_jacobian():
+    g, v = special.standard_moments(POINTS)
+    (_, _), (dg, dv) = jax.jvp(special.standard_moments, (POINTS,), (np.ones_like(POINTS),))
+    assert_allclose(dg, v, rtol=1e-15)
+    assert_allclose(dv, special.truncated_third(POINTS, 1.0), rtol=1e-14)
+    assert_allclose(g, special.truncated_mean(POINTS, 1.0), rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_transformations_agree(name, dtype):
+    f = getattr(special, name)
+    mu = POINTS.astype(dtype)
+    plain = f(mu, 1.5)
+    sigma = np.full_like(mu, 1.5)
+    eps = 4 * np.finfo(dtype).eps
+    assert_allclose(jax.jit(f)(mu, 1.5), plain, rtol=eps, atol=eps)
+    assert_allclose(jax.vmap(f)(mu, sigma), plain, rtol=eps, atol=eps)
+    reverse = jax.vmap(jax.grad(f))(mu, sigma)
+    _, forward = jax.jvp(lambda x: f(x, sigma), (mu,), (np.ones_like(mu),))
+    assert_allclose(forward, reverse, rtol=eps, atol=0)
+
+
+def test_default_precision_mode():
+    with jax.enable_x64(False):
+        value, slope = jax.value_and_grad(special.truncated_mean)(-3.0, 2.0)
+        assert value.dtype == slope.dtype == np.float32

@@ -1,0 +1,177 @@
+"""Literals, laws and edges of the truncated-normal functions. The table tests are in test_reference.py."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+
+from tests.tolerances import SPECIAL
+from tggm.special import (
+    hazard,
+    log_ndtr,
+    standard_moments,
+    truncated_entropy,
+    truncated_log_z,
+    truncated_mean,
+    truncated_third,
+    truncated_var,
+)
+
+ONE = (log_ndtr, hazard)
+TWO = (truncated_mean, truncated_var, truncated_third, truncated_entropy, truncated_log_z)
+INF, NAN = float("inf"), float("nan")
+
+
+# mpmath, 60 digits: a + npdf(a) / (erfc(-a / sqrt(2)) / 2)
+@pytest.mark.parametrize(
+    ("alpha", "expected"),
+    [
+        (-1e4, 9.9999998000000100e-05),
+        (-37.0, 0.026987686126990096),
+        (0.0, 0.79788456080286536),
+        (5.0, 5.0000014867199409),
+    ],
+)
+def test_mean_literal(alpha, expected):
+    assert_allclose(truncated_mean(alpha, 1.0), expected, rtol=5e-15)
+
+
+# half-normal: closed forms at alpha = 0
+def test_half_normal():
+    assert_allclose(log_ndtr(0.0), -np.log(2), rtol=5e-15)
+    assert_allclose(hazard(0.0), np.sqrt(2 / np.pi), rtol=5e-15)
+    assert_allclose(truncated_mean(0.0, 3.0), 3 * np.sqrt(2 / np.pi), rtol=5e-15)
+    assert_allclose(truncated_var(0.0, 3.0), 9 * (1 - 2 / np.pi), rtol=5e-15)
+    assert_allclose(truncated_third(0.0, 3.0), 27 * np.sqrt(2 / np.pi) * (4 / np.pi - 1), rtol=5e-15)
+    assert_allclose(truncated_entropy(0.0, 3.0), 0.5 * np.log(np.pi * 9 / 2) + 0.5, rtol=5e-15)
+    assert_allclose(truncated_log_z(0.0, 4.0), 0.5 * np.log(2 * np.pi / 4) - np.log(2), rtol=5e-15)
+
+
+@pytest.mark.parametrize("alpha", [-6.0, -0.7, 0.3, 2.5])
+def test_quadrature(alpha):
+    def integral(f):
+        return quad(
+            lambda h: f(h) * np.exp(-0.5 * h * h + alpha * h), 0, 12 + max(alpha, 0), epsabs=0, epsrel=1e-12
+        )[0]
+
+    z = integral(lambda h: 1.0)
+    m = integral(lambda h: h) / z
+    assert_allclose(truncated_log_z(alpha, 1.0), np.log(z), rtol=1e-11, atol=1e-11)
+    assert_allclose(truncated_mean(alpha, 1.0), m, rtol=1e-11)
+    assert_allclose(truncated_var(alpha, 1.0), integral(lambda h: (h - m) ** 2) / z, rtol=1e-11)
+    assert_allclose(truncated_third(alpha, 1.0), integral(lambda h: (h - m) ** 3) / z, rtol=1e-9)
+    entropy = np.log(z) - integral(lambda h: -0.5 * h * h + alpha * h) / z
+    assert_allclose(truncated_entropy(alpha, 1.0), entropy, rtol=1e-10)
+
+
+def test_scale_equivariance():
+    mu = np.linspace(-50, 50, 201)
+    assert_allclose(truncated_mean(3 * mu, 3.0), 3 * truncated_mean(mu, 1.0), rtol=1e-14)
+    assert_allclose(truncated_var(3 * mu, 3.0), 9 * truncated_var(mu, 1.0), rtol=1e-14)
+    third = truncated_third(mu, 1.0)
+    assert_allclose(truncated_third(3 * mu, 3.0), 27 * third, rtol=1e-14, atol=1e-300)
+    assert_allclose(truncated_entropy(3 * mu, 3.0) - truncated_entropy(mu, 1.0), np.log(3), rtol=1e-14)
+
+
+def test_relu_limit():
+    mu = np.linspace(-50, 50, 201)
+    assert_allclose(truncated_mean(mu, 1e-8), np.maximum(mu, 0), atol=1e-8)
+    assert truncated_mean(np.float32(1e10), np.float32(1e-30)) == np.float32(1e10)  # alpha overflows
+
+
+def test_bounds_and_monotonicity(dtype):
+    a = np.linspace(-30, 6, 2001).astype(dtype)
+    g, v = (np.asarray(x) for x in standard_moments(a))
+    assert np.all(g >= np.maximum(a, 0))
+    assert np.all((g > 0) & (v > 0) & (v <= 1))
+    for values, sign in ((g, 1), (v, 1), (log_ndtr(a), 1), (hazard(a), -1), (truncated_entropy(a, 1.0), 1)):
+        y = np.asarray(values)
+        assert np.all(sign * np.diff(y) >= -SPECIAL[dtype] * np.abs(y[1:]))  # up to the promised rounding
+
+
+def test_natural_and_moment_parameters_agree():
+    # entropy = log Z + E[p h^2 / 2 - theta h], with p = 1 / sigma^2 and theta = mu / sigma^2
+    mu, sigma = np.linspace(-8, 8, 65), 2.0
+    m, v = truncated_mean(mu, sigma), truncated_var(mu, sigma)
+    energy = (v + m * m) / 8 - mu / 4 * m
+    assert_allclose(
+        truncated_log_z(mu / 4, 0.25) + energy, truncated_entropy(mu, sigma), rtol=1e-13, atol=1e-13
+    )
+
+
+def test_not_a_number(dtype):
+    bad = np.array([NAN], dtype)
+    one = np.ones(1, dtype)
+    assert all(np.isnan(f(bad)).all() for f in ONE)
+    assert all(np.isnan(x).all() for x in standard_moments(bad))
+    for f in TWO:
+        assert np.isnan(f(bad, one)).all()
+        assert np.isnan(f(one, bad)).all()
+
+
+@pytest.mark.parametrize("f", TWO, ids=lambda f: f.__name__)
+def test_scale_must_be_positive(f, dtype):
+    mu = np.array([-2.0, 0.0, 3.0], dtype)
+    for scale in (0.0, -1.0, -INF):
+        assert np.isnan(f(mu, np.full(3, scale, dtype))).all()
+
+
+def test_limits(dtype):
+    low, high = np.array(-INF, dtype), np.array(INF, dtype)
+    assert log_ndtr(low) == -INF
+    assert log_ndtr(high) == 0
+    assert hazard(low) == INF
+    assert hazard(high) == 0
+    for f, left, right in (
+        (truncated_mean, 0, INF),
+        (truncated_var, 0, 4),
+        (truncated_third, 0, 0),
+        (truncated_log_z, -INF, INF),
+    ):
+        assert f(low, 2.0) == left
+        assert f(high, 2.0) == right
+    assert truncated_entropy(low, 2.0) == -INF
+    assert_allclose(truncated_entropy(high, 2.0), 0.5 * np.log(2 * np.pi * np.e * 4), rtol=SPECIAL[dtype])
+    assert jax.grad(truncated_mean)(high, 2.0) == 1
+    assert jax.grad(truncated_mean)(low, 2.0) == 0
+    assert jax.grad(hazard)(low) == -1
+
+
+def test_far_tail_does_not_overflow(dtype):
+    # exponential of rate t: log Z = -log t, also where alpha^2 or alpha itself is out of range
+    theta = np.array([-1e25, -1e35], dtype)
+    assert_allclose(truncated_log_z(theta, 1e-20), -np.log(-theta.astype(float)), rtol=SPECIAL[dtype])
+    # exponential of mean sigma^2 / |mu|: the standard deviation is the mean, so both grow alike in sigma
+    slope = jax.grad(truncated_mean, 1)(np.array(-1e12, dtype), np.array(1.0, dtype))
+    assert_allclose(slope, 2e-12, rtol=SPECIAL[dtype])
+    entropy = truncated_entropy(np.array(-1.0, dtype), np.array(1e-25, dtype))
+    assert_allclose(entropy, 1 + 2 * np.log(1e-25), rtol=SPECIAL[dtype])
+
+
+def test_dtypes():
+    for dtype in ("float32", "float64", "float16", "bfloat16"):
+        x = jnp.asarray([-1.0, 2.0], dtype)
+        assert all(f(x).dtype == x.dtype for f in ONE)
+        assert all(f(x, 1.5).dtype == x.dtype for f in TWO)
+        assert all(y.dtype == x.dtype for y in standard_moments(x))
+    assert hazard(np.array([1, 2])).dtype == np.float64
+    assert truncated_mean(np.array([1, 2]), np.float32(2)).dtype == np.float32
+    assert truncated_mean(1, 2) == truncated_mean(1.0, 2.0)
+    assert truncated_mean([1.0, 2.0], 2).shape == (2,)
+    with jax.enable_x64(False):
+        assert hazard(1).dtype == np.float32
+        assert truncated_mean(np.array([1.0]), 1.0).dtype == np.float32
+
+
+def test_complex_is_refused():
+    with pytest.raises(TypeError, match=r"`mu` must be real, got dtype complex128"):
+        truncated_mean(np.array(1j), 1.0)
+
+
+def test_broadcasting():
+    mu, sigma = np.linspace(-3, 3, 4), np.array([[0.5], [2.0]])
+    got = truncated_mean(mu, sigma)
+    assert got.shape == (2, 4)
+    assert_allclose(got[1, 2], truncated_mean(mu[2], 2.0), rtol=1e-15)
