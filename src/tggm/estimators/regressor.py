@@ -237,8 +237,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Y = np.asarray(y_, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, X_, dtype=np.float64, ensure_non_negative=True)
         kept = weight > 0
-        if not kept.any():
-            raise ValueError("`sample_weight` must be positive for at least one row; all are 0.")
         if reset:
             self._flat = Y.ndim == 1
         Y = Y.reshape(len(Y), -1)

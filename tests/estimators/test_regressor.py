@@ -1,0 +1,311 @@
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from tggm import TGGMRegressor, load, save
+
+QUICK = {
+    "hidden": (6,),
+    "n_members": 2,
+    "max_epochs": 60,
+    "batch_size": 32,
+    "learning_rate": 0.03,
+    "random_state": 0,
+}
+
+
+def quick(**settings):
+    return TGGMRegressor(**{**QUICK, **settings})
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((60, 3))
+    return X, np.abs(X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.standard_normal(60)
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return quick().fit(*table)
+
+
+def test_learned_attributes_are_the_model_in_the_units_of_the_data(table, fitted):
+    X, _ = table
+    means, variances = [], []
+    for W0, b0, W1, b1, s1 in zip(fitted.W0_, fitted.b0_, fitted.W1_, fitted.b1_, fitted.noise_, strict=True):
+        a = X @ W0.T + b0[None, :]
+        h = stats.truncnorm(-a, np.inf, loc=a)
+        means.append(h.mean() @ W1[0] + b1[0])
+        variances.append(h.var() @ W1[0] ** 2 + s1[0])
+    mean, std = fitted.predict(X, return_std=True)
+    assert_allclose(mean, np.mean(means, axis=0), atol=1e-4)
+    assert_allclose(std**2, np.mean(variances, axis=0) + np.var(means, axis=0), rtol=1e-3)
+
+
+def test_it_learns(table, fitted):
+    assert fitted.score(*table) > 0.8
+    assert fitted.n_iter_ == 60
+    assert fitted.history_["train"].shape == fitted.history_["held_out"].shape == (2, 60)
+    assert fitted.converged_
+    assert np.all((fitted.best_epoch_ >= 1) & (fitted.best_epoch_ <= 60))
+
+
+@pytest.mark.parametrize("method", ["bp", "meanfield", "ep", "exact"])
+def test_every_method_learns(table, method):
+    assert quick(method=method).fit(*table).score(*table) > 0.7
+
+
+def test_same_seed_same_model(table, fitted):
+    assert_array_equal(quick().fit(*table).predict(table[0]), fitted.predict(table[0]))
+    assert not np.array_equal(quick(random_state=1).fit(*table).W0_, fitted.W0_)
+
+
+def test_global_configuration_is_left_alone(table):
+    before = jax.config.jax_enable_x64
+    with jax.enable_x64(False):
+        quick(dtype="float64").fit(*table)
+        assert not jax.config.jax_enable_x64
+    assert jax.config.jax_enable_x64 == before
+
+
+def test_double_precision_without_x64(table):
+    with jax.enable_x64(False):
+        model = quick(dtype="float64").fit(*table)
+        assert model._params.W0.dtype == np.float64
+        single = quick().fit(*table)
+    assert single._params.W0.dtype == np.float32
+    assert model.score(*table) > 0.8
+
+
+def test_units_do_not_matter(table, fitted):
+    X, y = table
+    scale, shift = np.array([1e6, 1e-6, 3.0]), np.array([1e6, -2e-6, 0.0])
+    moved = quick().fit(X * scale + shift, 1e6 * y - 3e6)
+    assert_allclose(moved.predict(X * scale + shift), 1e6 * fitted.predict(X) - 3e6, rtol=1e-2, atol=3e4)
+
+
+def test_constant_column_is_harmless(table, fitted):
+    """0.998 repeated has a floating standard deviation that is not 0."""
+    X, y = table
+    wide = np.column_stack([X, np.full(len(X), 0.998)])
+    model = quick(max_epochs=150).fit(wide, y)
+    assert model.score(wide, y) > 0.8
+    assert np.isfinite(model.W0_).all()
+
+
+def test_constant_target(table):
+    X, _ = table
+    mean, std = quick().fit(X, np.full(len(X), 5.0)).predict(X, return_std=True)
+    assert_allclose(mean, 5.0, atol=0.3)
+    assert np.all(np.isfinite(std))
+
+
+def test_one_row():
+    with np.errstate(all="raise"):
+        model = quick().fit([[1.0, 2.0]], [3.0])
+    assert np.isfinite(model.predict([[1.0, 2.0]])).all()
+
+
+def test_batch_larger_than_data_is_the_whole_data(table):
+    a, b = (quick(batch_size=size, max_epochs=5).fit(*table).W0_ for size in (64, 100_000))
+    assert_array_equal(a, b)
+
+
+def test_several_outputs(table):
+    X, y = table
+    model = quick(max_epochs=120).fit(X, np.column_stack([y, -y, X[:, 2]]))
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == (60, 3)
+    assert model.score(X, np.column_stack([y, -y, X[:, 2]])) > 0.8
+    assert model.W1_.shape == (2, 3, 6)
+    column = quick().fit(X, y[:, None])
+    assert column.predict(X).shape == (60, 1)
+    assert_allclose(column.predict(X)[:, 0], quick().fit(X, y).predict(X))
+
+
+def test_feature_names(table):
+    X, y = table
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = quick().fit(frame, pd.Series(y))
+    assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
+    assert_array_equal(model.predict(frame), quick().fit(X, y).predict(X))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["b", "a", "c"]])
+
+
+def test_fixed_noise_is_kept(table):
+    X, y = table
+    assert_allclose(quick(noise=0.2).fit(X, y).noise_, 0.2 * y.var(), rtol=1e-5)
+    both = quick(noise=[0.1, 0.3], standardize=False, max_epochs=2).fit(X, np.column_stack([y, y]))
+    assert_allclose(both.noise_, [[0.1, 0.3]] * 2, rtol=1e-6)
+
+
+def test_zero_weights_leave_rows_out(table):
+    X, y = table
+    weight = np.r_[np.zeros(20), np.ones(40)]
+    spoiled = np.r_[np.full(20, 1e9), y[20:]]
+    got = quick().fit(X, spoiled, sample_weight=weight).predict(X)
+    assert_array_equal(got, quick().fit(X[20:], y[20:]).predict(X))
+
+
+def test_weights_pull(table):
+    """Two contradicting halves: the prediction follows the heavier one."""
+    X, y = table
+    heavy = np.r_[np.full(60, 20.0), np.ones(60)]
+    model = quick().fit(np.r_[X, X], np.r_[y, y + 10], sample_weight=heavy)
+    assert abs(np.mean(model.predict(X) - y) - 10 / 21) < 0.5
+
+
+def test_warm_start_goes_on(table):
+    X, y = table
+    model = quick(warm_start=True, max_epochs=20, early_stopping=False).fit(X, y)
+    first = model.history_["train"][:, 0].mean()
+    model.fit(X, y)
+    assert model.history_["train"][:, 0].mean() > first + 0.2
+    model.set_params(hidden=(4,)).fit(X, y)  # another shape starts afresh
+    assert model.W0_.shape == (2, 4, 3)
+
+
+def test_partial_fit_learns_in_pieces(table):
+    X, y = table
+    model = quick(learning_rate=0.02)
+    for _ in range(60):
+        for part in (slice(0, 30), slice(30, 60)):
+            model.partial_fit(X[part], y[part])
+    assert model.score(X, y) > 0.8
+    with pytest.raises(ValueError, match="`y` has 2 outputs, but this model was fitted to 1"):
+        model.partial_fit(X, np.column_stack([y, y]))
+
+
+def test_interrupted_training_keeps_the_best(table, monkeypatch, capsys):
+    def impatient(self, epochs):
+        def report(done, trace):
+            raise KeyboardInterrupt
+
+        return report
+
+    monkeypatch.setattr(TGGMRegressor, "_progress", impatient)
+    model = quick(verbose=True).fit(*table)
+    assert not model.converged_
+    assert 0 < model.n_iter_ < 60
+    assert np.isfinite(model.predict(table[0])).all()
+    assert "Interrupted after 16 epochs" in capsys.readouterr().err
+
+
+def test_progress_is_printed(table, capsys):
+    quick(verbose=True).fit(*table)
+    assert "epoch 60/60" in capsys.readouterr().out
+
+
+def test_patience_stops_early(table):
+    model = quick(max_epochs=5000, patience=5, learning_rate=0.1, schedule="constant").fit(*table)
+    assert model.n_iter_ < 5000
+    assert model.n_iter_ == model.best_epoch_.max() + 5
+
+
+def test_absurd_learning_rate_is_reported(table):
+    X, y = table
+    with pytest.warns(ConvergenceWarning, match="lower `learning_rate`"):
+        model = quick(learning_rate=1e30, max_epochs=10, optimizer="sgd", clip=1e30).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_saved_model_predicts_bit_identically(table, fitted, tmp_path):
+    save(fitted, tmp_path / "model.tggm")
+    again = load(tmp_path / "model.tggm")
+    assert_array_equal(again.predict(table[0]), fitted.predict(table[0]))
+    assert again.get_params() == fitted.get_params()
+    assert_array_equal(again.best_epoch_, fitted.best_epoch_)
+    again.partial_fit(*table)
+
+
+def test_presets_are_the_papers():
+    bp, ml = TGGMRegressor.paper_bp(random_state=3), TGGMRegressor.paper_ml(hidden=(100,), batch_size=100)
+    assert (bp.method, bp.noise, bp.init, bp.batch_size, bp.optimizer) == ("bp", 0.01, "paper", 50, "rmsprop")
+    assert_allclose([bp.sigma0**2, ml.sigma0**2], [0.01, 0.5])
+    assert (ml.method, ml.solver, ml.n_cycles, ml.noise, ml.n_members) == ("meanfield", "cyclic", 10, 0.5, 1)
+    assert (ml.hidden, ml.batch_size, bp.random_state) == ((100,), 100, 3)
+    assert clone(ml).get_params() == ml.get_params()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"method": "magic"},
+            r"`method` must be one of 'bp', 'ep', 'exact', 'meanfield', 'moments'; got 'magic'",
+        ),
+        ({"hidden": (0,)}, "`hidden` must be an integer of at least 1; got 0"),
+        ({"hidden": (5, 5)}, r"`hidden` must have one layer in this version, as \(50,\); got \(5, 5\)"),
+        ({"hidden": None}, r"`hidden` must be a tuple of layer sizes"),
+        ({"n_members": 0}, "`n_members` must be an integer of at least 1; got 0"),
+        ({"noise": -0.1}, "`noise` is the variance of the output noise and must be positive; got -0.1"),
+        ({"noise": [0.1, 0.1]}, r"`noise` must be None \(learned\), a variance, or one per output \(1\)"),
+        ({"sigma0": 0}, "`sigma0` must be finite and greater than 0; got 0"),
+        ({"learning_rate": float("nan")}, "`learning_rate` must be finite and greater than 0; got nan"),
+        ({"learning_rate": "fast"}, "`learning_rate` must be a number; got 'fast'"),
+        ({"weight_decay": -1}, "`weight_decay` must be finite and at least 0; got -1"),
+        (
+            {"validation_fraction": 1.0},
+            "`validation_fraction` must be finite and greater than 0 and less than 1",
+        ),
+        ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),
+        ({"max_epochs": 1.5}, "`max_epochs` must be an integer of at least 1; got 1.5"),
+        ({"optimizer": "newton"}, "`optimizer` must be one of 'adam', 'rmsprop', 'sgd'; got 'newton'"),
+        ({"schedule": "never"}, "`schedule` must be one of"),
+        ({"dtype": "float16"}, "`dtype` must be one of 'float32', 'float64'; got 'float16'"),
+        ({"init": "zero"}, "`init` must be one of 'paper', 'scaled'; got 'zero'"),
+        ({"solver": "magic"}, "`solver` must be one of 'cyclic', 'newton'; got 'magic'"),
+    ],
+)
+def test_bad_settings(table, settings, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**settings).fit(*table)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([[np.nan], [1.0]], [1.0, 2.0], "Input X contains NaN"),
+        ([[np.inf], [1.0]], [1.0, 2.0], "Input X contains infinity"),
+        ([[0.0], [1.0]], [1.0, np.nan], "Input y contains NaN"),
+        ([[0.0], [1.0]], [np.inf, 2.0], "Input y contains infinity"),
+        (np.zeros((0, 2)), [], r"Found array with 0 sample\(s\)"),
+        (np.zeros((2, 0)), [1.0, 2.0], r"0 feature\(s\)"),
+        ([["red"], ["blue"]], [1.0, 2.0], "could not convert string to float"),
+        ([[0.0], [1.0]], [1.0], "inconsistent numbers of samples"),
+        ([0.0, 1.0], [1.0, 2.0], "Expected 2D array"),
+    ],
+)
+def test_bad_data(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        quick().fit(X, y)
+
+
+def test_exact_is_for_one_output(table):
+    X, y = table
+    with pytest.raises(ValueError, match="method='exact' is for one output; `y` has 2"):
+        quick(method="exact").fit(X, np.column_stack([y, y]))
+
+
+def test_weights_must_not_all_vanish(table):
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        quick().fit(*table, sample_weight=np.zeros(60))
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        quick().fit(*table, sample_weight=np.full(60, -1.0))
+
+
+def test_wrong_number_of_features(fitted):
+    with pytest.raises(ValueError, match="X has 2 features, but TGGMRegressor is expecting 3"):
+        fitted.predict([[1.0, 2.0]])
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError):
+        TGGMRegressor().predict([[1.0]])
