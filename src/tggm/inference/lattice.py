@@ -59,7 +59,7 @@ def _powers_of_primitive_root(n: int) -> NDArray[np.int64]:
             value = value * g % n
             if value == 1:
                 break
-        if a == n - 2:
+        if a == n - 2 and value == 1:
             return powers
     raise ValueError(f"`n` must be prime; got {n}.")
 
@@ -81,15 +81,15 @@ def tent_points(z: Array, n: int, shifts: Array) -> Array:
         From `generator(n, dim)`.
     n : int
         Number of points.
-    shifts : Array, shape (s, dim)
+    shifts : Array, shape (portions, s, dim)
         Uniform on the unit cube.
 
     Returns
     -------
-    Array, shape (s, dim, n)
-        In the open interval (0, 1).
+    Array, shape (portions, dim, s * n)
+        In the open interval (0, 1); the points of one shift after those of the other.
     """
-    steps = jnp.arange(n, dtype=z.dtype)
-    u = z[None, :, None] * steps[None, None, :] + shifts[:, :, None]
+    steps = z[:, None] * jnp.arange(n, dtype=z.dtype)[None, :]
+    u = steps[None, :, None, :] + shifts.transpose(0, 2, 1)[:, :, :, None]
     u = 1 - jnp.abs(2 * (u - jnp.floor(u)) - 1)
-    return jnp.clip(u, _EPS, 1 - _EPS)
+    return jnp.clip(u, _EPS, 1 - _EPS).reshape(shifts.shape[0], shifts.shape[2], -1)

@@ -8,6 +8,7 @@ per row; m up to a few hundred. See `separation`, `ordering`, `tilting` and `lat
 
 import math
 import warnings
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -65,15 +66,13 @@ def orthant(
     """
     _check(n_points, n_shifts, tol)
     with jax.enable_x64(True):
-        rows = jax.tree.map(lambda a: a if a.dtype == bool else a.astype(jnp.float64), tg.rows())
         random = jax.random.key(key) if isinstance(key, int) else key
-        result = _estimate(rows, random, n_points, n_shifts, tol)
+        result = _estimate(tg, random, n_points, n_shifts, tol)
         while tol is not None and not bool(result.converged.all()) and 2 * n_points <= _MAX_POINTS:
             n_points *= 2
-            result = _estimate(rows, random, n_points, n_shifts, tol)
-        _warn(result, tol)
-        floats = jax.tree.map(lambda a: a.astype(tg.shift.dtype) if a.dtype == jnp.float64 else a, result)
-    return restore(floats, tg)
+            result = _estimate(tg, random, n_points, n_shifts, tol)
+    _warn(result, tol)
+    return result
 
 
 def _check(n_points: int, n_shifts: int, tol: float | None) -> None:
@@ -104,11 +103,19 @@ def _warn(result: Moments, tol: float | None) -> None:
 def _estimate(tg: TruncatedGaussian, key: Array, n_points: int, n_shifts: int, tol: float | None) -> Moments:
     n = next_prime(n_points)
     limit = _USABLE if tol is None else tol
-    result: Moments = _rows(tg, generator(n, tg.size), key, limit, n, n_shifts)
+    result: Moments = _any_shape(tg, generator(n, tg.size), key, limit, n, n_shifts)
     return result
 
 
 @partial(jax.jit, static_argnames=("n", "n_shifts"))
+def _any_shape(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shifts: int) -> Moments:
+    """All of it in one compiled program: small problems would otherwise spend their time between programs."""
+    rows = jax.tree.map(lambda a: a if a.dtype == bool else a.astype(jnp.float64), tg.rows())
+    result = restore(_rows(rows, z, key, tol, n, n_shifts), tg)
+    same: Moments = jax.tree.map(lambda a: a.astype(tg.shift.dtype) if a.dtype == jnp.float64 else a, result)
+    return same
+
+
 def _rows(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shifts: int) -> Moments:
     m = tg.size
     L = cholesky(tg.precision.dense())
@@ -117,15 +124,16 @@ def _rows(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shi
     whitened = tg.shift @ root.T
     log_volume = m * math.log(2 * math.pi) / 2 - jnp.log(jnp.diagonal(L)).sum() + (whitened**2).sum(-1) / 2
 
-    shifts = jax.random.uniform(key, (n_shifts, m), dtype=L.dtype)
-    log_u = jnp.log(tent_points(z, n, shifts))
     rows_at_once, shifts_at_once = _portions(len(tg), n_shifts, n * m)
+    shifts = jax.random.uniform(key, (n_shifts // shifts_at_once, shifts_at_once, m), dtype=L.dtype)
+    log_u = jnp.log(tent_points(z, n, shifts))
 
     def row(mean: Array) -> tuple[Array, ...]:
         separated = separate(covariance, mean, tg.truncated)
-        return _pool(*lax.map(partial(integrate, separated), log_u, batch_size=shifts_at_once))
+        portions = lax.map(partial(integrate, separated, n_sets=shifts_at_once), log_u)
+        return _pool(*(a.reshape(n_shifts, *a.shape[2:]) for a in portions))
 
-    log_p, error, mean, var = lax.map(row, whitened @ root, batch_size=rows_at_once)
+    log_p, error, mean, var = _map_rows(row, whitened @ root, rows_at_once)
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
     return Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error)
 
@@ -141,11 +149,24 @@ def _pool(log_p: Array, mean: Array, var: Array) -> tuple[Array, ...]:
     return top + jnp.log(p.mean()), error, pooled, w @ (var + (mean - pooled[None, :]) ** 2)
 
 
+def _map_rows(row: Callable[[Array], tuple[Array, ...]], means: Array, at_once: int) -> tuple[Array, ...]:
+    """Apply `row` to every row, so many at once; the last portion is filled up with copies."""
+    n_rows, m = means.shape
+    results: tuple[Array, ...]
+    if at_once == 1:
+        results = lax.map(row, means)
+        return results
+    n_portions = -(-n_rows // at_once)
+    filled = jnp.pad(means, ((0, n_portions * at_once - n_rows), (0, 0)), mode="edge")
+    results = lax.map(jax.vmap(row), filled.reshape(n_portions, at_once, m))
+    return tuple(a.reshape(-1, *a.shape[2:])[:n_rows] for a in results)
+
+
 def _portions(n_rows: int, n_shifts: int, size: int) -> tuple[int, int]:
-    """How many rows and shifts to do at once, so that a processor's caches, or a GPU's memory, hold them."""
-    budget = 2**16 if jax.default_backend() == "cpu" else 2**27
-    shifts_at_once = max(
-        k for k in range(1, n_shifts + 1) if n_shifts % k == 0 and (k == 1 or k * size <= budget)
-    )
-    rows_at_once = min(n_rows, max(1, budget // (n_shifts * size)))
+    """How many rows and shifts to do at once: a processor's caches, or a GPU's memory, should hold them."""
+    on_cpu = jax.default_backend() == "cpu"
+    budget = 2**18 if on_cpu else 2**27
+    fitting = [k for k in range(1, n_shifts + 1) if n_shifts % k == 0 and k * size <= budget]
+    shifts_at_once = max(fitting, default=1)
+    rows_at_once = 1 if on_cpu else min(n_rows, max(1, budget // (n_shifts * size)))
     return rows_at_once, shifts_at_once

@@ -1,4 +1,4 @@
-"""Genz's separation of variables with minimax tilting, for one orthant under one set of points.
+"""Genz's separation of variables with minimax tilting, for one orthant under some sets of points.
 
 With h = μ + L z, L the Cholesky factor of the covariance, the constraints h ≥ 0 bound each z_k from below
 given the earlier ones, so the orthant probability is a nested integral of univariate normals. Drawing each
@@ -31,11 +31,11 @@ class Separated(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What one set of points says."""
+    """What each of several sets of points says."""
 
-    log_p: Array  # () log probability of the orthant
-    mean: Array  # (m,)
-    var: Array  # (m,)
+    log_p: Array  # (sets,) log probability of the orthant
+    mean: Array  # (sets, m)
+    var: Array  # (sets, m)
 
 
 class _Walk(NamedTuple):
@@ -54,7 +54,7 @@ def separate(covariance: Array, mean: Array, truncated: Array) -> Separated:
     return Separated(U, scale, bound, minimax_tilt(U, bound, kept), kept, order)
 
 
-def integrate(orthant: Separated, log_u: Array) -> Estimate:
+def integrate(orthant: Separated, log_u: Array, n_sets: int) -> Estimate:
     r"""Average over points u of the unit cube.
 
     .. math::
@@ -68,10 +68,12 @@ def integrate(orthant: Separated, log_u: Array) -> Estimate:
     ----------
     orthant : Separated
         Of m variables.
-    log_u : Array, shape (m, n)
-        Logarithms of n points.
+    log_u : Array, shape (m, n_sets * n)
+        Logarithms of the points, set after set.
+    n_sets : int
+        Number of sets.
     """
-    m, n = log_u.shape
+    m = log_u.shape[0]
     below = orthant.U - jnp.eye(m, dtype=log_u.dtype)
 
     def variable(state: _Walk, given: tuple[Array, ...]) -> tuple[_Walk, Array]:
@@ -89,15 +91,17 @@ def integrate(orthant: Separated, log_u: Array) -> Estimate:
     start = _Walk(jnp.zeros_like(log_u), jnp.zeros_like(log_u[0]), jnp.int32(0))
     given = (below, orthant.bound, orthant.tilt, orthant.truncated, log_u)
     (_, log_w, _), h = lax.scan(variable, start, given)
-    top = log_w.max()
+    log_w = log_w.reshape(n_sets, -1)
+    h = h.reshape(m, n_sets, -1)
+    top = log_w.max(-1, keepdims=True)
     w = jnp.exp(log_w - top)
-    total = w.sum()
-    mean = h @ w / total
-    var = (h - mean[:, None]) ** 2 @ w / total + _variance_of_free(orthant)
+    log_p = top[:, 0] + jnp.log(w.mean(-1))
+    w = w / w.sum(-1, keepdims=True)
+    mean = jnp.einsum("msn,sn->sm", h, w)
+    var = jnp.einsum("msn,sn->sm", (h - mean.T[:, :, None]) ** 2, w) + _variance_of_free(orthant)[None, :]
     back = jnp.argsort(orthant.order)
-    return Estimate(
-        top + jnp.log(total / n), (mean * orthant.scale)[back], (var * orthant.scale * orthant.scale)[back]
-    )
+    scale = orthant.scale[None, :]
+    return Estimate(log_p, (mean * scale)[:, back], (var * scale * scale)[:, back])
 
 
 def _variance_of_free(orthant: Separated) -> Array:
