@@ -70,7 +70,8 @@ def saddle(sums: Sum, y: Array) -> Array:
 
     def unfinished(state: Any) -> Array:
         n, _, _, _, active = state
-        return (n < _MAX_ITER) & active.any()
+        more: Array = (n < _MAX_ITER) & active.any()
+        return more
 
     def step(state: Any) -> Any:
         n, lam, low, high, active = state
