@@ -13,7 +13,6 @@ hold-out, in the target's units, and writes everything to experiments/results/tu
 import argparse
 import itertools
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,24 +21,13 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
+from tggm.datasets import load_uci
 from tggm.learning.layout import Layout
 from tggm.learning.loop import Plan
 from tggm.learning.objectives import METHODS, Context, Rows, Scaling
 from tggm.learning.rows import hold_out, membership
 from tggm.learning.training import hyper_parameters, train
 from tggm.models import initial_parameters, output_moments
-
-FILES = {
-    "boston": "bostonHousing",
-    "concrete": "concrete",
-    "energy": "energy",
-    "kin8nm": "kin8nm",
-    "naval": "naval-propulsion-plant",
-    "power": "power-plant",
-    "protein": "protein-tertiary-structure",
-    "wine": "wine-quality-red",
-    "yacht": "yacht",
-}
 
 HEADER = (
     "dataset   batch epochs     lr      wd sigma0  init   avg  val |"
@@ -64,15 +52,6 @@ class Setting(NamedTuple):
     validation: float
 
 
-def load(name: str) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """X, y and the training rows of each split (the complement of its test rows)."""
-    table = np.load(Path(os.environ["TGGM_DATA"]) / f"uci_{FILES[name]}.npz")
-    y = table["y"]
-    everything = np.arange(len(y))
-    tests = [table[f"test_index_{i}"] for i in range(int(table["n_splits"]))]
-    return table["X"], y, [np.setdiff1d(everything, t) for t in tests]
-
-
 def scaling_of(X: np.ndarray, y: np.ndarray, dtype: Any) -> Scaling:
     """Standardise by these rows; constant columns are only centred."""
     scale = np.where(np.ptp(X, axis=0) > 0, X.std(0), 1.0)
@@ -82,8 +61,8 @@ def scaling_of(X: np.ndarray, y: np.ndarray, dtype: Any) -> Scaling:
 
 def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) -> list[dict[str, Any]]:
     """Train the whole grid on one data set and report each setting."""
-    X, y, splits = load(name)
-    splits = splits[: args.splits]
+    X, y, benchmark = load_uci(name)
+    splits = [train_rows for train_rows, _ in benchmark[: args.splits]]  # test rows are not looked at
     d, m, K, dtype = X.shape[1], args.hidden, args.members, np.float32
     rng = np.random.default_rng(args.seed)
     picks = [hold_out(rng, rows, args.inner) for rows in splits]  # (rows to fit on, rows to judge by)

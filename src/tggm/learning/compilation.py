@@ -1,8 +1,8 @@
 """Keeping compiled programs between processes, on request.
 
 JAX can store what it compiled in a folder and load it again; a first fit then costs what a second one does.
-What lies in that folder is executed, so it must be writable by its owner only. Nothing is stored unless this is
-called, or JAX's own variable JAX_COMPILATION_CACHE_DIR is set.
+What lies in that folder is executed, so it must be writable by its owner only. Nothing is stored unless this
+is called, or JAX's own variable JAX_COMPILATION_CACHE_DIR is set.
 """
 
 import os
