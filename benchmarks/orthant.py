@@ -3,10 +3,11 @@
     python benchmarks/orthant.py [--dims 10 20 50 100] [--seeds 11]
 
 The probability that d equicorrelated normals are all positive: 1 / (d + 1) at correlation 1/2, otherwise a
-one-dimensional integral. For `orthant` and for `scipy.stats.multivariate_normal.cdf` the number of points is doubled
-until the median relative error over the seeds is at most 1e-3; the table shows that error and the median time of a
-call. For us that is a call after compilation; the first call, which compiles, is beside it. BoTorch's MVNXPB is a
-deterministic approximation: its error is what it is. Results go to benchmarks/results/orthant.json.
+one-dimensional integral. For `orthant` and for `scipy.stats.multivariate_normal.cdf` the number of points
+is doubled until the median relative error over the seeds is at most 1e-3; the table shows that error and
+the median time of a call. For us that is a call after compilation; the first call, which compiles, is
+beside it. BoTorch's MVNXPB is a deterministic approximation: its error is what it is. Results go to
+benchmarks/results/orthant.json.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import orthant
+from tggm.inference.orthant import orthant
 from tggm.precision import Dense
 
 TARGET = 1e-3

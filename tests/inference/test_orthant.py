@@ -47,7 +47,7 @@ def test_two_variables_follow_the_arcsine_law(rho):
     assert_allclose(got, np.log(0.25 + np.arcsin(rho) / (2 * np.pi)), atol=1e-4)
 
 
-@pytest.mark.parametrize(("d", "tolerance"), [(5, 2e-4), (15, 2e-3), (60, 1e-2)])
+@pytest.mark.parametrize(("d", "tolerance"), [(15, 2e-3), (60, 1e-2)])
 def test_equicorrelated_half_is_one_in_d_plus_one(d, tolerance):
     tg = equicorrelated(d, 0.5)
     moments = orthant(tg)
@@ -108,18 +108,19 @@ def test_three_variables_against_a_grid(rng, truncated):
 
 
 def test_free_variables_only_is_a_gaussian(rng):
-    P, shift = random_precision(rng, 4), rng.standard_normal(4)
-    moments = orthant(TruncatedGaussian(Dense(P), shift, np.zeros(4, bool)), n_points=11)
+    P, shift = random_precision(rng, 3), rng.standard_normal((4, 3))
+    moments = orthant(TruncatedGaussian(Dense(P), shift, np.zeros(3, bool)))
     covariance = np.linalg.inv(P)
-    want = 2 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(P)[1] + 0.5 * shift @ covariance @ shift
+    quadratic = ((shift @ covariance) * shift).sum(-1)
+    want = 1.5 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(P)[1] + 0.5 * quadratic
     assert_allclose(moments.log_z, want, rtol=1e-12)
-    assert_allclose(moments.mean, covariance @ shift, rtol=1e-10)
-    assert_allclose(moments.var, np.diag(covariance), rtol=1e-10)
+    assert_allclose(moments.mean, shift @ covariance, rtol=1e-10)
+    assert_allclose(moments.var, np.broadcast_to(np.diag(covariance), (4, 3)), rtol=1e-10)
 
 
 def test_order_of_variables_does_not_matter(rng):
-    P, shift = random_precision(rng, 8), rng.standard_normal(8)
-    p = rng.permutation(8)
+    P, shift = random_precision(rng, 15), rng.standard_normal(15)
+    p = rng.permutation(15)
     one = orthant(TruncatedGaussian(Dense(P), shift))
     other = orthant(TruncatedGaussian(Dense(P[np.ix_(p, p)]), shift[p]))
     assert_allclose(other.log_z, one.log_z, rtol=1e-9)  # the same order of integration is found
@@ -127,17 +128,17 @@ def test_order_of_variables_does_not_matter(rng):
 
 
 def test_scaling_shifts_log_z_by_the_logarithm(rng):
-    P, shift, c = random_precision(rng, 8), rng.standard_normal(8), 7.0
+    P, shift, c = random_precision(rng, 15), rng.standard_normal(15), 7.0
     one = orthant(TruncatedGaussian(Dense(P), shift))
     scaled = orthant(TruncatedGaussian(Dense(P / c**2), shift / c))  # h -> c h
-    assert_allclose(scaled.log_z, one.log_z + 8 * np.log(c), rtol=1e-9)
+    assert_allclose(scaled.log_z, one.log_z + 15 * np.log(c), rtol=1e-9)
     assert_allclose(scaled.mean, c * one.mean, rtol=1e-7)
 
 
 def test_rows_are_independent_and_keep_their_shape(rng):
-    P, shift = random_precision(rng, 8), rng.standard_normal((2, 3, 8))
+    P, shift = random_precision(rng, 15), rng.standard_normal((2, 3, 15))
     moments = orthant(TruncatedGaussian(Dense(P), shift))
-    assert moments.mean.shape == moments.var.shape == (2, 3, 8)
+    assert moments.mean.shape == moments.var.shape == (2, 3, 15)
     assert moments.log_z.shape == moments.log_z_error.shape == moments.converged.shape == (2, 3)
     alone = orthant(TruncatedGaussian(Dense(P), shift[1, 2]))
     assert_allclose(moments.log_z[1, 2], alone.log_z, rtol=1e-12)
@@ -155,7 +156,7 @@ def test_tolerance_is_met_by_doubling():
 
 def test_unreached_error_warns():
     with pytest.warns(RuntimeWarning, match="standard error of log Z is .* raise `n_points`"):
-        moments = orthant(equicorrelated(60, 0.9), n_points=3, n_shifts=2)
+        moments = orthant(equicorrelated(15, 0.95), n_points=2, n_shifts=2)
     assert not bool(moments.converged)
 
 

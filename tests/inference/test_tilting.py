@@ -14,6 +14,14 @@ def psi(z, mu, U, c):
     return (mu * mu / 2 - mu * z + reference_log_ndtr(-(c - below @ z - mu))).sum()
 
 
+@jax.jit
+def _ascend(z, mu, U, c):
+    slope, curvature = jax.grad(psi)(z, mu, U, c), jax.hessian(psi)(z, mu, U, c)
+    return z.at[:-1].add(
+        -jnp.linalg.solve(curvature[:-1, :-1], slope[:-1])
+    )  # psi does not depend on the last
+
+
 @pytest.mark.parametrize("level", [-3.0, 0.0, 2.0, 6.0])
 def test_tilt_is_the_saddle_point(rng, level):
     m = 12
@@ -23,10 +31,8 @@ def test_tilt_is_the_saddle_point(rng, level):
     mu = minimax_tilt(U, c, jnp.ones(m, bool))
     # z maximises psi at this mu: Newton on the concave inner problem, by automatic differentiation
     z = mu
-    for _ in range(60):
-        z = z - jnp.linalg.solve(
-            jax.hessian(psi)(z, mu, U, c)[:-1, :-1] - 1e-12 * jnp.eye(m - 1), jax.grad(psi)(z, mu, U, c)[:-1]
-        ) @ jnp.eye(m - 1, m)
+    for _ in range(20):
+        z = _ascend(z, mu, U, c)
     g_z, g_mu = jax.grad(psi, argnums=(0, 1))(z, mu, U, c)
     assert float(jnp.abs(g_z[:-1]).max()) < 1e-8
     assert float(jnp.abs(g_mu[:-1]).max()) < 1e-4 * (1 + abs(level))
