@@ -7,6 +7,7 @@ differentiates their log Z.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from tggm.precision.protocol import as_float, pytree
 
 
 @pytree("precision", "shift", "truncated")
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class TruncatedGaussian:
     """Truncated Gaussians that share a precision matrix.
 
@@ -34,41 +35,39 @@ class TruncatedGaussian:
 
     precision: Precision
     shift: Array
-    truncated: Array = None  # type: ignore[assignment]  # filled in by __post_init__
+    truncated: Array
 
-    def __post_init__(self) -> None:
-        P = self.precision
-        if not hasattr(P, "factor"):
-            P = Dense(P)
-        shift = jnp.asarray(self.shift)
-        shift = as_float("shift", shift, ndim=max(shift.ndim, 1))
+    def __init__(
+        self, precision: Precision | ArrayLike, shift: ArrayLike, truncated: ArrayLike | None = None
+    ) -> None:
+        P = _as_precision(precision)
+        shift = as_float("shift", shift, ndim=max(jnp.ndim(shift), 1))
         if shift.shape[-1] != P.size:
             raise ValueError(
-                f"`shift` must have one column per variable: the precision has {P.size}, shift has shape {shift.shape}."
+                f"`shift` must have one column per variable: the precision has {P.size}, "
+                f"shift has shape {shift.shape}."
+            )
+        mask = jnp.ones(P.size, bool) if truncated is None else jnp.asarray(truncated)
+        if mask.dtype != bool or mask.shape != (P.size,):
+            raise ValueError(
+                f"`truncated` must be a boolean mask of shape ({P.size},); "
+                f"got dtype {mask.dtype}, shape {mask.shape}."
             )
         common = jnp.promote_types(shift.dtype, P.dtype)
-        P = jax.tree.map(lambda a: a.astype(common), P)
-        if self.truncated is None:
-            truncated = jnp.ones(P.size, dtype=bool)
-        else:
-            truncated = jnp.asarray(self.truncated)
-            if truncated.dtype != bool or truncated.shape != (P.size,):
-                raise ValueError(
-                    f"`truncated` must be a boolean mask of shape ({P.size},); "
-                    f"got dtype {truncated.dtype}, shape {truncated.shape}."
-                )
-        object.__setattr__(self, "precision", P)
+        object.__setattr__(self, "precision", jax.tree.map(lambda a: a.astype(common), P))
         object.__setattr__(self, "shift", shift.astype(common))
-        object.__setattr__(self, "truncated", truncated)
+        object.__setattr__(self, "truncated", mask)
 
     @classmethod
-    def from_mean(cls, precision: Precision, mean: ArrayLike, truncated: ArrayLike | None = None) -> "TruncatedGaussian":
+    def from_mean(
+        cls, precision: Precision | ArrayLike, mean: ArrayLike, truncated: ArrayLike | None = None
+    ) -> "TruncatedGaussian":
         """The Gaussian N(mean, P⁻¹), truncated; γ = P mean."""
-        P = precision if hasattr(precision, "factor") else Dense(precision)
+        P = _as_precision(precision)
         mean = jnp.asarray(mean)
         rows = mean.reshape(-1, P.size)
         shift = P.off_diagonal(rows) + rows * P.diagonal()[None, :]
-        return cls(P, shift.reshape(mean.shape), truncated)  # type: ignore[arg-type]
+        return cls(P, shift.reshape(mean.shape), truncated)
 
     @property
     def size(self) -> int:
@@ -82,13 +81,21 @@ class TruncatedGaussian:
     def with_shift(self, shift: Array) -> "TruncatedGaussian":
         """The same precision and mask with another shift, unchecked."""
         leaves, tree = jax.tree.flatten(self, is_leaf=lambda x: x is not self)
-        return jax.tree.unflatten(tree, [leaves[0], shift, leaves[2]])
+        result: TruncatedGaussian = jax.tree.unflatten(tree, [leaves[0], shift, leaves[2]])
+        return result
 
-    def __getitem__(self, index: object) -> "TruncatedGaussian":
-        return self.with_shift(self.shift[index])  # type: ignore[index]
+    def __getitem__(self, index: Any) -> "TruncatedGaussian":
+        return self.with_shift(self.shift[index])
 
     def __len__(self) -> int:
         return int(self.shift.shape[0])
+
+
+def _as_precision(precision: Precision | ArrayLike) -> Precision:
+    """A structure as it is; an array as a `Dense` one."""
+    if isinstance(precision, Precision):
+        return precision
+    return Dense(jnp.asarray(precision))
 
 
 @jax.tree_util.register_dataclass

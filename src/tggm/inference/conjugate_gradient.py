@@ -1,17 +1,20 @@
 """Conjugate gradients for a batch of systems that share one matrix product.
 
-Solves A_i x_i = r_i for every row i, preconditioned by the diagonal of A_i. Each step costs one product with the
-matrix shared by the batch; rows that are done no longer move.
+Solves A_i x_i = r_i for every row i, preconditioned by the diagonal of A_i. Each step costs one product
+with the matrix shared by the batch; rows that are done no longer move.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
 
+from tggm.precision.protocol import rounding
+
 
 def conjugate_gradient(product: Callable[[Array], Array], r: Array, diagonal: Array) -> Array:
-    """x with ‖r − A x‖ below rounding of ‖r‖ in the preconditioner's norm, at most 2 m steps.
+    """Solution x with ‖r − A x‖ below rounding of ‖r‖ in the preconditioner's norm, at most 2 m steps.
 
     Parameters
     ----------
@@ -25,13 +28,13 @@ def conjugate_gradient(product: Callable[[Array], Array], r: Array, diagonal: Ar
     z = r / diagonal
     rho = (r * z).sum(-1)
     # Newton corrects what is left, so half of the digits are enough
-    target = rho * jnp.finfo(r.dtype).eps
+    target = rho * rounding(r.dtype)
 
-    def keep_going(carry: tuple[Array, ...]) -> Array:
+    def keep_going(carry: Any) -> Array:
         i, _, _, _, rho = carry
-        return (i < 2 * r.shape[-1]) & (rho > target).any()
+        return jnp.asarray((i < 2 * r.shape[-1]) & (rho > target).any())
 
-    def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def body(carry: Any) -> Any:
         i, x, res, d, rho = carry
         Ad = product(d)
         active = rho > target
@@ -42,7 +45,8 @@ def conjugate_gradient(product: Callable[[Array], Array], r: Array, diagonal: Ar
         beta = jnp.where(active, new / _nonzero(rho), 0)[:, None]
         return i + 1, x, res, z + beta * d, jnp.where(active, new, rho)
 
-    return lax.while_loop(keep_going, body, (jnp.int32(0), jnp.zeros_like(r), r, z, rho))[1]
+    x: Array = lax.while_loop(keep_going, body, (jnp.int32(0), jnp.zeros_like(r), r, z, rho))[1]
+    return x
 
 
 def _nonzero(a: Array) -> Array:

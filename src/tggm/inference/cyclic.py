@@ -1,9 +1,11 @@
 """The paper's Algorithm 1: mean field by visiting one coordinate after the other.
 
-Kept for faithful reproduction. A cycle over a `LowRank` precision keeps s = U m up to date, so it costs O(mn) a row,
-not O(m²); other structures use the rows of the dense matrix. `newton` reaches the optimum of the same problem in a
-handful of steps.
+Kept for faithful reproduction. A cycle over a `LowRank` precision keeps s = U m up to date, so it costs
+O(mn) a row, not O(m²); other structures use the rows of the dense matrix. `newton` reaches the optimum of
+the same problem in a handful of steps.
 """
+
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -22,13 +24,10 @@ def cyclic(tg: TruncatedGaussian, start: Array, n_cycles: Array) -> Array:
     root = jnp.sqrt(p)
     columns = (U.T, tg.shift.T, p, root, tg.truncated)
 
-    def visit(product: Array, inputs: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
+    def visit(product: Array, inputs: Any) -> tuple[Array, tuple[Array, Array]]:
         # Algorithm 1, lines 3-5: `product` is U m (LowRank) or P m (otherwise)
         (u, gamma, p_k, root_k, truncated), m_k, k = inputs
-        if low_rank:
-            coupling = product @ u - (u @ u) * m_k
-        else:
-            coupling = product[:, k] - p_k * m_k
+        coupling = product @ u - (u @ u) * m_k if low_rank else product[:, k] - p_k * m_k
         theta = gamma - coupling
         g, _ = standardised(theta / root_k, truncated)
         new = g / root_k
@@ -42,4 +41,5 @@ def cyclic(tg: TruncatedGaussian, start: Array, n_cycles: Array) -> Array:
 
     mean = start.T
     carry = (mean, mean.T @ U.T, jnp.zeros_like(mean))
-    return lax.fori_loop(0, n_cycles, cycle, carry)[2].T
+    theta: Array = lax.fori_loop(0, n_cycles, cycle, carry)[2]
+    return theta.T

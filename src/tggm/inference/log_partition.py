@@ -2,9 +2,9 @@
 
     ∂log Z/∂γ = E[h],     ∂log Z/∂P = −½ E[hhᵀ].
 
-No iteration is differentiated. Mean field and EP are stationary in what they iterate on, so the derivative with that
-held fixed is the whole derivative; what remains is an expression in the parameters of P, whatever its structure.
-First derivatives only: a second derivative would miss how the fixed point moves.
+No iteration is differentiated. Mean field and EP are stationary in what they iterate on, so the derivative
+with that held fixed is the whole derivative; what remains is an expression in the parameters of P, whatever
+its structure. First derivatives only: a second derivative would miss how the fixed point moves.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def log_partition(
     max_iter: ArrayLike = 50,
     start: Array | None = None,
 ) -> Array:
-    """log Z for each row, differentiable with respect to `shift` and every parameter of the precision.
+    """Value of log Z for each row, differentiable with respect to `shift` and every parameter of the precision.
 
     Parameters
     ----------
@@ -68,12 +68,15 @@ def _by_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     return ep_log_z(tg, sites)
 
 
-def _by_mean_field(tg: TruncatedGaussian, run: Callable[..., Moments], start: Array | None, steps: Array) -> Array:
+def _by_mean_field(
+    tg: TruncatedGaussian, run: Callable[..., Moments], start: Array | None, steps: Array
+) -> Array:
     """The bound's value, with the gradient of its energy under a fixed q."""
     fixed = jax.tree.map(lax.stop_gradient, tg)
     q = jax.tree.map(lax.stop_gradient, run(fixed, start, steps))
     energy = expected_energy(tg, q.mean, q.var)
-    return q.log_z + energy - lax.stop_gradient(energy)
+    value: Array = q.log_z + energy - lax.stop_gradient(energy)
+    return value
 
 
 def expected_energy(tg: TruncatedGaussian, mean: Array, var: Array) -> Array:

@@ -1,9 +1,10 @@
 """Mean-field inference for truncated Gaussians.
 
-Approximates p(h) ∝ exp(−½ hᵀPh + γᵀh) 1[h ≥ 0] by independent univariate truncated normals, the q that minimises
-KL(q ‖ p). The problem is strictly convex, so there is one answer; `solver="newton"` finds it to rounding, `solver="cyclic"`
-is the paper's Algorithm 1, stopped after a number of cycles. `log_z` is a lower bound. Exact when P is diagonal;
-overconfident, and the bound loose, when P has strong off-diagonals: see docs/choosing-an-engine.md.
+Approximates p(h) ∝ exp(−½ hᵀPh + γᵀh) 1[h ≥ 0] by independent univariate truncated normals, the q that
+minimises KL(q ‖ p). The problem is strictly convex, so there is one answer; `solver="newton"` finds it to
+rounding, `solver="cyclic"` is the paper's Algorithm 1, stopped after a number of cycles. `log_z` is a lower
+bound. Exact when P is diagonal; overconfident, and the bound loose, when P has strong off-diagonals: see
+docs/choosing-an-engine.md.
 """
 
 import warnings
@@ -11,10 +12,11 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from tggm.gaussian import Moments, TruncatedGaussian
+from tggm.inference import rank_one
 from tggm.inference.cyclic import cyclic
 from tggm.inference.factors import log_normaliser, standardised
 from tggm.inference.newton import newton, solve
@@ -50,7 +52,8 @@ def mean_field(
     n_cycles : int
         Cycles of the cyclic solver.
     start : array_like, shape of the shift, optional
-        Means to start from, nonnegative where truncated; e.g. the answer of an earlier visit of the same rows.
+        Means to start from, nonnegative where truncated; e.g. the answer of an earlier visit of the same
+        rows.
 
     Returns
     -------
@@ -69,7 +72,7 @@ def mean_field(
         if is_concrete(result.converged) and not bool(result.converged.all()):
             warnings.warn(
                 f"mean_field did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
-                f"{max_iter} steps; raise `max_iter`, or scale the problem (see Moments.converged).",
+                f"{max_iter} steps (see Moments.converged); raise `max_iter`, or use float64 where couplings are strong.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -80,11 +83,20 @@ def mean_field(
 
 @jax.jit
 def _newton(tg: TruncatedGaussian, start: Array | None, max_iter: Array) -> Moments:
+    general = partial(_general_newton, start=start)
+    if start is None and rank_one.suits(tg):
+        fused = partial(rank_one.run, rank_one.mean_field_block, "bound")
+        result: Moments = lax.platform_dependent(tg, max_iter, cuda=fused, default=general)
+        return result
+    return general(tg, max_iter)
+
+
+def _general_newton(tg: TruncatedGaussian, max_iter: Array, start: Array | None) -> Moments:
     state = newton(tg, _start_theta(tg, start), max_iter)
-    return _moments(tg, state.theta, state.done, state.n_iter)
+    return _moments(tg, state.point.theta, state.done, state.n_iter)
 
 
-@partial(jax.jit)
+@jax.jit
 def _cyclic(tg: TruncatedGaussian, start: Array | None, n_cycles: Array) -> Moments:
     if start is None:
         start = _start_mean(tg)

@@ -1,14 +1,14 @@
 """Mean field and EP for `LowRank` precisions of rank one as a single GPU kernel.
 
-With one output, P = diag(d) + uuᵀ, a row's whole iteration needs only sums over its units. A block of rows is read
-once, iterated to convergence in registers, and its moments written once; plain XLA would carry every intermediate
-through memory at each step. The mathematics is that of `newton` and `ep`, with Woodbury's matrix a scalar.
-float32 on NVIDIA GPUs; everything else takes the general path.
+With one output, P = diag(d) + uuᵀ, a row's whole iteration needs only sums over its units. A block of rows
+is read once, iterated to convergence in registers, and its moments written once; plain XLA would carry every
+intermediate through memory at each step. The mathematics is that of `newton` and `ep`, with Woodbury's matrix
+a scalar. float32 on NVIDIA GPUs; everything else takes the general path.
 """
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +17,20 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference.factors import gaussian_log_z, log_normaliser, standardised
+from tggm.inference.factors import gaussian_log_z, standardised
 from tggm.inference.newton import bounded_step, step_tolerance
 from tggm.precision import LowRank
+from tggm.precision.protocol import rounding
+from tggm.special import standard_moments
 
+EPS = rounding(jnp.float32)
 WIDEST = 1024  # units a block can hold in registers
+ELEMENTS = 1024  # rows times units of a thread block
+WARPS = 4
 
 
 class Block(NamedTuple):
-    """Some rows with their shared parameters; columns beyond the last unit are harmless (u = γ = 0, d = 1)."""
+    """Some rows with their shared parameters; padded columns are harmless (u = γ = 0, d = 1)."""
 
     gamma: Array  # (rows, m)
     d: Array  # (1, m)
@@ -55,48 +60,38 @@ def mean_field_block(block: Block, max_iter: Array) -> Answer:
     gamma, d, u, truncated, present = block
     p = d + u**2
     root = jnp.sqrt(p)
-    tol = step_tolerance(jnp.float32)
 
-    def visit(theta: Array) -> tuple[Array, ...]:
+    def visit(theta: Array) -> tuple[Array, Array, Array, Array]:
         g, omega2 = standardised(theta / root, truncated)
         mean = g / root
-        r = theta - gamma - u**2 * mean + u * _sum(u * mean)
-        E = d + p * (1 / omega2 - 1)
-        t = _sum(u * r / E) / (1 + _sum(u**2 / E))
-        delta = (u * t - r) / E
-        return mean, r, bounded_step(delta, omega2 / p, mean, root), -_sum(r * delta)
+        return theta, mean, omega2, theta - gamma - u**2 * mean + u * _sum(u * mean)
 
-    def keep_going(carry: tuple[Array, ...]) -> Array:
-        return (carry[0] < max_iter) & (jnp.min(carry[-2]) < 1)
+    def keep_going(carry: Any) -> Array:
+        return jnp.asarray((carry[0] < max_iter) & (jnp.min(carry[-2]) < 1))
 
-    def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        i, theta, mean, r, step, decrement, length, done, count = carry
-        new_theta = theta + length * step
-        new_mean, new_r, new_step, new_decrement = visit(new_theta)
-        path = new_mean - mean
-        last = decrement <= tol
-        good = last | ((new_decrement < jnp.inf) & (_sum(new_r * path) <= -0.5 * _sum(r * path)))
+    def body(carry: Any) -> Any:
+        i, theta, mean, omega2, r, length, done, count = carry
+        weight = 1 / (d + p * (1 / omega2 - 1))
+        t = _sum(u * r * weight) / (1 + _sum(u**2 * weight))
+        delta = (u * t - r) * weight
+        decrement = -_sum(r * delta)
+        new = visit(theta + length * bounded_step(delta, omega2 / p, mean, root))
+        path = new[1] - mean
+        noise = 4 * EPS * (jnp.abs(gamma) + jnp.abs(theta))
+        floor = jnp.maximum(step_tolerance(jnp.float32), _sum(noise**2 * omega2 / p))
+        last = jnp.abs(decrement) <= floor
+        good = last | (_sum(new[3] * path) <= -0.5 * _sum(r * path))
         move = good & (done < 1)
-        finished = move & (last | (new_decrement <= 1e-6 * tol))
-        return (
-            i + 1,
-            jnp.where(move, new_theta, theta),
-            jnp.where(move, new_mean, mean),
-            jnp.where(move, new_r, r),
-            jnp.where(move, new_step, step),
-            jnp.where(move, new_decrement, decrement),
-            jnp.where(good, 1.0, length / 2),
-            jnp.where(finished, 1, done),
-            count + jnp.where(done < 1, 1, 0),
-        )
+        point = (jnp.where(move, a, b) for a, b in zip(new, (theta, mean, omega2, r), strict=True))
+        length = jnp.where(good, 1.0, length / 2)
+        return (i + 1, *point, length, jnp.where(move & last, 1, done), count + (done < 1).astype(jnp.int32))
 
-    start = p * _woodbury(gamma, d, u)
     none = jnp.zeros((gamma.shape[0], 1), jnp.int32)
-    first = (jnp.int32(0), start, *visit(start), jnp.ones((gamma.shape[0], 1), gamma.dtype), none, none)
-    _, theta, mean, _, _, _, _, done, count = lax.while_loop(keep_going, body, first)
-    g, omega2 = standardised(theta / root, truncated)
+    start = visit(p * _woodbury(gamma, d, u))
+    first = (jnp.int32(0), *start, jnp.ones((gamma.shape[0], 1), gamma.dtype), none, none)
+    _, theta, mean, omega2, _, _, done, count = lax.while_loop(keep_going, body, first)
     coupling = u * _sum(u * mean) - u**2 * mean
-    terms = log_normaliser(theta, p, truncated) + (gamma - theta - coupling / 2) * mean
+    terms = _log_z(theta, p, truncated) + (gamma - theta - coupling / 2) * mean
     return Answer(mean, omega2 / p, _sum(jnp.where(present, terms, 0.0)), done, count)
 
 
@@ -114,23 +109,24 @@ def ep_block(block: Block, max_iter: Array, tol: Array) -> Answer:
         x = (gamma + nu) / E
         K = 1 + _sum(u**2 / E)
         mean = x - u / E * (_sum(u * x) / K)
-        var = jnp.maximum(1 - u**2 / (E * K), jnp.finfo(jnp.float32).eps) / E
-        tau = jnp.maximum(1 / var - lam, jnp.finfo(jnp.float32).eps / var)
+        var = jnp.maximum(1 - u**2 / (E * K), EPS) / E
+        tau = jnp.maximum(1 / var - lam, EPS / var)
         return mean, var, tau, mean / var - nu
 
-    def keep_going(carry: tuple[Array, ...]) -> Array:
-        return (carry[0] < max_iter) & (jnp.max(carry[3]) > tol)
+    def keep_going(carry: Any) -> Array:
+        return jnp.asarray((carry[0] < max_iter) & (jnp.max(carry[3]) > tol))
 
-    def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def body(carry: Any) -> Any:
         i, lam, nu, mismatch, damping, count = carry
         mean, var, tau, eta = marginals(lam, nu)
         hat_mean, hat_var, new_lam, new_nu = tilted(tau, eta)
         off = jnp.maximum(jnp.abs(hat_mean - mean) / jnp.sqrt(var), jnp.abs(hat_var / var - 1))
-        new_mismatch = jnp.max(jnp.where(present, off, 0.0), axis=1, keepdims=True)
+        noise = 8 * EPS * jnp.abs(gamma + nu) * jnp.sqrt(var)
+        new_mismatch = jnp.max(jnp.where(present & (off > noise), off, 0.0), axis=1, keepdims=True)
         worse = ~(new_mismatch < mismatch) & (i > 2)
         damping = jnp.where(worse, jnp.maximum(damping / 2, 0.1), jnp.minimum(1.5 * damping, 1.0))
         share = jnp.where(new_mismatch > tol, damping, 0.0)
-        count = count + jnp.where(new_mismatch > tol, 1, 0)
+        count = count + (new_mismatch > tol).astype(jnp.int32)
         return i + 1, lam + share * (new_lam - lam), nu + share * (new_nu - nu), new_mismatch, damping, count
 
     p = d + u**2 + jnp.zeros_like(gamma)
@@ -140,22 +136,26 @@ def ep_block(block: Block, max_iter: Array, tol: Array) -> Answer:
     _, lam, nu, mismatch, _, count = lax.while_loop(keep_going, body, first)
     mean, _, tau, eta = marginals(lam, nu)
     hat_mean, hat_var, _, _ = tilted(tau, eta)
+    # (γ + ν)ᵀμ − Σ μ²/s, s the marginal variances, with the large parts cancelled by hand
     E = d + lam
-    terms = 0.5 * ((gamma + nu) * mean - jnp.log(E)) + log_normaliser(eta, tau, truncated)
-    terms = terms + 0.9189385332046727 - gaussian_log_z(eta + nu, tau + lam)  # ½ log 2π
-    log_z = _sum(jnp.where(present, terms, 0.0)) - 0.5 * jnp.log(1 + _sum(u**2 / E))
-    return Answer(hat_mean, hat_var, log_z, jnp.where(mismatch <= tol, 1, 0), count)
+    K = 1 + _sum(u**2 / E)
+    q = u**2 / (E * K)
+    s = _sum(u * mean)
+    residual = gamma + nu - E * mean - u * s  # of the solve: an error of the mean then counts squared only
+    terms = _log_z(eta, tau, truncated) - 0.5 * (jnp.log(1 - q) + E * q / (1 - q) * mean**2) + residual * mean
+    log_z = _sum(jnp.where(present, terms, 0.0)) + 0.5 * (s**2 - jnp.log(K))
+    return Answer(hat_mean, hat_var, log_z, (mismatch <= tol).astype(jnp.int32), count)
 
 
 def run(
-    solve: Callable[..., Answer], tg: TruncatedGaussian, kind: str, *numbers: Array, interpret: bool = False
+    solve: Callable[..., Answer], kind: str, tg: TruncatedGaussian, *numbers: Array, interpret: bool = False
 ) -> Moments:
     """Apply a block solver to all rows, several rows to a GPU thread block."""
     P = tg.precision
     assert isinstance(P, LowRank)
     n, m = tg.shift.shape
     width = pl.next_power_of_2(m)
-    height = max(1, 1024 // width)
+    height = max(1, ELEMENTS // width)
     per_row = pl.BlockSpec((height, 1), lambda i: (i, 0))
     wide = pl.BlockSpec((height, width), lambda i: (i, 0))
     shared = pl.BlockSpec((1, width), lambda i: (0, 0))
@@ -173,7 +173,7 @@ def run(
             jax.ShapeDtypeStruct((n, 1), i32),
             jax.ShapeDtypeStruct((n, 1), i32),
         ],
-        compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
+        compiler_params=triton.CompilerParams(num_warps=WARPS, num_stages=1),
         interpret=interpret,
     )(
         tg.shift,
@@ -186,7 +186,9 @@ def run(
     return Moments(mean, var, log_z[:, 0], done[:, 0] > 0, count[:, 0], kind)
 
 
-def _kernel(solve: Callable[..., Answer], shape: tuple[int, int], gamma: Array, d: Array, u: Array, *refs: Array) -> None:
+def _kernel(
+    solve: Callable[..., Answer], shape: tuple[int, int], gamma: Any, d: Any, u: Any, *refs: Any
+) -> None:
     truncated, *numbers = refs[:-5]
     outputs = refs[-5:]
     height, width = gamma.shape
@@ -211,6 +213,18 @@ def _kernel(solve: Callable[..., Answer], shape: tuple[int, int], gamma: Array, 
 
 def _sum(x: Array) -> Array:
     return jnp.sum(x, axis=1, keepdims=True)
+
+
+def _log_z(theta: Array, p: Array, truncated: Array) -> Array:
+    """Log-normaliser of a coordinate in operations that the kernel language has, to float32's rounding.
+
+    With t = |α| and R = r(−t): −log(R √p) left of zero, t²/2 + log Φ(t) + ½ log(2π/p) right of it.
+    """
+    t = jnp.abs(theta / jnp.sqrt(p))
+    R = t + standard_moments(-t)[0]
+    right = 0.5 * t * t + 0.9189385 + jnp.log(1 - jnp.exp(-0.5 * t * t) / (2.5066283 * R))
+    wall = jnp.where(theta < 0, -jnp.log(R), right) - 0.5 * jnp.log(p)
+    return jnp.where(truncated, wall, gaussian_log_z(theta, p))
 
 
 def _woodbury(r: Array, d: Array, u: Array) -> Array:

@@ -47,7 +47,8 @@ class Dense:
 
     def off_diagonal(self, v: Array) -> Array:
         """P v less its diagonal part."""
-        return v @ self.matrix - v * self.diagonal()[None, :]
+        product: Array = v @ self.matrix
+        return product - v * self.diagonal()[None, :]
 
     def factor(self, extra: Array) -> "DenseFactor":
         """P + diag(extra) for each row."""

@@ -5,7 +5,10 @@ from the first layer gives the Schur complements
 
     C_0 = A_0,   C_{l+1} = A_{l+1} − B_l C_l⁻¹ B_lᵀ,   log det = Σ log det C_l,
 
-and, going back, the diagonal blocks of the inverse, Σ_LL = C_L⁻¹, Σ_ll = C_l⁻¹ + G_lᵀ Σ_{l+1,l+1} G_l with G_l = B_l C_l⁻¹.
+and, going back, the diagonal blocks of the inverse, with G_l = B_l C_l⁻¹,
+
+    Σ_LL = C_L⁻¹,   Σ_ll = C_l⁻¹ + G_lᵀ Σ_{l+1,l+1} G_l.
+
 Cost O(Σ m_l³) per row, against O((Σ m_l)³) for a dense matrix.
 """
 
@@ -57,7 +60,7 @@ class Layered:
                 raise ValueError(
                     f"`lower_blocks[{i}]` must have shape {want} (layer {i + 1} by layer {i}); got {b.shape}."
                 )
-        common = jnp.promote_types(*(x.dtype for x in (A + B)[:2])) if len(A + B) > 1 else A[0].dtype
+        common = A[0].dtype
         for x in A + B:
             common = jnp.promote_types(common, x.dtype)
         object.__setattr__(self, "diagonal_blocks", tuple(a.astype(common) for a in A))
@@ -108,13 +111,15 @@ class Layered:
             roots.append(DenseFactor(cholesky(C)))
             if i < len(self.lower_blocks):
                 inverse_root = roots[-1].inverse_root()
-                B = jnp.broadcast_to(self.lower_blocks[i][None], (extra.shape[0], *self.lower_blocks[i].shape))
+                B = jnp.broadcast_to(
+                    self.lower_blocks[i][None], (extra.shape[0], *self.lower_blocks[i].shape)
+                )
                 gains.append((B @ inverse_root.mT) @ inverse_root)
         return LayeredFactor(tuple(roots), tuple(gains))
 
     def dense(self) -> Array:
         """The matrix itself."""
-        P = jax.scipy.linalg.block_diag(*self.diagonal_blocks)
+        P: Array = jax.scipy.linalg.block_diag(*self.diagonal_blocks)
         start = np.concatenate([[0], np.cumsum(self.sizes)])
         for i, b in enumerate(self.lower_blocks):
             low, mid, high = start[i], start[i + 1], start[i + 2]

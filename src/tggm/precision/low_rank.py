@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from jax.lax.linalg import cholesky, triangular_solve
 
-from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive
+from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive, rounding
 
 
 @pytree("base", "weights")
@@ -80,7 +80,11 @@ class LowRank:
         if self.rank == 1:  # a scalar per row: no batched Cholesky of 1×1 matrices
             K = 1 + ((U**2) / E).sum(-1)
             return LowRankFactor(E, U, jnp.sqrt(K)[:, None, None])
-        K = jnp.eye(self.rank, dtype=E.dtype)[None] + jnp.einsum("ik,bk,jk->bij", U, 1 / E, U)
+        # one product with the n(n + 1)/2 distinct pairs of rows of U, unpacked by a gather
+        i, j = np.tril_indices(self.rank)
+        place = np.zeros((self.rank, self.rank), np.int32)
+        place[i, j] = place[j, i] = np.arange(len(i))
+        K = ((1 / E) @ (U[i] * U[j]).T)[:, place] + jnp.eye(self.rank, dtype=E.dtype)[None]
         return LowRankFactor(E, U, cholesky(K))
 
     def dense(self) -> Array:
@@ -116,7 +120,7 @@ class LowRankFactor:
             U = jnp.broadcast_to(self.U[None], (self.L.shape[0], *self.U.shape))
             q = (triangular_solve(self.L, U, left_side=True, lower=True) ** 2).sum(1)
         # the difference is positive: q < E (‖K^-½ U_k‖² E_k⁻¹ < 1); written so that rounding keeps it so
-        return jnp.maximum(1 - q / self.E, jnp.finfo(self.E.dtype).eps) / self.E
+        return jnp.maximum(1 - q / self.E, rounding(self.E.dtype)) / self.E
 
     def log_det(self) -> Array:
         """Σ log E + 2 Σ log diag L."""

@@ -15,7 +15,7 @@ respect to them.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,7 @@ class Factor(Protocol):
         """Logarithm of det(P + diag(extra)) for each row."""
 
 
+@runtime_checkable
 class Precision(Protocol):
     """A symmetric positive definite matrix shared by all rows of a batch."""
 
@@ -87,6 +88,11 @@ def pytree(*fields: str) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
+def rounding(dtype: Any) -> float:
+    """Distance from 1 to the next number of a floating dtype."""
+    return float(np.finfo(np.dtype(dtype)).eps)
+
+
 def is_concrete(*arrays: Array) -> bool:
     """Whether all values are known now (not traced), so that they can be checked."""
     return not any(isinstance(a, jax.core.Tracer) for a in arrays)
@@ -127,7 +133,7 @@ def require_positive_definite(name: str, matrix: Array) -> None:
     values = np.asarray(matrix, dtype=np.float64)
     asymmetry = float(np.abs(values - values.T).max(initial=0.0))
     scale = float(np.abs(values).max(initial=0.0))
-    if asymmetry > 1e3 * float(jnp.finfo(matrix.dtype).eps) * scale:
+    if asymmetry > 1e3 * rounding(matrix.dtype) * scale:
         raise ValueError(
             f"`{name}` must be symmetric; largest difference between mirrored entries is {asymmetry:.3g}. "
             f"Pass ({name} + {name}.T) / 2 if the difference is rounding."
@@ -138,5 +144,6 @@ def require_positive_definite(name: str, matrix: Array) -> None:
         smallest = float(np.linalg.eigvalsh(values)[0])
         raise ValueError(
             f"`{name}` must be positive definite; smallest eigenvalue is {smallest:.3g} (m = {len(values)}). "
-            f"If it was assembled from weights, add a ridge: {name} + {abs(smallest) + 1e-8 * scale:.1g} * eye(m)."
+            f"If it was assembled from weights, add a ridge: "
+            f"{name} + {abs(smallest) + 1e-8 * scale:.1g} * eye(m)."
         ) from None
