@@ -16,9 +16,10 @@ Functions that share work repeat it here; the compiler merges equal expressions.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from tggm.special.fits import FITS
@@ -28,10 +29,8 @@ SQRT_2PI = 2.5066282746310002
 FAR = 1e8
 
 _POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4}
-_HALF_LENGTH = {
-    "float32": (8, 11),
-    "float64": (11, 25),
-}  # exponent and mantissa bits of a half-length number
+# the bits of a number that are kept in one of half the length
+_HALF_LENGTH: dict[str, Any] = {"float32": np.uint32(0xFFFFF000), "float64": np.uint64(0xFFFFFFFFF8000000)}
 
 
 def near(a: Array) -> Array:
@@ -69,7 +68,8 @@ def _clenshaw(coefficients: tuple[float, ...], u: Array) -> Array:
 
 def half_length(x: Array) -> Array:
     """Leading half of the digits of x, so that products of two such numbers are exact."""
-    return lax.reduce_precision(x, *_HALF_LENGTH[str(x.dtype)])
+    mask = _HALF_LENGTH[str(x.dtype)]
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(x, mask.dtype) & mask, x.dtype)
 
 
 def residual(numerator: Array, denominator: Array, quotient: Array) -> Array:
@@ -85,21 +85,19 @@ def residual(numerator: Array, denominator: Array, quotient: Array) -> Array:
     return jnp.where((q > 0) & (q < 40), rest / d, 0)
 
 
-def gaussian(a: Array, low: Array | None = None) -> tuple[Array, Array]:
-    """Factors of exp(-(a + low)^2 / 2) for |a| <= FAR: a scaled value, and what to multiply it by.
+def gaussian(a: Array, low: Array | None = None, shift: Array | float = 0.0) -> Array:
+    """exp(shift - (a + low)^2 / 2) for |a| <= FAR.
 
     The exponent is kept to twice the working precision: rounding a^2 alone would cost a^2 units in the last
-    place. The scale keeps products with powers of a exact where the exponential itself is no longer normal.
+    place. A shift is exact if it is 32 and a > 8, where the last digit of the square is coarse enough.
     """
     high = half_length(a)
-    shift = jnp.where(a > 8, 32.0, 0.0).astype(a.dtype)
-    square = shift - 0.5 * high * high  # exact: for a > 8 the last digit of high^2 / 2 is coarse enough
+    square = shift - 0.5 * high * high  # exact
     cross = -0.5 * (a - high) * (a + high)
     if low is not None:
         cross = cross - a * low
     exponent = square + cross
-    scaled = jnp.exp(exponent) * (1 + (cross - (exponent - square)))
-    return scaled, jnp.where(a > 8, math.exp(-32), 1.0).astype(a.dtype)
+    return jnp.exp(exponent) * (1 + (cross - (exponent - square)))
 
 
 class _Right(NamedTuple):
@@ -125,27 +123,43 @@ def _right(a: Array, low: Array | None = None) -> _Right:
     t = _fold(a)
     R = jnp.minimum(t + _tail("mean", t), FAR)
     a = jnp.minimum(t, FAR)
-    E, scale = gaussian(a, low)
+    # scaled, so that products with powers of a are exact where the exponential itself is no longer normal
+    shift = jnp.where(a > 8, 32.0, 0.0).astype(a.dtype)
+    scale = jnp.where(a > 8, math.exp(-32), 1.0).astype(a.dtype)
+    E = gaussian(a, low, shift)
     r = E * R / (SQRT_2PI * R - E * scale)
     g = a + r * scale
     return _Right(r, scale, g, 1 - r * scale * g)
 
 
-def hazard(a: Array, low: Array | None = None) -> Array:
-    """φ(a + low) / Φ(a + low), where low is below the rounding error of a."""
-    t, right = _fold(a), _right(a, low)
-    return jnp.where(_left("mean", a), t + _tail("mean", t), right.r * right.scale)
+def _mean_or_hazard(a: Array) -> Array:
+    """The mean g left of the change of form, the hazard r right of it.
+
+    It ends in a division because XLA computes a division once for all its users, but repeats cheaper
+    operations, here the polynomial, for each. (The fit of the variance has its own c for the same reason:
+    sharing 1 / (t + c) would cost an array in memory.)
+    """
+    start, c, coefficients = FITS[str(a.dtype)]["mean"]
+    t, left = _fold(a), _left("mean", a)
+    w = 1 / (t + c)
+    p = _horner(coefficients, 1 - 2 * (c + start) * w)
+    R = jnp.minimum(t + p * w, FAR)
+    E = gaussian(jnp.minimum(t, FAR))
+    return jnp.where(left, p, E * R) / jnp.where(left, t + c, SQRT_2PI * R - E)
+
+
+def hazard(a: Array) -> Array:
+    """φ(a) / Φ(a)."""
+    q = _mean_or_hazard(a)
+    return jnp.where(_left("mean", a), q - a, q)
 
 
 def moments(a: Array) -> tuple[Array, Array]:
-    """First two cumulants, g and ω², with one plain exponential: where E matters to them, a² is small."""
+    """First two cumulants, g and ω²."""
     t, left = _fold(a), _left("mean", a)
-    m = _tail("mean", t)
-    R = jnp.minimum(t + m, FAR)
-    E = jnp.exp(-0.5 * t * t)
-    r = E * R / (SQRT_2PI * R - E)
-    v = 1 - r * (jnp.minimum(a, FAR) + r)
-    return jnp.where(left, m, a + r), jnp.where(left, _tail("var", t), v)
+    q = _mean_or_hazard(a)
+    g = a + q
+    return jnp.where(left, q, g), jnp.where(left, _tail("var", t), 1 - q * jnp.minimum(g, FAR))
 
 
 def third(a: Array, low: Array | None = None) -> Array:
@@ -161,9 +175,9 @@ def fourth(a: Array) -> Array:
     return jnp.where(_left("fourth", a), _high_tail("fourth", a), textbook)
 
 
-def decay(a: Array, low: Array | None = None) -> Array:
+def decay(a: Array) -> Array:
     """The decay r g = 1 − ω²: the product on the right, the difference on the left."""
-    right = _right(a, low)
+    right = _right(a)
     return jnp.where(_left("var", a), 1 - _tail("var", _fold(a)), right.r * right.g * right.scale)
 
 
@@ -199,8 +213,7 @@ def tails(a: Array) -> Tails:
     """r(-|a|) and Φ(-|a|)."""
     t = jnp.abs(a)
     R = t + _tail("mean", t)
-    E, scale = gaussian(jnp.minimum(t, FAR))
-    return Tails(R, E * scale / (SQRT_2PI * R))
+    return Tails(R, gaussian(jnp.minimum(t, FAR)) / (SQRT_2PI * R))
 
 
 def log_ndtr(a: Array) -> Array:

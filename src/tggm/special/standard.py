@@ -23,9 +23,9 @@ def log_ndtr(a: Array) -> Array:
 
 
 @jax.custom_jvp
-def hazard(a: Array, low: Array | None = None) -> Array:
+def hazard(a: Array) -> Array:
     """r(a) = φ(a) / Φ(a)."""
-    return kernels.hazard(a, low)
+    return kernels.hazard(a)
 
 
 @jax.custom_jvp
@@ -47,9 +47,9 @@ def third(a: Array, low: Array | None = None) -> Array:
 
 
 @jax.custom_jvp
-def decay(a: Array, low: Array | None = None) -> Array:
+def decay(a: Array) -> Array:
     """r(a) g(a) = 1 − ω²(a)."""
-    return kernels.decay(a, low)
+    return kernels.decay(a)
 
 
 @jax.custom_jvp
@@ -71,15 +71,15 @@ def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
 
 
 @hazard.defjvp
-def _(primals: WithLow, tangents: WithLow) -> tuple[Array, Array]:
-    (a, low), (da, _) = primals, tangents
-    return hazard(a, low), -decay(a, low) * da
+def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
+    (a,), (da,) = primals, tangents
+    return hazard(a), -decay(a) * da
 
 
 @decay.defjvp
-def _(primals: WithLow, tangents: WithLow) -> tuple[Array, Array]:
-    (a, low), (da, _) = primals, tangents
-    return decay(a, low), -third(a, low) * da
+def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
+    (a,), (da,) = primals, tangents
+    return decay(a), -third(a) * da
 
 
 @spread.defjvp

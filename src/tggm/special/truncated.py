@@ -90,7 +90,7 @@ def truncated_third(mu: ArrayLike, sigma: ArrayLike) -> Array:
 
 
 _log_ndtr = jax.jit(standard.log_ndtr, inline=True)
-_hazard = jax.jit(lambda a: standard.hazard(a), inline=True)
+_hazard = jax.jit(standard.hazard, inline=True)
 _moments = jax.jit(standard.moments, inline=True)
 
 

@@ -1,0 +1,161 @@
+"""Speed and accuracy of the hazard, mean and variance of a truncated normal, against three other ways.
+
+    python benchmarks/special.py [--size 1000000] [--seed 0]
+
+One run times, on the same array of alpha, uniform on [-20, 20]: ours in both dtypes; the plain JAX expression
+exp(logpdf - log_ndtr) with the textbook mean and variance; `scipy.stats.truncnorm` (on part of the array: it
+takes a fraction of a millisecond per element); and the device of Su et al. (2016), a dense look-up table with
+linear interpolation. Times are the best of several rounds, in which all take turns; errors are the worst
+relative ones against mpmath at points drawn from the array. Writes ``benchmarks/results/special.json``.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+from scipy.stats import truncnorm
+
+from tggm.special import hazard, standard_moments
+
+ROOT = Path(__file__).parents[1]
+RANGE = 20.0
+TABLE_STEP = 1e-3
+SCIPY_SIZE = 1000
+CHECKED = 2000
+ROUNDS = 100
+
+
+def ours(a):
+    return hazard(a), *standard_moments(a)
+
+
+def plain(a):
+    r = jnp.exp(jax.scipy.stats.norm.logpdf(a) - jax.scipy.special.log_ndtr(a))
+    g = a + r
+    return r, g, 1 - r * g
+
+
+def scipy_truncnorm(a):
+    a = np.asarray(a)
+    mean, var = truncnorm.stats(-a, np.inf, loc=a, moments="mv")
+    return truncnorm.pdf(-a, -a, np.inf), mean, var
+
+
+def lookup_table(dtype):
+    """Linear interpolation in a table with 40 001 rows of exact values."""
+    grid = np.arange(-RANGE, RANGE + TABLE_STEP, TABLE_STEP)
+    with jax.enable_x64(True):
+        rows = np.stack(ours(grid)).astype(dtype)
+    table = jnp.asarray(rows)
+
+    def interpolate(a):
+        x = (a + RANGE) / TABLE_STEP
+        i = jnp.clip(x.astype(jnp.int32), 0, grid.size - 2)
+        w = x - i.astype(a.dtype)
+        return tuple(row[i] * (1 - w) + row[i + 1] * w for row in table)
+
+    return interpolate
+
+
+def truth(a: float) -> tuple[float, float, float]:
+    """Hazard, mean and variance with 60 digits to spare."""
+    with mp.workdps(80):
+        a = mp.mpf(float(a))
+        r = mp.npdf(a) / (mp.erfc(-a / mp.sqrt(2)) / 2)
+        g = a + r
+        return float(r), float(g), float(1 - r * g)
+
+
+def worst_errors(function: Callable, a: np.ndarray, true: np.ndarray) -> list[float]:
+    """Worst relative error of each of the three, where the true value is a normal number of the dtype."""
+    got = np.stack([np.asarray(y, dtype=float) for y in function(a)], axis=1)
+    error = np.abs(got / true - 1)
+    error = np.where(np.isfinite(error), error, np.inf)
+    return np.where(true >= np.finfo(a.dtype).tiny, error, 0).max(0).tolist()
+
+
+def seconds(jobs: dict[str, tuple[Callable, np.ndarray, int]]) -> dict[str, float]:
+    """Best time per element of each job over `rounds`, the jobs taking turns."""
+    best = dict.fromkeys(jobs, np.inf)
+    for function, a, _ in jobs.values():
+        jax.block_until_ready(function(a))  # compile
+    for turn in range(ROUNDS):
+        for name, (function, a, rounds) in jobs.items():
+            if turn < rounds:
+                start = time.perf_counter()
+                jax.block_until_ready(function(a))
+                best[name] = min(best[name], (time.perf_counter() - start) / a.size)
+    return best
+
+
+def machine() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())
+    device = jax.devices()[0]
+    return f"{model}, {jax.local_device_count()} x {device.device_kind} ({device.platform})"
+
+
+def commit() -> str:
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+def contenders(alpha: np.ndarray) -> dict[str, tuple[Callable, np.ndarray, int]]:
+    """Name to function, its argument on the device, and how many rounds it gets."""
+    jobs = {"jnp.exp float32": (jax.jit(jnp.exp), jnp.asarray(alpha, np.float32), ROUNDS)}
+    for dtype in ("float32", "float64"):
+        a = jnp.asarray(alpha, dtype)
+        jobs[f"ours {dtype}"] = (jax.jit(ours), a, ROUNDS)
+        jobs[f"plain JAX {dtype}"] = (jax.jit(plain), a, 30)
+        jobs[f"look-up table {dtype}"] = (jax.jit(lookup_table(dtype)), a, 30)
+    jobs["scipy truncnorm float64"] = (scipy_truncnorm, np.asarray(alpha[:SCIPY_SIZE]), 2)
+    return jobs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    alpha = np.random.default_rng(options.seed).uniform(-RANGE, RANGE, options.size)
+    with jax.enable_x64(True):
+        jobs = contenders(alpha)
+        times = seconds(jobs)
+        rows = []
+        for name, (function, a, _) in jobs.items():
+            checked = np.asarray(a[:CHECKED])
+            errors = (
+                []
+                if "exp" in name
+                else worst_errors(function, checked, np.array([truth(x) for x in checked]))
+            )
+            rows.append({"name": name, "ns": times[name] * 1e9, "elements": int(a.size), "errors": errors})
+    unit = rows[0]["ns"]
+    print(f"{'hazard, mean, variance':26s} {'ns/element':>10s} {'/ exp':>8s}   worst relative error of each")
+    for row in rows:
+        errors = "  ".join(f"{e:8.1e}" for e in row["errors"])
+        print(f"{row['name']:26s} {row['ns']:10.2f} {row['ns'] / unit:8.1f}   {errors}")
+    result = {
+        "commit": commit(),
+        "machine": machine(),
+        "jax": jax.__version__,
+        "seed": options.seed,
+        "rows": rows,
+    }
+    target = ROOT / "benchmarks" / "results" / "special.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
