@@ -169,6 +169,16 @@ def test_single_precision_in_and_out():
     assert_allclose(moments.log_z, want, rtol=1e-6)
 
 
+def test_inside_jit():
+    tg = equicorrelated(15, 0.3)
+    traced = jax.jit(lambda shift: orthant(tg.with_shift(shift)).log_z)(tg.shift)
+    assert_allclose(traced, orthant(tg).log_z, rtol=1e-12)
+    with jax.enable_x64(False):
+        single = TruncatedGaussian(Diagonal(jnp.ones(3)), jnp.ones(3))
+        with pytest.raises(ValueError, match="orthant works in float64.*enable_x64"):
+            jax.jit(lambda shift: orthant(single.with_shift(shift)).log_z)(single.shift)
+
+
 def test_key_decides():
     tg = equicorrelated(15, 0.3)
     assert_array_equal(orthant(tg, key=3).log_z, orthant(tg, key=jax.random.key(3)).log_z)

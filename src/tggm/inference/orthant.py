@@ -65,6 +65,7 @@ def orthant(
         no error is given for them.
     """
     _check(n_points, n_shifts, tol)
+    _require_double(tg)
     with jax.enable_x64(True):
         random = jax.random.key(key) if isinstance(key, int) else key
         result = _estimate(tg, random, n_points, n_shifts, tol)
@@ -84,6 +85,15 @@ def _check(n_points: int, n_shifts: int, tol: float | None) -> None:
         raise ValueError(f"`n_shifts` must be at least 2, to estimate the error; got {n_shifts}. Use 8.")
     if tol is not None and not tol > 0:
         raise ValueError(f"`tol` must be positive; got {tol}. Omit it to use `n_points` as given.")
+
+
+def _require_double(tg: TruncatedGaussian) -> None:
+    traced = not is_concrete(*jax.tree.leaves(tg))
+    if traced and jnp.result_type(float) != jnp.float64:
+        raise ValueError(
+            "orthant works in float64, which cannot be switched on inside a program traced in 32 bits. Call it "
+            "outside of jit, or call the jitted function inside `with jax.enable_x64(True):`."
+        )
 
 
 def _warn(result: Moments, tol: float | None) -> None:
