@@ -91,8 +91,8 @@ def _require_double(tg: TruncatedGaussian) -> None:
     traced = not is_concrete(*jax.tree.leaves(tg))
     if traced and jnp.result_type(float) != jnp.float64:
         raise ValueError(
-            "orthant works in float64, which cannot be switched on inside a program traced in 32 bits. Call it "
-            "outside of jit, or call the jitted function inside `with jax.enable_x64(True):`."
+            "orthant works in float64, which cannot be switched on inside a program traced in 32 bits. "
+            "Call it outside of jit, or call the jitted function inside `with jax.enable_x64(True):`."
         )
 
 
