@@ -72,8 +72,8 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
     result = _ep(rows, jnp.int32(max_iter), jnp.asarray(_tolerance(rows, tol), rows.shift.dtype))
     if is_concrete(result.converged) and not bool(result.converged.all()):
         warnings.warn(
-            f"ep did not converge on {int((~result.converged).sum())} of {len(rows)} rows in {max_iter} sweeps; "
-            "raise `max_iter` or `tol`, or use float64 (see Moments.converged).",
+            f"ep did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
+            f"{max_iter} sweeps; raise `max_iter` or `tol`, or use float64 (see Moments.converged).",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -31,7 +31,7 @@ def log_partition(
     max_iter: ArrayLike = 50,
     start: Array | None = None,
 ) -> Array:
-    """Value of log Z for each row, differentiable with respect to `shift` and every parameter of the precision.
+    """Value of log Z for each row, differentiable in `shift` and every parameter of the precision.
 
     Parameters
     ----------

@@ -72,7 +72,8 @@ def mean_field(
         if is_concrete(result.converged) and not bool(result.converged.all()):
             warnings.warn(
                 f"mean_field did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
-                f"{max_iter} steps (see Moments.converged); raise `max_iter`, or use float64 where couplings are strong.",
+                f"{max_iter} steps (see Moments.converged); raise `max_iter`, or use float64 where couplings "
+                "are strong.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -108,9 +109,9 @@ def _cyclic(tg: TruncatedGaussian, start: Array | None, n_cycles: Array) -> Mome
 
 
 def _start_mean(tg: TruncatedGaussian) -> Array:
-    """Means of the coordinates as if nothing else were there, bounded so that strong couplings do not explode."""
+    """Means of the coordinates as if their off-diagonal couplings were not there."""
     p = tg.precision.diagonal()[None, :]
-    g, _ = standardised(tg.shift / p / jnp.sqrt(1 / p), tg.truncated[None, :])
+    g, _ = standardised(tg.shift / jnp.sqrt(p), tg.truncated[None, :])
     return g / jnp.sqrt(p)
 
 

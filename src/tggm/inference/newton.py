@@ -85,7 +85,7 @@ def newton(tg: TruncatedGaussian, start: Array, max_iter: Array) -> NewtonState:
 
 
 def _noise(tg: TruncatedGaussian, point: Point, p: Array) -> Array:
-    """What the decrement cannot fall below: rounding of the residual's terms, which may be large and cancel."""
+    """What the decrement cannot fall below: rounding of the residual's terms, which may be large."""
     noise = 4 * rounding(p.dtype) * (jnp.abs(tg.shift) + jnp.abs(point.theta))
     return (noise**2 * point.omega2 / p).sum(-1)
 

@@ -43,7 +43,8 @@ class Dense:
 
     def diagonal(self) -> Array:
         """Diagonal of P."""
-        return jnp.diagonal(self.matrix)
+        values: Array = jnp.diagonal(self.matrix)
+        return values
 
     def off_diagonal(self, v: Array) -> Array:
         """P v less its diagonal part."""

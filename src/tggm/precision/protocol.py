@@ -14,7 +14,7 @@ Every structure is a pytree whose leaves are its parameters, and every answer is
 respect to them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -76,7 +76,7 @@ def pytree(*fields: str) -> Callable[[type[T]], type[T]]:
         def flatten_with_keys(obj: Any) -> tuple[Any, None]:
             return [(jax.tree_util.GetAttrKey(f), getattr(obj, f)) for f in fields], None
 
-        def unflatten(_: None, leaves: Sequence[Any]) -> Any:
+        def unflatten(_: None, leaves: Iterable[Any]) -> T:
             obj = object.__new__(cls)
             for name, leaf in zip(fields, leaves, strict=True):
                 object.__setattr__(obj, name, leaf)
