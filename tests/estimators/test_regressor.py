@@ -40,7 +40,7 @@ def test_learned_attributes_are_the_model_in_the_units_of_the_data(table, fitted
     means, variances = [], []
     for W0, b0, W1, b1, s1 in zip(fitted.W0_, fitted.b0_, fitted.W1_, fitted.b1_, fitted.noise_, strict=True):
         a = X @ W0.T + b0[None, :]
-        h = stats.truncnorm(-a, np.inf, loc=a)
+        h = stats.truncnorm(-a / fitted.sigma0, np.inf, loc=a, scale=fitted.sigma0)
         means.append(h.mean() @ W1[0] + b1[0])
         variances.append(h.var() @ W1[0] ** 2 + s1[0])
     mean, std = fitted.predict(X, return_std=True)

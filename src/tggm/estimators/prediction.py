@@ -1,6 +1,6 @@
 """What a fitted regressor says about new rows."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -8,10 +8,14 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tggm.estimators import settings
 from tggm.estimators.base import BaseTGGM
 from tggm.estimators.columns import Floats
 from tggm.learning.rows import bucket
 from tggm.models import Shallow, output_moments
+
+if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when asked for
+    from tggm.predictive import MultivariatePredictive, Predictive
 
 BLOCK = 8192  # rows predicted at once
 
@@ -34,6 +38,80 @@ class Prediction(BaseTGGM):
         if not return_std:
             return centre
         return centre, self._shaped(np.sqrt(var.mean(0) + mean.var(0)))
+
+    def predict_dist(self, X: ArrayLike) -> "Predictive | MultivariatePredictive":
+        """The predictive distribution of each row: exact, the mixture of the members' densities.
+
+        Returns
+        -------
+        Predictive
+            For one output: mean, var, std, pdf, logpdf, cdf, ppf, interval, rvs and crps.
+        MultivariatePredictive
+            For several: mean, cov, rvs, joint logpdf, and the marginal of each output.
+        """
+        from tggm.predictive import MultivariatePredictive
+
+        Z = self._features(X)
+        if self.b1_.shape[1] == 1:
+            return self._marginal(Z, 0)
+        W1, b1, s1 = self._outputs()
+        s0 = float(self.sigma0) ** 2
+        return MultivariatePredictive(
+            self._locations(Z), W1, b1, s0, s1, loc=self._y.shift, scale=self._y.scale
+        )
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Lower and upper end of the central interval that holds y with probability `level`.
+
+        Shaped like `predict`; for several outputs, the interval of each by itself.
+        """
+        ends = [dist.interval(level) for dist in self._marginals(X)]
+        lower, upper = (np.stack(end, axis=1) for end in zip(*ends, strict=True))
+        return self._shaped(lower), self._shaped(upper)
+
+    def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Floats:
+        """Quantiles of y given x, shape (n_rows, n_quantiles) or (n_rows, n_outputs, n_quantiles)."""
+        q = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+        if q.ndim != 1:
+            raise ValueError(f"`quantiles` must be a list of probabilities; got shape {q.shape}.")
+        return self._shaped(np.stack([dist.ppf(q[None, :]) for dist in self._marginals(X)], axis=1))
+
+    def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
+        """Log-density of each row's target, in the target's units, shape (n_rows,)."""
+        dist = self.predict_dist(X)
+        Y = np.asarray(y, dtype=np.float64)
+        log_density: Floats = dist.logpdf(Y.reshape(len(Y)) if self.b1_.shape[1] == 1 else Y)
+        return log_density
+
+    def sample(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
+        """Draws of y given x, shape (n_samples, n_rows) or (n_samples, n_rows, n_outputs)."""
+        size = settings.count("n_samples", n_samples)
+        draws: Floats = self.predict_dist(X).rvs(size, random_state=random_state)
+        return draws if self._flat or draws.ndim == 3 else draws[:, :, None]
+
+    def _outputs(self) -> tuple[Floats, Floats, Floats]:
+        """W1, b1 and s1 of each member, on the scale of the model."""
+        _, _, W1, b1, log_noise = (np.asarray(a, np.float64) for a in self._params)
+        return W1, b1, np.exp(log_noise)
+
+    def _locations(self, Z: Floats) -> Floats:
+        """W0 x + b0 for each member and row, (n_members, rows, m), in double precision."""
+        W0, b0 = (np.asarray(a, np.float64) for a in self._params[:2])
+        located: Floats = Z[None] @ W0.transpose(0, 2, 1) + b0[:, None, :]
+        return located
+
+    def _marginal(self, Z: Floats, j: int) -> "Predictive":
+        """Exact distribution of output j."""
+        from tggm.predictive import Predictive
+
+        W1, b1, s1 = self._outputs()
+        loc, scale = float(self._y.shift[j]), float(self._y.scale[j])
+        s0 = float(self.sigma0) ** 2
+        return Predictive(self._locations(Z), W1[:, j], b1[:, j], s0, s1[:, j], loc=loc, scale=scale)
+
+    def _marginals(self, X: ArrayLike) -> "list[Predictive]":
+        Z = self._features(X)
+        return [self._marginal(Z, j) for j in range(self.b1_.shape[1])]
 
     def _features(self, X: ArrayLike) -> Floats:
         """Standardised inputs of new rows."""

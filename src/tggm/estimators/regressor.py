@@ -27,6 +27,7 @@ _PAPER: dict[str, Any] = {
     "learning_rate": 1e-3,
     "batch_size": 50,
     "weight_decay": 0.0,
+    "average": 0.0,
 }
 
 
@@ -50,7 +51,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         likelihood.
     n_members : int, default 10
         Networks trained at once from different starts and held-out rows; the prediction is their mixture.
-    sigma0 : float, default 1.0
+    sigma0 : float, default 0.1
         Standard deviation σ0 of the hidden units before truncation. A gauge: the same densities can be had
         with any value, it only sets the scale on which weights start, decay and move.
     noise : float, array of shape (n_outputs,) or None, default None
@@ -58,18 +59,18 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         ``standardize=False``). None learns it.
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
-    learning_rate : float, default 0.01
+    learning_rate : float, default 0.03
     schedule : {"cosine", "linear", "constant"}, default "cosine"
         How the learning rate falls over the planned number of steps.
     batch_size : int or "auto", default "auto"
         Rows in a mini-batch; more than there are means all of them.
     max_epochs : int or "auto", default "auto"
         Passes over the data; "auto" plans a fixed number of gradient steps.
-    weight_decay : float, default 0.01
+    weight_decay : float, default 0.1
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior.
     clip : float, default 10.0
         Largest norm of a gradient.
-    average : float, default 0.0
+    average : float, default 0.98
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
     validation_fraction : float, default 0.1
         Part of the rows that each member holds out, its own at random.
@@ -117,16 +118,16 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         *,
         method: str = "moments",
         n_members: int = 10,
-        sigma0: float = 1.0,
+        sigma0: float = 0.1,
         noise: ArrayLike | None = None,
         optimizer: Any = "adam",
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.03,
         schedule: str = "cosine",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
-        weight_decay: float = 0.01,
+        weight_decay: float = 0.1,
         clip: float = 10.0,
-        average: float = 0.0,
+        average: float = 0.98,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | None = None,
