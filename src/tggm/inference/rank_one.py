@@ -17,8 +17,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference.factors import gaussian_log_z, standardised
-from tggm.inference.newton import bounded_step, step_tolerance
+from tggm.inference.factors import standardised
+from tggm.inference.newton import step_tolerance
 from tggm.precision import LowRank
 from tggm.precision.protocol import rounding
 from tggm.special import standard_moments
@@ -26,7 +26,7 @@ from tggm.special import standard_moments
 EPS = rounding(jnp.float32)
 WIDEST = 1024  # units a block can hold in registers
 ELEMENTS = 1024  # rows times units of a thread block
-WARPS = 4
+WARPS = 8
 
 
 class Block(NamedTuple):
@@ -56,77 +56,92 @@ def suits(tg: TruncatedGaussian) -> bool:
 
 
 def mean_field_block(block: Block, max_iter: Array) -> Answer:
-    """Newton's method for the mean-field problem of each row; see `newton`."""
+    """Newton's method for the mean-field problem of each row; see `newton`.
+
+    In units of 1/√P_kk only the coupling is left: with α = θ/√p, x = m√p, c = u/√p and e = d/p = 1 − c², the
+    residual is α − γ/√p − c²x + c Σ cx and the Hessian diag(1/ω² − c²) + ccᵀ.
+    """
     gamma, d, u, truncated, present = block
     p = d + u**2
     root = jnp.sqrt(p)
+    target, c, e = gamma / root, u / root, d / p
+    # rounding of the residual's terms, below which the decrement cannot fall
+    tol = jnp.maximum(step_tolerance(jnp.float32), _sum((8 * EPS * target) ** 2))
 
-    def visit(theta: Array) -> tuple[Array, Array, Array, Array]:
-        g, omega2 = standardised(theta / root, truncated)
-        mean = g / root
-        return theta, mean, omega2, theta - gamma - u**2 * mean + u * _sum(u * mean)
+    def visit(alpha: Array) -> tuple[Array, Array, Array, Array]:
+        x, omega2 = standardised(alpha, truncated)
+        return alpha, x, omega2, alpha - target - c**2 * x + c * _sum(c * x)
 
     def keep_going(carry: Any) -> Array:
         return jnp.asarray((carry[0] < max_iter) & (jnp.min(carry[-2]) < 1))
 
     def body(carry: Any) -> Any:
-        i, theta, mean, omega2, r, length, done, count = carry
-        weight = 1 / (d + p * (1 / omega2 - 1))
-        t = _sum(u * r * weight) / (1 + _sum(u**2 * weight))
-        delta = (u * t - r) * weight
-        decrement = -_sum(r * delta)
-        new = visit(theta + length * bounded_step(delta, omega2 / p, mean, root))
-        path = new[1] - mean
-        noise = 4 * EPS * (jnp.abs(gamma) + jnp.abs(theta))
-        floor = jnp.maximum(step_tolerance(jnp.float32), _sum(noise**2 * omega2 / p))
-        last = jnp.abs(decrement) <= floor
-        good = last | (_sum(new[3] * path) <= -0.5 * _sum(r * path))
+        i, alpha, x, omega2, r, length, done, count = carry
+        inverse = 1 / (e * omega2 + (1 - omega2))
+        weight = omega2 * inverse
+        t = _sum(c * r * weight) / (1 + _sum(c**2 * weight))
+        push = c * t - r
+        dx = push * weight
+        decrement = -_sum(r * dx)
+        secant = dx * (1 + 1 / (x * (x + jnp.maximum(dx, 0.0))))
+        step = jnp.where(dx > 0, jnp.minimum(push * inverse, 2 * secant), push * inverse)
+        new = visit(alpha + length * step)
+        last = jnp.abs(decrement) <= tol
+        good = last | (_sum(new[3] * (new[1] - x)) <= 0.5 * length * decrement)
         move = good & (done < 1)
-        point = (jnp.where(move, a, b) for a, b in zip(new, (theta, mean, omega2, r), strict=True))
+        point = (jnp.where(move, a, b) for a, b in zip(new, (alpha, x, omega2, r), strict=True))
         length = jnp.where(good, 1.0, length / 2)
         return (i + 1, *point, length, jnp.where(move & last, 1, done), count + (done < 1).astype(jnp.int32))
 
     none = jnp.zeros((gamma.shape[0], 1), jnp.int32)
-    start = visit(p * _woodbury(gamma, d, u))
+    start = visit(root * _woodbury(gamma, d, u))
     first = (jnp.int32(0), *start, jnp.ones((gamma.shape[0], 1), gamma.dtype), none, none)
-    _, theta, mean, omega2, _, _, done, count = lax.while_loop(keep_going, body, first)
-    coupling = u * _sum(u * mean) - u**2 * mean
-    terms = _log_z(theta, p, truncated) + (gamma - theta - coupling / 2) * mean
-    return Answer(mean, omega2 / p, _sum(jnp.where(present, terms, 0.0)), done, count)
+    _, alpha, x, omega2, _, _, done, count = lax.while_loop(keep_going, body, first)
+    coupling = c * _sum(c * x) - c**2 * x
+    terms = _log_z(alpha, truncated) - jnp.log(root) + (target - alpha - coupling / 2) * x
+    return Answer(x / root, omega2 / p, _sum(jnp.where(present, terms, 0.0)), done, count)
 
 
 def ep_block(block: Block, max_iter: Array, tol: Array) -> Answer:
-    """Expectation propagation for each row; see `ep`."""
+    """Expectation propagation for each row; see `ep`.
+
+    With E = d + λ, K = 1 + Σ u²/E and q = u²/(EK), the marginal variance is (1 − q)/E and the precision of the
+    cavity (d + λq)/(1 − q): sums of positive terms.
+    """
     gamma, d, u, truncated, present = block
 
-    def tilted(tau: Array, eta: Array) -> tuple[Array, Array, Array, Array]:
-        root = jnp.sqrt(tau)
-        g, omega2 = standardised(eta / root, truncated)
-        return g / root, omega2 / tau, tau * (1 / omega2 - 1), root * (g / omega2) - eta
-
-    def marginals(lam: Array, nu: Array) -> tuple[Array, Array, Array, Array]:
+    def marginals(lam: Array, nu: Array) -> tuple[Array, ...]:
         E = d + lam
-        x = (gamma + nu) / E
-        K = 1 + _sum(u**2 / E)
-        mean = x - u / E * (_sum(u * x) / K)
-        var = jnp.maximum(1 - u**2 / (E * K), EPS) / E
-        tau = jnp.maximum(1 / var - lam, EPS / var)
-        return mean, var, tau, mean / var - nu
+        inverse = 1 / E
+        K = 1 + _sum(u**2 * inverse)
+        x = (gamma + nu) * inverse
+        mean = x - u * inverse * (_sum(u * x) / K)
+        q = u**2 * inverse / K
+        rest = 1 / (1 - q)
+        return mean, q, rest, (d + lam * q) * rest, mean * E * rest - nu, K
+
+    def tilted(tau: Array, eta: Array) -> tuple[Array, ...]:
+        scale = lax.rsqrt(tau)
+        g, omega2 = standardised(eta * scale, truncated)
+        inverse = 1 / omega2
+        return g * scale, omega2 * scale**2, tau * (inverse - 1), tau * scale * g * inverse - eta
 
     def keep_going(carry: Any) -> Array:
-        return jnp.asarray((carry[0] < max_iter) & (jnp.max(carry[3]) > tol))
+        return jnp.asarray((carry[0] < max_iter) & (jnp.max(carry[3]) > tol**2))
 
     def body(carry: Any) -> Any:
         i, lam, nu, mismatch, damping, count = carry
-        mean, var, tau, eta = marginals(lam, nu)
+        mean, _, rest, tau, eta, _ = marginals(lam, nu)
         hat_mean, hat_var, new_lam, new_nu = tilted(tau, eta)
-        off = jnp.maximum(jnp.abs(hat_mean - mean) / jnp.sqrt(var), jnp.abs(hat_var / var - 1))
-        noise = 8 * EPS * jnp.abs(gamma + nu) * jnp.sqrt(var)
-        new_mismatch = jnp.max(jnp.where(present & (off > noise), off, 0.0), axis=1, keepdims=True)
+        marginal = (d + lam) * rest  # precision
+        off = jnp.maximum((hat_mean - mean) ** 2 * marginal, (hat_var * marginal - 1) ** 2)
+        real = present & (off * marginal > (8 * EPS * (gamma + nu)) ** 2)
+        new_mismatch = jnp.max(jnp.where(real, off, 0.0), axis=1, keepdims=True)
         worse = ~(new_mismatch < mismatch) & (i > 2)
         damping = jnp.where(worse, jnp.maximum(damping / 2, 0.1), jnp.minimum(1.5 * damping, 1.0))
-        share = jnp.where(new_mismatch > tol, damping, 0.0)
-        count = count + (new_mismatch > tol).astype(jnp.int32)
+        going = new_mismatch > tol**2
+        share = jnp.where(going, damping, 0.0)
+        count = count + going.astype(jnp.int32)
         return i + 1, lam + share * (new_lam - lam), nu + share * (new_nu - nu), new_mismatch, damping, count
 
     p = d + u**2 + jnp.zeros_like(gamma)
@@ -134,17 +149,14 @@ def ep_block(block: Block, max_iter: Array, tol: Array) -> Answer:
     one = jnp.ones((gamma.shape[0], 1), gamma.dtype)
     first = (jnp.int32(0), lam, nu, jnp.inf * one, one, jnp.zeros((gamma.shape[0], 1), jnp.int32))
     _, lam, nu, mismatch, _, count = lax.while_loop(keep_going, body, first)
-    mean, _, tau, eta = marginals(lam, nu)
+    mean, q, rest, tau, eta, K = marginals(lam, nu)
     hat_mean, hat_var, _, _ = tilted(tau, eta)
     # (γ + ν)ᵀμ − Σ μ²/s, s the marginal variances, with the large parts cancelled by hand
-    E = d + lam
-    K = 1 + _sum(u**2 / E)
-    q = u**2 / (E * K)
-    s = _sum(u * mean)
+    E, s = d + lam, _sum(u * mean)
     residual = gamma + nu - E * mean - u * s  # of the solve: an error of the mean then counts squared only
-    terms = _log_z(eta, tau, truncated) - 0.5 * (jnp.log(1 - q) + E * q / (1 - q) * mean**2) + residual * mean
-    log_z = _sum(jnp.where(present, terms, 0.0)) + 0.5 * (s**2 - jnp.log(K))
-    return Answer(hat_mean, hat_var, log_z, (mismatch <= tol).astype(jnp.int32), count)
+    terms = _log_z(eta * lax.rsqrt(tau), truncated) - 0.5 * (jnp.log(tau * (1 - q)) + E * q * rest * mean**2)
+    log_z = _sum(jnp.where(present, terms + residual * mean, 0.0)) + 0.5 * (s**2 - jnp.log(K))
+    return Answer(hat_mean, hat_var, log_z, (mismatch <= tol**2).astype(jnp.int32), count)
 
 
 def run(
@@ -215,16 +227,16 @@ def _sum(x: Array) -> Array:
     return jnp.sum(x, axis=1, keepdims=True)
 
 
-def _log_z(theta: Array, p: Array, truncated: Array) -> Array:
-    """Log-normaliser of a coordinate in operations that the kernel language has, to float32's rounding.
+def _log_z(alpha: Array, truncated: Array) -> Array:
+    """Log-normaliser of a coordinate of precision one, in operations that the kernel language has.
 
-    With t = |α| and R = r(−t): −log(R √p) left of zero, t²/2 + log Φ(t) + ½ log(2π/p) right of it.
+    With t = |α| and R = r(−t): −log R left of zero, t²/2 + log Φ(t) + ½ log 2π right of it.
     """
-    t = jnp.abs(theta / jnp.sqrt(p))
+    t = jnp.abs(alpha)
     R = t + standard_moments(-t)[0]
-    right = 0.5 * t * t + 0.9189385 + jnp.log(1 - jnp.exp(-0.5 * t * t) / (2.5066283 * R))
-    wall = jnp.where(theta < 0, -jnp.log(R), right) - 0.5 * jnp.log(p)
-    return jnp.where(truncated, wall, gaussian_log_z(theta, p))
+    free = 0.5 * t * t + 0.9189385
+    right = free + jnp.log(1 - jnp.exp(-0.5 * t * t) / (2.5066283 * R))
+    return jnp.where(truncated, jnp.where(alpha < 0, -jnp.log(R), right), free)
 
 
 def _woodbury(r: Array, d: Array, u: Array) -> Array:
