@@ -128,7 +128,7 @@ def _averages(sums: Sum, y: Array) -> Averages:
 
     def factors(t: Array) -> tuple[Array, ...]:
         # barrier: else computed again for every sum
-        N, g, second = lax.optimization_barrier(  # type: ignore[no-untyped-call]  # not annotated in JAX
+        N, g, second = lax.optimization_barrier(
             numerator_moments(alpha[:, :, None], coef[:, :, None] * t[:, None, :], centre[:, :, None])
         )
         return jnp.prod(times(scale[:, :, None], N), 1), g, second
@@ -146,8 +146,8 @@ def _averages(sums: Sum, y: Array) -> Averages:
     return Averages(log_f, s, s2, mean, s_mean, second - (mean - centre) ** 2)
 
 
-def _by_chunks(compute: Callable[[Sum, Array], Any], sums: Sum, y: Array) -> Any:
-    """Compute row by row, as many rows at a time as fit a bounded working set."""
+def by_chunks(compute: Callable[[Sum, Any], Any], sums: Sum, y: Any) -> Any:
+    """Compute with a bounded working set: so many rows at a time; y is any tree of row-wise arrays."""
     rows, m = sums.alpha.shape
     elements = 2**24 if jax.default_backend() == "gpu" else 2**18
     chunk = max(1, elements // (m * _BLOCK))
@@ -167,7 +167,7 @@ def _by_chunks(compute: Callable[[Sum, Array], Any], sums: Sum, y: Array) -> Any
 
 def averages(sums: Sum, y: Array) -> Averages:
     """`Averages` for every row; not differentiable."""
-    out: Averages = _by_chunks(_averages, sums, y)
+    out: Averages = by_chunks(_averages, sums, y)
     return out
 
 
@@ -182,7 +182,7 @@ def log_density(sums: Sum, y: Array) -> Array:
         contour = _contour(sums, y, saddle(sums, y))
         return contour.log_scale + jnp.log(_integral(contour))
 
-    out: Array = _by_chunks(compute, sums, y)
+    out: Array = by_chunks(compute, sums, y)
     return out
 
 
@@ -224,5 +224,5 @@ def log_tails(sums: Sum, y: Array) -> tuple[Array, Array]:
         other = jnp.where(tail > -0.7, jnp.log(-jnp.expm1(tail)), jnp.log1p(-jnp.exp(tail)))
         return jnp.where(lam > 0, other, tail), jnp.where(lam > 0, tail, other)
 
-    out: tuple[Array, Array] = _by_chunks(compute, sums, y)
+    out: tuple[Array, Array] = by_chunks(compute, sums, y)
     return out

@@ -1,0 +1,204 @@
+"""The exact predictive distribution of a scalar output of a shallow model, by Fourier inversion."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
+
+from tggm.inference.fourier import log_density, log_tails
+from tggm.inference.saddle import Sum
+from tggm.predictive.base import Floats, Ints, ScalarPredictive, mixture_weights
+from tggm.predictive.spectrum import (
+    MAX_NODES,
+    NEGLIGIBLE,
+    NODES,
+    Complexes,
+    Spectrum,
+    characteristic_block,
+    radius,
+)
+from tggm.special import standard_moments
+
+_CHUNK = 8192  # sums per compiled call; fewer are padded to a power of two, so that few programs are compiled
+_density = jax.jit(log_density)
+_tails = jax.jit(log_tails)
+_mean_var = jax.jit(Sum.mean_var)
+
+
+class Predictive(ScalarPredictive):
+    """Y = loc + scale · (bias + weights · h + ε), h_i ~ N_T(locations_i, s0) independent, ε ~ N(0, s1).
+
+    A mixture over K ensemble members; every method is exact to rounding error, tails included.
+
+    Parameters
+    ----------
+    locations : array_like, shape (K, N, m)
+        W0 x + b0 of each member at each row.
+    weights : array_like, shape (K, m)
+        Output weights W1.
+    bias : array_like, shape (K,)
+        Output bias b1.
+    s0, s1 : float or array_like, shape (K,)
+        Variance of the latent variables before truncation, and of the output noise.
+    member_weights : array_like, shape (K,), optional
+        Equal by default.
+    loc, scale : float
+        Affine map from what the model predicts to the output.
+    """
+
+    def __init__(
+        self,
+        locations: ArrayLike,
+        weights: ArrayLike,
+        bias: ArrayLike,
+        s0: ArrayLike,
+        s1: ArrayLike,
+        *,
+        member_weights: ArrayLike | None = None,
+        loc: float = 0.0,
+        scale: float = 1.0,
+    ) -> None:
+        a, w = np.asarray(locations, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+        if a.ndim != 3 or w.shape != (a.shape[0], a.shape[2]):
+            raise ValueError(
+                "`locations` must have shape (members, rows, units) and `weights` (members, units); "
+                f"got {a.shape} and {w.shape}."
+            )
+        K = len(a)
+        self._bias, s0_, self._noise = (
+            _per_member(n, v, K) for n, v in (("bias", bias), ("s0", s0), ("s1", s1))
+        )
+        for name, v in (("s0", s0_), ("s1", self._noise)):
+            if not np.all(v > 0):
+                raise ValueError(f"`{name}` is a variance and must be positive; got {v.tolist()}.")
+        super().__init__(a.shape[1], mixture_weights(member_weights, K), loc, scale)
+        self._alpha = a / np.sqrt(s0_)[:, None, None]
+        self._coef = w * np.sqrt(s0_)[:, None]
+
+    def __getitem__(self, rows: slice | Ints) -> "Predictive":
+        """The distributions of some rows."""
+        return Predictive(
+            self._alpha[:, rows],
+            self._coef,
+            self._bias,
+            1.0,
+            self._noise,
+            member_weights=self._mix,
+            loc=self._loc,
+            scale=self._scale,
+        )
+
+    def latent_moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of each latent variable in units of √s0, (K, N, m) each."""
+        with jax.enable_x64(True):
+            g, v = standard_moments(self._alpha)
+            return np.asarray(g), np.asarray(v)
+
+    def _member_moments(self) -> tuple[Floats, Floats]:
+        g, v = self.latent_moments()
+        mean = self._bias[:, None] + np.einsum("knm,km->kn", g, self._coef)
+        return mean, np.einsum("knm,km->kn", v, self._coef**2) + self._noise[:, None]
+
+    def _each(self, function: Callable[..., Any], rows: Ints, *values: Floats) -> Any:
+        """Apply a compiled function of (sums, values) for every member and pair; results (…, K, pairs)."""
+        K, pairs = len(self._mix), len(rows)
+        member = np.repeat(np.arange(K), pairs)
+        row = np.tile(rows, K)
+        columns = [np.broadcast_to(v, (K, pairs)).ravel() for v in values]
+        parts = []
+        for start in range(0, K * pairs, _CHUNK):
+            at = slice(start, start + _CHUNK)
+            k, n = member[at], row[at]
+            size = max(8, 1 << (len(k) - 1).bit_length())  # a bucket
+            args = (self._alpha[k, n], self._coef[k], self._noise[k], *(c[at] for c in columns))
+            alpha, coef, noise, *rest = (
+                np.pad(v, [(0, size - len(k))] + [(0, 0)] * (v.ndim - 1), "edge") for v in args
+            )
+            with jax.enable_x64(True):
+                out = function(Sum(*map(jnp.asarray, (alpha, coef, noise))), *map(jnp.asarray, rest))
+            parts.append(jax.tree.map(lambda v, k=k: np.asarray(v)[: len(k)], out))
+        return jax.tree.map(lambda *v: np.concatenate(v).reshape(K, pairs, *v[0].shape[1:]), *parts)
+
+    def _mixed(self, log: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            mixed: Floats = logsumexp(log + np.log(self._mix)[:, None], axis=0)
+        return mixed
+
+    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+        if len(rows) == len(self):  # one point a row
+            return self._tilted_density(rows, z)
+        log = np.full(len(z), -np.inf)
+        density = self._bulk(rows, z)[1]
+        sure = (
+            density * np.sqrt(self._moments()[1])[rows] > 1e-4
+        )  # ten digits: absolute errors are near 1e-15
+        log[sure] = np.log(density[sure])
+        if not sure.all():
+            log[~sure] = self._tilted_density(rows[~sure], z[~sure])
+        return log
+
+    def _tilted_density(self, rows: Ints, z: Floats) -> Floats:
+        return self._mixed(self._each(_density, rows, z[None, :] - self._bias[:, None]))
+
+    def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        low, high = self._each(_tails, rows, z[None, :] - self._bias[:, None])
+        return self._mixed(low), self._mixed(high)
+
+    def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        return self._spectrum.bulk(rows, z)
+
+    def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        return self._spectrum.distances(rows, z, self._moments()[0])
+
+    @cached_property
+    def _spectrum(self) -> Spectrum:
+        every = np.arange(len(self))
+        centre = self._moments()[0]
+        shift = self._bias[:, None] - centre[None, :]
+        R = self._each(radius, every, -shift).max(0)
+        blocks: list[Complexes] = []
+        while True:
+            first = np.full(len(self), float(NODES * len(blocks)))
+            block = self._each(_block, every, shift, R, first)
+            blocks.append(np.einsum("k,knj->nj", self._mix, block))
+            if np.abs(block[:, :, -3:]).max(initial=0.0) < NEGLIGIBLE or NODES * len(blocks) >= MAX_NODES:
+                break
+        phi = np.concatenate(blocks, 1)
+        last = np.abs(block[:, :, -3:]).max((0, 2))
+        # noise too small to be resolved: smooth at the scale of the last node rather than cut the series off
+        cut = np.where(last < NEGLIGIBLE, 0.0, -np.log(NEGLIGIBLE))
+        return Spectrum(
+            centre, R, phi * np.exp(-cut[:, None] * (np.arange(phi.shape[1]) / phi.shape[1])[None, :] ** 2)
+        )
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        N = len(self)
+        out = np.empty((size, N))
+        for draw in out:
+            k = rng.choice(len(self._mix), size=N, p=self._mix)
+            signal = (truncated_draws(self._alpha[k, np.arange(N)], rng) * self._coef[k]).sum(1)
+            draw[:] = self._bias[k] + signal + np.sqrt(self._noise[k]) * rng.standard_normal(N)
+        return out
+
+
+def truncated_draws(alpha: Floats, rng: np.random.Generator) -> Floats:
+    """Draws of N(α, 1) truncated to x ≥ 0, by inverting the upper tail in logs: sound for very negative α."""
+    upper = np.log1p(-rng.random(alpha.shape)) + log_ndtr(alpha)
+    draws: Floats = np.maximum(alpha - ndtri_exp(upper), 0.0)
+    return draws
+
+
+def _block(sums: Sum, shift: Any, R: Any, first: Any) -> Any:
+    return characteristic_block(sums, shift, R, first[0])
+
+
+def _per_member(name: str, value: ArrayLike, K: int) -> Floats:
+    v = np.asarray(value, dtype=np.float64)
+    if v.shape not in ((), (1,), (K,)) or not np.all(np.isfinite(v)):
+        raise ValueError(f"`{name}` must be finite, a number or one per member ({K}); got {v.tolist()}.")
+    return np.broadcast_to(v, (K,)).copy()

@@ -1,0 +1,94 @@
+"""A mixture of Gaussians, one for each ensemble member: what deep and very wide models say of y."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, logsumexp, ndtr
+
+from tggm.predictive.base import Floats, Ints, ScalarPredictive, mixture_weights
+
+_HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
+
+
+class MomentPredictive(ScalarPredictive):
+    """Y = loc + scale · Z with Z a mixture of N(mean_k, var_k), row by row.
+
+    Parameters
+    ----------
+    mean, var : array_like, shape (K, N)
+        Mean and variance of each member at each row.
+    member_weights : array_like, shape (K,), optional
+        Equal by default.
+    loc, scale : float
+        Affine map from what the model predicts to the output.
+    """
+
+    def __init__(
+        self,
+        mean: ArrayLike,
+        var: ArrayLike,
+        *,
+        member_weights: ArrayLike | None = None,
+        loc: float = 0.0,
+        scale: float = 1.0,
+    ) -> None:
+        m, v = np.asarray(mean, dtype=np.float64), np.asarray(var, dtype=np.float64)
+        if m.ndim != 2 or m.shape != v.shape:
+            raise ValueError(
+                f"`mean` and `var` must have one shape (members, rows); got {m.shape} and {v.shape}."
+            )
+        if not np.all(v > 0):
+            raise ValueError(f"`var` must be positive; smallest is {v.min()!r}.")
+        super().__init__(m.shape[1], mixture_weights(member_weights, len(m)), loc, scale)
+        self._mean, self._std = m, np.sqrt(v)
+
+    def __getitem__(self, rows: slice | Ints) -> "MomentPredictive":
+        """The distributions of some rows."""
+        return MomentPredictive(
+            self._mean[:, rows],
+            self._std[:, rows] ** 2,
+            member_weights=self._mix,
+            loc=self._loc,
+            scale=self._scale,
+        )
+
+    def _member_moments(self) -> tuple[Floats, Floats]:
+        return self._mean, self._std**2
+
+    def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        std = self._std[:, rows]
+        return (z[None, :] - self._mean[:, rows]) / std, std
+
+    def _mixed(self, log: Floats) -> Floats:
+        mixed: Floats = logsumexp(log, axis=0, b=self._mix[:, None])
+        return mixed
+
+    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+        u, std = self._standard(rows, z)
+        return self._mixed(-0.5 * u * u - np.log(std) - _HALF_LOG_2PI)
+
+    def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        u, _ = self._standard(rows, z)
+        return self._mixed(log_ndtr(u)), self._mixed(log_ndtr(-u))
+
+    def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        u, _ = self._standard(rows, z)
+        return self._mix @ ndtr(u), np.exp(self._log_density(rows, z))
+
+    def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        to_z = self._mix @ _mean_absolute(z[None, :] - self._mean[:, rows], self._std[:, rows])
+        between = np.zeros(len(self))
+        for w, mean, std in zip(self._mix, self._mean, self._std, strict=True):
+            between += w * (self._mix @ _mean_absolute(mean - self._mean, np.hypot(std, self._std)))
+        return to_z, between[rows]
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        member = rng.choice(len(self._mix), size=(size, len(self)), p=self._mix)
+        row = np.arange(len(self))[None, :]
+        return self._mean[member, row] + self._std[member, row] * rng.standard_normal((size, len(self)))
+
+
+def _mean_absolute(mean: Floats, std: Floats) -> Floats:
+    """E|X| for X ~ N(mean, std²)."""
+    u = mean / std
+    value: Floats = std * (u * (2 * ndtr(u) - 1) + 2 * np.exp(-0.5 * u * u - _HALF_LOG_2PI))
+    return value

@@ -1,0 +1,184 @@
+"""The predictive distribution of several outputs: exact marginals, mean, covariance and draws."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from tggm.predictive.base import Floats, Seed, exponential, generator, mixture_weights
+from tggm.predictive.exact import Predictive, truncated_draws
+
+LogDensity = Callable[[Floats], ArrayLike]
+
+
+class MultivariatePredictive:
+    """Y = loc + scale · (bias + weights h + ε), h_i ~ N_T(locations_i, s0) and ε_j ~ N(0, s1_j) independent.
+
+    A mixture over K ensemble members. Given the member the outputs depend on each other through h.
+
+    Parameters
+    ----------
+    locations : array_like, shape (K, N, m)
+        W0 x + b0 of each member at each row.
+    weights : array_like, shape (K, n, m)
+        Output weights W1.
+    bias : array_like, shape (K, n)
+        Output biases b1.
+    s0 : float or array_like, shape (K,)
+        Variance of the latent variables before truncation.
+    s1 : array_like, shape (K, n)
+        Variances of the output noise.
+    log_density : callable, optional
+        Joint log density of every member in standardised units: takes z of shape (N, n), returns (K, N). The
+        marginals need none; `logpdf` does, because no exact formula is known for n > 1.
+    member_weights : array_like, shape (K,), optional
+        Equal by default.
+    loc, scale : array_like, shape (n,)
+        Affine map from what the model predicts to the outputs.
+    """
+
+    def __init__(
+        self,
+        locations: ArrayLike,
+        weights: ArrayLike,
+        bias: ArrayLike,
+        s0: ArrayLike,
+        s1: ArrayLike,
+        *,
+        log_density: LogDensity | None = None,
+        member_weights: ArrayLike | None = None,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
+    ) -> None:
+        a, W = np.asarray(locations, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+        if a.ndim != 3 or W.ndim != 3 or (W.shape[0], W.shape[2]) != (a.shape[0], a.shape[2]):
+            raise ValueError(
+                "`locations` must have shape (members, rows, units) and `weights` (members, outputs, units); "
+                f"got {a.shape} and {W.shape}."
+            )
+        K, self._outputs = len(W), int(W.shape[1])
+        b, v = (_per_output(name, x, W.shape[:2]) for name, x in (("bias", bias), ("s1", s1)))
+        self._loc, self._scale = (
+            np.broadcast_to(np.asarray(x, float), (self._outputs,)) for x in (loc, scale)
+        )
+        self._mix = mixture_weights(member_weights, K)
+        self._log_density = log_density
+        self._parts = [
+            Predictive(
+                a,
+                W[:, j],
+                b[:, j],
+                s0,
+                v[:, j],
+                member_weights=self._mix,
+                loc=float(self._loc[j]),
+                scale=float(self._scale[j]),
+            )
+            for j in range(self._outputs)
+        ]
+
+    def __len__(self) -> int:
+        return len(self._parts[0])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs n."""
+        return self._outputs
+
+    def marginal(self, output: int) -> Predictive:
+        """The exact distribution of one output."""
+        return self._parts[output]
+
+    def mean(self) -> Floats:
+        """Expected value, (N, n)."""
+        return np.stack([p.mean() for p in self._parts], 1)
+
+    def var(self) -> Floats:
+        """Variance of each output, (N, n)."""
+        return np.stack([p.var() for p in self._parts], 1)
+
+    def std(self) -> Floats:
+        """Standard deviation of each output, (N, n)."""
+        return np.sqrt(self.var())
+
+    def cov(self) -> Floats:
+        """Covariance of the outputs, (N, n, n): within members and between them."""
+        _, coef, bias, noise = self._arrays()
+        g, v = self._parts[0].latent_moments()
+        mean = np.einsum("knm,kjm->knj", g, coef) + bias[:, None, :]
+        away = mean - np.einsum("k,knj->nj", self._mix, mean)[None]
+        within = np.einsum("k,kim,knm,kjm->nij", self._mix, coef, v, coef, optimize=True)
+        between = np.einsum("k,kni,knj->nij", self._mix, away, away)
+        total = within + between + np.diag(self._mix @ noise)[None]
+        scaled: Floats = total * self._scale[None, :, None] * self._scale[None, None, :]
+        return scaled
+
+    def logpdf(self, y: ArrayLike) -> Floats:
+        """Joint log density at one point a row, y of shape (N, n)."""
+        if self._log_density is None:
+            raise ValueError(
+                "The joint density of several outputs needs an engine: pass `log_density`, "
+                "or use `marginal(j).logpdf` for one output."
+            )
+        values = np.asarray(y, dtype=np.float64)
+        if values.shape != (len(self), self._outputs) or not np.all(np.isfinite(values)):
+            raise ValueError(
+                f"`y` must be finite, of shape ({len(self)}, {self._outputs}); got shape {values.shape}."
+            )
+        z = (values - self._loc[None, :]) / self._scale[None, :]
+        members = np.asarray(self._log_density(z), dtype=np.float64)
+        mixed: Floats = logsumexp(members, axis=0, b=self._mix[:, None])
+        return mixed - float(np.log(self._scale).sum())
+
+    def pdf(self, y: ArrayLike) -> Floats:
+        """Joint density at one point a row."""
+        return exponential(self.logpdf(y))
+
+    def cdf(self, y: ArrayLike) -> Floats:
+        """Marginal probabilities of at most y, (N, n) for y of shape (N, n)."""
+        values = np.asarray(y, dtype=np.float64)
+        return np.stack([p.cdf(values[:, j]) for j, p in enumerate(self._parts)], 1)
+
+    def ppf(self, q: ArrayLike) -> Floats:
+        """Marginal quantiles at a probability, (N, n)."""
+        return np.stack([p.ppf(q) for p in self._parts], 1)
+
+    def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Central interval of each output, (N, n) each."""
+        ends = [p.interval(level) for p in self._parts]
+        return np.stack([low for low, _ in ends], 1), np.stack([high for _, high in ends], 1)
+
+    def crps(self, y: ArrayLike) -> Floats:
+        """Continuous ranked probability score of each output, (N, n)."""
+        values = np.asarray(y, dtype=np.float64)
+        return np.stack([p.crps(values[:, j]) for j, p in enumerate(self._parts)], 1)
+
+    def rvs(self, size: int | None = None, random_state: Seed = None) -> Floats:
+        """Joint draws: (N, n) if `size` is None, otherwise (size, N, n)."""
+        rng = generator(random_state)
+        alpha, coef, bias, noise = self._arrays()
+        N = len(self)
+        out = np.empty((1 if size is None else int(size), N, self._outputs))
+        for draw in out:
+            k = rng.choice(len(self._mix), size=N, p=self._mix)
+            h = truncated_draws(alpha[k, np.arange(N)], rng)
+            draw[:] = np.einsum("nm,njm->nj", h, coef[k]) + bias[k]
+            draw += np.sqrt(noise[k]) * rng.standard_normal((N, self._outputs))
+        out = self._loc + self._scale * out
+        return out[0] if size is None else out
+
+    def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """α (K, N, m), coefficients (K, n, m), biases (K, n) and noise (K, n)."""
+        parts = self._parts
+        coef, bias, noise = (
+            np.stack([getattr(p, name) for p in parts], 1) for name in ("_coef", "_bias", "_noise")
+        )
+        return parts[0]._alpha, coef, bias, noise
+
+
+def _per_output(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    v = np.asarray(value, dtype=np.float64)
+    if v.ndim > 2 or (v.ndim and np.broadcast_shapes(v.shape, shape) != shape):
+        raise ValueError(f"`{name}` must have shape {shape} (members, outputs); got {v.shape}.")
+    return np.broadcast_to(v, shape).copy()
