@@ -1,5 +1,6 @@
 """What a fitted regressor says about new rows."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tggm.estimators import settings
 from tggm.estimators.base import BaseTGGM
 from tggm.estimators.columns import Floats
+from tggm.learning import METHODS, Context, Rows
 from tggm.learning.rows import bucket
 from tggm.models import Shallow, output_moments
 
@@ -56,8 +58,10 @@ class Prediction(BaseTGGM):
             return self._marginal(Z, 0)
         W1, b1, s1 = self._outputs()
         s0 = float(self.sigma0) ** 2
+        joint = partial(self._joint_log_density, Z)
+        y = self._y
         return MultivariatePredictive(
-            self._locations(Z), W1, b1, s0, s1, loc=self._y.shift, scale=self._y.scale
+            self._locations(Z), W1, b1, s0, s1, log_density=joint, loc=y.shift, scale=y.scale
         )
 
     def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Floats, Floats]:
@@ -99,6 +103,14 @@ class Prediction(BaseTGGM):
         W0, b0 = (np.asarray(a, np.float64) for a in self._params[:2])
         located: Floats = Z[None] @ W0.transpose(0, 2, 1) + b0[:, None, :]
         return located
+
+    def _joint_log_density(self, Z: Floats, Y: Floats) -> Floats:
+        """Joint log-density of the outputs under each member, (n_members, rows), by EP; standardised units."""
+        extra = bucket(len(Z)) - len(Z)
+        with jax.enable_x64(True):
+            params = jax.tree.map(lambda a: np.asarray(a, np.float64), self._params)
+            X, T = (np.pad(a, [(0, extra), (0, 0)]) for a in (Z, Y))
+            return np.asarray(_member_log_density(params, X, T, float(self.sigma0) ** 2))[:, : len(Z)]
 
     def _marginal(self, Z: Floats, j: int) -> "Predictive":
         """Exact distribution of output j."""
@@ -149,3 +161,11 @@ def _member_moments(params: Shallow, X: Array, s0: Array) -> tuple[Array, Array]
 
     moments: tuple[Array, Array] = jax.vmap(one)(params)
     return moments
+
+
+@jax.jit
+def _member_log_density(params: Shallow, X: Array, Y: Array, s0: Array) -> Array:
+    """EP's log p(y | x) for each member, shape (members, rows)."""
+    objective = METHODS["ep"]()
+    density: Array = jax.vmap(lambda p: objective(p, Rows(X, Y), Context(s0)))(params)
+    return density
