@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
     from tggm.persistence import ModelFileError as ModelFileError
@@ -17,13 +18,22 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ModelFileError": "tggm.persistence",
+    "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
     "TruncatedGaussian": "tggm.gaussian",
     "load": "tggm.persistence",
     "save": "tggm.persistence",
 }
 
-__all__ = ["ModelFileError", "TGGMRegressor", "TruncatedGaussian", "__version__", "load", "save"]
+__all__ = [
+    "ModelFileError",
+    "TGGMClassifier",
+    "TGGMRegressor",
+    "TruncatedGaussian",
+    "__version__",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -152,8 +152,9 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         """Data and weights with rows added that no index list names, so that shapes repeat."""
         extra = bucket(len(work.weight)) - len(work.weight)
 
-        def pad(a: NDArray[np.floating]) -> NDArray[np.floating]:
-            return np.pad(a.astype(self.dtype), [(0, extra), *[(0, 0)] * (a.ndim - 1)])
+        def pad(a: NDArray[Any]) -> NDArray[Any]:
+            a = a.astype(self.dtype) if np.issubdtype(a.dtype, np.floating) else a  # labels stay integers
+            return np.pad(a, [(0, extra), *[(0, 0)] * (a.ndim - 1)])
 
         return jax.tree.map(pad, work.data), pad(work.weight / work.weight.mean())
 

@@ -1,0 +1,86 @@
+"""A fitted classifier as arrays and JSON-able values, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.estimators.columns import Columns
+from tggm.estimators.state import HISTORY, plain
+from tggm.models import Shallow
+
+PARAMETERS = ("W0", "b0", "W1", "b1")
+
+
+def classifier_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Everything a fitted classifier needs to predict and to be trained further."""
+    arrays = {f"params.{name}": np.asarray(getattr(model._params, name)) for name in PARAMETERS}
+    arrays |= {"x_shift": model._x.shift, "x_scale": model._x.scale}
+    arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
+    arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
+    names = getattr(model, "feature_names_in_", None)
+    settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+    if isinstance(settings["class_weight"], Mapping):  # JSON's keys are strings; ours may be numbers
+        settings["class_weight"] = [[plain(k), plain(v)] for k, v in settings["class_weight"].items()]
+    meta = {
+        "settings": settings,
+        "features": None if names is None else [str(name) for name in names],
+        "classes": _class_list(model.classes_),
+        "class_dtype": str(model.classes_.dtype),
+        "converged": bool(model.converged_),
+    }
+    return arrays, meta
+
+
+def _class_list(classes: NDArray[Any]) -> list[Any]:
+    values: list[Any] = classes.tolist()
+    if not all(isinstance(value, str | bool | int | float) for value in values):
+        kinds = sorted({type(value).__name__ for value in values})
+        raise TypeError(f"labels of type {', '.join(kinds)} cannot be stored; use strings or numbers")
+    return values
+
+
+def _classes(meta: Mapping[str, Any]) -> NDArray[Any]:
+    dtype = np.dtype(meta["class_dtype"])
+    if dtype.kind not in "biufUO":
+        raise ValueError(f"labels of dtype {dtype} are not known")
+    classes = np.asarray(meta["classes"], dtype=dtype)
+    if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
+        raise ValueError("labels must be at least two different ones")
+    return classes
+
+
+def restored_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Constructor arguments as they were, JSON's lists turned back."""
+    settings = dict(meta["settings"])
+    if isinstance(settings["hidden"], list):
+        settings["hidden"] = tuple(settings["hidden"])
+    if isinstance(settings["class_weight"], list):
+        settings["class_weight"] = {key: float(value) for key, value in settings["class_weight"]}
+    return settings
+
+
+def restore_classifier(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
+    """Fill in what `classifier_state` took out; ValueError or KeyError if it does not fit together."""
+    W0, b0, W1, b1 = (arrays[f"params.{name}"] for name in PARAMETERS)
+    shift, scale = (np.asarray(arrays[name], np.float64) for name in ("x_shift", "x_scale"))
+    classes = _classes(meta)
+    (K, m, d), n = W0.shape, len(classes)
+    shapes = [a.shape for a in (b0, W1, b1, shift, scale)]
+    if shapes != [(K, m), (K, n, m), (K, n), (d,), (d,)]:
+        raise ValueError(f"parameters, scales and labels do not fit together: {shapes}, {n} labels")
+    if not all(np.isfinite(a).all() for a in (W0, b0, W1, b1, shift, scale)) or not (scale > 0).all():
+        raise ValueError("parameters and scales must be finite, and scales positive")
+    features = meta["features"]
+    if features is not None and len(features) != d:
+        raise ValueError(f"{len(features)} feature names for {d} features")
+    model.classes_, model._x, model._state = classes, Columns(shift, scale), None
+    model.n_features_in_ = d
+    if features is not None:
+        model.feature_names_in_ = np.asarray(features, dtype=object)
+    model.history_ = {name: arrays[f"history.{name}"] for name in HISTORY}
+    model.n_iter_ = int(model.history_["train"].shape[1])
+    model.best_epoch_ = arrays["best_epoch"]
+    model.converged_ = bool(meta["converged"])
+    model._adopt(Shallow(W0, b0, W1, b1, np.zeros_like(b1)))  # type: ignore[arg-type]  # NumPy until training

@@ -1,0 +1,300 @@
+"""`TGGMClassifier`: nonlinear classification whose probabilities mean something."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Self
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from tggm.estimators import settings
+from tggm.estimators.base import Work
+from tggm.estimators.class_prediction import ClassPrediction
+from tggm.estimators.class_state import classifier_state, restore_classifier, restored_settings
+from tggm.estimators.columns import Floats
+from tggm.estimators.inputs import STANDARDIZE, prepared, standardisation
+from tggm.learning import Context
+from tggm.learning.classification import CLASS_METHODS, Labelled
+from tggm.models import INITIALISERS, Shallow, initial_parameters
+
+
+class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  # scikit-learn ships no types
+    r"""Classification by a truncated Gaussian graphical model with multinomial probit outputs.
+
+    .. math::
+        p(h|x) = N_T(h | W_0 x + b_0, \sigma_0^2 I), \quad h \ge 0, \qquad
+        z = W_1 h + b_1 + \varepsilon, \quad \varepsilon \sim N(0, I), \qquad
+        \text{class} = \arg\max_j z_j
+
+    Probabilities integrate over the latent variables h and the noise. Dense and sparse inputs are welcome.
+
+    Parameters
+    ----------
+    hidden : tuple of int or int, default (100,)
+        Number of hidden units, one layer.
+    method : {"moments", "bp"}, default "moments"
+        What training maximises: the log-probability of the class with h integrated out through the exact
+        mean and variance of z given x; the same with h replaced by its mean (back-propagation of the
+        cross-entropy).
+    n_members : int, default 1
+        Networks trained at once from different starts and held-out rows; the prediction is their mixture.
+    sigma0 : float, default 1.0
+        Standard deviation σ0 of the hidden units before truncation. A gauge: the same probabilities can be
+        had with any value, it only sets the scale on which weights start, decay and move.
+    optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
+        A complete optax optimiser brings its own rate and schedule.
+    learning_rate : float, default 0.003
+    schedule : {"cosine", "linear", "constant"}, default "cosine"
+        How the learning rate falls over the planned number of steps.
+    batch_size : int or "auto", default "auto"
+        Rows in a mini-batch; more than there are means all of them.
+    max_epochs : int or "auto", default "auto"
+        Passes over the data; "auto" plans a fixed number of gradient steps.
+    weight_decay : float, default 1.0
+        Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior.
+    clip : float, default 10.0
+        Largest norm of a gradient.
+    average : float, default 0.98
+        Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
+    validation_fraction : float, default 0.1
+        Part of the rows that each member holds out, its own at random.
+    early_stopping : bool, default True
+        Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
+    patience : int or None, default None
+        End training when no member has found better parameters for so many epochs.
+    init : {"scaled", "paper"}, default "scaled"
+        Distribution of the initial weights; "paper" is N(0, 0.01) for all.
+    class_weight : dict, "balanced" or None, default None
+        Multiplies the weights of the rows of each class; "balanced" makes all classes count alike.
+    standardize : {True, "whole", False}, default True
+        Bring inputs to mean 0 and variance 1 inside: each column, or the table as a whole (pixels). A sparse
+        table is divided by one number in either case.
+    dtype : {"float32", "float64"}, default "float32"
+        What is computed in.
+    warm_start : bool, default False
+        Start `fit` from the parameters of the last one.
+    random_state : int, RandomState or None, default None
+        The same seed on the same machine gives the same model.
+    verbose : bool, default False
+        Print progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, sorted.
+    W0_, b0_, W1_, b1_ : ndarray
+        Parameters in the units of the data, with a leading axis of members: shapes (n_members, m, d),
+        (n_members, m), (n_members, n, m) and (n_members, n).
+    n_iter_, best_epoch_, history_, converged_
+        As in `TGGMRegressor`.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] | int = (100,),
+        *,
+        method: str = "moments",
+        n_members: int = 1,
+        sigma0: float = 1.0,
+        optimizer: Any = "adam",
+        learning_rate: float = 0.003,
+        schedule: str = "cosine",
+        batch_size: int | str = "auto",
+        max_epochs: int | str = "auto",
+        weight_decay: float = 1.0,
+        clip: float = 10.0,
+        average: float = 0.98,
+        validation_fraction: float = 0.1,
+        early_stopping: bool = True,
+        patience: int | None = None,
+        init: str = "scaled",
+        class_weight: Mapping[Any, float] | str | None = None,
+        standardize: bool | str = True,
+        dtype: str = "float32",
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.method = method
+        self.n_members = n_members
+        self.sigma0 = sigma0
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.weight_decay = weight_decay
+        self.clip = clip
+        self.average = average
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.init = init
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.dtype = dtype
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        settings.one_of("method", self.method, CLASS_METHODS)
+        settings.one_of("init", self.init, INITIALISERS)
+        if self.standardize not in STANDARDIZE:
+            raise ValueError(f"`standardize` must be True, 'whole' or False; got {self.standardize!r}.")
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the ensemble.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (n_rows, n_features)
+            Finite numbers. A sparse matrix is never made dense as a whole.
+        y : array_like, shape (n_rows,)
+            Labels: numbers, strings or booleans, of at least two classes.
+        sample_weight : array_like, shape (n_rows,), optional
+            Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
+
+        Returns
+        -------
+        self
+        """
+        self._check_settings()
+        X_, y_ = self._validated(X, y, reset=True)
+        before = getattr(self, "classes_", None)
+        self.classes_, encoded = np.unique(y_, return_inverse=True)
+        self._require_classes(self.classes_)
+        X_, label, weight = self._weighted(X_, encoded.astype(np.int32), sample_weight)
+        rng = self._generator()
+        warm = self.warm_start and before is not None and np.array_equal(before, self.classes_)
+        warm = warm and self._params.W0.shape == (
+            self.n_members,
+            settings.layers(self.hidden)[0],
+            X_.shape[1],
+        )
+        if not warm:
+            self._x = standardisation(X_, weight, self.standardize)
+        work = self._work(X_, label, weight, self._params if warm else None, rng)
+        result = self._train(work, rng)
+        self._adopt(jax.tree.map(np.asarray, result.params))
+        self._record(result)
+        self._state = None
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """One pass over these rows at a constant learning rate.
+
+        The first call needs `classes`, all labels that will ever come, unless `y` has them all; it also
+        settles the standardisation.
+        """
+        self._check_settings()
+        first = not hasattr(self, "_params")
+        X_, y_ = self._validated(X, y, reset=first)
+        if first:
+            self.classes_ = np.unique(y_ if classes is None else np.asarray(classes))
+            self._require_classes(self.classes_)
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(
+                f"`classes` must be those of the first call, {self.classes_.tolist()}; "
+                f"got {np.unique(np.asarray(classes)).tolist()}."
+            )
+        X_, label, weight = self._weighted(X_, self._encoded(y_), sample_weight)
+        rng = self._generator()
+        if first:
+            self._x = standardisation(X_, weight, self.standardize)
+        work = self._work(X_, label, weight, None if first else self._params, rng)
+        result = self._train_on(work, getattr(self, "_state", None), rng)
+        self._adopt(jax.tree.map(np.asarray, result.params))
+        self._record(result)
+        self._state = jax.tree.map(np.asarray, result.state)
+        return self
+
+    def _validated(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Any, NDArray[Any]]:
+        X_, y_ = validate_data(
+            self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=1
+        )
+        check_classification_targets(y_)
+        return X_, y_
+
+    def _require_classes(self, classes: NDArray[Any]) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"`y` has one class only, {classes.tolist()}; a classifier needs rows of at least two classes."
+            )
+
+    def _weighted(
+        self, X: Any, label: NDArray[np.int32], sample_weight: ArrayLike | None
+    ) -> tuple[Any, NDArray[np.int32], Floats]:
+        """Rows of positive weight, their labels, and their weights times those of their classes."""
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if self.class_weight is not None:
+            missing = self.classes_[np.setdiff1d(np.arange(len(self.classes_)), label)]
+            if self.class_weight == "balanced" and len(missing):
+                raise ValueError(
+                    f"class_weight='balanced' needs rows of every class; {missing[:5].tolist()} have none. "
+                    "Pass a dict of weights."
+                )
+            y = self.classes_[label]
+            weight = weight * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[label]
+        kept = weight > 0
+        return (X, label, weight) if kept.all() else (X[kept], label[kept], weight[kept])
+
+    def _work(
+        self,
+        X: Any,
+        label: NDArray[np.int32],
+        weight: Floats,
+        params: Shallow | None,
+        rng: np.random.Generator,
+    ) -> Work:
+        s0 = float(self.sigma0) ** 2
+        if params is None:
+            sizes = (X.shape[1], settings.layers(self.hidden)[0], len(self.classes_))
+            draw = partial(initial_parameters, rng, sizes, s0=s0, noise=1.0, init=self.init)
+            params = self._stack([draw() for _ in range(self.n_members)])
+        return Work(
+            CLASS_METHODS[self.method](),
+            params,
+            Shallow(1.0, 1.0, 1.0, 1.0, 0.0),  # type: ignore[arg-type]  # rates: the unit noise is a gauge
+            Context(np.full(self.n_members, s0, self.dtype)),  # type: ignore[arg-type]  # NumPy until training
+            Labelled(prepared(X, self._x, self.dtype), label),  # type: ignore[arg-type]
+            weight,
+        )
+
+    def _adopt(self, params: Shallow) -> None:
+        """Hold these parameters, as trained and in the units of the data."""
+        self._params = params
+        W0, b0, self.W1_, self.b1_ = (np.asarray(a, np.float64) for a in params[:4])
+        self.W0_ = W0 / self._x.scale[None, None, :]
+        self.b0_ = b0 - self.W0_ @ self._x.shift
+
+    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        check_is_fitted(self, "W0_")
+        return classifier_state(self)
+
+    @classmethod
+    def _from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+        model = cls(**restored_settings(meta))
+        model._check_settings()
+        restore_classifier(model, arrays, meta)
+        return model

@@ -1,0 +1,29 @@
+"""Rows of a sparse table with a fixed number of places each, so that mini-batches have a shape.
+
+Place k of row i holds the value `values[i, k]` of column `indices[i, k]`; unused places hold 0 of column 0.
+Such rows stand wherever a matrix of inputs X does: models only use X @ W0ᵀ.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+# Up to this many columns a batch is laid out densely, for a matrix product beats gathering rows of W0ᵀ.
+DENSE_UP_TO = 8192
+
+
+class SparseRows(NamedTuple):
+    """A batch of rows, most of whose entries are zero."""
+
+    indices: Array  # (rows, places) int32
+    values: Array  # (rows, places)
+
+    def __matmul__(self, matrix: Array) -> Array:
+        """The product with a (columns, m) matrix, shape (rows, m)."""
+        d = matrix.shape[0]
+        if d <= DENSE_UP_TO:
+            row = jnp.arange(self.values.shape[0], dtype=self.indices.dtype)[:, None]
+            dense = jnp.zeros((self.values.shape[0], d), self.values.dtype)
+            return dense.at[row, self.indices].add(self.values) @ matrix
+        return jnp.einsum("bk,bkm->bm", self.values, matrix[self.indices])

@@ -1,0 +1,172 @@
+r"""Multinomial probit: which of n independent normals is the largest.
+
+With z_j ~ N(mu_j, sigma_j²) independent,
+
+.. math::
+    P_c = P(z_c > z_j \text{ for all } j \ne c)
+        = \int \frac{1}{\sigma_c}\,\phi\!\Big(\frac{t - \mu_c}{\sigma_c}\Big)
+          \prod_{j \ne c} \Phi\!\Big(\frac{t - \mu_j}{\sigma_j}\Big)\, dt .
+
+The integrand is log-concave and entire, so the trapezoidal rule converges geometrically on any grid that
+reaches over its bulk. `log_probit` finds that bulk for one class a row; `log_probit_all` uses one grid a row
+for all classes, n evaluations of Φ a node and not n². Everything is done in logarithms.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from tggm.special import standard
+
+_LOG_ROOT_2PI = 0.9189385332046727
+Pair = tuple[Array, Array]
+Primals = tuple[Array, Array, Any]
+
+
+def default_nodes(n_classes: int, dtype: Any) -> int:
+    """Nodes at which `log_probit` keeps its promise: 1e-8 (float64) or a few roundings (float32)."""
+    # the narrowest integrand has a width of 1/√n of the widest
+    width = 20 if np.dtype(dtype).itemsize == 8 else 10
+    return int(np.ceil((16 + width * np.sqrt(n_classes)) / 8)) * 8
+
+
+def log_probit(
+    mean: Array, std: Array, label: Array, *, n_nodes: int | None = None, n_steps: int = 6
+) -> Array:
+    r"""Logarithm of the probability that the class `label` has the largest of n independent normals.
+
+    Parameters
+    ----------
+    mean, std : Array, shape (rows, n)
+        Their means and (positive) standard deviations.
+    label : Array of int, shape (rows,)
+        Which class, 0 to n − 1.
+    n_nodes : int, optional
+        Nodes of the trapezoidal rule; :func:`default_nodes` otherwise.
+    n_steps : int
+        Newton steps to the mode of the integrand. They rise to it from the left and never overshoot.
+
+    Returns
+    -------
+    Array, shape (rows,)
+        Finite for finite arguments. Absolute error below 1e-8 in float64 for n up to 100 and margins up to
+        ±30 (``python tools/precompute/probit_accuracy.py`` prints the table).
+
+    Notes
+    -----
+    For unit variances, E[z | the class is c] = mean + gradient with respect to the mean.
+    """
+    nodes = default_nodes(mean.shape[-1], mean.dtype) if n_nodes is None else n_nodes
+    return _log_probit(nodes, n_steps, mean, std, label)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _log_probit(n_nodes: int, n_steps: int, mean: Array, std: Array, label: Array) -> Array:
+    own = label[:, None] == jnp.arange(mean.shape[1], dtype=label.dtype)[None, :]
+    t, h = _grid(mean, std, own, n_nodes, n_steps)
+    return jnp.minimum(_log_sum(_log_terms(mean, std, own, t)) + jnp.log(h), 0.0)
+
+
+@_log_probit.defjvp
+def _(n_nodes: int, n_steps: int, primals: Primals, tangents: Primals) -> Pair:
+    mean, std, label = primals
+    own = label[:, None] == jnp.arange(mean.shape[1], dtype=label.dtype)[None, :]
+    t, h = _grid(mean, std, own, n_nodes, n_steps)
+    terms = _log_terms(mean, std, own, t)
+    value = _log_sum(terms)
+    p = jnp.exp(terms - value[:, None])[:, None, :]
+    x = _standardised(mean, std, t)
+    slope = jnp.where(own[:, :, None], x, -standard.hazard(x))  # of the log of each factor, times σ
+    by_mean = (p * slope).sum(-1) / std
+    by_std = ((p * slope * x).sum(-1) - jnp.where(own, 1.0, 0.0)) / std
+    return jnp.minimum(value + jnp.log(h), 0.0), (by_mean * tangents[0] + by_std * tangents[1]).sum(-1)
+
+
+def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
+    """Logarithms of the probabilities of all n classes, shape (rows, n), from one table of log Φ a row.
+
+    The grid of a row reaches from the lowest class's integrand to the highest's, so its nodes are
+    `grid_length` / `n_nodes` apart; the result has full accuracy where that is at most 1/(2√n) standard
+    deviations, and sums to 1 in any case.
+    """
+    low, high = _reach(mean, std)
+    h = (high - low) / (n_nodes - 1)
+    t = low[:, None] + h[:, None] * jnp.arange(n_nodes, dtype=mean.dtype)[None, :]
+    x = _standardised(mean, std, t)
+    log_cdf = standard.log_ndtr(x)
+    log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
+    terms = log_cdf.sum(1, keepdims=True) - log_cdf + log_pdf
+    log_p = _log_sum(terms)
+    return log_p - _log_sum(log_p)[:, None]
+
+
+def grid_length(mean: Array, std: Array) -> Array:
+    """Length of the grid of each row in `log_probit_all`, in units of the row's smallest deviation."""
+    low, high = _reach(mean, std)
+    return (high - low) / std.min(-1)
+
+
+def _reach(mean: Array, std: Array) -> Pair:
+    """Ends of an interval that holds the bulk of the integrand of every class."""
+    z = _reach_of(mean.dtype)
+    high = (mean + z * std).max(-1)
+    # the mode of class c is right of where its density and the strongest rival's Φ pull equally
+    s2 = std**2
+    rival = (mean - 0.5 * std).argmax(-1)[:, None]
+    top, top2 = (jnp.take_along_axis(a, rival, -1) for a in (mean, s2))
+    middle = (mean * top2 + top * s2) / (s2 + top2)
+    width = jnp.sqrt(s2 * top2 / (s2 + top2))
+    alone = jnp.where(mean >= top, mean - z * std, middle - z * width)
+    return alone.min(-1), high
+
+
+def _reach_of(dtype: Any) -> float:
+    """Distance, in standard deviations, at which a normal density has lost what the dtype can tell."""
+    return 6.5 if np.dtype(dtype).itemsize == 8 else 5.0
+
+
+def _grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> Pair:
+    """Equidistant nodes over the bulk of each row's integrand, (rows, n_nodes), and their distance."""
+    mean, std = lax.stop_gradient((mean, std))
+    mu, sigma = (jnp.where(own, a, 0.0).sum(-1) for a in (mean, std))
+    inverse = 1 / std
+    precision = 1 / sigma**2
+    # the mode for each rival by itself, with the asymptote of the hazard: all are left of the mode
+    share = std**2 / (std**2 + sigma[:, None] ** 2)
+    t = (mean + (mu[:, None] - mean) * share).max(-1)
+    rivals = jnp.where(own, 0.0, inverse)
+
+    def curvature(t: Array) -> Pair:
+        x = (t[:, None] - mean) * inverse
+        slope = (standard.hazard(x) * rivals).sum(-1) - (t - mu) * precision
+        return slope, (standard.decay(x) * rivals**2).sum(-1) + precision
+
+    for _ in range(n_steps):
+        slope, bend = curvature(t)
+        t = t + slope / bend
+    z = _reach_of(mean.dtype)
+    # log-curvature falls to the right, from `bend` to that of the class's own density
+    low = t - z / jnp.sqrt(curvature(t)[1])
+    h = (t + z * sigma - low) / (n_nodes - 1)
+    return low[:, None] + h[:, None] * jnp.arange(n_nodes, dtype=mean.dtype)[None, :], h
+
+
+def _standardised(mean: Array, std: Array, t: Array) -> Array:
+    return (t[:, None, :] - mean[:, :, None]) / std[:, :, None]
+
+
+def _log_terms(mean: Array, std: Array, own: Array, t: Array) -> Array:
+    """Logarithm of the integrand at each node, (rows, nodes)."""
+    x = _standardised(mean, std, t)
+    log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
+    return jnp.where(own[:, :, None], log_pdf, standard.log_ndtr(x)).sum(1)
+
+
+def _log_sum(terms: Array) -> Array:
+    """Log of the sum of exponentials over the last axis."""
+    top = lax.stop_gradient(terms.max(-1, keepdims=True))
+    return jnp.log(jnp.exp(terms - top).sum(-1)) + top[..., 0]
