@@ -48,7 +48,7 @@ class NewtonState(NamedTuple):
 
 def step_tolerance(dtype: Any) -> float:
     """Squared decrement at which one more full step ends at rounding error (convergence is quadratic)."""
-    return 1e-12 if np.dtype(dtype).itemsize == 8 else 1e-6
+    return 1e-12 if np.dtype(dtype).itemsize == 8 else 1e-5
 
 
 def newton(tg: TruncatedGaussian, start: Array, max_iter: Array) -> NewtonState:

@@ -25,8 +25,8 @@ from tggm.special import standard_moments
 
 EPS = rounding(jnp.float32)
 WIDEST = 1024  # units a block can hold in registers
-ELEMENTS = 1024  # rows times units of a thread block
-WARPS = 8
+ROWS = 1  # to a thread block; with more, all wait for the slowest
+UNITS = 128  # to a warp
 
 
 class Block(NamedTuple):
@@ -162,12 +162,12 @@ def ep_block(block: Block, max_iter: Array, tol: Array) -> Answer:
 def run(
     solve: Callable[..., Answer], kind: str, tg: TruncatedGaussian, *numbers: Array, interpret: bool = False
 ) -> Moments:
-    """Apply a block solver to all rows, several rows to a GPU thread block."""
+    """Apply a block solver to all rows."""
     P = tg.precision
     assert isinstance(P, LowRank)
     n, m = tg.shift.shape
     width = pl.next_power_of_2(m)
-    height = max(1, ELEMENTS // width)
+    height = ROWS
     per_row = pl.BlockSpec((height, 1), lambda i: (i, 0))
     wide = pl.BlockSpec((height, width), lambda i: (i, 0))
     shared = pl.BlockSpec((1, width), lambda i: (0, 0))
@@ -185,7 +185,7 @@ def run(
             jax.ShapeDtypeStruct((n, 1), i32),
             jax.ShapeDtypeStruct((n, 1), i32),
         ],
-        compiler_params=triton.CompilerParams(num_warps=WARPS, num_stages=1),
+        compiler_params=triton.CompilerParams(num_warps=max(1, height * width // UNITS), num_stages=1),
         interpret=interpret,
     )(
         tg.shift,
