@@ -46,12 +46,12 @@ class Work(NamedTuple):
 
 def default_batch_size(n_rows: int) -> int:
     """Rows in a mini-batch when `batch_size="auto"`."""
-    return int(np.clip(bucket(max(n_rows // 8, 1)), 32, 512))
+    return int(np.clip(bucket(max(n_rows // 64, 1)), 64, 512))
 
 
 def default_epochs(n_rows: int, batch_size: int) -> int:
-    """Epochs when `max_epochs="auto"`: a fixed number of gradient steps, and never fewer than 40 epochs."""
-    return max(40, round(3000 * batch_size / max(n_rows, batch_size)))
+    """Epochs when `max_epochs="auto"`: a fixed number of gradient steps, and never fewer than 60 epochs."""
+    return max(60, round(3000 * batch_size / max(n_rows, batch_size)))
 
 
 class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types

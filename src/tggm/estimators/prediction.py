@@ -105,7 +105,7 @@ class Prediction(BaseTGGM):
         return located
 
     def _joint_log_density(self, Z: Floats, Y: Floats) -> Floats:
-        """Joint log-density of the outputs under each member, (n_members, rows), by EP; standardised units."""
+        """Joint log-density of the outputs under each member, (n_members, rows), by EP; standard units."""
         extra = bucket(len(Z)) - len(Z)
         with jax.enable_x64(True):
             params = jax.tree.map(lambda a: np.asarray(a, np.float64), self._params)

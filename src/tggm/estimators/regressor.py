@@ -59,18 +59,18 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         ``standardize=False``). None learns it.
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
-    learning_rate : float, default 0.03
+    learning_rate : float, default 0.02
     schedule : {"cosine", "linear", "constant"}, default "cosine"
         How the learning rate falls over the planned number of steps.
     batch_size : int or "auto", default "auto"
         Rows in a mini-batch; more than there are means all of them.
     max_epochs : int or "auto", default "auto"
         Passes over the data; "auto" plans a fixed number of gradient steps.
-    weight_decay : float, default 0.1
+    weight_decay : float, default 0.3
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior.
     clip : float, default 10.0
         Largest norm of a gradient.
-    average : float, default 0.98
+    average : float, default 0.995
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
     validation_fraction : float, default 0.1
         Part of the rows that each member holds out, its own at random.
@@ -121,13 +121,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         sigma0: float = 0.1,
         noise: ArrayLike | None = None,
         optimizer: Any = "adam",
-        learning_rate: float = 0.03,
+        learning_rate: float = 0.02,
         schedule: str = "cosine",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
-        weight_decay: float = 0.1,
+        weight_decay: float = 0.3,
         clip: float = 10.0,
-        average: float = 0.98,
+        average: float = 0.995,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | None = None,
