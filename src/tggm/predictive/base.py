@@ -6,6 +6,7 @@ pairs (row, z); the affine map y = loc + scale · z, shapes, quantiles and score
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,11 @@ class ScalarPredictive(ABC):
 
     def mean(self) -> Floats:
         """Expected value, (N,)."""
-        return self._loc + self._scale * self._moments()[0]
+        return self._loc + self._scale * self._moments[0]
 
     def var(self) -> Floats:
         """Variance, (N,): within members and between them."""
-        return self._scale**2 * self._moments()[1]
+        return self._scale**2 * self._moments[1]
 
     def std(self) -> Floats:
         """Standard deviation, (N,)."""
@@ -120,7 +121,7 @@ class ScalarPredictive(ABC):
         if not np.all((values >= 0) & (values <= 1)):
             raise ValueError(f"`q` must be probabilities between 0 and 1; got {_first_bad(values)}.")
         rows, z, shape = self._pairs("q", q, standardise=False)
-        mean, var = self._moments()
+        mean, var = self._moments
         found = solve_quantiles(self._bulk, self._log_tails, self._log_density, rows, z, mean, np.sqrt(var))
         return (self._loc + self._scale * found).reshape(shape)
 
@@ -143,7 +144,9 @@ class ScalarPredictive(ABC):
         to_y, between = self._distances(rows, z)
         return (self._scale * (to_y - 0.5 * between)).reshape(shape)
 
+    @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the mixture, (N,) each."""
         mean, var = self._member_moments()
         centre = self._mix @ mean
         return centre, self._mix @ (var + (mean - centre) ** 2)

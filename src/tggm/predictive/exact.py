@@ -24,10 +24,10 @@ from tggm.predictive.spectrum import (
 )
 from tggm.special import standard_moments
 
-_CHUNK = 8192  # sums per compiled call; fewer are padded to a power of two, so that few programs are compiled
+_CHUNK = 2048  # sums per compiled call; fewer are padded to a power of two, so that few programs are compiled
+_SLAB = 4096  # rows whose spectra are computed together
 _density = jax.jit(log_density)
 _tails = jax.jit(log_tails)
-_mean_var = jax.jit(Sum.mean_var)
 
 
 class Predictive(ScalarPredictive):
@@ -114,7 +114,7 @@ class Predictive(ScalarPredictive):
         for start in range(0, K * pairs, _CHUNK):
             at = slice(start, start + _CHUNK)
             k, n = member[at], row[at]
-            size = max(8, 1 << (len(k) - 1).bit_length())  # a bucket
+            size = _CHUNK if start else max(64, 1 << (len(k) - 1).bit_length())
             args = (self._alpha[k, n], self._coef[k], self._noise[k], *(c[at] for c in columns))
             alpha, coef, noise, *rest = (
                 np.pad(v, [(0, size - len(k))] + [(0, 0)] * (v.ndim - 1), "edge") for v in args
@@ -134,9 +134,7 @@ class Predictive(ScalarPredictive):
             return self._tilted_density(rows, z)
         log = np.full(len(z), -np.inf)
         density = self._bulk(rows, z)[1]
-        sure = (
-            density * np.sqrt(self._moments()[1])[rows] > 1e-4
-        )  # ten digits: absolute errors are near 1e-15
+        sure = density * np.sqrt(self._moments[1])[rows] > 1e-4  # ten digits: absolute errors are near 1e-15
         log[sure] = np.log(density[sure])
         if not sure.all():
             log[~sure] = self._tilted_density(rows[~sure], z[~sure])
@@ -153,28 +151,36 @@ class Predictive(ScalarPredictive):
         return self._spectrum.bulk(rows, z)
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        return self._spectrum.distances(rows, z, self._moments()[0])
+        return self._spectrum.distances(rows, z, self._moments[0])
 
     @cached_property
     def _spectrum(self) -> Spectrum:
         every = np.arange(len(self))
-        centre = self._moments()[0]
+        parts = [self._part_of_spectrum(every[i : i + _SLAB]) for i in range(0, len(self), _SLAB)]
+        nodes = max((p.phi.shape[1] for p in parts), default=1)
+        phi = [np.pad(p.phi, ((0, 0), (0, nodes - p.phi.shape[1]))) for p in parts]
+        return Spectrum(
+            np.concatenate([p.centre for p in parts]),
+            np.concatenate([p.R for p in parts]),
+            np.concatenate(phi),
+        )
+
+    def _part_of_spectrum(self, rows: Ints) -> Spectrum:
+        centre = self._moments[0][rows]
         shift = self._bias[:, None] - centre[None, :]
-        R = self._each(radius, every, -shift).max(0)
+        R = self._each(radius, rows, -shift).max(0)
         blocks: list[Complexes] = []
-        while True:
-            first = np.full(len(self), float(NODES * len(blocks)))
-            block = self._each(_block, every, shift, R, first)
+        last = np.ones(len(rows))
+        while last.max() >= NEGLIGIBLE and NODES * len(blocks) < MAX_NODES:
+            first = np.full(len(rows), float(NODES * len(blocks)))
+            block = self._each(characteristic_block, rows, shift, R, first)
             blocks.append(np.einsum("k,knj->nj", self._mix, block))
-            if np.abs(block[:, :, -3:]).max(initial=0.0) < NEGLIGIBLE or NODES * len(blocks) >= MAX_NODES:
-                break
+            last = np.abs(block[:, :, -3:]).max((0, 2))
         phi = np.concatenate(blocks, 1)
-        last = np.abs(block[:, :, -3:]).max((0, 2))
         # noise too small to be resolved: smooth at the scale of the last node rather than cut the series off
         cut = np.where(last < NEGLIGIBLE, 0.0, -np.log(NEGLIGIBLE))
-        return Spectrum(
-            centre, R, phi * np.exp(-cut[:, None] * (np.arange(phi.shape[1]) / phi.shape[1])[None, :] ** 2)
-        )
+        window = np.exp(-cut[:, None] * (np.arange(phi.shape[1]) / phi.shape[1])[None, :] ** 2)
+        return Spectrum(centre, R, phi * window)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         N = len(self)
@@ -191,10 +197,6 @@ def truncated_draws(alpha: Floats, rng: np.random.Generator) -> Floats:
     upper = np.log1p(-rng.random(alpha.shape)) + log_ndtr(alpha)
     draws: Floats = np.maximum(alpha - ndtri_exp(upper), 0.0)
     return draws
-
-
-def _block(sums: Sum, shift: Any, R: Any, first: Any) -> Any:
-    return characteristic_block(sums, shift, R, first[0])
 
 
 def _per_member(name: str, value: ArrayLike, K: int) -> Floats:

@@ -42,18 +42,18 @@ def radius(sums: Sum, centre: Array) -> Array:
 @jax.jit
 def characteristic_block(sums: Sum, shift: Array, R: Array, first: Array) -> Array:
     """E[e^{it(Y + shift)}] at nodes first, …, first + NODES − 1 of each row, shape (rows, NODES)."""
-    odd = 2 * (first + jnp.arange(NODES, dtype=R.dtype)) + 1
 
-    def compute(sums: Sum, rest: tuple[Array, Array]) -> Array:
-        shift, R = rest
-        t = (0.5 * jnp.pi / R)[:, None] * odd[None, :]
+    def compute(sums: Sum, rest: tuple[Array, Array, Array]) -> Array:
+        shift, R, first = rest
+        odd = 2 * (first[:, None] + jnp.arange(NODES, dtype=R.dtype)[None, :]) + 1
+        t = (0.5 * jnp.pi / R)[:, None] * odd
         psi = numerator(sums.alpha[:, :, None], sums.coef[:, :, None] * t[:, None, :])
         product = jnp.prod(times((1 / mass(sums.alpha))[:, :, None], psi), 1)
         offset = (sums.coef * jnp.maximum(sums.alpha, 0)).sum(1) + shift
         phase, window = offset[:, None] * t, jnp.exp(-0.5 * sums.noise[:, None] * t**2)
         return product * jax.lax.complex(window * jnp.cos(phase), window * jnp.sin(phase))
 
-    out: Array = by_chunks(compute, sums, (shift, R))
+    out: Array = by_chunks(compute, sums, (shift, R, first))
     return out
 
 
