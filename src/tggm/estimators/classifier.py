@@ -239,7 +239,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     def _require_classes(self, classes: NDArray[Any]) -> None:
         if len(classes) < 2:
             raise ValueError(
-                f"`y` has one class only, {classes.tolist()}; a classifier needs rows of at least two classes."
+                f"`y` has one class only, {classes.tolist()}; a classifier needs at least two classes."
             )
 
     def _weighted(

@@ -27,19 +27,23 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
         return Columns(np.zeros(d), np.full(d, size if size > 0 else 1.0))
     if how is True:
         return Columns.of(np.asarray(X, np.float64), weight)
-    means = np.average(X, axis=0, weights=weight).astype(np.float64)
-    squares = np.average(np.square(X, dtype=np.float64), axis=0, weights=weight)
-    variance = squares.mean() - means.mean() ** 2
-    deviation = np.sqrt(variance) if variance > 1e-24 * squares.mean() else 1.0
-    return Columns(np.full(d, means.mean()), np.full(d, deviation))
+    one = Columns.of(X.mean(1, dtype=np.float64)[:, None], weight)
+    centred = X - one.shift.astype(X.dtype)[None, :]
+    variance = np.average(np.einsum("ij,ij->i", centred, centred).astype(np.float64), weights=weight) / d
+    return Columns(np.full(d, one.shift[0]), np.full(d, np.sqrt(variance) if variance > 0 else 1.0))
 
 
 def prepared(X: Any, columns: Columns, dtype: Any) -> Any:
     """A dense table standardised, or sparse rows with as many places as the fullest row needs."""
     if not sparse.issparse(X):
-        if not columns.shift.any() and (columns.scale == 1).all():
-            return np.asarray(X, dtype)
-        return columns.apply(np.asarray(X, np.float64)).astype(dtype)
+        if (
+            np.abs(columns.shift) > 30 * columns.scale
+        ).any():  # the shift would cost digits in single precision
+            return columns.apply(np.asarray(X, np.float64)).astype(dtype)
+        X = np.asarray(X, dtype)
+        if columns.shift.any():
+            X = X - columns.shift.astype(dtype)[None, :]
+        return X if (columns.scale == 1).all() else X * (1 / columns.scale).astype(dtype)[None, :]
     X = X.tocsr()
     counts = np.diff(X.indptr)
     places = bucket(int(counts.max(initial=1)))
