@@ -105,8 +105,8 @@ def mean_field_block(block: Block, max_iter: Array) -> Answer:
 def ep_block(block: Block, max_iter: Array, tol: Array) -> Answer:
     """Expectation propagation for each row; see `ep`.
 
-    With E = d + λ, K = 1 + Σ u²/E and q = u²/(EK), the marginal variance is (1 − q)/E and the precision of the
-    cavity (d + λq)/(1 − q): sums of positive terms.
+    With E = d + λ, K = 1 + Σ u²/E and q = u²/(EK), the marginal variance is (1 − q)/E and the precision of
+    the cavity (d + λq)/(1 − q): sums of positive terms.
     """
     gamma, d, u, truncated, present = block
 
