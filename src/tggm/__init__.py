@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
+    from tggm.models.general import TGGM as TGGM
     from tggm.persistence import ModelFileError as ModelFileError
     from tggm.persistence import load as load
     from tggm.persistence import save as save
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ModelFileError": "tggm.persistence",
+    "TGGM": "tggm.models.general",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
     "TruncatedGaussian": "tggm.gaussian",
@@ -26,6 +28,7 @@ _HOME = {
 }
 
 __all__ = [
+    "TGGM",
     "ModelFileError",
     "TGGMClassifier",
     "TGGMRegressor",
