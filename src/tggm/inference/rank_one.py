@@ -94,7 +94,9 @@ def mean_field_block(block: Block, max_iter: Array) -> Answer:
         return (i + 1, *point, length, jnp.where(move & last, 1, done), count + (done < 1).astype(jnp.int32))
 
     none = jnp.zeros((gamma.shape[0], 1), jnp.int32)
-    start = visit(root * _woodbury(gamma, d, u))
+    # the answer were nothing truncated; units that would be negative start as if they stood alone
+    alone = root * _woodbury(gamma, d, u)
+    start = visit(jnp.where(truncated & (alone < 0), e * alone, alone))
     first = (jnp.int32(0), *start, jnp.ones((gamma.shape[0], 1), gamma.dtype), none, none)
     _, alpha, x, omega2, _, _, done, count = lax.while_loop(keep_going, body, first)
     coupling = c * _sum(c * x) - c**2 * x
