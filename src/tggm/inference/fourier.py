@@ -49,13 +49,13 @@ def _contour(sums: Sum, y: Array, lam: Array, at_least: Array | None = None) -> 
     T = period(sums, lam, y)
     T = T if at_least is None else jnp.maximum(T, at_least)
     step = 2 * jnp.pi / T
-    offset = (sums.coef * jnp.maximum(tilted.alpha, 0)).sum(1) + sums.noise * lam - y
+    offset = tilted.anchor() + sums.noise * lam - y
     # where even the last node allowed is not negligible, noise too small to be resolved is widened
     end = step * _MAX_NODES
     psi = jnp.abs(numerator(tilted.alpha, tilted.coef * end[:, None])) / mass(tilted.alpha)
     left = jnp.log(psi).sum(1) - 0.5 * sums.noise * end**2 > -digits(y.dtype)
     noise = jnp.where(left, jnp.maximum(sums.noise, 2 * digits(y.dtype) / end**2), sums.noise)
-    return Contour(tilted._replace(noise=noise), lam, step, offset, sums.log_mgf(lam) - lam * y)
+    return Contour(tilted._replace(noise=noise), lam, step, offset, sums.log_mgf(lam, y))
 
 
 def _sweep(contour: Contour, factors: Callable[[Array], tuple[Array, ...]], total: Any, gather: Any) -> Any:
@@ -143,7 +143,8 @@ def _averages(sums: Sum, y: Array) -> Averages:
     total = jnp.maximum(total, float(np.finfo(total.dtype).tiny))
     s, s2, mean, s_mean, second = (v / (total if v.ndim == 1 else total[:, None]) for v in sums_)
     log_f = contour.log_scale + jnp.log(total * contour.step / jnp.pi)
-    return Averages(log_f, s, s2, mean, s_mean, second - (mean - centre) ** 2)
+    var = jnp.maximum(second - (mean - centre) ** 2, float(np.finfo(y.dtype).tiny))
+    return Averages(log_f, s, s2, mean, s_mean, var)
 
 
 def by_chunks(compute: Callable[[Sum, Any], Any], sums: Sum, y: Any) -> Any:
@@ -205,7 +206,7 @@ def _clear_of_zero(sums: Sum, y: Array) -> Array:
     mean, var = sums.mean_var()
     side = jnp.where(y >= mean, 1.0, -1.0).astype(y.dtype)
     wide = 1.7 * side / jnp.sqrt(var)
-    least = jnp.where(sums.log_mgf(wide) - wide * mean < 3, 1.7, 0.7) / jnp.sqrt(var)
+    least = jnp.where(sums.log_mgf(wide, mean) < 3, 1.7, 0.7) / jnp.sqrt(var)
     return side * jnp.maximum(jnp.abs(saddle(sums, y)), least)
 
 

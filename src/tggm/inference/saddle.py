@@ -38,12 +38,22 @@ class Sum(NamedTuple):
         g, v = standard_moments(self.alpha)
         return (self.coef * g).sum(1), (self.coef**2 * v).sum(1) + self.noise
 
-    def log_mgf(self, lam: Array) -> Array:
-        """K(λ); squares are subtracted before they are summed, so that nothing cancels for large α."""
-        tilted = self.tilted(lam).alpha
-        p, q = jnp.maximum(tilted, 0), jnp.maximum(self.alpha, 0)
-        parts = 0.5 * (p - q) * (p + q) + (log_mass(tilted) - log_mass(self.alpha))
-        return parts.sum(1) + 0.5 * self.noise * lam**2
+    def log_mgf(self, lam: Array, about: Array) -> Array:
+        """Log E[e^{λ(Y − about)}] = K(λ) − λ·about.
+
+        Written about Σ c max(α, 0), near which Y is when α is large: the squares that would cancel are not
+        formed.
+        """
+        tilt = self.coef * lam[:, None]
+        tilted, q = self.alpha + tilt, jnp.maximum(self.alpha, 0)
+        p = jnp.maximum(tilted, 0)
+        square = jnp.where((p > 0) & (q > 0), 0.5 * tilt**2, 0.5 * (p - q) * (p + q) - tilt * q)
+        parts = square + (log_mass(tilted) - log_mass(self.alpha))
+        return parts.sum(1) + 0.5 * self.noise * lam**2 + lam * (self.anchor() - about)
+
+    def anchor(self) -> Array:
+        """Σ c max(α, 0): Y were its latent variables their locations, rectified."""
+        return (self.coef * jnp.maximum(self.alpha, 0)).sum(1)
 
 
 def digits(dtype: np.dtype[Any]) -> float:
@@ -99,8 +109,8 @@ def period(sums: Sum, lam: Array, y: Array) -> Array:
 
     def distance(tilt: Array) -> Array:
         delta = tilt / scale
-        bound = tilted.log_mgf(delta) + delta * (sums.noise * lam - y) + digits(y.dtype)
-        return bound / jnp.abs(delta)
+        return (tilted.log_mgf(delta, y - sums.noise * lam) + digits(y.dtype)) / jnp.abs(delta)
 
     bounds = jax.vmap(distance)(tilts)
-    return jnp.maximum(bounds[:3].min(0), bounds[3:].min(0))
+    ends = jnp.maximum(bounds[:3].min(0), bounds[3:].min(0))
+    return jnp.maximum(ends, 4 * scale)  # rounding may bring a bound below what is possible

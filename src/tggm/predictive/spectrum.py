@@ -49,8 +49,7 @@ def characteristic_block(sums: Sum, shift: Array, R: Array, first: Array) -> Arr
         t = (0.5 * jnp.pi / R)[:, None] * odd
         psi = numerator(sums.alpha[:, :, None], sums.coef[:, :, None] * t[:, None, :])
         product = jnp.prod(times((1 / mass(sums.alpha))[:, :, None], psi), 1)
-        offset = (sums.coef * jnp.maximum(sums.alpha, 0)).sum(1) + shift
-        phase, window = offset[:, None] * t, jnp.exp(-0.5 * sums.noise[:, None] * t**2)
+        phase, window = (sums.anchor() + shift)[:, None] * t, jnp.exp(-0.5 * sums.noise[:, None] * t**2)
         return product * jax.lax.complex(window * jnp.cos(phase), window * jnp.sin(phase))
 
     out: Array = by_chunks(compute, sums, (shift, R, first))
