@@ -1,5 +1,7 @@
 """Objectives against the paper's hand-written gradients (misprints corrected) and against each other."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -100,8 +102,13 @@ def test_gradients_are_those_of_the_values(rng, method):
     assert_allclose(slope, (ends[0] - ends[1]) / (2 * eps), rtol=1e-5, atol=1e-6)
 
 
+@functools.cache
+def compiled(method):
+    return jax.jit(METHODS[method]())
+
+
 def values(method, params, rows, s0):
-    return np.asarray(jax.jit(METHODS[method]())(params, rows, Context(jnp.asarray(s0))))
+    return np.asarray(compiled(method)(params, rows, Context(jnp.asarray(s0))))
 
 
 def test_one_unit_is_exact_for_every_likelihood(rng):

@@ -139,6 +139,13 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
     return state.params + jnp.where(fine, rate, 0.0) * hyper.rates * direction, optimiser, fine
 
 
+def _averaged(state: State, params: Array, decay: Array) -> Array:
+    """Running average whose memory grows with the steps taken, so that it soon forgets where it began."""
+    step = state.step.astype(decay.dtype)
+    decay = jnp.minimum(decay, (1 + step) / (10 + step))
+    return decay * state.average + (1 - decay) * params
+
+
 def _step(
     plan: Plan,
     objective: Objective,
@@ -158,7 +165,7 @@ def _step(
 
     (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
     params, optimiser, fine = _update(plan, state, plan.layout.join(grad), value, hyper)
-    average = hyper.average * state.average + (1 - hyper.average) * params if plan.averaged else params
+    average = _averaged(state, params, hyper.average) if plan.averaged else params
     undone = state.undone + (~fine).astype(jnp.int32)
     state = state._replace(
         params=params, average=average, optimiser=optimiser, step=state.step + 1, undone=undone
