@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
+    from tggm.learning.graph import fit_graph as fit_graph
     from tggm.models.general import TGGM as TGGM
+    from tggm.models.graph import Censored as Censored
+    from tggm.models.graph import Graph as Graph
     from tggm.persistence import ModelFileError as ModelFileError
     from tggm.persistence import load as load
     from tggm.persistence import save as save
@@ -18,22 +21,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Censored": "tggm.models.graph",
+    "Graph": "tggm.models.graph",
     "ModelFileError": "tggm.persistence",
     "TGGM": "tggm.models.general",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
     "TruncatedGaussian": "tggm.gaussian",
+    "fit_graph": "tggm.learning.graph",
     "load": "tggm.persistence",
     "save": "tggm.persistence",
 }
 
 __all__ = [
     "TGGM",
+    "Censored",
+    "Graph",
     "ModelFileError",
     "TGGMClassifier",
     "TGGMRegressor",
     "TruncatedGaussian",
     "__version__",
+    "fit_graph",
     "load",
     "save",
 ]

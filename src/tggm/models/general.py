@@ -159,7 +159,8 @@ class TGGM:
     def mean(self, X: ArrayLike, *, engine: str = "auto", **options: Any) -> Floats:
         """E[y | x] = W1 E[h | x] + b1, shape (rows, n)."""
         h = self.activation(X, engine=engine, **options)
-        return h @ np.asarray(self.W1).T + np.asarray(self.b1)[None, :]
+        mean: Floats = h @ np.asarray(self.W1).T + np.asarray(self.b1)[None, :]
+        return mean
 
     def cov(self, X: ArrayLike, *, engine: str = "auto", **options: Any) -> Floats:
         """Cov[y | x] = W1 Cov[h | x] W1ᵀ + P1⁻¹, shape (rows, n, n)."""
@@ -167,7 +168,8 @@ class TGGM:
             tg = self.prior(X)
             latent = covariance(tg, self.W1, engine=chosen(tg, engine), **options)
             noise = jnp.linalg.inv(self.P1.dense())
-            return np.asarray(latent) + np.asarray(noise)[None]
+            total: Floats = np.asarray(latent) + np.asarray(noise)[None]
+            return total
 
     def sample_latent(
         self, X: ArrayLike, n: int, *, Y: ArrayLike | None = None, key: Array | int = 0, **options: Any

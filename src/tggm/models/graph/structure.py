@@ -1,0 +1,176 @@
+"""Which variables there are and which of them are tied to which: a graph without its numbers.
+
+A graph is made of blocks. Every block that is not an input has one quadratic term in the energy,
+
+    E = ½ rᵀ K r,      r_c = c − Σ_{parents p of c} W_pc p − b_c,
+
+a residual for each block, and K their precision: diag(1/s) unless residuals are coupled. So P = Aᵀ K A with
+A = I − W. Without directed cycles A is triangular with ones on its diagonal, whatever the weights, and P is
+positive definite because K is: this is why a cycle is refused.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+ROLES = {
+    "input": "input",
+    "latent": "latent ≥ 0",
+    "free": "latent, free",
+    "observed": "observed",
+    "inequality": "observed sign",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A named vector of variables that play one role."""
+
+    name: str
+    size: int
+    role: str  # a key of ROLES
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A directed tie: the child's location depends on the parent."""
+
+    parent: str
+    child: str
+
+    @property
+    def name(self) -> str:
+        """How messages and parameters call it."""
+        return f"{self.parent} -> {self.child}"
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """An undirected tie between residuals: of two blocks, or within one (lateral, of some rank)."""
+
+    first: str
+    second: str
+    rank: int | None = None  # of a lateral coupling
+
+    @property
+    def name(self) -> str:
+        """How messages and parameters call it."""
+        return f"{self.first} -- {self.second}"
+
+    @property
+    def lateral(self) -> bool:
+        """Whether both ends are one block."""
+        return self.first == self.second
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Blocks, edges and couplings; hashable, so that programs can be compiled for it."""
+
+    blocks: tuple[Block, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    couplings: tuple[Coupling, ...] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, Block]:
+        """Look a block up."""
+        return {block.name: block for block in self.blocks}
+
+    def size(self, name: str) -> int:
+        """Number of variables in a block."""
+        return self.by_name[name].size
+
+    def named(self, *roles: str) -> tuple[str, ...]:
+        """Names of the blocks that play one of these roles, in the order they were added."""
+        return tuple(block.name for block in self.blocks if block.role in roles)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of all blocks but the inputs: those that have a distribution."""
+        return self.named("latent", "free", "observed", "inequality")
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """Blocks that an edge leads from."""
+        return tuple(edge.parent for edge in self.edges if edge.child == name)
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """Blocks that an edge leads to."""
+        return tuple(edge.child for edge in self.edges if edge.parent == name)
+
+    def pair_couplings(self, name: str) -> tuple[Coupling, ...]:
+        """Couplings of this block with another one."""
+        return tuple(c for c in self.couplings if not c.lateral and name in (c.first, c.second))
+
+    def is_leaf(self, name: str) -> bool:
+        """Whether nothing hangs on the block, so that leaving it unobserved is the same as leaving it out."""
+        return not self.children(name) and not any(name in (c.first, c.second) for c in self.couplings)
+
+    def without_leaves(self, unobserved: tuple[str, ...]) -> tuple[str, ...]:
+        """Variables that remain when unobserved, untruncated leaves are integrated out, again and again."""
+        kept = [name for name in self.variables if self.by_name[name].role != "input"]
+        while True:
+            part = Structure(
+                tuple(b for b in self.blocks if b.role == "input" or b.name in kept),
+                tuple(e for e in self.edges if e.child in kept),
+                self.couplings,
+            )
+            gone = [
+                name
+                for name in kept
+                if name in unobserved and self.by_name[name].role != "latent" and part.is_leaf(name)
+            ]
+            if not gone:
+                return tuple(kept)
+            kept = [name for name in kept if name not in gone]
+
+    def with_block(self, block: Block) -> "Structure":
+        """One more block; errors name it."""
+        if block.name in self.by_name:
+            raise ValueError(f"Block {block.name!r} is already there; give the new one another name.")
+        if block.size < 1:
+            raise ValueError(f"Block {block.name!r} must have at least one variable; got {block.size}.")
+        return Structure((*self.blocks, block), self.edges, self.couplings)
+
+    def with_edge(self, edge: Edge) -> "Structure":
+        """One more edge; errors name it."""
+        self._require_blocks(edge.name, edge.parent, edge.child)
+        if self.by_name[edge.child].role == "input":
+            raise ValueError(
+                f"Edge {edge.name!r}: {edge.child!r} is an input, given and never explained; "
+                "let the edge lead from it, or make it an observed block."
+            )
+        if edge in self.edges:
+            raise ValueError(f"Edge {edge.name!r} is already there; a second one would only add to it.")
+        if edge.parent == edge.child or edge.parent in self._descendants(edge.child):
+            raise ValueError(
+                f"Edge {edge.name!r} closes a directed cycle, and the precision matrix could become "
+                f"indefinite; turn it round, or use couple({edge.parent!r}, {edge.child!r})."
+            )
+        return Structure(self.blocks, (*self.edges, edge), self.couplings)
+
+    def with_coupling(self, coupling: Coupling) -> "Structure":
+        """One more coupling; errors name it."""
+        self._require_blocks(coupling.name, coupling.first, coupling.second)
+        for name in (coupling.first, coupling.second):
+            if self.by_name[name].role == "input":
+                raise ValueError(
+                    f"Coupling {coupling.name!r}: {name!r} is an input and has no residual; "
+                    "connect it instead."
+                )
+        ends = {coupling.first, coupling.second}
+        if any({c.first, c.second} == ends for c in self.couplings):
+            raise ValueError(f"Coupling {coupling.name!r} is already there.")
+        return Structure(self.blocks, self.edges, (*self.couplings, coupling))
+
+    def _require_blocks(self, tie: str, *names: str) -> None:
+        for name in names:
+            if name not in self.by_name:
+                known = ", ".join(map(repr, self.by_name)) or "none yet"
+                raise ValueError(f"{tie!r}: there is no block {name!r}; blocks are {known}.")
+
+    def _descendants(self, name: str) -> set[str]:
+        found: set[str] = set()
+        new = {name}
+        while new:
+            new = {child for parent in new for child in self.children(parent)} - found
+            found |= new
+        return found
