@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from tggm.learning import Context, Layout, Plan, hyper_parameters, membership, train
-from tggm.learning.classification import CLASS_METHODS, Labelled
+from tggm.learning import Layout, Plan, hyper_parameters, membership, train
+from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
 from tggm.models import initial_parameters
 from tggm.models.probit import class_moments
 from tggm.special.probit import log_probit_all
@@ -117,11 +117,11 @@ def tune(
         average=columns["average"], clip=args.clip, total_steps=args.epochs * steps,
     )  # fmt: skip
     plan = Plan(layout, args.batch, 64, args.optimizer, args.schedule, bool(columns["average"].max() > 0))
-    context = Context(columns["sigma0"] ** 2)
+    context = ClassContext(columns["sigma0"] ** 2, np.full(len(member), args.cycles, np.int32))
     data = jax.device_put(Labelled(X, label.astype(np.int32)))
     clock = time.perf_counter()
     fit = train(
-        plan, CLASS_METHODS[args.method](), params, members, context, hyper, data, np.ones(rows, np.float32),
+        plan, _objective(args), params, members, context, hyper, data, np.ones(rows, np.float32),
         max_epochs=args.epochs, seed=args.seed,
     )  # fmt: skip
     seconds = time.perf_counter() - clock
@@ -142,6 +142,11 @@ def tune(
                "train": float(fit.train[chosen, -1].mean())}  # fmt: skip
         result.append(row | merits(np.mean(probability, axis=0).astype(np.float64), label[held]))
     return result
+
+
+def _objective(args: Any) -> Any:
+    options = {"factorised": args.factorised, "solver": args.solver} if args.method == "meanfield" else {}
+    return CLASS_METHODS[args.method](**options)
 
 
 @jax.jit
@@ -169,6 +174,9 @@ def add_grid_options(p: Any, **defaults: Any) -> None:
     p.add_argument("--epochs", type=int, default=defaults.get("epochs", 60))
     p.add_argument("--batch", type=int, default=defaults.get("batch", 500))
     p.add_argument("--method", default="moments", choices=sorted(CLASS_METHODS))
+    p.add_argument("--factorised", action="store_true", help="meanfield with the supplement's q(z)")
+    p.add_argument("--solver", default="newton", choices=["newton", "cyclic"])
+    p.add_argument("--cycles", type=int, default=10, help="cycles of the cyclic solver")
     p.add_argument("--init", default="scaled")
     p.add_argument("--optimizer", default="adam")
     p.add_argument("--schedule", default="cosine")

@@ -18,8 +18,7 @@ from tggm.estimators.class_prediction import ClassPrediction
 from tggm.estimators.class_state import classifier_state, restore_classifier, restored_settings
 from tggm.estimators.columns import Floats
 from tggm.estimators.inputs import STANDARDIZE, prepared, standardisation
-from tggm.learning import Context
-from tggm.learning.classification import CLASS_METHODS, Labelled
+from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
 from tggm.models import INITIALISERS, Shallow, initial_parameters
 
 
@@ -276,7 +275,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             CLASS_METHODS[self.method](),
             params,
             Shallow(1.0, 1.0, 1.0, 1.0, 0.0),  # type: ignore[arg-type]  # rates: the unit noise is a gauge
-            Context(np.full(self.n_members, s0, self.dtype)),  # type: ignore[arg-type]  # NumPy until training
+            ClassContext(np.full(self.n_members, s0, self.dtype), np.full(self.n_members, 30, np.int32)),  # type: ignore[arg-type]  # NumPy until training
             Labelled(prepared(X, self._x, self.dtype), label),  # type: ignore[arg-type]
             weight,
         )

@@ -7,10 +7,13 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from tggm.learning.objectives import Context, Objective
+from tggm.learning.objectives import Objective
 from tggm.models import Shallow
 from tggm.models.probit import class_mean, class_moments
+from tggm.models.probit_ep import class_log_likelihood_ep
+from tggm.models.probit_posterior import class_bound
 from tggm.special.probit import log_probit
+from tggm.special.probit_bound import Expansion, exact, factorised
 
 
 class Labelled(NamedTuple):
@@ -18,6 +21,13 @@ class Labelled(NamedTuple):
 
     X: Any  # (rows, d), or SparseRows
     label: Array  # (rows,) int32
+
+
+class ClassContext(NamedTuple):
+    """What belongs to an ensemble member besides its parameters."""
+
+    s0: Array  # () the gauge σ0²
+    n_cycles: Array  # () int32, cycles of the cyclic solver
 
 
 def training_nodes(n_classes: int) -> int:
@@ -29,10 +39,10 @@ def training_nodes(n_classes: int) -> int:
 class _Classification:
     """Shared by the methods: the score is the objective, the penalty ½‖W‖²."""
 
-    def __call__(self, params: Shallow, batch: Labelled, context: Context) -> Array:
+    def __call__(self, params: Shallow, batch: Labelled, context: ClassContext) -> Array:
         raise NotImplementedError
 
-    def score(self, params: Shallow, batch: Labelled, context: Context) -> Array:
+    def score(self, params: Shallow, batch: Labelled, context: ClassContext) -> Array:
         """The method's own view of the log-probability of each row's class."""
         return self(params, batch, context)
 
@@ -45,21 +55,68 @@ class _Classification:
 class ProbitMoments(_Classification):
     """`moments`: log P(class | x) with h integrated out through the exact moments of z given x."""
 
-    def __call__(self, params: Shallow, batch: Labelled, context: Context) -> Array:
+    def __call__(self, params: Shallow, batch: Labelled, context: ClassContext) -> Array:
         """Log-probability of each row's class."""
         mean, std = class_moments(params, batch.X, context.s0)
         return log_probit(mean, std, batch.label, n_nodes=training_nodes(mean.shape[1]), n_steps=3)
 
 
 @dataclass(frozen=True)
+class _Likelihood(_Classification):
+    """Methods whose objective is an approximate likelihood: held-out rows are judged by what is predicted."""
+
+    def score(self, params: Shallow, batch: Labelled, context: ClassContext) -> Array:
+        """Log-probability of each row's class as `predict_proba` gives it."""
+        return ProbitMoments()(params, batch, context)
+
+
+@dataclass(frozen=True)
 class ProbitBackPropagation(_Classification):
     """`bp`: the cross-entropy of E[z | x], as though h had no variance: the paper's TGGM-BP."""
 
-    def __call__(self, params: Shallow, batch: Labelled, context: Context) -> Array:
+    def __call__(self, params: Shallow, batch: Labelled, context: ClassContext) -> Array:
         """Log-probability of each row's class under unit noise around E[z | x]."""
         mean = class_mean(params, batch.X, context.s0)
         n_nodes = training_nodes(mean.shape[1])
         return log_probit(mean, jnp.ones_like(mean), batch.label, n_nodes=n_nodes, n_steps=3)
 
 
-CLASS_METHODS: dict[str, Callable[..., Objective]] = {"bp": ProbitBackPropagation, "moments": ProbitMoments}
+@dataclass(frozen=True)
+class ProbitMeanField(_Likelihood):
+    """`meanfield`: the joint bound of q(h) q(z) on log p(class | x), the paper's TGGM-ML.
+
+    Following its gradient is EM with a gradient M-step. `factorised` splits q(z) further, as the paper's
+    supplement does; the cyclic solver visits one latent variable after the other, as often as the context
+    says.
+    """
+
+    factorised: bool = False
+    solver: str = "newton"
+
+    def __call__(self, params: Shallow, batch: Labelled, context: ClassContext) -> Array:
+        """The bound of each row at the best q (or the q that the cycles reach)."""
+
+        def expand(eta: Array) -> Expansion:
+            if self.factorised:
+                return factorised(eta, batch.label, n_steps=6)
+            return exact(eta, batch.label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+
+        steps = jnp.int32(30) if self.solver == "newton" else context.n_cycles
+        return class_bound(params, batch.X, context.s0, expand, steps, cyclic=self.solver == "cyclic")
+
+
+@dataclass(frozen=True)
+class ProbitEP(_Likelihood):
+    """`ep`: log p(class | x) by expectation propagation over h and z together."""
+
+    def __call__(self, params: Shallow, batch: Labelled, context: ClassContext) -> Array:
+        """EP's estimate for each row."""
+        return class_log_likelihood_ep(params, batch.X, batch.label, context.s0, jnp.int32(30))
+
+
+CLASS_METHODS: dict[str, Callable[..., Objective]] = {
+    "bp": ProbitBackPropagation,
+    "moments": ProbitMoments,
+    "meanfield": ProbitMeanField,
+    "ep": ProbitEP,
+}

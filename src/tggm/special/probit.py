@@ -66,18 +66,18 @@ def log_probit(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _log_probit(n_nodes: int, n_steps: int, mean: Array, std: Array, label: Array) -> Array:
-    own = label[:, None] == jnp.arange(mean.shape[1], dtype=label.dtype)[None, :]
-    t, h = _grid(mean, std, own, n_nodes, n_steps)
-    return jnp.minimum(_log_sum(_log_terms(mean, std, own, t)) + jnp.log(h), 0.0)
+    own = own_class(mean, label)
+    t, h = class_grid(mean, std, own, n_nodes, n_steps)
+    return jnp.minimum(log_sum(log_integrand(mean, std, own, t)) + jnp.log(h), 0.0)
 
 
 @_log_probit.defjvp
 def _(n_nodes: int, n_steps: int, primals: Primals, tangents: Primals) -> Pair:
     mean, std, label = primals
-    own = label[:, None] == jnp.arange(mean.shape[1], dtype=label.dtype)[None, :]
-    t, h = _grid(mean, std, own, n_nodes, n_steps)
-    terms = _log_terms(mean, std, own, t)
-    value = _log_sum(terms)
+    own = own_class(mean, label)
+    t, h = class_grid(mean, std, own, n_nodes, n_steps)
+    terms = log_integrand(mean, std, own, t)
+    value = log_sum(terms)
     p = jnp.exp(terms - value[:, None])[:, None, :]
     x = _standardised(mean, std, t)
     slope = jnp.where(own[:, :, None], x, -standard.hazard(x))  # of the log of each factor, times σ
@@ -100,8 +100,8 @@ def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     log_cdf = standard.log_ndtr(x)
     log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
     terms = log_cdf.sum(1, keepdims=True) - log_cdf + log_pdf
-    log_p = _log_sum(terms)
-    return log_p - _log_sum(log_p)[:, None]
+    log_p = log_sum(terms)
+    return log_p - log_sum(log_p)[:, None]
 
 
 def grid_length(mean: Array, std: Array) -> Array:
@@ -129,29 +129,43 @@ def _reach_of(dtype: Any) -> float:
     return 6.5 if np.dtype(dtype).itemsize == 8 else 5.0
 
 
-def _grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> Pair:
-    """Equidistant nodes over the bulk of each row's integrand, (rows, n_nodes), and their distance."""
-    mean, std = lax.stop_gradient((mean, std))
+def own_class(mean: Array, label: Array) -> Array:
+    """Mask of each row's own class, (rows, n)."""
+    return label[:, None] == jnp.arange(mean.shape[1], dtype=label.dtype)[None, :]
+
+
+def mode(mean: Array, std: Array, own: Array, n_steps: int) -> Pair:
+    """Where each row's integrand is largest, (rows,), and minus the second derivative of its logarithm there.
+
+    The logarithm's derivative is convex and decreasing, so Newton's steps from the left rise to the mode.
+    """
     mu, sigma = (jnp.where(own, a, 0.0).sum(-1) for a in (mean, std))
-    inverse = 1 / std
     precision = 1 / sigma**2
     # the mode for each rival by itself, with the asymptote of the hazard: all are left of the mode
     share = std**2 / (std**2 + sigma[:, None] ** 2)
     t = (mean + (mu[:, None] - mean) * share).max(-1)
+    inverse = 1 / std
     rivals = jnp.where(own, 0.0, inverse)
 
-    def curvature(t: Array) -> Pair:
+    def slopes(t: Array) -> Pair:
         x = (t[:, None] - mean) * inverse
         slope = (standard.hazard(x) * rivals).sum(-1) - (t - mu) * precision
         return slope, (standard.decay(x) * rivals**2).sum(-1) + precision
 
     for _ in range(n_steps):
-        slope, bend = curvature(t)
+        slope, bend = slopes(t)
         t = t + slope / bend
+    return t, slopes(t)[1]
+
+
+def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> Pair:
+    """Equidistant nodes over the bulk of each row's integrand, (rows, n_nodes), and their distance."""
+    mean, std = lax.stop_gradient((mean, std))
+    t, bend = mode(mean, std, own, n_steps)
     z = _reach_of(mean.dtype)
     # log-curvature falls to the right, from `bend` to that of the class's own density
-    low = t - z / jnp.sqrt(curvature(t)[1])
-    h = (t + z * sigma - low) / (n_nodes - 1)
+    low = t - z / jnp.sqrt(bend)
+    h = (t + z * jnp.where(own, std, 0.0).sum(-1) - low) / (n_nodes - 1)
     return low[:, None] + h[:, None] * jnp.arange(n_nodes, dtype=mean.dtype)[None, :], h
 
 
@@ -159,14 +173,14 @@ def _standardised(mean: Array, std: Array, t: Array) -> Array:
     return (t[:, None, :] - mean[:, :, None]) / std[:, :, None]
 
 
-def _log_terms(mean: Array, std: Array, own: Array, t: Array) -> Array:
+def log_integrand(mean: Array, std: Array, own: Array, t: Array) -> Array:
     """Logarithm of the integrand at each node, (rows, nodes)."""
     x = _standardised(mean, std, t)
     log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
     return jnp.where(own[:, :, None], log_pdf, standard.log_ndtr(x)).sum(1)
 
 
-def _log_sum(terms: Array) -> Array:
+def log_sum(terms: Array) -> Array:
     """Log of the sum of exponentials over the last axis."""
     top = lax.stop_gradient(terms.max(-1, keepdims=True))
     return jnp.log(jnp.exp(terms - top).sum(-1)) + top[..., 0]
