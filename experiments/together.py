@@ -50,7 +50,7 @@ def fit_together(
     )
     steps = epochs * steps_per_epoch(plan, members)
     hyper = jax.tree.map(
-        lambda a: np.concatenate([a] * len(models)), first._hyper(works[0], steps, first.patience or np.inf)
+        lambda a: np.concatenate([a] * len(models)), first._hyper(works[0], steps, first._patience(epochs))
     )
     data = Rows(table.astype(dtype), ((y - mid) / unit)[:, None].astype(dtype))
     with first._precision():

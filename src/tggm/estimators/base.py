@@ -46,12 +46,12 @@ class Work(NamedTuple):
 
 def default_batch_size(n_rows: int) -> int:
     """Rows in a mini-batch when `batch_size="auto"`."""
-    return int(np.clip(bucket(max(n_rows // 64, 1)), 64, 512))
+    return int(np.clip(bucket(max(n_rows // 8, 1)), 128, 512))
 
 
 def default_epochs(n_rows: int, batch_size: int) -> int:
     """Epochs when `max_epochs="auto"`: a fixed number of gradient steps, and never fewer than 60 epochs."""
-    return max(60, round(3000 * batch_size / max(n_rows, batch_size)))
+    return max(60, round(5000 * batch_size / max(n_rows, batch_size)))
 
 
 class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -77,7 +77,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             value = getattr(self, name)
             if value != "auto":
                 settings.count(name, value)
-        if self.patience is not None:
+        if self.patience not in (None, "auto"):
             settings.count("patience", self.patience)
 
     def _generator(self) -> np.random.Generator:
@@ -101,6 +101,12 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         epochs = default_epochs(n_rows, batch) if self.max_epochs == "auto" else int(self.max_epochs)
         return batch, epochs
 
+    def _patience(self, epochs: int) -> float:
+        """Epochs without a better score that end a member's training; "auto" is a quarter of the plan."""
+        if self.patience == "auto":
+            return max(25, epochs // 4)
+        return np.inf if self.patience is None else int(self.patience)
+
     def _train(self, work: Work, rng: np.random.Generator) -> Training:
         """Train all members from their initial parameters, each with its own held-out rows."""
         fraction = self.validation_fraction if self.early_stopping else 0.0
@@ -109,7 +115,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         layout = Layout.of(work.params, axes=1)
         batch, epochs = self._schedule(int(members.n_train.max()))
         plan = Plan(layout, batch, CAPACITY, self.optimizer, self.schedule, self.average > 0)
-        hyper = self._hyper(work, epochs * steps_per_epoch(plan, members), self.patience or np.inf)
+        hyper = self._hyper(work, epochs * steps_per_epoch(plan, members), self._patience(epochs))
         report = self._progress(epochs) if self.verbose else None
         seed = int(rng.integers(2**31))
         data, weight = self._padded(work)

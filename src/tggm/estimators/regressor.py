@@ -59,27 +59,29 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         ``standardize=False``). None learns it.
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
-    learning_rate : float, default 0.02
+    learning_rate : float, default 0.03
     schedule : {"cosine", "linear", "constant"}, default "cosine"
         How the learning rate falls over the planned number of steps.
     batch_size : int or "auto", default "auto"
         Rows in a mini-batch; more than there are means all of them.
     max_epochs : int or "auto", default "auto"
         Passes over the data; "auto" plans a fixed number of gradient steps.
-    weight_decay : float, default 0.3
+    weight_decay : float, default 0.1
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior.
     clip : float, default 10.0
         Largest norm of a gradient.
-    average : float, default 0.995
+    average : float, default 0.98
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
     validation_fraction : float, default 0.1
         Part of the rows that each member holds out, its own at random.
     early_stopping : bool, default True
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
-    patience : int or None, default None
-        End training when no member has found better parameters for so many epochs.
-    init : {"scaled", "paper"}, default "scaled"
-        Distribution of the initial weights; "paper" is N(0, 0.01) for all.
+    patience : int, "auto" or None, default "auto"
+        End training when no member has found better parameters for so many epochs; "auto" is a quarter of the
+        planned ones, None never.
+    init : {"sharp", "scaled", "paper"}, default "sharp"
+        Distribution of the initial weights: "scaled" to the data, "sharp" three times that; "paper" is
+        N(0, 0.01) for all.
     solver : {"newton", "cyclic"}, default "newton"
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int, default 10
@@ -121,17 +123,17 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         sigma0: float = 0.1,
         noise: ArrayLike | None = None,
         optimizer: Any = "adam",
-        learning_rate: float = 0.02,
+        learning_rate: float = 0.03,
         schedule: str = "cosine",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
-        weight_decay: float = 0.3,
+        weight_decay: float = 0.1,
         clip: float = 10.0,
-        average: float = 0.995,
+        average: float = 0.98,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
-        patience: int | None = None,
-        init: str = "scaled",
+        patience: int | str | None = "auto",
+        init: str = "sharp",
         solver: str = "newton",
         n_cycles: int = 10,
         standardize: bool = True,
