@@ -104,25 +104,27 @@ class Predictive(ScalarPredictive):
         mean = self._bias[:, None] + np.einsum("knm,km->kn", g, self._coef)
         return mean, np.einsum("knm,km->kn", v, self._coef**2) + self._noise[:, None]
 
-    def _each(self, function: Callable[..., Any], rows: Ints, *values: Floats) -> Any:
-        """Apply a compiled function of (sums, values) for every member and pair; results (…, K, pairs)."""
-        K, pairs = len(self._mix), len(rows)
-        member = np.repeat(np.arange(K), pairs)
-        row = np.tile(rows, K)
-        columns = [np.broadcast_to(v, (K, pairs)).ravel() for v in values]
+    def _each(self, function: Callable[..., Any], member: Ints, row: Ints, *values: Floats) -> Any:
+        """Apply a compiled function of (sums, values) to pairs of member and row."""
         parts = []
-        for start in range(0, K * pairs, _CHUNK):
+        for start in range(0, len(row), _CHUNK):
             at = slice(start, start + _CHUNK)
             k, n = member[at], row[at]
             size = _CHUNK if start else max(64, 1 << (len(k) - 1).bit_length())
-            args = (self._alpha[k, n], self._coef[k], self._noise[k], *(c[at] for c in columns))
-            alpha, coef, noise, *rest = (
-                np.pad(v, [(0, size - len(k))] + [(0, 0)] * (v.ndim - 1), "edge") for v in args
-            )
+            args = (self._alpha[k, n], self._coef[k], self._noise[k], *(v[at] for v in values))
+            padded = [np.pad(v, [(0, size - len(k))] + [(0, 0)] * (v.ndim - 1), "edge") for v in args]
             with jax.enable_x64(True):
-                out = function(Sum(*map(jnp.asarray, (alpha, coef, noise))), *map(jnp.asarray, rest))
+                alpha, coef, noise, *rest = map(jnp.asarray, padded)
+                out = function(Sum(alpha, coef, noise), *rest)
             parts.append(jax.tree.map(lambda v, k=k: np.asarray(v)[: len(k)], out))
-        return jax.tree.map(lambda *v: np.concatenate(v).reshape(K, pairs, *v[0].shape[1:]), *parts)
+        return jax.tree.map(lambda *v: np.concatenate(v), *parts)
+
+    def _members(self, function: Callable[..., Any], rows: Ints, z: Floats) -> Any:
+        """Apply a compiled function of (sums, y) to every member at pairs (row, z); results (K, pairs)."""
+        K = len(self._mix)
+        y = z[None, :] - self._bias[:, None]
+        found = self._each(function, np.repeat(np.arange(K), len(rows)), np.tile(rows, K), y.ravel())
+        return jax.tree.map(lambda v: v.reshape(K, len(rows)), found)
 
     def _mixed(self, log: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -141,10 +143,10 @@ class Predictive(ScalarPredictive):
         return log
 
     def _tilted_density(self, rows: Ints, z: Floats) -> Floats:
-        return self._mixed(self._each(_density, rows, z[None, :] - self._bias[:, None]))
+        return self._mixed(self._members(_density, rows, z))
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        low, high = self._each(_tails, rows, z[None, :] - self._bias[:, None])
+        low, high = self._members(_tails, rows, z)
         return self._mixed(low), self._mixed(high)
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
@@ -166,19 +168,25 @@ class Predictive(ScalarPredictive):
         )
 
     def _part_of_spectrum(self, rows: Ints) -> Spectrum:
+        """Add blocks of nodes; members whose characteristic function has vanished are done."""
+        K, N = len(self._mix), len(rows)
         centre = self._moments[0][rows]
-        shift = self._bias[:, None] - centre[None, :]
-        R = self._each(radius, rows, -shift).max(0)
+        member, place = np.repeat(np.arange(K), N), np.tile(np.arange(N), K)
+        shift = self._bias[member] - centre[place]
+        R = self._each(radius, member, rows[place], -shift).reshape(K, N).max(0)
         blocks: list[Complexes] = []
-        last = np.ones(len(rows))
-        while last.max() >= NEGLIGIBLE and NODES * len(blocks) < MAX_NODES:
-            first = np.full(len(rows), float(NODES * len(blocks)))
-            block = self._each(characteristic_block, rows, shift, R, first)
-            blocks.append(np.einsum("k,knj->nj", self._mix, block))
-            last = np.abs(block[:, :, -3:]).max((0, 2))
+        active = np.arange(K * N)
+        while active.size and NODES * len(blocks) < MAX_NODES:
+            k, n = member[active], place[active]
+            first = np.full(len(active), float(NODES * len(blocks)))
+            block = self._each(characteristic_block, k, rows[n], shift[active], R[n], first)
+            blocks.append(np.zeros((N, NODES), dtype=np.complex128))
+            np.add.at(blocks[-1], n, self._mix[k][:, None] * block)
+            active = active[np.abs(block[:, -3:]).max(1) >= NEGLIGIBLE]
         phi = np.concatenate(blocks, 1)
         # noise too small to be resolved: smooth at the scale of the last node rather than cut the series off
-        cut = np.where(last < NEGLIGIBLE, 0.0, -np.log(NEGLIGIBLE))
+        cut = np.zeros(N)
+        cut[place[active]] = -np.log(NEGLIGIBLE)
         window = np.exp(-cut[:, None] * (np.arange(phi.shape[1]) / phi.shape[1])[None, :] ** 2)
         return Spectrum(centre, R, phi * window)
 

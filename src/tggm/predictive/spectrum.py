@@ -27,7 +27,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Complexes = np.ndarray[Any, np.dtype[np.complex128]]
 Ints = np.ndarray[Any, np.dtype[np.intp]]
 
-NODES = 32  # per block
+NODES = 16  # per block
 MAX_NODES = 4096
 NEGLIGIBLE = 1e-15
 _CHUNK = 2**21  # complex numbers formed at a time when a series is summed
