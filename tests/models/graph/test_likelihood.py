@@ -1,0 +1,172 @@
+"""Likelihoods and moments of small graphs against sums over grids, written out from the energy by hand."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import log_ndtr
+from scipy.stats import norm
+
+from tggm import Censored, Graph
+
+X = np.array([[0.5], [-1.0], [0.2]])
+
+
+def shallow():
+    return (
+        Graph()
+        .input("x")
+        .latent("h", 2, noise=[0.8, 1.3], bias=[0.2, -0.4])
+        .observed("y", 2, noise=[0.5, 0.3], bias=[0.1, -0.2])
+        .connect("x", "h", [[1.0], [-0.7]])
+        .connect("h", "y", [[0.9, -0.6], [0.4, 0.8]])
+    )
+
+
+def grid(step=0.02, end=9.0):
+    line = np.arange(step / 2, end, step)
+    return np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
+
+
+def prior_weights(h, x):
+    a = np.array([[1.0], [-0.7]]) @ x + [0.2, -0.4]
+    w = np.exp(-0.5 * ((h - a) ** 2 / [0.8, 1.3]).sum(1))
+    return w / w.sum()
+
+
+def output_mean(h):
+    return h @ np.array([[0.9, -0.6], [0.4, 0.8]]).T + [0.1, -0.2]
+
+
+def test_shallow_graph_with_every_kind_of_evidence():
+    # exact and exact; missing and at most; at least and exact
+    value = np.array([[0.7, -0.1], [np.nan, 0.4], [0.3, 0.9]])
+    side = np.array([[0, 0], [0, -1], [1, 0]])
+    found = shallow().log_likelihood({"x": X, "y": Censored(value, side)}, engine="ep")
+    h, sigma = grid(), np.sqrt([0.5, 0.3])
+    mean = output_mean(h)
+    likelihood = [
+        norm.pdf(0.7, mean[:, 0], sigma[0]) * norm.pdf(-0.1, mean[:, 1], sigma[1]),
+        norm.cdf(0.4, mean[:, 1], sigma[1]),
+        norm.sf(0.3, mean[:, 0], sigma[0]) * norm.pdf(0.9, mean[:, 1], sigma[1]),
+    ]
+    want = [np.log(prior_weights(h, x) @ one) for x, one in zip(X, likelihood, strict=True)]
+    assert np.all(np.abs(found.value - want) < 2e-4 + 3 * found.error)  # of the midpoint rule, and of EP
+    assert found.error.max() < 1e-2
+
+
+def test_moments_of_missing_and_censored_outputs():
+    value, side = np.array([[np.nan, 0.4]]), np.array([[0, 1]])
+    found = shallow().moments({"x": X[:1], "y": Censored(value, side)}, engine="orthant", n_points=4000)
+    h, sigma = grid(), np.sqrt([0.5, 0.3])
+    mean = output_mean(h)
+    w = prior_weights(h, X[0]) * norm.sf(0.4, mean[:, 1], sigma[1])
+    w /= w.sum()
+    assert_allclose(found["h"][0][0], w @ h, atol=1e-3)
+    alpha = (mean[:, 1] - 0.4) / sigma[1]
+    above = mean[:, 1] + sigma[1] * np.exp(norm.logpdf(alpha) - log_ndtr(alpha))
+    assert_allclose(found["y"][0][0], [w @ mean[:, 0], w @ above], atol=1e-3)
+    assert_allclose(found["y"][1][0, 0], 0.5 + w @ (mean[:, 0] - w @ mean[:, 0]) ** 2, atol=1e-3)
+
+
+def deep():
+    return (
+        Graph()
+        .input("x")
+        .latent("a", bias=0.3)
+        .latent("b", bias=-0.2)
+        .observed("y", noise=0.4, bias=0.1)
+        .connect("x", "a", [[1.2]])
+        .connect("a", "b", [[0.8]])
+        .connect("b", "y", [[1.5]])
+    )
+
+
+def test_deep_graph_is_normalised_over_all_layers_at_once():
+    y = np.array([0.5, 1.7, -0.3])
+    found = deep().log_likelihood({"x": X, "y": y})
+    h = grid()
+    for row in range(3):
+        w = np.exp(-0.5 * (h[:, 0] - 1.2 * X[row, 0] - 0.3) ** 2 - 0.5 * (h[:, 1] - 0.8 * h[:, 0] + 0.2) ** 2)
+        want = np.log((w / w.sum()) @ norm.pdf(y[row], 1.5 * h[:, 1] + 0.1, np.sqrt(0.4)))
+        assert_allclose(found.value[row], want, atol=1e-4)
+    ep = deep().log_likelihood({"x": X, "y": y}, engine="ep")
+    assert np.all(np.abs(ep.value - found.value) < 3 * ep.error)
+
+
+def coupled():
+    return (
+        Graph()
+        .observed("v", 1, noise=0.7, bias=0.2)
+        .latent("h", 2, noise=1.0, bias=[0.5, -0.3])
+        .couple("v", "h", [[0.6, -0.4]])
+    )
+
+
+def test_coupled_graph_without_inputs():
+    v = np.array([-1.0, 0.0, 2.0])
+    found = coupled().log_likelihood({"v": v}, engine="ep")
+    h = grid(step=0.04)
+    J = np.array([0.6, -0.4])
+
+    def energy(value):
+        r = h - [0.5, -0.3]
+        return (value - 0.2) ** 2 / 0.7 / 2 + 0.5 * (r**2).sum(1) - (value - 0.2) * (r @ J)
+
+    line = np.linspace(-12, 14, 261)
+    total = sum(np.exp(-energy(value)).sum() for value in line) * (line[1] - line[0])
+    want = [np.log(np.exp(-energy(value)).sum() / total) for value in v]
+    assert_allclose(found.value, want, atol=1e-3)
+
+
+def test_lateral_coupling_is_the_general_prior():
+    U = np.array([[0.8, -0.5]])
+    graph = shallow().couple("h", weights=U)
+    found = graph.log_likelihood({"x": X[:1], "y": [[0.7, -0.1]]}, engine="ep")
+    h = grid()
+    a = np.array([1.0, -0.7]) * X[0, 0] + [0.2, -0.4]
+    w = np.exp(-0.5 * ((h - a) ** 2 / [0.8, 1.3]).sum(1) - 0.5 * ((h - a) @ U[0]) ** 2)
+    mean = output_mean(h)
+    given = norm.pdf(0.7, mean[:, 0], np.sqrt(0.5)) * norm.pdf(-0.1, mean[:, 1], np.sqrt(0.3))
+    assert_allclose(found.value[0], np.log((w / w.sum()) @ given), atol=1e-3)
+
+
+def test_signs_are_probabilities():
+    graph = (
+        Graph()
+        .input("x")
+        .latent("h", bias=0.1)
+        .inequality("c", bias=-0.5)
+        .connect("x", "h", [[1.0]])
+        .connect("h", "c", [[0.9]])
+    )
+    up, down = (graph.log_likelihood({"x": X, "c": np.full(3, s)}).value for s in (1.0, -1.0))
+    assert_allclose(np.exp(up) + np.exp(down), 1, atol=1e-9)
+    h = grid()[:, 0]
+    w = np.exp(-0.5 * (h - X[0, 0] - 0.1) ** 2)
+    assert_allclose(np.exp(up[0]), (w / w.sum()) @ norm.cdf(0.9 * h - 0.5), atol=1e-5)
+    unknown = graph.log_likelihood({"x": X, "c": np.full(3, np.nan)}).value
+    assert_allclose(unknown, 0, atol=1e-12)
+
+
+def test_missing_values_are_integrated_out():
+    graph, line = shallow(), np.linspace(-7, 9, 161)
+    row = np.repeat(X[:1], len(line), 0)
+    both = graph.log_likelihood({"x": row, "y": np.stack([np.full(161, 0.7), line], 1)})
+    one = graph.log_likelihood({"x": X[:1], "y": [[0.7, np.nan]]})
+    assert_allclose(np.exp(both.value).sum() * (line[1] - line[0]), np.exp(one.value[0]), rtol=1e-8)
+
+
+def test_samples_have_the_moments():
+    graph = coupled()
+    draws = graph.sample(n=12_800, key=1)
+    assert draws["h"].min() >= 0
+    want = graph.moments({}, engine="orthant", n_points=4000)
+    for name in ("v", "h"):
+        each = draws[name][:, 0].reshape(-1, 64, draws[name].shape[-1]).mean(0)
+        z = (each.mean(0) - want[name][0][0]) / (each.std(0, ddof=1) / 8)
+        assert np.abs(z).max() < 4.5
+
+
+def test_posterior_needs_one_pattern():
+    with pytest.raises(ValueError, match="rows know different variables"):
+        shallow().posterior({"x": X[:2], "y": [[0.1, np.nan], [0.1, 0.2]]})
