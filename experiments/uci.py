@@ -4,17 +4,19 @@
 
 For each data set and method it prints RMSE, log-likelihood, CRPS, coverage of the central 50 % and 90 %
 intervals (mean over splits ± standard error) and seconds, and writes the figures of every split to
-experiments/results/uci.json. One default configuration serves all sets; "paper-bp" and "paper-ml" are the
+experiments/results/uci_METHOD.json, beside those of other data sets. One default configuration serves all sets; "paper-bp" and "paper-ml" are the
 presets that follow the paper.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from together import fit_together
 
@@ -70,6 +72,21 @@ def run(models: list[TGGMRegressor], data: Any, at_once: bool) -> list[dict[str,
     return [judge(m, X, y, test, s) for m, (_, test), s in zip(models, splits, seconds, strict=True)]
 
 
+def summary(rows: list[dict[str, float]]) -> dict[str, tuple[float, float]]:
+    """Mean over splits and its standard error, for each measure."""
+    table = {name: np.array([row[name] for row in rows]) for name in MEASURES}
+    return {k: (v.mean(), v.std() / np.sqrt(max(len(v) - 1, 1))) for k, v in table.items()}
+
+
+def keep(folder: Path, method: str, dataset: str, run: dict[str, Any]) -> None:
+    """Write one result beside those of other data sets, in the method's file."""
+    path = folder / f"uci_{method}.json"
+    record = json.loads(path.read_text()) if path.exists() else {}
+    record[dataset] = run
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1) + "\n")
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--datasets", default="boston,concrete,energy,yacht")
@@ -80,11 +97,16 @@ def main() -> None:
     p.add_argument(
         "--set", action="append", default=[], metavar="NAME=JSON", help="a setting of the estimator"
     )
-    p.add_argument("--out", type=Path, default=Path("experiments/results/uci.json"))
+    p.add_argument("--out", type=Path, default=Path("experiments/results"))
     args = p.parse_args()
     settings = {name: json.loads(value) for name, value in (item.split("=", 1) for item in args.set)}
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-    record: dict[str, Any] = {"commit": commit, "seed": args.seed, "settings": settings, "runs": []}
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    origin = {
+        "commit": os.environ.get("TGGM_COMMIT", commit.stdout.strip()),
+        "device": f"{jax.devices()[0].device_kind}, {os.cpu_count()} cores",
+        "seed": args.seed,
+        "settings": settings,
+    }
     print(f"{'dataset':10s} {'method':10s} n  " + "".join(f"{name:>19s}" for name in MEASURES))
     for dataset in args.datasets.split(","):
         X, y, splits = load_uci(dataset)
@@ -94,14 +116,10 @@ def main() -> None:
                 make(method, dataset, random_state=args.seed + i, **settings) for i in range(len(splits))
             ]
             rows = run(models, (X, y, splits), args.at_once)
-            record["runs"].append({"dataset": dataset, "method": method, "splits": rows})
+            keep(args.out, method, dataset, {**origin, "splits": rows})
             line = f"{dataset:10s} {method:10s} {len(rows):<3d}"
-            for name in MEASURES:
-                values = np.array([row[name] for row in rows])
-                line += f"{values.mean():11.4f} ± {values.std() / np.sqrt(max(len(values) - 1, 1)):.3f}"
+            line += "".join(f"{mean:11.4f} ± {error:.3f}" for mean, error in summary(rows).values())
             print(line, flush=True)
-            args.out.parent.mkdir(parents=True, exist_ok=True)
-            args.out.write_text(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":
