@@ -4,8 +4,8 @@
 
 For each data set and method it prints RMSE, log-likelihood, CRPS, coverage of the central 50 % and 90 %
 intervals (mean over splits ± standard error) and seconds, and writes the figures of every split to
-experiments/results/uci_METHOD.json, beside those of other data sets. One default configuration serves all sets; "paper-bp" and "paper-ml" are the
-presets that follow the paper.
+experiments/results/uci_METHOD.json, beside those of other data sets. One default configuration serves all
+sets; "paper-bp" and "paper-ml" are the presets that follow the paper.
 """
 
 import argparse
