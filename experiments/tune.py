@@ -27,7 +27,7 @@ from tggm.learning.loop import Plan
 from tggm.learning.objectives import METHODS, Context, Rows, Scaling
 from tggm.learning.rows import hold_out, membership
 from tggm.learning.training import hyper_parameters, train
-from tggm.models import initial_parameters, output_moments
+from tggm.models import Shallow, initial_parameters, output_moments
 
 HEADER = (
     "dataset   batch epochs     lr      wd sigma0  init   avg  val |"
@@ -79,7 +79,14 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
                 scalings.append(scaling)
                 s0 = setting.sigma0**2
                 params.append(
-                    initial_parameters(rng, (d, m, 1), s0=s0, init=args.init, scale=setting.init_scale)
+                    initial_parameters(
+                        rng,
+                        (d, m, 1),
+                        s0=s0,
+                        noise=args.noise or 0.5,
+                        init=args.init,
+                        scale=setting.init_scale,
+                    )
                 )
                 member.append(setting)
 
@@ -92,7 +99,7 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
     epochs = -(-args.steps // steps_per_epoch) if args.steps else args.epochs
     hyper = hyper_parameters(
         len(member),
-        np.ones(sum(a.size for a in params[0])),
+        Layout.of(params[0]).spread(Shallow(1.0, 1.0, 1.0, 1.0, float(args.noise is None))),
         dtype,
         learning_rate=columns["learning_rate"],
         weight_decay=columns["weight_decay"],
@@ -172,6 +179,9 @@ def main() -> None:
     p.add_argument("--init-scale", type=many(float), default=[1.0])
     p.add_argument("--average", type=many(float), default=[0.0])
     p.add_argument("--validation", type=many(float), default=[0.1])
+    p.add_argument(
+        "--noise", type=float, help="hold the output noise at this variance instead of learning it"
+    )
     p.add_argument("--clip", type=float, default=10.0)
     p.add_argument("--inner", type=float, default=0.1, help="part of the training rows that judges a setting")
     p.add_argument("--chunk", type=int, default=500)
