@@ -20,13 +20,16 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep import Cavity, fit_sites
+from tggm.inference.ep import Cavity, ep_log_z, fit_sites
 from tggm.special import kernels, standard
 
 
 @jax.jit
-def ep_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Array:
-    """Estimated size of EP's error of log Z for each row, shape (rows,); costs O(m³) a row."""
+def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[Array, Array]:
+    """EP's log Z and the estimated size of its error, shape (rows,) each; costs O(m³) a row.
+
+    The error of a row that did not converge is infinite: nothing is known of it.
+    """
     sites = fit_sites(tg, max_iter, tol)
     P = tg.precision.dense()
 
@@ -35,8 +38,8 @@ def ep_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Array:
         covariance = jnp.linalg.inv(P + jnp.diag(lam))
         return _second_order(covariance, covariance @ (gamma + nu), lam, nu, tg.truncated)
 
-    out: Array = lax.map(row, (sites.precision, sites.shift, tg.shift))
-    return out
+    error = lax.map(row, (sites.precision, sites.shift, tg.shift))
+    return ep_log_z(tg, sites), jnp.where(sites.mismatch <= tol, error, jnp.inf)
 
 
 def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, truncated: Array) -> Array:

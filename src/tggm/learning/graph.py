@@ -130,7 +130,7 @@ def fit_graph(
     with jax.enable_x64(np.dtype(dtype) == np.float64):
         result = train(
             plan, GraphLikelihood(graph.structure, pattern, engine, max_iter), params, members,
-            np.zeros(1, dtype), hyper, table, weight, max_epochs=max_epochs, seed=int(rng.integers(2**31)),
+            None, hyper, table, weight, max_epochs=max_epochs, seed=int(rng.integers(2**31)),
         )  # fmt: skip
     history = {"train": result.train[0], "held_out": result.held[0]}
     return begun.with_parameters(jax.tree.map(lambda a: a[0], result.params), history)

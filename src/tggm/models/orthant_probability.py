@@ -14,8 +14,9 @@ from jax import Array
 
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference import ep, exact, orthant
-from tggm.inference.ep_correction import ep_error
+from tggm.inference.ep_correction import ep_with_error
 from tggm.inference.exact import _require_tractable, exact_log_z
+from tggm.precision import Diagonal
 
 ENGINES = ("auto", "exact", "ep", "orthant")
 _LOG_2PI = math.log(2 * math.pi)
@@ -30,10 +31,13 @@ class Estimate(NamedTuple):
 
 
 def chosen(tg: TruncatedGaussian, engine: str) -> str:
-    """The engine that "auto" stands for: exact where there is an exact answer, EP elsewhere."""
+    """The engine that "auto" stands for: exact where there is an exact answer, EP elsewhere.
+
+    Independent variables are never worth more than their closed form.
+    """
     if engine not in ENGINES:
         raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
-    if engine != "auto":
+    if engine != "auto" and not isinstance(tg.precision, Diagonal):
         return engine
     try:
         _require_tractable(tg)
@@ -44,7 +48,10 @@ def chosen(tg: TruncatedGaussian, engine: str) -> str:
 
 def moments(tg: TruncatedGaussian, engine: str, **options: Any) -> Moments:
     """What the chosen engine finds out about each row."""
-    return {"exact": exact, "ep": ep, "orthant": orthant}[chosen(tg, engine)](tg, **options)
+    name = chosen(tg, engine)
+    if name == "exact":
+        return exact(tg)  # has no options
+    return ep(tg, **options) if name == "ep" else orthant(tg, **options)
 
 
 def log_z(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
@@ -53,13 +60,13 @@ def log_z(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
     if name == "exact":
         value = exact_log_z(tg).reshape(tg.shift.shape[:-1])
         return Estimate(value, _ROUNDING * jnp.maximum(jnp.abs(value), 1))
-    found = moments(tg, name, **options)
-    value = jnp.asarray(found.log_z)
     if name == "orthant":
-        return Estimate(value, jnp.asarray(found.log_z_error))
-    rows = tg.rows()
-    error = ep_error(rows, jnp.int32(options.get("max_iter", 100)), jnp.asarray(1e-9, rows.shift.dtype))
-    return Estimate(value, jnp.maximum(error.reshape(value.shape), _ROUNDING))
+        found = orthant(tg, **options)
+        return Estimate(jnp.asarray(found.log_z), jnp.asarray(found.log_z_error))
+    rows, max_iter = tg.rows(), jnp.int32(options.get("max_iter", 200))
+    found_z, error = ep_with_error(rows, max_iter, jnp.asarray(options.get("tol", 1e-9), rows.shift.dtype))
+    shape = tg.shift.shape[:-1]
+    return Estimate(found_z.reshape(shape), jnp.maximum(error, _ROUNDING).reshape(shape))
 
 
 def log_orthant(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:

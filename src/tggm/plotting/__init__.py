@@ -9,6 +9,7 @@ from tggm.plotting.activation import plot_activation as plot_activation
 from tggm.plotting.calibration import plot_calibration as plot_calibration
 from tggm.plotting.calibration import plot_pit as plot_pit
 from tggm.plotting.fan import plot_fan as plot_fan
+from tggm.plotting.graph import plot_graph as plot_graph
 from tggm.plotting.learning_curve import plot_learning_curve as plot_learning_curve
 from tggm.plotting.predicted import plot_predicted as plot_predicted
 
@@ -16,6 +17,7 @@ __all__ = [
     "plot_activation",
     "plot_calibration",
     "plot_fan",
+    "plot_graph",
     "plot_learning_curve",
     "plot_pit",
     "plot_predicted",

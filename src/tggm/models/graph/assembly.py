@@ -95,7 +95,7 @@ def _factors(
 ) -> list[Array]:
     """Rows U with P = base + UᵀU: known children of unknown variables, and lateral couplings."""
     out = [
-        jnp.sqrt(K[name,])[:, None] * _rows_of_A(structure, params, name, free)
+        _root(K[name,])[:, None] * _rows_of_A(structure, params, name, free)
         for name in kept
         if name not in free and set(structure.parents(name)) & set(free)
     ]
@@ -105,6 +105,12 @@ def _factors(
             zero = {f: jnp.zeros((len(U), structure.size(f)), U.dtype) for f in free}
             out.append(jnp.concatenate([U if f == c.first else zero[f] for f in free], axis=1))
     return out
+
+
+def _root(values: Array) -> Array:
+    """Square roots, with derivative zero at the zeros that stand for missing values."""
+    there = values > 0
+    return jnp.where(there, jnp.sqrt(jnp.where(there, values, 1.0)), 0.0)
 
 
 def _is_chain(structure: Structure, kept: tuple[str, ...], free: tuple[str, ...]) -> bool:

@@ -79,6 +79,9 @@ def conditional(
     row = Evidence(row.inputs, *({k: v for k, v in part.items() if k in observed} for part in row[1:]))
     unobserved = tuple(name for name in structure.variables if name not in observed)
     kept = structure.variables if report else structure.without_leaves(unobserved)
+    if not kept:
+        none = jnp.zeros(0, next(iter(params["log_noise"].values())).dtype)
+        return Conditional(None, none.sum(), none, none)
     free = variables(structure, pattern, kept, report)
     numbers = _numbers(structure, params, row, kept, free)
     K = residual_precision(structure, params, kept)

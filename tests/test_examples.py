@@ -1,0 +1,68 @@
+"""The examples do what they say, in at most forty lines each."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+GRAPHS = [
+    "censored_regression",
+    "deep_undirected",
+    "missing_targets",
+    "ordinal_regression",
+    "shallow_regression",
+    "skew_normal",
+    "unsupervised",
+]
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_examples_are_short(name):
+    assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 40
+
+
+def test_skew_normal():
+    assert load("skew_normal").main() < 1e-10
+
+
+def test_shallow_regression():
+    error, log_density = load("shallow_regression").main()
+    assert error < 0.25
+    assert log_density > 0.2  # noise of 0.1 gives 0.88 at best; a constant mean gives −1.2
+
+
+def test_deep_undirected():
+    error, spread = load("deep_undirected").main()
+    assert error < 0.4 * spread
+
+
+def test_censored_regression():
+    used, dropped = load("censored_regression").main()
+    assert used < 0.25
+    assert dropped > 1.5 * used
+
+
+def test_ordinal_regression():
+    defect, accuracy = load("ordinal_regression").main()
+    assert defect < 0.02  # EP's error
+    assert accuracy > 0.6
+
+
+def test_missing_targets():
+    moved, narrowed = load("missing_targets").main()
+    assert moved > 0.3  # 0.8 lies 0.8 above the second output's mean, and the noise is nearly all common
+    assert narrowed < 0.7
+
+
+def test_unsupervised():
+    log_density, gaussian, skew = load("unsupervised").main()
+    assert log_density > gaussian + 0.1
+    assert skew > 0.8
