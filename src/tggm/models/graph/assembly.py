@@ -4,12 +4,15 @@ Variables tied through known ones only give `Diagonal` or `LowRank`; blocks in a
 give `Layered`; anything else is `Dense`.
 """
 
+import math
 from itertools import pairwise
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.lax.linalg import cholesky, triangular_solve
+from numpy.typing import NDArray
 
 from tggm.models.graph.parameters import Parameters
 from tggm.models.graph.structure import Structure
@@ -43,6 +46,21 @@ def matrix(
         else:
             P = P + A[key[0]].T @ block @ A[key[1]]
     return 0.5 * (P + P.T)
+
+
+def without(P: Array, gamma: Array, stays: NDArray[np.bool_]) -> tuple[Array | None, Array, Array]:
+    """Precision and shift of the variables that stay when the others, not truncated, are integrated out.
+
+    P_ss − P_sg P_gg⁻¹ P_gs and γ_s − P_sg P_gg⁻¹ γ_g; the third number is the logarithm of that integral.
+    """
+    s, g = np.flatnonzero(stays), np.flatnonzero(~stays)
+    L = cholesky(P[np.ix_(g, g)])
+    t = triangular_solve(L, gamma[g][:, None], left_side=True, lower=True)[:, 0]
+    log_z = 0.5 * (t**2).sum() - jnp.log(jnp.diagonal(L)).sum() + 0.5 * math.log(2 * math.pi) * len(g)
+    if not len(s):
+        return None, gamma[s], log_z
+    C = triangular_solve(L, P[np.ix_(g, s)], left_side=True, lower=True)
+    return P[np.ix_(s, s)] - C.T @ C, gamma[s] - t @ C, log_z
 
 
 def structured(

@@ -16,14 +16,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.models.graph.assembly import matrix, structured
+from tggm.models.graph.assembly import matrix, structured, without
 from tggm.models.graph.evidence import Evidence, Pattern
 from tggm.models.graph.parameters import Parameters, residual_precision
 from tggm.models.graph.structure import Structure
-from tggm.precision import Dense, Precision
+from tggm.precision import Dense, Layered, Precision
 
 LOG_2PI = math.log(2 * math.pi)
 LogPartition = Callable[[TruncatedGaussian], Array]
@@ -48,19 +49,20 @@ class _Row(NamedTuple):
     truncated: dict[str, Array]
 
 
-def variables(structure: Structure, pattern: Pattern, kept: tuple[str, ...], report: bool) -> tuple[str, ...]:
-    """Blocks that stay unknown, in part at least; with `report`, missing leaves are among them."""
+def variables(structure: Structure, pattern: Pattern, kept: tuple[str, ...], keep: str) -> tuple[str, ...]:
+    """Blocks that stay unknown, in part at least; if all are kept, missing leaves are among them."""
     kinds = dict(pattern)
 
     def unknown(name: str) -> bool:
         kind = kinds.get(name)
-        return kind in (None, "sided") or (kind == "missing" and (report or not structure.is_leaf(name)))
+        leaf = structure.is_leaf(name) and keep != "all"
+        return kind in (None, "sided") or (kind == "missing" and not leaf)
 
     return tuple(name for name in kept if unknown(name))
 
 
 def conditional(
-    structure: Structure, pattern: Pattern, params: Parameters, row: Evidence, *, report: bool = False
+    structure: Structure, pattern: Pattern, params: Parameters, row: Evidence, *, keep: str = "tied"
 ) -> Conditional:
     """The distribution of what is unknown in one row.
 
@@ -72,45 +74,46 @@ def conditional(
         Numbers of the graph.
     row : Evidence
         Of one row: arrays of shape (size,).
-    report : bool
-        Keep unobserved leaves, whose moments a person may want; they are integrated out otherwise.
+    keep : {"all", "tied", "truncated"}
+        Which unknown variables stay: all; all but unobserved leaves; or those that are truncated, and others
+        only where their structure is cheaper than integrating them out.
     """
     observed = tuple(name for name, _ in pattern)
     row = Evidence(row.inputs, *({k: v for k, v in part.items() if k in observed} for part in row[1:]))
     unobserved = tuple(name for name in structure.variables if name not in observed)
-    kept = structure.variables if report else structure.without_leaves(unobserved)
-    if not kept:
-        none = jnp.zeros(0, next(iter(params["log_noise"].values())).dtype)
-        return Conditional(None, none.sum(), none, none)
-    free = variables(structure, pattern, kept, report)
+    kept = structure.variables if keep == "all" else structure.without_leaves(unobserved)
+    free = variables(structure, pattern, kept, keep)
     numbers = _numbers(structure, params, row, kept, free)
     K = residual_precision(structure, params, kept)
     K |= {(name,): K[name,] * w for name, w in numbers.weight.items()}
     weighted = _times(K, numbers.beta, kept)
-    normaliser = jnp.stack(
-        [
-            (numbers.weight.get(name, jnp.ones(())) * (params["log_noise"][name] + LOG_2PI)).sum()
-            for name in kept
-        ]
-    ).sum()
-    energy = jnp.stack([(numbers.beta[name] * weighted[name]).sum() for name in kept]).sum()
-    constant = -0.5 * (energy + normaliser)
+    constant = _constant(params, numbers, weighted, kept)
     if not free:
-        none = jnp.zeros(0, constant.dtype)
-        return Conditional(None, constant, none, none)
+        return Conditional(None, constant, jnp.zeros(0, constant.dtype), jnp.zeros(0, constant.dtype))
     offset, sign, truncated = (
         jnp.concatenate([part[name] for name in free])
         for part in (numbers.offset, numbers.sign, numbers.truncated)
     )
     gamma = jnp.concatenate([_pull_back(structure, params, weighted, name, kept) for name in free])
-    varied = any(kind != "known" for name, kind in pattern if name in free)
-    if varied:  # variables known after all become standard normals apart from the rest
+    if any(kind != "known" for name, kind in pattern if name in free):
+        # rows differ: variables known after all become standard normals apart from the rest
         known = jnp.where(sign == 0, 1.0, 0.0).astype(sign.dtype)
-        constant = constant - 0.5 * LOG_2PI * known.sum()
-        P = sign[:, None] * matrix(structure, params, K, kept, free) * sign[None, :] + jnp.diag(known)
-        return Conditional(_gaussian(Dense(P), sign * gamma, truncated), constant, offset, sign)
-    P_ = structured(structure, params, K, kept, free)
-    return Conditional(_gaussian(P_, gamma, truncated), constant, offset, sign)
+        constant, gamma = constant - 0.5 * LOG_2PI * known.sum(), sign * gamma
+        P: Precision = Dense(
+            sign[:, None] * matrix(structure, params, K, kept, free) * sign[None, :] + jnp.diag(known)
+        )
+    else:
+        P = structured(structure, params, K, kept, free)
+    stays = np.concatenate(
+        [np.full(structure.size(f), f in observed or structure.by_name[f].role == "latent") for f in free]
+    )
+    if keep == "truncated" and not stays.all() and isinstance(P, Dense | Layered):
+        reduced, gamma, log_z = without(P.dense(), gamma, stays)
+        constant, offset, sign, truncated = constant + log_z, offset[stays], sign[stays], truncated[stays]
+        if reduced is None:
+            return Conditional(None, constant, offset, sign)
+        P = Dense(reduced)
+    return Conditional(TruncatedGaussian(P, gamma[None, :], truncated), constant, offset, sign)
 
 
 def log_likelihood(
@@ -119,7 +122,7 @@ def log_likelihood(
     """Log-probability (density) of what is known of one row given its inputs: a difference of two log Z."""
 
     def log_mass(given: Pattern) -> Array:
-        part = conditional(structure, given, params, row)
+        part = conditional(structure, given, params, row, keep="truncated")
         if part.gaussian is None:
             return part.log_constant
         return log_z(part.gaussian)[0] + part.log_constant
@@ -127,8 +130,13 @@ def log_likelihood(
     return log_mass(pattern) - log_mass(())
 
 
-def _gaussian(P: Precision, shift: Array, truncated: Array) -> TruncatedGaussian:
-    return TruncatedGaussian(P, shift[None, :], truncated)
+def _constant(params: Parameters, numbers: _Row, weighted: dict[str, Array], kept: tuple[str, ...]) -> Array:
+    """−½ βᵀKβ − ½ Σ log 2πs: each residual's Gaussian is normalised, so that leaves integrate to one."""
+    total = jnp.zeros((), next(iter(params["log_noise"].values())).dtype)
+    for name in kept:
+        normaliser = numbers.weight.get(name, 1.0) * (params["log_noise"][name] + LOG_2PI)
+        total = total - 0.5 * (numbers.beta[name] * weighted[name] + normaliser).sum()
+    return total
 
 
 def _numbers(

@@ -40,7 +40,7 @@ def prior(structure: Structure, params: Parameters, data: Mapping[str, Any]) -> 
     """Of what remains when observed leaves are integrated out, given the inputs."""
     evidence, _, n = read(structure, data)
     with jax.enable_x64(True):
-        (group,) = _groups(structure, (), params, evidence, n, report=False)
+        (group,) = _groups(structure, (), params, evidence, n, keep="tied")
     return _required(group)
 
 
@@ -48,7 +48,7 @@ def posterior(structure: Structure, params: Parameters, data: Mapping[str, Any])
     """Of the unknown variables given the data."""
     evidence, pattern, n = read(structure, data)
     with jax.enable_x64(True):
-        groups = list(_groups(structure, pattern, params, evidence, n, report=False))
+        groups = list(_groups(structure, pattern, params, evidence, n, keep="tied"))
     if len(groups) > 1:
         raise ValueError(
             f"`data`: rows know different variables ({len(groups)} patterns), so that they have no common "
@@ -75,11 +75,11 @@ def moments(
 ) -> dict[str, tuple[Floats, Floats]]:
     """Means and variances of all blocks but the inputs; known values have variance 0."""
     evidence, pattern, n = read(structure, data)
-    free = variables(structure, pattern, structure.variables, True)
+    free = variables(structure, pattern, structure.variables, "all")
     size = sum(structure.size(name) for name in free)
     mean, var = np.zeros((n, size)), np.zeros((n, size))
     with jax.enable_x64(True):
-        for group in _groups(structure, pattern, params, evidence, n, report=True):
+        for group in _groups(structure, pattern, params, evidence, n, keep="all"):
             offset, sign = np.asarray(group.offset), np.asarray(group.sign)
             mean[group.rows] = offset
             if group.gaussian is not None:
@@ -102,11 +102,11 @@ def sample(
 ) -> dict[str, Floats]:
     """Draws from the chains of `tggm.inference.hmc`; known values are repeated."""
     evidence, pattern, rows = read(structure, data)
-    free = variables(structure, pattern, structure.variables, True)
+    free = variables(structure, pattern, structure.variables, "all")
     draws = np.zeros((n, rows, sum(structure.size(name) for name in free)))
     with jax.enable_x64(True):
         random = jax.random.key(key) if isinstance(key, int) else key
-        for group in _groups(structure, pattern, params, evidence, rows, report=True):
+        for group in _groups(structure, pattern, params, evidence, rows, keep="all"):
             draws[:, group.rows] = np.asarray(group.offset)[None]
             if group.gaussian is not None:
                 random, now = jax.random.split(random)
@@ -127,7 +127,7 @@ def _log_mass(
     **options: Any,
 ) -> tuple[Floats, Floats]:
     value, error = np.zeros(n), np.zeros(n)
-    for group in _groups(structure, pattern, params, evidence, n, report=False):
+    for group in _groups(structure, pattern, params, evidence, n, keep="truncated"):
         value[group.rows] = np.asarray(group.log_constant)
         if group.gaussian is not None:
             found = orthant_probability.log_z(group.gaussian, engine, **options)
@@ -137,7 +137,7 @@ def _log_mass(
 
 
 def _groups(
-    structure: Structure, pattern: Pattern, params: Parameters, evidence: Evidence, n: int, *, report: bool
+    structure: Structure, pattern: Pattern, params: Parameters, evidence: Evidence, n: int, *, keep: str
 ) -> Iterator[_Group]:
     """Rows by what they know, with what their precision matrix leaves of the variables."""
     names = [name for name, kind in pattern if kind != "known"]
@@ -148,7 +148,7 @@ def _groups(
     for i in range(group.max() + 1):
         rows = np.flatnonzero(group.ravel() == i)
         part = jax.tree.map(lambda a, rows=rows: jnp.asarray(a[rows]), evidence)
-        yield _group(structure, pattern, params, part, rows, report)
+        yield _group(structure, pattern, params, part, rows, keep)
 
 
 def _group(
@@ -157,11 +157,11 @@ def _group(
     params: Parameters,
     part: Evidence,
     rows: NDArray[np.intp],
-    report: bool,
+    keep: str,
 ) -> _Group:
     given = jax.tree.map(jnp.asarray, params)
-    one = _first(structure, pattern, report, given, jax.tree.map(lambda a: a[0], part))
-    constant, offset, sign, shift = _every(structure, pattern, report, given, part, len(rows))
+    one = _first(structure, pattern, keep, given, jax.tree.map(lambda a: a[0], part))
+    constant, offset, sign, shift = _every(structure, pattern, keep, given, part, len(rows))
     which = np.flatnonzero(np.asarray(one.sign))
     if one.gaussian is None or not len(which):
         lost = 0.0 if one.gaussian is None else 0.5 * LOG_2PI * one.sign.size
@@ -176,19 +176,19 @@ def _group(
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _first(
-    structure: Structure, pattern: Pattern, report: bool, params: Parameters, row: Evidence
+    structure: Structure, pattern: Pattern, keep: str, params: Parameters, row: Evidence
 ) -> Conditional:
-    return conditional(structure, pattern, params, row, report=report)
+    return conditional(structure, pattern, params, row, keep=keep)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 5))
 def _every(
-    structure: Structure, pattern: Pattern, report: bool, params: Parameters, part: Evidence, n: int
+    structure: Structure, pattern: Pattern, keep: str, params: Parameters, part: Evidence, n: int
 ) -> tuple[Array, ...]:
     """What differs between rows of one pattern: constants, offsets, signs and shifts."""
 
     def one(row: Evidence) -> tuple[Array, ...]:
-        found = conditional(structure, pattern, params, row, report=report)
+        found = conditional(structure, pattern, params, row, keep=keep)
         shift = found.offset if found.gaussian is None else found.gaussian.shift[0]
         return found.log_constant, found.offset, found.sign, shift
 
