@@ -117,7 +117,8 @@ def tune(
         average=columns["average"], clip=args.clip, total_steps=args.epochs * steps,
     )  # fmt: skip
     plan = Plan(layout, args.batch, 64, args.optimizer, args.schedule, bool(columns["average"].max() > 0))
-    context = ClassContext(columns["sigma0"] ** 2, np.full(len(member), args.cycles, np.int32))
+    cycles = [np.full(len(member), count, np.float32) for count in args.cycles]
+    context = ClassContext(columns["sigma0"] ** 2, cycles[0], cycles[-1])
     data = jax.device_put(Labelled(X, label.astype(np.int32)))
     clock = time.perf_counter()
     fit = train(
@@ -176,7 +177,7 @@ def add_grid_options(p: Any, **defaults: Any) -> None:
     p.add_argument("--method", default="moments", choices=sorted(CLASS_METHODS))
     p.add_argument("--factorised", action="store_true", help="meanfield with the supplement's q(z)")
     p.add_argument("--solver", default="newton", choices=["newton", "cyclic"])
-    p.add_argument("--cycles", type=int, default=10, help="cycles of the cyclic solver")
+    p.add_argument("--cycles", type=many(float), default=[30.0, 5.0], help="of the cyclic solver: first,last")
     p.add_argument("--init", default="scaled")
     p.add_argument("--optimizer", default="adam")
     p.add_argument("--schedule", default="cosine")

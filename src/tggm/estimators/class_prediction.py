@@ -32,7 +32,8 @@ class ClassPrediction(BaseTGGM):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of each row."""
-        labels: NDArray[Any] = self.classes_[self._log_proba(X).argmax(1)]
+        best = self._log_proba(X).argmax(1)
+        labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -54,7 +55,7 @@ class ClassPrediction(BaseTGGM):
         log_p = self._log_proba(X)
         return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
 
-    def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
+    def label_log_proba(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log-probability of each row's label, shape (n_rows,)."""
         log_p = self.predict_log_proba(X)
         picked: Floats = log_p[np.arange(len(log_p)), self._encoded(y)]

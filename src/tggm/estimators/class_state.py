@@ -54,8 +54,9 @@ def _classes(meta: Mapping[str, Any]) -> NDArray[Any]:
 def restored_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments as they were, JSON's lists turned back."""
     settings = dict(meta["settings"])
-    if isinstance(settings["hidden"], list):
-        settings["hidden"] = tuple(settings["hidden"])
+    for name in ("hidden", "n_cycles"):
+        if isinstance(settings[name], list):
+            settings[name] = tuple(settings[name])
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = {key: float(value) for key, value in settings["class_weight"]}
     return settings

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from numbers import Integral
 from typing import Any, Self
 
 import jax
@@ -36,10 +37,10 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     ----------
     hidden : tuple of int or int, default (100,)
         Number of hidden units, one layer.
-    method : {"moments", "bp"}, default "moments"
+    method : {"moments", "bp", "meanfield", "ep"}, default "moments"
         What training maximises: the log-probability of the class with h integrated out through the exact
         mean and variance of z given x; the same with h replaced by its mean (back-propagation of the
-        cross-entropy).
+        cross-entropy); the mean-field bound or EP's estimate of the log-probability, by EM.
     n_members : int, default 1
         Networks trained at once from different starts and held-out rows; the prediction is their mixture.
     sigma0 : float, default 1.0
@@ -68,6 +69,12 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         End training when no member has found better parameters for so many epochs.
     init : {"scaled", "paper"}, default "scaled"
         Distribution of the initial weights; "paper" is N(0, 0.01) for all.
+    solver : {"newton", "cyclic"}, default "newton"
+        How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
+    n_cycles : int or tuple of two, default (30, 5)
+        Cycles of the cyclic solver, at the beginning and at the end of training.
+    factorised : bool, default False
+        Whether ``method="meanfield"`` splits q(z) into independent factors, as the paper does; looser.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of the rows of each class; "balanced" makes all classes count alike.
     standardize : {True, "whole", False}, default True
@@ -114,6 +121,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         early_stopping: bool = True,
         patience: int | None = None,
         init: str = "scaled",
+        solver: str = "newton",
+        n_cycles: int | Sequence[int] = (30, 5),
+        factorised: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         standardize: bool | str = True,
         dtype: str = "float32",
@@ -137,6 +147,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.early_stopping = early_stopping
         self.patience = patience
         self.init = init
+        self.solver = solver
+        self.n_cycles = n_cycles
+        self.factorised = factorised
         self.class_weight = class_weight
         self.standardize = standardize
         self.dtype = dtype
@@ -153,8 +166,20 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         super()._check_settings()
         settings.one_of("method", self.method, CLASS_METHODS)
         settings.one_of("init", self.init, INITIALISERS)
+        settings.one_of("solver", self.solver, ("newton", "cyclic"))
+        self._cycles()
         if self.standardize not in STANDARDIZE:
             raise ValueError(f"`standardize` must be True, 'whole' or False; got {self.standardize!r}.")
+
+    def _cycles(self) -> tuple[int, int]:
+        """First and last number of cycles."""
+        value: Any = self.n_cycles
+        ends = (value, value) if isinstance(value, Integral) else tuple(value)
+        if len(ends) != 2:
+            raise ValueError(
+                f"`n_cycles` must be a number or (first, last), as (30, 5); got {self.n_cycles!r}."
+            )
+        return settings.count("n_cycles", ends[0]), settings.count("n_cycles", ends[1])
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the ensemble.
@@ -271,11 +296,15 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             sizes = (X.shape[1], settings.layers(self.hidden)[0], len(self.classes_))
             draw = partial(initial_parameters, rng, sizes, s0=s0, noise=1.0, init=self.init)
             params = self._stack([draw() for _ in range(self.n_members)])
+        em = (
+            {"solver": self.solver, "factorised": bool(self.factorised)} if self.method == "meanfield" else {}
+        )
+        numbers = [np.full(self.n_members, value, self.dtype) for value in (s0, *self._cycles())]
         return Work(
-            CLASS_METHODS[self.method](),
+            CLASS_METHODS[self.method](**em),
             params,
             Shallow(1.0, 1.0, 1.0, 1.0, 0.0),  # type: ignore[arg-type]  # rates: the unit noise is a gauge
-            ClassContext(np.full(self.n_members, s0, self.dtype), np.full(self.n_members, 30, np.int32)),  # type: ignore[arg-type]  # NumPy until training
+            ClassContext(*numbers),  # type: ignore[arg-type]  # NumPy until training
             Labelled(prepared(X, self._x, self.dtype), label),  # type: ignore[arg-type]
             weight,
         )

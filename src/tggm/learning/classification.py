@@ -27,7 +27,12 @@ class ClassContext(NamedTuple):
     """What belongs to an ensemble member besides its parameters."""
 
     s0: Array  # () the gauge σ0²
-    n_cycles: Array  # () int32, cycles of the cyclic solver
+    n_cycles: Array  # () cycles of the cyclic solver
+    last_cycles: Array  # () what they fall to in the course of training
+
+    def at(self, progress: Array) -> "ClassContext":
+        """The context when a part `progress` of training, 0 to 1, is done: cycles fall evenly."""
+        return self._replace(n_cycles=self.n_cycles + progress * (self.last_cycles - self.n_cycles))
 
 
 def training_nodes(n_classes: int) -> int:
@@ -101,7 +106,7 @@ class ProbitMeanField(_Likelihood):
                 return factorised(eta, batch.label, n_steps=6)
             return exact(eta, batch.label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
 
-        steps = jnp.int32(30) if self.solver == "newton" else context.n_cycles
+        steps = jnp.int32(30) if self.solver == "newton" else jnp.round(context.n_cycles).astype(jnp.int32)
         return class_bound(params, batch.X, context.s0, expand, steps, cyclic=self.solver == "cyclic")
 
 

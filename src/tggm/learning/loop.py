@@ -201,6 +201,10 @@ def _run_member(
     def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
         order = shuffled(member.train, member.n_train, state.seed, state.epoch)
+        now = context
+        if hasattr(context, "at"):  # what a method changes in the course of training
+            progress = state.step.astype(weight.dtype) / hyper.total_steps
+            now = context.at(jnp.clip(progress, 0.0, 1.0))
 
         def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
             state, total = carry
@@ -208,7 +212,7 @@ def _run_member(
             first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
             index = lax.dynamic_slice(order, (first,), (B,))
             w = jnp.where(first + jnp.arange(B, dtype=jnp.int32) < member.n_train, weight[index], 0.0)
-            state, value = _step(plan, objective, state, _take(data, index), w, rows, context, hyper)
+            state, value = _step(plan, objective, state, _take(data, index), w, rows, now, hyper)
             return state, total + value
 
         state, total = lax.fori_loop(

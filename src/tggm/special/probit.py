@@ -61,17 +61,18 @@ def log_probit(
     For unit variances, E[z | the class is c] = mean + gradient with respect to the mean.
     """
     nodes = default_nodes(mean.shape[-1], mean.dtype) if n_nodes is None else n_nodes
-    return _log_probit(nodes, n_steps, mean, std, label)
+    result: Array = _log_probit(nodes, n_steps, mean, std, label)
+    return result
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _log_probit(n_nodes: int, n_steps: int, mean: Array, std: Array, label: Array) -> Array:
+def _probit(n_nodes: int, n_steps: int, mean: Array, std: Array, label: Array) -> Array:
     own = own_class(mean, label)
     t, h = class_grid(mean, std, own, n_nodes, n_steps)
     return jnp.minimum(log_sum(log_integrand(mean, std, own, t)) + jnp.log(h), 0.0)
 
 
-@_log_probit.defjvp
+@_probit.defjvp
 def _(n_nodes: int, n_steps: int, primals: Primals, tangents: Primals) -> Pair:
     mean, std, label = primals
     own = own_class(mean, label)
@@ -86,6 +87,10 @@ def _(n_nodes: int, n_steps: int, primals: Primals, tangents: Primals) -> Pair:
     return jnp.minimum(value + jnp.log(h), 0.0), (by_mean * tangents[0] + by_std * tangents[1]).sum(-1)
 
 
+_log_probit = jax.jit(_probit, static_argnums=(0, 1), inline=True)
+
+
+@partial(jax.jit, static_argnames="n_nodes", inline=True)
 def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     """Logarithms of the probabilities of all n classes, shape (rows, n), from one table of log Φ a row.
 
@@ -104,6 +109,7 @@ def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     return log_p - log_sum(log_p)[:, None]
 
 
+@partial(jax.jit, inline=True)
 def grid_length(mean: Array, std: Array) -> Array:
     """Length of the grid of each row in `log_probit_all`, in units of the row's smallest deviation."""
     low, high = _reach(mean, std)
@@ -152,10 +158,14 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> Pair:
         slope = (standard.hazard(x) * rivals).sum(-1) - (t - mu) * precision
         return slope, (standard.decay(x) * rivals**2).sum(-1) + precision
 
-    for _ in range(n_steps):
+    def step(_: Array, carry: Pair) -> Pair:
+        t, _ = carry
         slope, bend = slopes(t)
-        t = t + slope / bend
-    return t, slopes(t)[1]
+        return t + slope / bend, bend
+
+    # the curvature is that of the last but one point: near enough to measure a width by
+    found: Pair = lax.fori_loop(0, n_steps, step, (t, precision))
+    return found
 
 
 def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> Pair:

@@ -15,8 +15,10 @@ with u the mean of s_c, whose variance is 1/n. The paper's supplement reaches th
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -32,6 +34,7 @@ class Expansion(NamedTuple):
     hessian: Array  # (rows, n, n), negative semidefinite
 
 
+@partial(jax.jit, static_argnames=("n_nodes", "n_steps"), inline=True)
 def exact(eta: Array, label: Array, n_nodes: int, n_steps: int) -> Expansion:
     """Log P_c(η) and its first two derivatives, all from one grid."""
     one = jnp.ones_like(eta)
@@ -49,6 +52,7 @@ def exact(eta: Array, label: Array, n_nodes: int, n_steps: int) -> Expansion:
     return Expansion(jnp.minimum(value + jnp.log(h), 0.0), gradient, hessian)
 
 
+@partial(jax.jit, static_argnames="n_steps", inline=True)
 def factorised(eta: Array, label: Array, n_steps: int) -> Expansion:
     """F_c(η) and its first two derivatives, by the envelope theorem."""
     own = own_class(eta, label)

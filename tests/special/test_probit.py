@@ -1,0 +1,135 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import special
+
+from tggm.special.probit import default_nodes, grid_length, log_probit, log_probit_all
+
+FIRST = jnp.zeros(1, jnp.int32)
+
+
+def rivals(n, margin, kind):
+    """The cases of tools/precompute/probit_accuracy.py; the class in question is the first."""
+    mean = np.zeros(n) if kind == "equal" else np.linspace(-2, 0, n).round(1)
+    std = np.ones(n) if kind == "equal" else np.where(np.arange(n) % 2, 3.0, 1.0)
+    std[0] = 1.0 if kind == "equal" else 2.0
+    mean[0] = margin
+    return jnp.asarray(mean)[None], jnp.asarray(std)[None]
+
+
+# mpmath, 30 digits: tools/precompute/probit_accuracy.py
+@pytest.mark.parametrize(
+    ("n", "margin", "kind", "expected"),
+    [
+        (3, -30, "equal", -307.00220796112717),
+        (3, -30, "unequal", -96.33210422086744),
+        (3, 0, "equal", -1.0986122886681098),
+        (3, 0, "unequal", -0.957575156799342),
+        (10, -30, "equal", -424.73557855171975),
+        (10, -30, "unequal", -112.82150214074102),
+        (10, -3, "equal", -10.14172187543531),
+        (10, -3, "unequal", -4.4663193171832525),
+        (10, 3, "equal", -0.10259940021402919),
+        (10, 3, "unequal", -0.6182249268154821),
+        (100, -30, "equal", -499.3553229875246),
+        (100, -30, "unequal", -138.127000059319),
+        (100, 0, "equal", -4.605170185988092),
+        (100, 0, "unequal", -5.039734565628164),
+        (100, 10, "equal", -7.599025791217699e-11),
+        (100, 10, "unequal", -0.050919071425783474),
+    ],
+)
+def test_log_probit_literals(n, margin, kind, expected):
+    mean, std = rivals(n, margin, kind)
+    assert_allclose(log_probit(mean, std, FIRST)[0], expected, rtol=0, atol=1e-8)
+    single = log_probit(mean.astype(jnp.float32), std.astype(jnp.float32), FIRST)[0]
+    assert single.dtype == jnp.float32
+    assert_allclose(single, expected, rtol=2e-7, atol=2e-6)
+
+
+def test_two_classes_are_the_binary_probit(rng):
+    mean, std = 20 * rng.standard_normal((50, 2)), rng.uniform(0.5, 3, (50, 2))
+    label = rng.integers(0, 2, 50)
+    rows = np.arange(50)
+    margin = (mean[rows, label] - mean[rows, 1 - label]) / np.sqrt((std**2).sum(1))
+    expected = special.log_ndtr(margin)
+    assert_allclose(log_probit(*map(jnp.asarray, (mean, std, label))), expected, rtol=1e-9, atol=1e-9)
+    both = log_probit_all(jnp.asarray(mean), jnp.asarray(std), n_nodes=192)
+    assert_allclose(np.asarray(both)[rows, label], expected, rtol=1e-7, atol=1e-9)
+
+
+def test_equal_classes_share_alike():
+    for n in (2, 5, 40):
+        mean, std = jnp.full((1, n), 3.7), jnp.full((1, n), 0.3)
+        assert_allclose(log_probit(mean, std, FIRST), -np.log(n), rtol=1e-9)
+
+
+def test_mean_of_the_winner_is_the_mean_plus_the_gradient(rng):
+    """E[z | class c] = η + ∇ log P_c(η) for unit variances: simulation, five standard errors."""
+    eta = jnp.asarray([[0.5, -0.3, 1.0, 0.0]])
+    z = np.asarray(eta) + rng.standard_normal((400_000, 4))
+    winner = z.argmax(1)
+    ascent = jax.jit(jax.grad(lambda e, c: log_probit(e, jnp.ones_like(e), c)[0]))
+    for c in range(4):
+        gradient = ascent(eta, FIRST + c)
+        drawn = z[winner == c]
+        error = drawn.std(0) / np.sqrt(len(drawn))
+        assert np.all(np.abs(drawn.mean(0) - np.asarray(eta + gradient)[0]) < 5 * error)
+        assert_allclose(
+            np.log(len(drawn) / len(z)), log_probit(eta, jnp.ones_like(eta), FIRST + c)[0], atol=0.02
+        )
+
+
+def test_gradients_are_those_of_the_values(rng):
+    mean, std = jnp.asarray(4 * rng.standard_normal((6, 5))), jnp.asarray(rng.uniform(0.5, 2, (6, 5)))
+    label = jnp.asarray(rng.integers(0, 5, 6))
+
+    @jax.jit
+    def total(mean, std):
+        return log_probit(mean, std, label).sum()
+
+    got = jax.jit(jax.grad(total, argnums=(0, 1)))(mean, std)
+    ways = [jnp.asarray(rng.standard_normal(mean.shape)) for _ in range(2)]
+    ends = [total(mean + e * ways[0], std + e * ways[1]) for e in (1e-5, -1e-5)]
+    slope = sum(jnp.vdot(g, w) for g, w in zip(got, ways, strict=True))
+    assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, rtol=1e-7)
+    assert_allclose(got[0].sum(1), 0, atol=1e-9)  # only differences matter
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e6])
+def test_finite_everywhere(rng, dtype, size):
+    mean = jnp.asarray(size * rng.standard_normal((40, 6)), dtype)
+    std = jnp.asarray(rng.uniform(0.1, 10, (40, 6)), dtype)
+    label = jnp.asarray(rng.integers(0, 6, 40), jnp.int32)
+    value, gradient = jax.value_and_grad(lambda m, s: log_probit(m, s, label).sum(), argnums=(0, 1))(
+        mean, std
+    )
+    assert np.isfinite(value)
+    assert np.isfinite(gradient[0]).all()
+    assert np.isfinite(gradient[1]).all()
+    assert np.isfinite(log_probit_all(mean, std)).all()
+
+
+def test_all_classes_agree_with_one_at_a_time(rng):
+    mean, std = jnp.asarray(3 * rng.standard_normal((30, 7))), jnp.asarray(rng.uniform(0.7, 2, (30, 7)))
+    table = log_probit_all(mean, std, n_nodes=96)
+    assert float(grid_length(mean, std).max()) / 96 < 0.4
+    for c in range(7):
+        label = jnp.full(30, c)
+        assert_allclose(table[:, c], log_probit(mean, std, label), rtol=1e-6, atol=1e-7)
+    assert_allclose(np.exp(table).sum(1), 1, rtol=1e-12)
+    order = rng.permutation(7)
+    assert_allclose(log_probit_all(mean[:, order], std[:, order], n_nodes=96), table[:, order], rtol=1e-9)
+
+
+def test_probability_rises_with_its_own_mean():
+    mean = jnp.asarray(np.linspace(-40, 40, 81)[:, None] * np.eye(4)[:1])
+    value = np.asarray(log_probit(mean, jnp.ones_like(mean), jnp.zeros(81, jnp.int32)))
+    assert np.all(np.diff(value) > -1e-10)
+    assert np.all(value <= 0)
+
+
+def test_nodes_grow_with_the_number_of_classes():
+    assert default_nodes(2, "float32") < default_nodes(10, "float32") < default_nodes(10, "float64")
