@@ -8,6 +8,7 @@ docs/choosing-an-engine.md.
 """
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -16,7 +17,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference import rank_one
+from tggm.inference import low_rank_newton, rank_one
 from tggm.inference.cyclic import cyclic
 from tggm.inference.factors import log_normaliser, standardised
 from tggm.inference.newton import newton, solve
@@ -93,7 +94,23 @@ def _newton(tg: TruncatedGaussian, start: Array | None, max_iter: Array) -> Mome
 
 
 def _general_newton(tg: TruncatedGaussian, max_iter: Array, start: Array | None) -> Moments:
-    state = newton(tg, _start_theta(tg, start), max_iter)
+    if not low_rank_newton.suits(tg):
+        return _safeguarded(tg, _start_theta(tg, start), max_iter)
+    fast = low_rank_newton.low_rank_newton(tg, start, max_iter)
+
+    def rescue(fast: Moments) -> Moments:
+        done = fast.converged
+        stationary = tg.shift - tg.precision.off_diagonal(fast.mean)
+        theta = jnp.where(done[:, None], stationary, _start_theta(tg, start))
+        slow = _safeguarded(tg, theta, max_iter - fast.n_iter.max())
+        return replace(slow, n_iter=fast.n_iter + jnp.where(done, 0, slow.n_iter))
+
+    result: Moments = lax.cond(fast.converged.all(), lambda fast: fast, rescue, fast)
+    return result
+
+
+def _safeguarded(tg: TruncatedGaussian, theta: Array, max_iter: Array) -> Moments:
+    state = newton(tg, theta, max_iter)
     return _moments(tg, state.point.theta, state.done, state.n_iter)
 
 
