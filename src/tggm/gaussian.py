@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -41,7 +42,8 @@ class TruncatedGaussian:
         self, precision: Precision | ArrayLike, shift: ArrayLike, truncated: ArrayLike | None = None
     ) -> None:
         P = _as_precision(precision)
-        shift = as_float("shift", shift, ndim=max(jnp.ndim(shift), 1))
+        shift = jnp.asarray(shift)
+        shift = as_float("shift", shift, ndim=max(shift.ndim, 1))
         if shift.shape[-1] != P.size:
             raise ValueError(
                 f"`shift` must have one column per variable: the precision has {P.size}, "
@@ -53,7 +55,7 @@ class TruncatedGaussian:
                 f"`truncated` must be a boolean mask of shape ({P.size},); "
                 f"got dtype {mask.dtype}, shape {mask.shape}."
             )
-        common = jnp.promote_types(shift.dtype, P.dtype)
+        common = np.promote_types(shift.dtype, P.dtype)
         object.__setattr__(self, "precision", jax.tree.map(lambda a: a.astype(common), P))
         object.__setattr__(self, "shift", shift.astype(common))
         object.__setattr__(self, "truncated", mask)

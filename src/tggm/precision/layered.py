@@ -62,7 +62,7 @@ class Layered:
                 )
         common = A[0].dtype
         for x in A + B:
-            common = jnp.promote_types(common, x.dtype)
+            common = np.promote_types(common, x.dtype)
         object.__setattr__(self, "diagonal_blocks", tuple(a.astype(common) for a in A))
         object.__setattr__(self, "lower_blocks", tuple(b.astype(common) for b in B))
         if is_concrete(*A, *B):

@@ -44,7 +44,7 @@ class LowRank:
                 f"weights has shape {weights.shape}. Transpose it if its rows are variables."
             )
         if is_concrete(base, weights) and base.dtype != weights.dtype:
-            common = jnp.promote_types(base.dtype, weights.dtype)
+            common = np.promote_types(base.dtype, weights.dtype)
             base, weights = base.astype(common), weights.astype(common)
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "weights", weights)

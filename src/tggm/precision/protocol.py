@@ -145,5 +145,5 @@ def require_positive_definite(name: str, matrix: Array) -> None:
         raise ValueError(
             f"`{name}` must be positive definite; smallest eigenvalue is {smallest:.3g} (m = {len(values)}). "
             f"If it was assembled from weights, add a ridge: "
-            f"{name} + {abs(smallest) + 1e-8 * scale:.1g} * eye(m)."
+            f"{name} + {1.1 * abs(smallest) + 1e-8 * scale:.2g} * eye(m)."
         ) from None

@@ -1,0 +1,175 @@
+"""One test that every structure takes: the identities of `tggm.precision.protocol`, by NumPy's dense algebra."""
+
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
+
+from ..tolerances import LINALG
+
+
+def diagonal(rng):
+    d = rng.uniform(0.5, 2, 6)
+    return Diagonal(d), np.diag(d)
+
+
+def low_rank(rank):
+    def build(rng):
+        d, U = rng.uniform(0.5, 2, 7), rng.normal(size=(rank, 7))
+        return LowRank(d, U), np.diag(d) + U.T @ U
+
+    return build
+
+
+def blocks(A, B):
+    edge = np.concatenate([[0], np.cumsum([len(a) for a in A])])
+    P = np.zeros((edge[-1], edge[-1]))
+    for i, a in enumerate(A):
+        P[edge[i] : edge[i + 1], edge[i] : edge[i + 1]] = a
+    for i, b in enumerate(B):
+        P[edge[i + 1] : edge[i + 2], edge[i] : edge[i + 1]] = b
+        P[edge[i] : edge[i + 1], edge[i + 1] : edge[i + 2]] = np.transpose(b)
+    return P
+
+
+def layered(*sizes):
+    def build(rng):
+        A = [np.eye(s) * 3 + 0.2 * np.ones((s, s)) for s in sizes]
+        B = [rng.normal(size=(b, a)) * 0.3 for a, b in pairwise(sizes)]
+        return Layered(A, B), blocks(A, B)
+
+    return build
+
+
+def dense(rng):
+    A = rng.normal(size=(5, 5))
+    P = A @ A.T / 5 + np.eye(5)
+    return Dense(P), P
+
+
+STRUCTURES = {
+    "diagonal": diagonal,
+    "rank one": low_rank(1),
+    "rank three": low_rank(3),
+    "two layers": layered(3, 4),
+    "three layers": layered(2, 4, 3),
+    "dense": dense,
+}
+
+
+@pytest.fixture(params=list(STRUCTURES))
+def built(request, rng):
+    return STRUCTURES[request.param](rng)
+
+
+def cast(tree, dtype):
+    return jax.tree.map(lambda a: jnp.asarray(np.asarray(a), dtype), tree)
+
+
+def ask(P, extra, r):
+    factor = P.factor(extra)
+    return {
+        "dense": P.dense(),
+        "diagonal": P.diagonal(),
+        "off_diagonal": P.off_diagonal(r),
+        "solve": factor.solve(r),
+        "variances": factor.variances(),
+        "log_det": factor.log_det(),
+    }
+
+
+def test_identities(built, dtype, rng):
+    P, D = built
+    P = cast(P, dtype)
+    m, tol = len(D), LINALG[dtype]
+    extra, r = rng.uniform(0, 3, (4, m)), rng.normal(size=(4, m))
+    got = jax.jit(ask)(P, jnp.asarray(extra, dtype), jnp.asarray(r, dtype))
+    whole = D[None] + np.eye(m)[None] * extra[:, None, :]
+    inverse = np.linalg.inv(whole)
+    assert isinstance(P, Precision)
+    assert P.size == m
+    assert P.dtype == dtype
+    assert {a.dtype for a in got.values()} == {dtype}
+    assert_allclose(got["dense"], D, rtol=tol, atol=tol)
+    assert_allclose(got["diagonal"], np.diag(D), rtol=tol)
+    assert_allclose(got["off_diagonal"], r @ (D - np.diag(np.diag(D))), rtol=tol, atol=tol * 20)
+    assert_allclose(got["solve"], np.einsum("bij,bj->bi", inverse, r), rtol=tol, atol=tol)
+    assert_allclose(got["variances"], np.diagonal(inverse, axis1=1, axis2=2), rtol=tol)
+    assert_allclose(got["log_det"], np.linalg.slogdet(whole)[1], rtol=tol, atol=tol * 10)
+
+
+def answers(P, extra, r, weight):
+    """One number that depends on all that a factor can be asked."""
+    factor = P.factor(extra)
+    off = P.off_diagonal(r)
+    return (factor.solve(r) * weight + factor.variances() * jnp.cos(weight) + off * r).sum() + (
+        factor.log_det() ** 2
+    ).sum()
+
+
+def answers_of_dense(D, extra, r, weight):
+    """The same number from NumPy."""
+    whole = D[None] + np.eye(len(D))[None] * extra[:, None, :]
+    inverse = np.linalg.inv(whole)
+    solution = np.einsum("bij,bj->bi", inverse, r)
+    variances = np.diagonal(inverse, axis1=1, axis2=2)
+    off = r @ (D - np.diag(np.diag(D)))
+    return (solution * weight + variances * np.cos(weight) + off * r).sum() + (
+        np.linalg.slogdet(whole)[1] ** 2
+    ).sum()
+
+
+def as_numpy(P):
+    """The dense matrix without the structure's own code."""
+    if isinstance(P, Diagonal):
+        return np.diag(P.values)
+    if isinstance(P, LowRank):
+        return np.diag(P.base) + np.asarray(P.weights).T @ np.asarray(P.weights)
+    if isinstance(P, Dense):
+        return np.asarray(P.matrix)
+    return blocks(P.diagonal_blocks, P.lower_blocks)
+
+
+def test_gradients_are_finite_differences_of_the_dense_matrix(built, rng):
+    P, D = built
+    m = len(D)
+    extra, r, weight = rng.uniform(0.2, 2, (2, m)), rng.normal(size=(2, m)), rng.normal(size=(2, m))
+    gradient = jax.jit(jax.grad(answers, argnums=(0, 1)))(P, jnp.asarray(extra), jnp.asarray(r), weight)
+    leaves, tree = jax.tree.flatten(P)
+    step = 1e-5
+    for k, (leaf, slope) in enumerate(zip(leaves, jax.tree.leaves(gradient[0]), strict=True)):
+        direction = rng.normal(size=leaf.shape)
+        if leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1] and not isinstance(P, LowRank):
+            direction = direction + direction.T  # a symmetric block stays symmetric
+        ends = []
+        for sign in (1, -1):
+            moved = [*leaves[:k], np.asarray(leaf) + sign * step * direction, *leaves[k + 1 :]]
+            ends.append(answers_of_dense(as_numpy(jax.tree.unflatten(tree, moved)), extra, r, weight))
+        want = (ends[0] - ends[1]) / (2 * step)
+        assert_allclose(float((np.asarray(slope) * direction).sum()), want, rtol=1e-6, atol=1e-6)
+    direction = rng.normal(size=extra.shape)
+    ends = [answers_of_dense(D, extra + s * step * direction, r, weight) for s in (1, -1)]
+    want = (ends[0] - ends[1]) / (2 * step)
+    assert_allclose(float((np.asarray(gradient[1]) * direction).sum()), want, rtol=1e-6, atol=1e-6)
+
+
+def test_travels_through_jit_and_vmap(built, rng):
+    P, D = built
+    r = jnp.asarray(rng.normal(size=(3, 2, len(D))))
+    mapped = jax.jit(jax.vmap(lambda v: P.off_diagonal(v)))(r)
+    assert_allclose(mapped, np.asarray(r) @ (D - np.diag(np.diag(D))), rtol=1e-12, atol=1e-12)
+    same = jax.jit(lambda P: P)(P)
+    assert type(same) is type(P)
+    assert_allclose(same.dense(), D, rtol=1e-12, atol=1e-12)
+
+
+def test_low_rank_keeps_tiny_variances_positive_in_single_precision():
+    # 1/E − u²/(E²K) cancels when u² ≫ E; the true value is 1/(E + u²) for one variable
+    P = LowRank(np.float32([1.0]), np.float32([[3e3]]))
+    var = P.factor(jnp.zeros((1, 1), np.float32)).variances()
+    assert 0 < float(var[0, 0]) <= 2e-7

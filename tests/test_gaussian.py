@@ -1,0 +1,84 @@
+"""The type that crosses layers: what it stores, checks and keeps when JAX takes it apart."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tggm.gaussian import Moments, TruncatedGaussian
+from tggm.precision import Dense, Diagonal, LowRank
+
+
+def test_an_array_is_a_dense_precision():
+    tg = TruncatedGaussian(2 * np.eye(3), np.zeros(3))
+    assert isinstance(tg.precision, Dense)
+    assert tg.size == 3
+    assert_array_equal(tg.truncated, True)
+
+
+def test_from_mean_is_shift_of_precision_times_mean(rng):
+    d, U, mean = rng.uniform(1, 2, 4), rng.normal(size=(2, 4)), rng.normal(size=(3, 2, 4))
+    tg = TruncatedGaussian.from_mean(LowRank(d, U), mean)
+    assert tg.shift.shape == (3, 2, 4)
+    assert_allclose(tg.shift, mean @ (np.diag(d) + U.T @ U), rtol=1e-12)
+
+
+def test_rows_flattens_and_indexing_picks(rng):
+    shift = rng.normal(size=(3, 2, 4))
+    tg = TruncatedGaussian(Diagonal(np.ones(4)), shift)
+    assert len(tg) == 3
+    assert_array_equal(tg.rows().shift, shift.reshape(6, 4))
+    assert_array_equal(tg[1].shift, shift[1])
+    assert_array_equal(tg[::-1].shift, shift[::-1])
+
+
+def test_takes_the_wider_dtype():
+    single = Diagonal(np.ones(2, np.float32))
+    assert TruncatedGaussian(single, np.zeros(2, np.float32)).shift.dtype == np.float32
+    wide = TruncatedGaussian(single, np.zeros(2))
+    assert wide.shift.dtype == wide.precision.dtype == np.float64
+    assert TruncatedGaussian(single, [0, 1]).shift.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (np.eye(3), np.zeros((2, 4))),
+            r"`shift` must have one column per variable: the precision has 3, .*\(2, 4\)",
+        ),
+        ((np.eye(2), [0.0, np.nan]), r"`shift` must be finite; got nan at index \[1\]"),
+        (
+            (np.eye(2), np.zeros(2), [1, 0]),
+            r"`truncated` must be a boolean mask of shape \(2,\); got dtype int",
+        ),
+        (
+            (np.eye(2), np.zeros(2), [True]),
+            r"`truncated` must be a boolean mask of shape \(2,\); .*shape \(1,\)",
+        ),
+        ((-np.eye(2), np.zeros(2)), r"`matrix` must be positive definite; smallest eigenvalue is -1"),
+        ((np.eye(2), 0.0), r"`shift` must have 1 axes; got shape \(\)"),
+    ],
+)
+def test_errors_name_argument_value_remedy(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TruncatedGaussian(*arguments)
+
+
+def test_is_a_pytree_of_precision_shift_and_mask(rng):
+    tg = TruncatedGaussian(
+        LowRank(np.ones(3), rng.normal(size=(1, 3))), rng.normal(size=(2, 3)), [True, False, True]
+    )
+    same = jax.jit(lambda tg: tg)(tg)
+    for a, b in zip(jax.tree.leaves(tg), jax.tree.leaves(same), strict=True):
+        assert_array_equal(a, b)
+    names = {jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tg)}
+    assert names == {".precision.base", ".precision.weights", ".shift", ".truncated"}
+
+
+def test_moments_keep_their_kind_through_jit():
+    moments = Moments(jnp.zeros(2), jnp.ones(2), None, jnp.array(True), jnp.int32(1), kind="sample")
+    same = jax.jit(lambda m: m)(moments)
+    assert same.kind == "sample"
+    assert same.log_z is None
