@@ -1,4 +1,4 @@
-"""One test that every structure takes: the identities of `tggm.precision.protocol`, by NumPy's dense algebra."""
+"""One test that every structure takes: the identities of `tggm.precision.protocol`, by dense algebra."""
 
 from itertools import pairwise
 
