@@ -15,6 +15,7 @@ from tggm.estimators.columns import Floats
 from tggm.learning import METHODS, Context, Rows
 from tggm.learning.rows import bucket
 from tggm.models import Shallow, output_moments
+from tggm.models.lateral import Lateral
 
 if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when asked for
     from tggm.predictive import MultivariatePredictive, Predictive
@@ -95,7 +96,7 @@ class Prediction(BaseTGGM):
 
     def _outputs(self) -> tuple[Floats, Floats, Floats]:
         """W1, b1 and s1 of each member, on the scale of the model."""
-        _, _, W1, b1, log_noise = (np.asarray(a, np.float64) for a in self._params)
+        _, _, W1, b1, log_noise = (np.asarray(a, np.float64) for a in self._params[:5])
         return W1, b1, np.exp(log_noise)
 
     def _locations(self, Z: Floats) -> Floats:
@@ -114,6 +115,8 @@ class Prediction(BaseTGGM):
 
     def _marginal(self, Z: Floats, j: int) -> "Predictive":
         """Exact distribution of output j."""
+        if isinstance(self._params, Lateral):
+            return self._lateral(Z)
         from tggm.predictive import Predictive
 
         W1, b1, s1 = self._outputs()
@@ -124,6 +127,20 @@ class Prediction(BaseTGGM):
     def _marginals(self, X: ArrayLike) -> "list[Predictive]":
         Z = self._features(X)
         return [self._marginal(Z, j) for j in range(self.b1_.shape[1])]
+
+    def _lateral(self, Z: Floats) -> "Predictive":
+        """Distribution of the output of a model with lateral connections."""
+        from tggm.estimators.lateral import lateral_predictive
+
+        found: Predictive = lateral_predictive(self._params, Z, float(self.sigma0) ** 2, self._y)
+        return found
+
+    def _member_moments(self, X: Floats, s0: Any) -> tuple[Array, Array]:
+        of_members = _member_moments
+        if isinstance(self._params, Lateral):
+            from tggm.estimators.lateral import lateral_moments as of_members
+        moments: tuple[Array, Array] = of_members(self._params, X, s0)
+        return moments
 
     def _features(self, X: ArrayLike) -> Floats:
         """Standardised inputs of new rows."""
@@ -139,7 +156,7 @@ class Prediction(BaseTGGM):
             for begin in range(0, len(X), BLOCK):
                 block = X[begin : begin + BLOCK].astype(self.dtype)
                 padded = np.pad(block, [(0, bucket(len(block)) - len(block)), (0, 0)])
-                mean, var = _member_moments(self._params, padded, s0)
+                mean, var = self._member_moments(padded, s0)
                 means.append(np.asarray(mean)[:, : len(block)])
                 variances.append(np.asarray(var)[:, : len(block)])
         scale = self._y.scale[None, None, :]

@@ -12,11 +12,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from tggm.estimators import settings
 from tggm.estimators.base import Work
-from tggm.estimators.columns import Floats
+from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.state import regressor_state, restore_regressor
+from tggm.estimators.targets import Targets, checked, filled, methods, standardisation
 from tggm.learning import METHODS, Context, Rows, Training
+from tggm.learning.lateral import LATERAL
 from tggm.models import INITIALISERS, Shallow, initial_parameters
+from tggm.models.lateral import Lateral, connected, lateral_rank
 
 # One network, weights from N(0, 0.01), RMSProp, mini-batches of 50 (100 for its two largest data sets). Rate,
 # epochs and early stopping are ours (experiments/tune.py): the paper does not give them.
@@ -51,6 +54,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         What training maximises: the Gaussian density with the exact mean and variance of y given x; the
         squared error (back-propagation); the mean-field bound, EP's estimate or the exact value of the
         likelihood.
+    lateral : int, default 0
+        Rank of lateral connections between the hidden units, learned; for one output and method "ep" or
+        "meanfield". Predictive densities are EP's then, intervals those of Gaussians with the moments.
     n_members : int, default 10
         Networks trained at once from different starts and held-out rows; the prediction is their mixture.
     sigma0 : float, default 0.1
@@ -121,6 +127,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         hidden: Sequence[int] | int = (50,),
         *,
         method: str = "moments",
+        lateral: int = 0,
         n_members: int = 10,
         sigma0: float = 0.1,
         noise: ArrayLike | None = None,
@@ -146,6 +153,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     ) -> None:
         self.hidden = hidden
         self.method = method
+        self.lateral = lateral
         self.n_members = n_members
         self.sigma0 = sigma0
         self.noise = noise
@@ -184,11 +192,20 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     def _check_settings(self) -> None:
         super()._check_settings()
         settings.one_of("method", self.method, METHODS)
+        if settings.count("lateral", self.lateral, least=0):
+            settings.one_of("method", self.method, LATERAL)
         settings.one_of("init", self.init, INITIALISERS)
         settings.one_of("solver", self.solver, ("newton", "cyclic"))
         settings.count("n_cycles", self.n_cycles)
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        censored: ArrayLike | None = None,
+    ) -> Self:
         """Train the ensemble.
 
         Parameters
@@ -196,21 +213,24 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         X : array_like, shape (n_rows, n_features)
             Finite numbers.
         y : array_like, shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets. With several outputs NaN is a target that is missing.
         sample_weight : array_like, shape (n_rows,), optional
             Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
+        censored : array_like, shape (n_rows,), optional
+            1 or "right" where the truth is at least `y`, −1 or "left" where it is at most `y`, 0 or "none"
+            where `y` was measured; for one output. Predictions are of the truth.
 
         Returns
         -------
         self
         """
         self._check_settings()
-        X_, Y, weight = self._checked(X, y, sample_weight, reset=True)
+        X_, targets, weight = self._checked(X, y, sample_weight, reset=True, censored=censored)
         rng = self._generator()
-        warm = self._params if self.warm_start and self._fits(X_, Y) else None
+        warm = self._params if self.warm_start and self._fits(X_, targets.Y) else None
         if warm is None:
-            self._x, self._y = self._standardise(X_, weight), self._standardise(Y, weight)
-        work = self._work(X_, Y, weight, warm, rng)
+            self._x, self._y = self._standardise(X_, weight), self._standardise_targets(targets.Y, weight)
+        work = self._work(X_, targets, weight, warm, rng)
         self._store(self._train(work, rng), work)
         self._state = None
         return self
@@ -219,63 +239,73 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         """One pass over these rows at a constant learning rate; the first call also standardises by them."""
         self._check_settings()
         first = not hasattr(self, "_params")
-        X_, Y, weight = self._checked(X, y, sample_weight, reset=first)
+        X_, targets, weight = self._checked(X, y, sample_weight, reset=first)
         rng = self._generator()
         if first:
-            self._x, self._y = self._standardise(X_, weight), self._standardise(Y, weight)
-        elif Y.shape[1] != self.b1_.shape[1]:
+            self._x, self._y = self._standardise(X_, weight), self._standardise_targets(targets.Y, weight)
+        elif targets.Y.shape[1] != self.b1_.shape[1]:
             raise ValueError(
-                f"`y` has {Y.shape[1]} outputs, but this model was fitted to {self.b1_.shape[1]}."
+                f"`y` has {targets.Y.shape[1]} outputs, but this model was fitted to {self.b1_.shape[1]}."
             )
-        work = self._work(X_, Y, weight, None if first else self._params, rng)
+        work = self._work(X_, targets, weight, None if first else self._params, rng)
         result = self._train_on(work, getattr(self, "_state", None), rng)
         self._store(result, work)
         self._state = jax.tree.map(np.asarray, result.state)
         return self
 
     def _checked(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool
-    ) -> tuple[Floats, Floats, Floats]:
-        """Data as float64 matrices, without rows of weight 0."""
+        self, X: ArrayLike, y: ArrayLike, sample_weight: Any, reset: bool, censored: Any = None
+    ) -> tuple[Floats, Targets, Floats]:
+        """Data as float64 matrices, without rows of weight 0 or without any target."""
         X_, y_ = validate_data(
-            self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
-        )
-        Y = np.asarray(y_, dtype=np.float64)
+            self, X, filled(y), reset=reset, dtype=np.float64, multi_output=True, y_numeric=True,
+            ensure_min_samples=1,
+        )  # fmt: skip
         weight = _check_sample_weight(sample_weight, X_, dtype=np.float64, ensure_non_negative=True)
-        kept = weight > 0
         if reset:
-            self._flat = Y.ndim == 1
-        Y = Y.reshape(len(Y), -1)
-        if self.method == "exact" and Y.shape[1] > 1:
-            raise ValueError(
-                f"method='exact' is for one output; `y` has {Y.shape[1]}. Use 'ep', or a model for each."
-            )
-        return X_[kept], Y[kept], weight[kept]
+            self._flat = y_.ndim == 1
+        Y = np.asarray(y_ if y_.ndim == 1 else y, dtype=np.float64).reshape(len(X_), -1)
+        targets = checked(Y, censored, self.method, self.lateral)
+        kept = (weight > 0) & ~np.isnan(Y).all(1)
+        return X_[kept], targets.of(kept), weight[kept]
+
+    def _standardise_targets(self, Y: Floats, weight: Floats) -> Columns:
+        return standardisation(Y, weight) if self.standardize else Columns.unchanged(Y.shape[1])
 
     def _fits(self, X: Floats, Y: Floats) -> bool:
         """Whether the parameters at hand have the shape that these data need."""
         params = getattr(self, "_params", None)
         wanted = (self.n_members, settings.layers(self.hidden)[0], X.shape[1])
-        return params is not None and params.W0.shape == wanted and params.b1.shape[1] == Y.shape[1]
+        if params is None or lateral_rank(params) != self.lateral:
+            return False
+        fits: bool = params.W0.shape == wanted and params.b1.shape[1] == Y.shape[1]
+        return fits
 
     def _work(
-        self, X: Floats, Y: Floats, weight: Floats, params: Shallow | None, rng: np.random.Generator
+        self,
+        X: Floats,
+        targets: Targets,
+        weight: Floats,
+        params: Shallow | Lateral | None,
+        rng: np.random.Generator,
     ) -> Work:
-        noise = settings.noise_variance(self.noise, Y.shape[1])
+        n = targets.Y.shape[1]
+        noise = settings.noise_variance(self.noise, n)
         s0 = float(self.sigma0) ** 2
-        sizes = (X.shape[1], settings.layers(self.hidden)[0], Y.shape[1])
         if params is None:
-            draw = partial(
-                initial_parameters, rng, sizes, s0=s0, noise=0.5 if noise is None else noise, init=self.init
-            )
-            params = self._stack([draw() for _ in range(self.n_members)])
+            sizes = (X.shape[1], settings.layers(self.hidden)[0], n)
+            start = 0.5 if noise is None else noise
+            draw = partial(initial_parameters, rng, sizes, s0=s0, noise=start, init=self.init)
+            params = self._stack([connected(draw(), self.lateral, rng) for _ in range(self.n_members)])
         options = {"solver": self.solver, "n_cycles": self.n_cycles} if self.method == "meanfield" else {}
+        rates: Any = Shallow(1.0, 1.0, 1.0, 1.0, float(noise is None))  # type: ignore[arg-type]  # one for each leaf
+        standard = targets._replace(Y=self._y.apply(targets.Y))
         return Work(
-            METHODS[self.method](**options),
+            methods(targets, self.lateral)[self.method](**options),
             params,
-            Shallow(1.0, 1.0, 1.0, 1.0, float(noise is None)),  # type: ignore[arg-type]  # one rate for each leaf
+            Lateral._make([*rates, 1.0]) if self.lateral else rates,
             Context(np.full(self.n_members, s0, self.dtype)),  # type: ignore[arg-type]  # NumPy until training
-            Rows(*(a.astype(self.dtype) for a in (self._x.apply(X), self._y.apply(Y)))),  # type: ignore[arg-type]
+            standard.table(self._x.apply(X), self.dtype),
             weight,
         )
 
@@ -288,10 +318,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self._adopt(jax.tree.map(np.asarray, params))
         self._record(result)
 
-    def _adopt(self, params: Shallow) -> None:
+    def _adopt(self, params: Shallow | Lateral) -> None:
         """Hold these parameters, as trained and in the units of the data."""
         self._params = params
-        W0, b0, W1, b1, log_noise = (np.asarray(a, np.float64) for a in params)
+        W0, b0, W1, b1, log_noise = (np.asarray(a, np.float64) for a in params[:5])
         self.W0_ = W0 / self._x.scale[None, None, :]
         self.b0_ = b0 - self.W0_ @ self._x.shift
         self.W1_ = W1 * self._y.scale[None, :, None]

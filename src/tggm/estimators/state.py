@@ -7,6 +7,7 @@ import numpy as np
 
 from tggm.estimators.columns import Columns
 from tggm.models import Shallow
+from tggm.models.lateral import Lateral
 
 COLUMNS = ("x_shift", "x_scale", "y_shift", "y_scale")
 HISTORY = ("train", "held_out")
@@ -41,10 +42,11 @@ def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
     """Fill in what `regressor_state` took out; ValueError or KeyError if it does not fit together."""
-    params = Shallow(*(arrays[f"params.{name}"] for name in Shallow._fields))  # type: ignore[arg-type]
+    kind = Lateral if "params.V" in arrays else Shallow
+    params: Any = kind(*(arrays[f"params.{name}"] for name in kind._fields))  # type: ignore[arg-type]
     columns = [np.asarray(arrays[name], np.float64) for name in COLUMNS]
     (K, m, d), n = params.W0.shape, params.b1.shape[-1]
-    rest: list[Any] = [*params[1:], *columns]
+    rest: list[Any] = [*params[1:5], *columns]
     shapes = [tuple(a.shape) for a in rest]
     if shapes != [(K, m), (K, n, m), (K, n), (K, n), (d,), (d,), (n,), (n,)]:
         raise ValueError(f"parameters and scales have shapes that do not fit together: {shapes}")

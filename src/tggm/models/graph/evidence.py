@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tggm.models.graph.structure import Block, Structure
+from tggm.models.sides import sides
 
 Floats = NDArray[np.float64]
 Pattern = tuple[
     tuple[str, str], ...
 ]  # (block, "known" | "missing" | "sided"); blocks left out are unobserved
-SIDES = {"left": -1, "none": 0, "right": 1}
 
 
 class Censored(NamedTuple):
@@ -42,23 +42,6 @@ class Evidence(NamedTuple):
     inputs: dict[str, Any]  # (rows, size)
     value: dict[str, Any]  # (rows, size), NaN where missing
     side: dict[str, Any]  # (rows, size) −1, 0 or 1; only for blocks of pattern "sided"
-
-
-def sides(name: str, side: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Flags −1, 0, +1 from numbers or words; errors name the argument."""
-    array = np.asarray(side)
-    if array.dtype.kind in "US":
-        unknown = sorted(set(np.unique(array).tolist()) - SIDES.keys())
-        if unknown:
-            raise ValueError(f"`{name}`: sides are 'left', 'none' or 'right'; got {unknown[0]!r}.")
-        array = np.vectorize(SIDES.__getitem__, otypes=[float])(array)
-    array = np.asarray(array, np.float64)
-    if array.size != np.prod(shape) or not np.isin(array, (-1, 0, 1)).all():
-        raise ValueError(
-            f"`{name}`: sides must be -1 (at most), 0 (measured) or 1 (at least), shape {shape}; "
-            f"got shape {array.shape}."
-        )
-    return array.reshape(shape)
 
 
 def read(structure: Structure, data: Mapping[str, Any]) -> tuple[Evidence, Pattern, int]:

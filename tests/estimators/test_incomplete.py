@@ -1,0 +1,79 @@
+"""The regressor with missing and censored targets, and with lateral connections."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tggm import TGGMRegressor, load, save
+
+
+def quick(**settings):
+    return TGGMRegressor(
+        hidden=(10,), n_members=1, max_epochs=30, early_stopping=False, random_state=0, **settings
+    )
+
+
+@pytest.fixture(scope="module")
+def curve():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (200, 1))
+    return X, np.abs(X[:, 0]) + 0.2 * rng.standard_normal(200)
+
+
+def test_flags_that_censor_nothing_change_nothing(curve):
+    X, y = curve
+    plain = quick().fit(X, y)
+    assert_allclose(quick().fit(X, y, censored=np.zeros(200)).W1_, plain.W1_)
+    assert_allclose(quick().fit(X, y, censored=["none"] * 200).W1_, plain.W1_)
+
+
+def test_censored_rows_lift_the_mean(curve):
+    """The limits say where the mean is not; without them it stays at the limit."""
+    X, y = curve
+    side, seen = (y > 1).astype(int), np.minimum(y, 1)
+    grid = np.array([[-1.8], [1.8]])
+    model, naive = quick().fit(X, seen, censored=side), quick().fit(X, seen)
+    assert np.all(naive.predict(grid) < 1.4)
+    assert np.all(model.predict(grid) > naive.predict(grid) + 0.2)
+
+
+def test_missing_targets_of_two_outputs(curve):
+    X, y = curve
+    rng = np.random.default_rng(1)
+    Y = np.stack([y, -2 * y], 1)
+    Y[rng.uniform(size=Y.shape) < 0.4] = np.nan
+    model = quick(method="moments").set_params(max_epochs=100).fit(X, Y)
+    mean = model.predict(np.array([[1.5], [-1.5]]))
+    assert_allclose(mean, [[1.5, -3.0], [1.5, -3.0]], atol=0.35)
+    assert np.isfinite(model.W1_).all()
+
+
+def test_refusals(curve):
+    X, y = curve
+    with pytest.raises(ValueError, match="`censored`: sides must be -1"):
+        quick().fit(X, y, censored=np.full(200, 2))
+    with pytest.raises(ValueError, match="`censored` is for one output; `y` has 2"):
+        quick().fit(X, np.stack([y, y], 1), censored=np.zeros(200))
+    with pytest.raises(ValueError, match="column without any target"):
+        quick().fit(X, np.stack([y, np.full(200, np.nan)], 1))
+    with pytest.raises(ValueError, match="contains NaN"):
+        quick().fit(X, np.where(y > 1, np.nan, y))
+    with pytest.raises(ValueError, match="`method` must be one of 'ep', 'meanfield'"):
+        quick(lateral=1).fit(X, y)
+    with pytest.raises(ValueError, match="`lateral` connections are for one output"):
+        quick(lateral=1, method="ep").fit(X, np.stack([y, y], 1))
+
+
+def test_lateral_connections_are_learned_and_kept(curve, tmp_path):
+    X, y = curve
+    model = quick(method="ep", lateral=2).fit(X, y)
+    assert model._params.V.shape == (1, 2, 10)
+    assert np.abs(model._params.V).max() > 0.1
+    dist = model.predict_dist(X[:20])
+    assert_allclose(dist.mean(), model.predict(X[:20]), atol=2e-3)  # float64 and float32
+    line = np.linspace(-3, 6, 181)
+    density = np.stack([dist.logpdf(np.full(20, v)) for v in line[::4]])
+    assert_allclose(np.exp(density).sum(0) * 4 * (line[1] - line[0]), 1, atol=3e-2)  # EP's error
+    save(model, tmp_path / "lateral.tggm")
+    again = load(tmp_path / "lateral.tggm")
+    assert_allclose(again.predict(X[:5]), model.predict(X[:5]))
