@@ -1,0 +1,182 @@
+"""The GPU section of benchmarks/inference.py: a million rows of rank one, m = 100, float32.
+
+Times are medians of 20 calls after warm-up, inputs on the device. Variants: the fused kernel with several
+shapes of thread block (rows, units to a warp), and two plain-XLA paths as opponents. Floors: the bytes that
+must move (read the shift; write means, variances and three numbers a row) over the memory's speed, and the
+arithmetic that the iterations need (one per elementwise operation, counted in the traced program, times the
+mean number of steps) over the processor's speed.
+"""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tggm.gaussian import TruncatedGaussian
+from tggm.inference import ep, low_rank_newton, mean_field, rank_one
+from tggm.precision import LowRank
+
+ROWS, M, CALLS = 1_000_000, 100, 20
+BYTES_PER_SECOND, FLOPS_PER_SECOND = 4.3e12, 67e12  # H200: memory, float32
+SHAPES = [(1, 128), (1, 64), (1, 32), (2, 128), (4, 128), (8, 256)]
+CASES = [(1.0, 0.5), (0.3, 0.5), (1.0, 0.05)]  # scale of the weights, noise variance
+
+
+def problem(seed, scale, noise, rows, m):
+    """A random shallow model's posterior, made on the device."""
+    W = scale * jax.random.normal(jax.random.key(seed), (1, m), jnp.float32)
+
+    @jax.jit
+    def shift(key):
+        k1, k2, k3 = jax.random.split(key, 3)
+        a = scale * jax.random.normal(k1, (rows, m), jnp.float32)
+        h = jnp.maximum(a + jax.random.normal(k2, (rows, m), jnp.float32), 0)
+        y = h @ W.T + noise**0.5 * jax.random.normal(k3, (rows, 1), jnp.float32)
+        return a + y @ W / noise
+
+    gamma = jax.block_until_ready(shift(jax.random.key(seed + 1)))
+    return TruncatedGaussian(LowRank(jnp.ones(m, jnp.float32), W / noise**0.5), gamma)
+
+
+def median_ms(function, tg):
+    result = jax.block_until_ready(function(tg))
+    times = []
+    for _ in range(CALLS):
+        begin = time.perf_counter()
+        jax.block_until_ready(function(tg))
+        times.append(time.perf_counter() - begin)
+    return result, 1e3 * float(np.median(times))
+
+
+def operations(jaxpr, size):
+    """Elementwise operations on whole blocks in a traced program: (outside of loops, inside of them)."""
+    outside = inside = 0
+    for equation in jaxpr.eqns:
+        inner = [v for v in equation.params.values() if hasattr(v, "jaxpr") or hasattr(v, "eqns")]
+        if inner:
+            parts = [operations(getattr(v, "jaxpr", v), size) for v in inner]
+            total = sum(a for a, _ in parts), sum(b for _, b in parts)
+            if equation.primitive.name == "while":
+                inside += sum(total)
+            else:
+                outside, inside = outside + total[0], inside + total[1]
+        elif any(getattr(v.aval, "size", 0) >= size for v in (*equation.outvars, *equation.invars)):
+            outside += 1
+    return outside, inside
+
+
+def floors(block, numbers, steps, rows, m):
+    """Milliseconds below which no implementation of these iterations can go."""
+    shape = jax.ShapeDtypeStruct((8, m), jnp.float32)
+    one = jax.ShapeDtypeStruct((1, m), jnp.float32)
+    mask = jax.ShapeDtypeStruct((1, m), bool)
+    traced = jax.make_jaxpr(lambda *a: block(rank_one.Block(*a), *numbers))(shape, one, one, mask, mask)
+    outside, inside = operations(traced.jaxpr, 8 * m)
+    moved = rows * (3 * m + 3) * 4
+    return {
+        "operations_outside": outside,
+        "operations_per_step": inside,
+        "memory_ms": 1e3 * moved / BYTES_PER_SECOND,
+        "arithmetic_ms": 1e3 * rows * m * (outside + inside * steps) / FLOPS_PER_SECOND,
+    }
+
+
+def accuracy(engine, tg, got, some=2000):
+    """Errors of some rows against double precision."""
+    with jax.enable_x64(True):
+        P = LowRank(tg.precision.base.astype(jnp.float64), tg.precision.weights.astype(jnp.float64))
+        want = engine(TruncatedGaussian(P, tg.shift[:some].astype(jnp.float64)))
+        mean, log_z = got.mean[:some].astype(jnp.float64), got.log_z[:some].astype(jnp.float64)
+        return {
+            "mean_error": float(jnp.abs((mean - want.mean) / jnp.sqrt(want.var)).max()),
+            "log_z_error": float(jnp.abs(log_z - want.log_z).max()),
+            "log_z_scale": float(jnp.abs(want.log_z).max()),
+        }
+
+
+def measure(engine, tg, name):
+    """One variant; whatever goes wrong is told and does not stop the others."""
+    try:
+        jax.clear_caches()  # block shapes are constants of the compiled program
+        begin = time.perf_counter()
+        got, ms = median_ms(jax.jit(engine), tg)
+        row = {
+            "variant": name,
+            "ms": ms,
+            "steps_mean": float(got.n_iter.mean()),
+            "steps_max": int(got.n_iter.max()),
+            "converged": float(got.converged.mean()),
+            "first_s": time.perf_counter() - begin - CALLS * ms / 1e3,
+        }
+        print(
+            f"  {name:36s} {ms:9.3f} ms, steps {row['steps_mean']:.2f} (most {row['steps_max']}), "
+            f"converged {row['converged']:.6f}",
+            flush=True,
+        )
+        return row, got
+    except Exception as error:  # a shape that does not fit the device must not end the benchmark
+        text = f"{type(error).__name__}: {str(error)[:300]}"
+        print(f"  {name:36s} failed: {text}", flush=True)
+        return {"variant": name, "error": text}, None
+
+
+def kernels(engine, tg, shapes):
+    """The fused kernel in each shape of thread block; restores the shipped shape."""
+    shipped, rows = (rank_one.ROWS, rank_one.UNITS), []
+    try:
+        for rank_one.ROWS, rank_one.UNITS in shapes:
+            mark = " (shipped)" if shipped == (rank_one.ROWS, rank_one.UNITS) else ""
+            rows.append(measure(engine, tg, f"kernel, {rank_one.ROWS} rows, {rank_one.UNITS} units{mark}"))
+    finally:
+        rank_one.ROWS, rank_one.UNITS = shipped
+    return rows
+
+
+def opponents(engine, tg):
+    """Paths without the kernel: whole-batch operations compiled by XLA."""
+    originals, rows = (rank_one.suits, low_rank_newton.suits), []
+    try:
+        rank_one.suits = lambda tg: False
+        if engine is mean_field:
+            rows.append(measure(engine, tg, "XLA, corrected Newton"))
+            low_rank_newton.suits = lambda tg: False
+        rows.append(measure(engine, tg, "XLA, general path"))
+    finally:
+        rank_one.suits, low_rank_newton.suits = originals
+        jax.clear_caches()
+    return rows
+
+
+def gpu_section(seed, rows=ROWS, m=M):
+    print(f"{jax.devices()[0].device_kind}, {rows} rows, m = {m}, n = 1, float32")
+    report = []
+    engines = {
+        "mean_field": (mean_field, rank_one.mean_field_block, (jnp.int32(100),)),
+        "ep": (ep, rank_one.ep_block, (jnp.int32(100), jnp.float32(1e-4))),
+    }
+    for number, (scale, noise) in enumerate(CASES):
+        tg = problem(seed, scale, noise, rows, m)
+        for name, (engine, block, numbers) in engines.items():
+            print(f"{name}, weights of scale {scale}, noise {noise}")
+            shipped = (rank_one.ROWS, rank_one.UNITS)
+            shapes = [shipped, *(s for s in SHAPES if s != shipped)] if number == 0 else [shipped]
+            found = kernels(engine, tg, shapes)
+            entry = {"engine": name, "scale": scale, "noise": noise}
+            first, got = found[0]
+            if got is not None:
+                entry |= accuracy(engine, tg, got)
+                entry["floors"] = floors(block, numbers, first["steps_mean"], rows, m)
+                floor = max(entry["floors"]["memory_ms"], entry["floors"]["arithmetic_ms"])
+                entry["ratio_to_floor"] = first["ms"] / floor
+                print(
+                    f"  floors: memory {entry['floors']['memory_ms']:.3f} ms, arithmetic "
+                    f"{entry['floors']['arithmetic_ms']:.3f} ms ({entry['floors']['operations_per_step']} "
+                    f"operations a step); shipped kernel / floor {entry['ratio_to_floor']:.2f}\n"
+                    f"  against float64: mean {entry['mean_error']:.1e} standard deviations, "
+                    f"log Z {entry['log_z_error']:.1e} of {entry['log_z_scale']:.1e}",
+                    flush=True,
+                )
+            found += opponents(engine, tg) if number == 0 else []
+            report.append({**entry, "variants": [row for row, _ in found]})
+    return report
