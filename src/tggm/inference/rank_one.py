@@ -84,7 +84,7 @@ def mean_field_block(block: Block, max_iter: Array) -> Answer:
         dx = push * weight
         decrement = -_sum(r * dx)
         secant = dx * (1 + 1 / (x * (x + jnp.maximum(dx, 0.0))))
-        step = jnp.where(dx > 0, jnp.minimum(push * inverse, 2 * secant), push * inverse)
+        step = jnp.where(truncated & (dx > 0), jnp.minimum(push * inverse, 2 * secant), push * inverse)
         new = visit(alpha + length * step)
         last = jnp.abs(decrement) <= tol
         good = last | (_sum(new[3] * (new[1] - x)) <= 0.5 * length * decrement)
