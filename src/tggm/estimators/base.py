@@ -65,7 +65,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         settings.count("n_members", self.n_members)
         settings.number("sigma0", self.sigma0, above=0)
         settings.number("learning_rate", self.learning_rate, above=0)
-        settings.number("weight_decay", self.weight_decay, least=0)
+        self._decay()
         settings.number("clip", self.clip, above=0)
         settings.number("average", self.average, least=0, below=1)
         settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
@@ -79,6 +79,10 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
                 settings.count(name, value)
         if self.patience not in (None, "auto"):
             settings.count("patience", self.patience)
+
+    def _decay(self) -> float:
+        """What multiplies the penalty."""
+        return settings.number("weight_decay", self.weight_decay, least=0)
 
     def _generator(self) -> np.random.Generator:
         state = check_random_state(self.random_state)
@@ -147,7 +151,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             self.dtype,
             learning_rate=self.learning_rate,
             # a row of weight 2 counts twice, so the penalty is shared by the sum of the weights
-            weight_decay=self.weight_decay / work.weight.mean(),
+            weight_decay=self._decay() / work.weight.mean(),
             clip=self.clip,
             average=self.average,
             total_steps=total_steps,

@@ -37,6 +37,11 @@ class Columns(NamedTuple):
         scale = np.where(varies & (deviation > 0), spread * deviation, 1.0)
         return cls(np.where(varies, centre + spread * mean, centre), scale)
 
+    def mild(self) -> bool:
+        """Whether single precision can carry out the map: a large shift would cost it digits."""
+        sizes = (self.scale > 1e-15) & (self.scale < 1e15)
+        return bool((sizes & (np.abs(self.shift) <= 30 * self.scale)).all())
+
     def apply(self, values: Floats) -> Floats:
         """Standardise."""
         return (values - self.shift[None, :]) / self.scale[None, :]

@@ -53,6 +53,8 @@ def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappin
     finite = all(np.isfinite(a).all() for a in (params.W0, *rest))
     if not finite or not all((c > 0).all() for c in columns[1::2]):
         raise ValueError("parameters and scales must be finite, and scales positive")
+    if kind is Lateral and (params.V.shape[::2] != (K, m) or not np.isfinite(params.V).all()):
+        raise ValueError(f"lateral connections must be finite, of shape ({K}, rank, {m}): {params.V.shape}")
     features = meta["features"]
     if features is not None and len(features) != d:
         raise ValueError(f"{len(features)} feature names for {d} features")

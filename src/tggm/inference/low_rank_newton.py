@@ -13,7 +13,7 @@ have not settled after `MOST` steps are left to `newton`.
 
 What makes a step fast: variables run down and rows across, so that sums over variables are sums of contiguous
 rows of numbers; a block of rows fits the cache and stops when its own rows are done; iterations are done in
-single precision, and a double-precision problem is finished with double-precision residuals, the systems
+single precision, and a double-precision problem is finished with double-precision residuals, large systems
 still in single precision.
 """
 
@@ -31,6 +31,7 @@ from tggm.precision import LowRank
 from tggm.precision.protocol import rounding
 
 WIDEST = 24  # elimination is unrolled over the rows of U: programs grow with them
+SMALL = 4  # rows of U up to which systems are solved in the precision of the problem
 MOST = 20  # steps of either precision
 RESIDUAL = {4: 1e-3, 8: 1e-10}  # of a row that has converged, by bytes a number
 BLOCK = 2**14  # variables times rows of a block: its arrays fit the cache of one core
@@ -124,7 +125,8 @@ def _iterate(
 
     Convergence being quadratic, that step was the last one needed. Rows that are done go on with the others.
     """
-    pairs, place = _pairs(problem.U.astype(jnp.float32))
+    # large systems dominate the cost of a step, and its accuracy is that of the residual all the same
+    pairs, place = _pairs(problem.U if len(problem.U) <= SMALL else problem.U.astype(jnp.float32))
 
     def keep_going(carry: Any) -> Array:
         i, _, done, _ = carry
@@ -161,9 +163,8 @@ def _step(
     gain = 1 / (d + w * (1 - omega2))
     e = gain * omega2
     q = U @ (e * r)
-    single = jnp.float32
-    K = (pairs @ e.astype(single))[place] + jnp.eye(U.shape[0], dtype=single)[:, :, None]
-    back = U.T @ eliminate(K, q.astype(single)).astype(q.dtype)
+    K = (pairs @ e.astype(pairs.dtype))[place] + jnp.eye(len(U), dtype=pairs.dtype)[:, :, None]
+    back = U.T @ eliminate(K, q.astype(K.dtype)).astype(q.dtype)
     decrement = (e * (r - back) * r).sum(0)
     floor = (_noise(problem, theta) ** 2 * e).sum(0)
     trial = theta + gain * (back - r)

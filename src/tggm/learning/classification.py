@@ -102,9 +102,12 @@ class ProbitMeanField(_Likelihood):
         """The bound of each row at the best q (or the q that the cycles reach)."""
 
         def expand(eta: Array) -> Expansion:
+            found: Expansion
             if self.factorised:
-                return factorised(eta, batch.label, n_steps=6)
-            return exact(eta, batch.label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+                found = factorised(eta, batch.label, n_steps=6)
+            else:
+                found = exact(eta, batch.label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+            return found
 
         steps = jnp.int32(30) if self.solver == "newton" else jnp.round(context.n_cycles).astype(jnp.int32)
         return class_bound(params, batch.X, context.s0, expand, steps, cyclic=self.solver == "cyclic")

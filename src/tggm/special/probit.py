@@ -12,6 +12,7 @@ reaches over its bulk. `log_probit` finds that bulk for one class a row; `log_pr
 for all classes, n evaluations of Φ a node and not n². Everything is done in logarithms.
 """
 
+import math
 from functools import partial
 from typing import Any
 
@@ -98,15 +99,35 @@ def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     `grid_length` / `n_nodes` apart; the result has full accuracy where that is at most 1/(2√n) standard
     deviations, and sums to 1 in any case.
     """
-    low, high = _reach(mean, std)
-    h = (high - low) / (n_nodes - 1)
-    t = low[:, None] + h[:, None] * jnp.arange(n_nodes, dtype=mean.dtype)[None, :]
-    x = _standardised(mean, std, t)
+    x, _ = _shared_grid(mean, std, n_nodes)
     log_cdf = standard.log_ndtr(x)
     log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
     terms = log_cdf.sum(1, keepdims=True) - log_cdf + log_pdf
     log_p = log_sum(terms)
     return log_p - log_sum(log_p)[:, None]
+
+
+@partial(jax.jit, static_argnames="n_nodes", inline=True)
+def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
+    """The probabilities themselves, shape (rows, n), on the same grid, at a third of the cost.
+
+    P_c is the sum over nodes of Π_j Φ_j times the hazard of class c: no logarithm is taken, so what is below
+    the smallest number of the dtype comes out as 0.
+    """
+    x, _ = _shared_grid(mean, std, n_nodes)
+    r = standard.hazard(x)
+    pdf = jnp.exp(-0.5 * x * x) * math.exp(-_LOG_ROOT_2PI)
+    below = (pdf / r).prod(1, keepdims=True)
+    p = (below * r).sum(-1) / std
+    return p / p.sum(-1, keepdims=True)
+
+
+def _shared_grid(mean: Array, std: Array, n_nodes: int) -> Pair:
+    """Standardised nodes, (rows, n, n_nodes), of a grid for all classes, and the distance between nodes."""
+    low, high = _reach(mean, std)
+    h = (high - low) / (n_nodes - 1)
+    t = low[:, None] + h[:, None] * jnp.arange(n_nodes, dtype=mean.dtype)[None, :]
+    return _standardised(mean, std, t), h
 
 
 @partial(jax.jit, inline=True)
