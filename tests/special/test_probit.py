@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
-from tggm.special.probit import default_nodes, grid_length, log_probit, log_probit_all
+from tggm.special.probit import default_nodes, grid_length, log_probit, log_probit_all, probit_all
 
 FIRST = jnp.zeros(1, jnp.int32)
 
@@ -110,6 +110,9 @@ def test_finite_everywhere(rng, dtype, size):
     assert np.isfinite(gradient[0]).all()
     assert np.isfinite(gradient[1]).all()
     assert np.isfinite(log_probit_all(mean, std)).all()
+    if size == 1e2:
+        p, log_p = probit_all(mean, std, n_nodes=512), log_probit_all(mean, std, n_nodes=512)
+        assert_allclose(p, np.exp(log_p), rtol=2e-3, atol=1e-30)
 
 
 def test_all_classes_agree_with_one_at_a_time(rng):
@@ -120,6 +123,7 @@ def test_all_classes_agree_with_one_at_a_time(rng):
         label = jnp.full(30, c)
         assert_allclose(table[:, c], log_probit(mean, std, label), rtol=1e-6, atol=1e-7)
     assert_allclose(np.exp(table).sum(1), 1, rtol=1e-12)
+    assert_allclose(probit_all(mean, std, n_nodes=96), np.exp(table), rtol=1e-9)
     order = rng.permutation(7)
     assert_allclose(log_probit_all(mean[:, order], std[:, order], n_nodes=96), table[:, order], rtol=1e-9)
 

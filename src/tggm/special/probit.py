@@ -117,7 +117,8 @@ def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     x, _ = _shared_grid(mean, std, n_nodes)
     r = standard.hazard(x)
     pdf = jnp.exp(-0.5 * x * x) * math.exp(-_LOG_ROOT_2PI)
-    below = (pdf / r).prod(1, keepdims=True)
+    cdf = jnp.where(x > 9, 1.0, pdf / r)  # beyond, both underflow in the end
+    below = cdf.prod(1, keepdims=True)
     p = (below * r).sum(-1) / std
     return p / p.sum(-1, keepdims=True)
 
