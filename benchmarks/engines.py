@@ -1,0 +1,143 @@
+"""Error and time of every engine on three problems: the table and picture of docs/choosing-an-engine.md.
+
+    python benchmarks/engines.py [--rows 20] [--seed 0]
+
+Rank one, 50 units (truth: `exact`); rank ten, 50 units, and two layers of ten (truth: `orthant` with many
+points, whose standard error is kept). Times are of a second call, per row. Writes
+``benchmarks/results/engines.json``, the
+picture ``docs/images/engines.png``, and the table between the markers of the page.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from tggm.gaussian import TruncatedGaussian
+from tggm.inference import ep, exact, gibbs, hmc, mean_field, orthant
+from tggm.precision import Layered, LowRank
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "choosing-an-engine.md"
+DRAWS = 200
+
+
+def posterior(rng, m, n, rows):
+    """Posterior of a shallow model with weights of scale one and noise variance one half."""
+    W, a = rng.normal(size=(n, m)), rng.normal(size=(rows, m))
+    h = np.maximum(a + rng.normal(size=a.shape), 0)
+    y = h @ W.T + np.sqrt(0.5) * rng.normal(size=(rows, n))
+    return TruncatedGaussian(LowRank(np.ones(m), W / np.sqrt(0.5)), a + 2 * y @ W)
+
+
+def layers(rng, m, rows):
+    """Prior of two hidden layers of m units."""
+    W = rng.normal(size=(m, m)) / np.sqrt(m)
+    return TruncatedGaussian(Layered([np.eye(m) + W.T @ W, np.eye(m)], [-W]), rng.normal(size=(rows, 2 * m)))
+
+
+def engines(with_exact):
+    calls = {
+        "mean_field": mean_field,
+        "mean_field, 10 cycles": lambda tg: mean_field(tg, solver="cyclic", n_cycles=10),
+        "ep": ep,
+        "orthant": orthant,
+        "gibbs": lambda tg: gibbs(tg, jax.random.key(1), DRAWS),
+        "hmc": lambda tg: hmc(tg, jax.random.key(2), DRAWS),
+    }
+    return {"exact": exact, **calls} if with_exact else calls
+
+
+def measure(name, tg, truth, with_exact):
+    rows = []
+    for engine, call in engines(with_exact).items():
+        jax.block_until_ready(call(tg))
+        clock = time.perf_counter()
+        got = jax.block_until_ready(call(tg))
+        seconds = (time.perf_counter() - clock) / len(tg)
+        off = np.abs(np.asarray(got.mean) - np.asarray(truth.mean)) / np.sqrt(np.asarray(truth.var))
+        log_z = None if got.log_z is None else float(np.abs(got.log_z - truth.log_z).mean())
+        rows.append(
+            {
+                "problem": name,
+                "engine": engine,
+                "log_z": log_z,
+                "mean": float(off.mean()),
+                "ms": 1e3 * seconds,
+            }
+        )
+        print(
+            "{problem:16s} {engine:22s} log Z {log_z}  mean {mean:.2g} sd  {ms:.3g} ms a row".format(
+                **rows[-1]
+            )
+        )
+    return rows
+
+
+def picture(rows, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    problems = list(dict.fromkeys(r["problem"] for r in rows))
+    figure, axes = plt.subplots(1, len(problems), figsize=(11, 3.8), sharey=True, layout="constrained")
+    names = list(dict.fromkeys(r["engine"] for r in rows))
+    colours = dict(zip(names, plt.get_cmap("tab10").colors, strict=False))
+    for ax, problem in zip(axes, problems, strict=True):
+        for r in (r for r in rows if r["problem"] == problem and r["mean"] > 0):
+            ax.loglog(r["ms"], r["mean"], "o", ms=8, color=colours[r["engine"]], label=r["engine"])
+        ax.set(title=problem, xlabel="milliseconds a row")
+        ax.grid(alpha=0.3)
+    axes[0].set_ylabel("mean error of E[h], in standard deviations")
+    handles = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def fill(rows):
+    """The table between the markers of the page."""
+    lines = ["| problem | engine | error of log Z, nats | error of E[h], sd | ms a row |", "| --- " * 5 + "|"]
+    for r in rows:
+        log_z = "—" if r["log_z"] is None else f"{r['log_z']:.2g}"
+        lines.append(f"| {r['problem']} | `{r['engine']}` | {log_z} | {r['mean']:.2g} | {r['ms']:.2g} |")
+    text = "<!-- engines -->\n" + "\n".join(lines) + "\n<!-- /engines -->"
+    page, count = re.subn(r"<!-- engines -->.*?<!-- /engines -->", text, PAGE.read_text(), flags=re.S)
+    assert count == 1, f"{PAGE.name} must hold the markers once"
+    PAGE.write_text(page)
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rows", type=int, default=10)
+    p.add_argument("--seed", type=int, default=0)
+    args = p.parse_args()
+    rng = np.random.default_rng(args.seed)
+    with jax.enable_x64(True):
+        one, ten = posterior(rng, 50, 1, args.rows), posterior(rng, 50, 10, args.rows)
+        deep = layers(rng, 10, args.rows)
+        rows = measure("rank 1, 50 units", one, exact(one), True)
+        errors = {}
+        for name, tg in (("rank 10, 50 units", ten), ("layers 10-10", deep)):
+            truth = orthant(tg, n_points=16384)
+            errors[name] = float(np.max(truth.log_z_error))
+            rows += measure(name, tg, truth, False)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    record = {
+        "commit": commit.stdout.strip(), "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "seed": args.seed, "rows": args.rows, "draws": DRAWS, "error_of_the_truth": errors, "engines": rows,
+    }  # fmt: skip
+    (ROOT / "benchmarks" / "results" / "engines.json").write_text(json.dumps(record, indent=1) + "\n")
+    picture(rows, ROOT / "docs" / "images" / "engines.png")
+    fill(rows)
+
+
+if __name__ == "__main__":
+    main()
