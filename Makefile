@@ -16,7 +16,7 @@ demo: venv-demo
 	@$(BIN)/python -m tggm demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile  # a file compiles its programs once
 
 lint: venv-dev
 	$(BIN)/ruff check .
