@@ -5,7 +5,7 @@ import numpy as np
 from tggm import Graph, fit_graph
 
 
-def main(rows: int = 300, epochs: int = 120) -> tuple[float, float]:
+def main(rows: int = 300, epochs: int = 480) -> tuple[float, float]:
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (rows, 1))
     shared = 0.4 * rng.standard_normal(rows)  # noise that both outputs have in common
