@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm.learning import Layout, Membership, Plan, hold_out, hyper_parameters, membership, train
+from tggm.learning.groups import n_groups
 from tggm.learning.loop import shuffled
 from tggm.learning.rows import bucket
 
@@ -248,3 +249,20 @@ def test_hold_out_splits_all_rows(rng):
     train_rows, held = hold_out(rng, np.arange(10, 52), 0.1)
     assert len(held) == 4
     assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(10, 52))
+
+
+@pytest.mark.parametrize(
+    ("members", "cores", "groups"), [(10, 2, 2), (10, 4, 2), (10, 64, 10), (7, 2, 1), (1, 8, 1), (3, 0, 1)]
+)
+def test_members_are_dealt_in_equal_groups(members, cores, groups):
+    assert n_groups(members, cores) == groups
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_members_learn_the_same_in_any_number_of_groups(data, monkeypatch, cores):
+    monkeypatch.setattr("tggm.learning.groups._cores", lambda: cores)
+    result = fit(data, 4, batch=5, epochs=6, seed=3)
+    monkeypatch.setattr("tggm.learning.groups._cores", lambda: 1)
+    together = fit(data, 4, batch=5, epochs=6, seed=3)
+    assert_allclose(result.params["w"], together.params["w"], rtol=1e-12)
+    assert_allclose(result.train, together.train, rtol=1e-12)

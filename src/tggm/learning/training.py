@@ -9,10 +9,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.learning.loop import Hyper, Membership, Plan, State, Trace, run_chunk, start
+from tggm.learning.groups import crew
+from tggm.learning.loop import Hyper, Membership, Plan, State, Trace, start
 from tggm.learning.objectives import Objective
 
-_CHUNK_SECONDS = 0.5  # progress and interruption wait no longer than about twice this
+_CHUNK_SECONDS = 0.1  # progress, interruption and patience wait no longer than about twice this
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,15 @@ class Training:
     undone: NDArray[np.int32]  # (members,) steps taken back
     interrupted: bool
     stopped_early: bool
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that `train` needs to go on from where it was cut, as NumPy arrays."""
+
+    state: State
+    train: NDArray[np.floating]  # (members, epochs so far)
+    held: NDArray[np.floating]  # (members, epochs so far)
 
 
 def hyper_parameters(
@@ -70,34 +80,46 @@ def train(
     seed: int = 0,
     state: State | None = None,
     report: Callable[[int, Trace], None] | None = None,
+    resume: Checkpoint | None = None,
+    keep: Callable[[Checkpoint], None] | None = None,
 ) -> Training:
     """Run the loop to the end, or until every member's patience is spent.
 
     KeyboardInterrupt ends training with the best parameters so far. Pass the `state` of an earlier result to
-    go on from it: the result does not depend on where training was cut.
+    go on from it: the result does not depend on where training was cut. `keep` is handed a checkpoint after
+    every chunk; `resume` goes on from one, counting its epochs as done.
     """
+    if resume is not None:
+        state = resume.state
     if state is None:
         seeds = np.random.default_rng(seed).integers(0, 2**32, members.train.shape[0], np.uint32)
         state = start(plan, params, seeds)
     steps = np.int32(steps_per_epoch(plan, members))
-    fixed = jax.device_put((members, context, hyper, data, weight))
-    traces: list[Trace] = []
-    done, interrupted, n = 0, False, min(16, plan.capacity)
-    while done < max_epochs and not interrupted and not _stalled(state, hyper):
-        n = min(n, max_epochs - done)
-        clock = time.perf_counter()
-        try:
-            with jax.default_matmul_precision("highest"):  # accelerators would round the factors to 10 bits
-                later, trace = run_chunk(plan, objective, state, *fixed, np.int32(n), steps)
-            traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
-            state, done = later, done + n
-            if report is not None:
-                report(done, traces[-1])
-        except KeyboardInterrupt:
-            interrupted = True
-        if time.perf_counter() - clock < _CHUNK_SECONDS:
-            n = min(2 * n, plan.capacity)
+    each, shared = jax.device_put(((members, context, hyper), (data, weight)))
+    traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
+    done, interrupted, n = sum(t.train.shape[1] for t in traces), False, min(16, plan.capacity)
+    with crew(len(state.seed)) as workers:
+        while done < max_epochs and not interrupted and not _stalled(state, hyper):
+            n = min(n, max_epochs - done)
+            clock = time.perf_counter()
+            try:
+                later, trace = workers.run(plan, objective, state, each, shared, np.int32(n), steps)
+                traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
+                state, done = later, done + n
+                if report is not None:
+                    report(done, traces[-1])
+                if keep is not None:
+                    keep(_checkpoint(state, traces))
+            except KeyboardInterrupt:
+                interrupted = True
+            if time.perf_counter() - clock < _CHUNK_SECONDS:
+                n = min(2 * n, plan.capacity)
     return _result(plan, state, hyper, traces, interrupted)
+
+
+def _checkpoint(state: State, traces: list[Trace]) -> Checkpoint:
+    history = (np.concatenate([getattr(t, name) for t in traces], axis=1) for name in Trace._fields)
+    return Checkpoint(jax.tree.map(np.asarray, state), *history)
 
 
 def _stalled(state: State, hyper: Hyper) -> bool:
