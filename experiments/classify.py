@@ -26,12 +26,13 @@ LINE = (
 )
 GRID_HEADER = (
     "method    hidden batch epochs     lr      wd sigma0  init   avg |"
-    "  acc %    NLL    ECE   train  best-LL  best     s"
+    "  acc %    NLL    ECE | train: obj     NLL | best-LL  best     s"
 )
 GRID_LINE = (
     "{method:9s} {hidden:6d} {batch:5d} {epochs:6d} {learning_rate:6.0e} {weight_decay:7.0e} {sigma0:6.2g}"
     " {init_scale:5.2g} {average:5.3g} |"
-    " {accuracy:6.2f} {nll:6.4f} {ece:6.4f} {train:7.4f} {held_best:8.4f} {best_epoch:5.0f} {seconds:5.1f}"
+    " {accuracy:6.2f} {nll:6.4f} {ece:6.4f} | {train:10.4f} {train_nll:7.4f} |"
+    " {held_best:7.4f} {best_epoch:5.0f} {seconds:5.1f}"
 )
 
 
@@ -128,19 +129,22 @@ def tune(
     seconds = time.perf_counter() - clock
     last = plan.layout.split_members(np.asarray(fit.state.average))
     result = []
-    judged = jax.tree.map(lambda a: a[held], data.X)
+    judged, seen = (jax.tree.map(lambda a, rows=rows: a[rows], data.X) for rows in (held, keep[: len(held)]))
     for i, setting in enumerate(grid):
         chosen = slice(i * K, (i + 1) * K)
         probability = [
             np.asarray(_probabilities(jax.tree.map(lambda a, k=k: a[k], last), judged, context.s0[k]))
             for k in range(chosen.start, chosen.stop)
         ]
+        first = jax.tree.map(lambda a, k=chosen.start: a[k], last)
+        fitted = np.asarray(_probabilities(first, seen, context.s0[chosen.start]), np.float64)
         row = {"method": args.method, "hidden": args.hidden[0], "batch": args.batch, "epochs": args.epochs,
                "members": K, **setting._asdict(), "seconds": seconds,
                "best_epoch": float(fit.best_epoch[chosen].mean() + 1),
                "undone": int(fit.undone[chosen].sum()),
                "held_best": float(np.asarray(fit.state.best_score)[chosen].mean()),
-               "train": float(fit.train[chosen, -1].mean())}  # fmt: skip
+               "train": float(fit.train[chosen, -1].mean()),  # how far the objective is from what it bounds:
+               "train_nll": merits(fitted, label[keep[: len(held)]])["nll"]}  # fmt: skip
         result.append(row | merits(np.mean(probability, axis=0).astype(np.float64), label[held]))
     return result
 

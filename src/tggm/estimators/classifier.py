@@ -60,7 +60,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         had with any value, it only sets the scale on which weights start, decay and move.
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
-    learning_rate : float, default 0.01
+    learning_rate : float, default 0.006
     schedule : {"cosine", "linear", "constant"}, default "cosine"
         How the learning rate falls over the planned number of steps.
     batch_size : int or "auto", default "auto"
@@ -72,7 +72,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         is n_features / 40, a prior under which the locations W0 x of standardised inputs have one scale.
     clip : float, default 10.0
         Largest norm of a gradient.
-    average : float, default 0.98
+    average : float, default 0.999
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
     validation_fraction : float, default 0.1
         Part of the rows that each member holds out, its own at random.
@@ -123,13 +123,13 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         n_members: int = 1,
         sigma0: float = 1.0,
         optimizer: Any = "adam",
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.006,
         schedule: str = "cosine",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
         weight_decay: float | str = "auto",
         clip: float = 10.0,
-        average: float = 0.98,
+        average: float = 0.999,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | None = None,

@@ -36,6 +36,7 @@ class GraphLikelihood:
     pattern: Pattern
     engine: str = "ep"
     max_iter: int = 50
+    scored: bool = True  # whether rows are held out; if not, the engine need not be compiled for them
 
     def __call__(self, params: Parameters, batch: Evidence, context: Any) -> Array:
         """Log-likelihood of each row."""
@@ -47,8 +48,11 @@ class GraphLikelihood:
         return out
 
     def score(self, params: Parameters, batch: Evidence, context: Any) -> Array:
-        """The same."""
-        return self(params, batch, context)
+        """The same, or zeros where nothing is held out."""
+        if self.scored:
+            return self(params, batch, context)
+        leaf = jax.tree.leaves(batch)[0]
+        return jnp.zeros(leaf.shape[0], leaf.dtype)
 
     def penalty(self, params: Parameters) -> Array:
         """½‖W‖² of all weights and couplings."""
@@ -127,12 +131,14 @@ def fit_graph(
     padding = bucket(n_rows) - n_rows
     table = jax.tree.map(lambda a: np.pad(a.astype(dtype), [(0, padding), (0, 0)], "edge"), evidence)
     weight = np.ones(n_rows + padding, dtype)
+    objective = GraphLikelihood(graph.structure, pattern, engine, max_iter, validation_fraction > 0)
     with jax.enable_x64(np.dtype(dtype) == np.float64):
         result = train(
-            plan, GraphLikelihood(graph.structure, pattern, engine, max_iter), params, members,
+            plan, objective, params, members,
             None, hyper, table, weight, max_epochs=max_epochs, seed=int(rng.integers(2**31)),
         )  # fmt: skip
-    history = {"train": result.train[0], "held_out": result.held[0]}
+    held = result.held[0] if objective.scored else np.full_like(result.held[0], np.nan)
+    history = {"train": result.train[0], "held_out": held}
     return begun.with_parameters(jax.tree.map(lambda a: a[0], result.params), history)
 
 

@@ -1,0 +1,48 @@
+"""Classification: three noisy spirals, and whether the probabilities of an ensemble are frequencies.
+
+    python examples/classification.py [FOLDER]
+
+Draws the regions of the classes, paler where the model is less sure, the reliability diagram and the
+confusion matrix on new rows.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tggm import TGGMClassifier, plotting
+
+NAMES = np.array(["first", "second", "third"])
+
+
+def draw_data(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw points along three spiral arms, with noise that makes neighbouring arms overlap."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 3, rows)
+    along = rng.uniform(0.2, 1, rows)
+    angle = 2 * np.pi * (label / 3 + 0.6 * along)
+    points = along[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return points + 0.1 * rng.standard_normal((rows, 2)), NAMES[label]
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    X, y = draw_data(600, seed=0)
+    model = TGGMClassifier((50,), n_members=5, random_state=0).fit(X, y)
+    X_new, y_new = draw_data(4000, seed=1)
+    p = model.predict_proba(X_new)
+    print(f"accuracy on new rows {model.score(X_new, y_new):.3f}")
+    print(f"mean log-probability of the true class {model.label_log_proba(X_new, y_new).mean():.3f}")
+    figure = Figure(figsize=(15, 4.6), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    plotting.plot_decision_regions(model, X, y, ax=left)
+    plotting.plot_reliability(p, y_new, classes=model.classes_, ax=middle)
+    plotting.plot_confusion(model.predict(X_new), y_new, ax=right)
+    figure.savefig(folder / "classification.png", dpi=150)
+    print(folder / "classification.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo"))
