@@ -7,11 +7,14 @@ takes part by offering
     _from_state(arrays, meta) -> estimator            (a classmethod)
 
 and by being exported from `tggm.estimators`: a file names its class, and only those names are looked up.
-JSON has no tuples; `_from_state` gets lists.
+JSON has no tuples; `_from_state` gets lists. A model that was fitted to a table (`tggm fit`) has one more
+entry in its header, `table`, which says how the columns become inputs; `load_table_model` returns it too.
 """
 
 from tggm.persistence.container import ModelFileError as ModelFileError
 from tggm.persistence.models import load as load
+from tggm.persistence.models import load_table_model as load_table_model
+from tggm.persistence.models import model_file as model_file
 from tggm.persistence.models import save as save
 
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["ModelFileError", "load", "load_table_model", "model_file", "save"]

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 import tggm
 from tggm.persistence.container import ModelFileError, decode, encode
 from tggm.persistence.files import read_regular, write_atomically
+from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 
 
 class Stateful(Protocol):
@@ -23,6 +24,13 @@ class Stateful(Protocol):
         """The estimator that gave this state; ValueError, KeyError or TypeError if there is none."""
 
 
+class TableModel(NamedTuple):
+    """An estimator and, if it was fitted to a table, how that table's columns become its inputs."""
+
+    model: Any
+    preparation: Preparation | None
+
+
 def known_classes() -> dict[str, Any]:
     """Estimators that can be stored, by name: a file chooses among these and cannot name others."""
     from tggm import estimators
@@ -31,7 +39,7 @@ def known_classes() -> dict[str, Any]:
     return {name: value for name, value in exported.items() if hasattr(value, "_from_state")}
 
 
-def save(model: Stateful, path: str | os.PathLike[str]) -> None:
+def save(model: Stateful, path: str | os.PathLike[str], *, preparation: Preparation | None = None) -> None:
     """Write a fitted estimator to one file, atomically.
 
     Parameters
@@ -40,23 +48,32 @@ def save(model: Stateful, path: str | os.PathLike[str]) -> None:
         A fitted `TGGMRegressor` or `TGGMClassifier`.
     path : path
         Usually ending in ``.tggm``; an existing file is replaced.
+    preparation : Preparation, optional
+        How the columns of a table become the inputs of `model`; kept in the header, see `load_table_model`.
 
     Raises
     ------
     TypeError
         If `model` is of another class, or holds settings that JSON cannot (a callable, an object).
     """
+    write_atomically(Path(path), model_file(model, preparation))
+
+
+def model_file(model: Stateful, preparation: Preparation | None = None) -> bytes:
+    """The content of the file that `save` writes."""
     name = type(model).__name__
     if known_classes().get(name) is not type(model):
         raise TypeError(
             f"`model` must be one of {', '.join(known_classes())}; got {type(model).__qualname__}."
         )
     arrays, meta = model._to_state()
+    description: dict[str, Any] = {"class": name, "version": tggm.__version__, "state": dict(meta)}
+    if preparation is not None:
+        description["table"] = preparation_to_json(preparation)
     try:
-        content = encode(arrays, {"class": name, "version": tggm.__version__, "state": dict(meta)})
+        return encode(arrays, description)
     except (TypeError, ValueError) as error:
         raise TypeError(f"this {name} cannot be stored: {error}") from error
-    write_atomically(Path(path), content)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -70,11 +87,17 @@ def load(path: str | os.PathLike[str]) -> Any:
     OSError
         If there is no such file, or it cannot be read.
     """
+    return load_table_model(path).model
+
+
+def load_table_model(path: str | os.PathLike[str]) -> TableModel:
+    """As `load`, with the preparation of the table that the model was fitted to, None if there was none."""
     source = Path(path)
     content = read_regular(source)
     try:
-        arrays, model = decode(content)
-        return _build(arrays, model)
+        arrays, description = decode(content)
+        model = _build(arrays, description)
+        return TableModel(model, _preparation(description, model))
     except ModelFileError as error:
         raise ModelFileError(f"{source} is not a usable model file: {error}.") from error.__cause__
 
@@ -92,3 +115,20 @@ def _build(arrays: dict[str, np.ndarray], model: dict[str, Any]) -> Any:
         raise ModelFileError(
             f"its contents do not make a {name} ({type(error).__name__}: {error})"
         ) from error
+
+
+def _preparation(description: dict[str, Any], model: Any) -> Preparation | None:
+    """The table section of a file, after checking that it fits the model."""
+    if "table" not in description:
+        return None
+    try:
+        preparation = preparation_from_json(description["table"])
+    except ValueError as error:
+        raise ModelFileError(f"its table section is not valid ({error})") from None
+    width = len(preparation.feature_names)
+    if width != model.n_features_in_ or preparation.target.is_class != hasattr(model, "classes_"):
+        raise ModelFileError(
+            f"its table section makes {width} inputs for {preparation.target.task}, but its model takes "
+            f"{model.n_features_in_}"
+        )
+    return preparation

@@ -1,0 +1,90 @@
+"""What a model must beat, as numbers that fit into its file.
+
+*Naive* does not look at the inputs: a normal distribution with the target's mean and variance, or the
+frequencies of the classes. *Linear* is ridge regression with the leave-one-out error as its variance, or
+logistic regression, on standardised inputs; its coefficients are kept in the units of the inputs.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from tggm.predictive.moment import MomentPredictive
+from tggm.tables.table import Floats
+
+MOST_NUMBERS = 200_000  # of a linear baseline; a larger one is left out of the file
+_LEAST = np.log(1e-12)  # log-probability that a baseline gives to what it never saw
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Two plain models. For classes `naive` and each row of `linear` count the classes."""
+
+    naive: Floats  # (mean, variance), or log-frequencies of the classes
+    coef: Floats | None  # (outputs, features)
+    intercept: Floats | None  # (outputs,)
+    variance: float | None  # of the linear regression
+
+    def regression(self, X: Floats) -> dict[str, MomentPredictive]:
+        """Predictive distributions of the baselines."""
+        found = {"naive": _normal(np.full(len(X), self.naive[0]), self.naive[1])}
+        if self.coef is not None and self.intercept is not None and self.variance is not None:
+            found["linear"] = _normal(X @ self.coef[0] + self.intercept[0], self.variance)
+        return found
+
+    def classes(self, X: Floats) -> dict[str, Floats]:
+        """Log-probabilities of the classes under the baselines, (rows, classes)."""
+        found = {"naive": np.tile(self.naive, (len(X), 1))}
+        if self.coef is not None and self.intercept is not None:
+            score = X @ self.coef.T + self.intercept[None, :]
+            found["linear"] = np.maximum(log_softmax(score, axis=1), _LEAST)
+        return found
+
+
+def fit_regression(X: Floats, y: Floats) -> Baselines:
+    """Baselines of a number; the ridge penalty is the best of 13 by leave-one-out errors."""
+    from sklearn.linear_model import RidgeCV
+
+    naive = np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), np.finfo(np.float64).tiny)])
+    shift, scale = _standard(X)
+    model = RidgeCV(np.logspace(-3, 3, 13)).fit((X - shift[None, :]) / scale[None, :], y)
+    coef = (model.coef_ / scale)[None, :]
+    variance = max(float(-model.best_score_), np.finfo(np.float64).tiny)
+    return _kept(naive, coef, np.array([model.intercept_]) - coef @ shift, variance)
+
+
+def fit_classes(X: Floats, label: NDArray[np.integer[Any]], n_classes: int) -> Baselines:
+    """Baselines of classes, counted from 0; each class is counted once more than it occurred."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    count = np.bincount(label, minlength=n_classes) + 1.0
+    shift, scale = _standard(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop a little early
+        model = LogisticRegression(max_iter=300).fit((X - shift[None, :]) / scale[None, :], label)
+    coef, intercept = model.coef_, model.intercept_
+    if n_classes == 2:  # scikit-learn keeps the second class alone
+        coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.r_[0.0, intercept]
+    coef = coef / scale[None, :]
+    return _kept(np.log(count / count.sum()), coef, intercept - coef @ shift, None)
+
+
+def _kept(naive: Floats, coef: Floats, intercept: Floats, variance: float | None) -> Baselines:
+    small = coef.size <= MOST_NUMBERS
+    return Baselines(
+        naive, coef if small else None, intercept if small else None, variance if small else None
+    )
+
+
+def _standard(X: Floats) -> tuple[Floats, Floats]:
+    scale = X.std(0)
+    return X.mean(0), np.where(scale > 0, scale, 1.0)
+
+
+def _normal(mean: Floats, variance: float) -> MomentPredictive:
+    return MomentPredictive(mean[None, :], np.full((1, len(mean)), variance))

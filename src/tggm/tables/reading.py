@@ -1,0 +1,74 @@
+"""Files to tables: what kind of file it is, by its first bytes, and the reader for it."""
+
+import stat
+import sys
+from pathlib import Path
+
+from tggm.tables.errors import TableError
+from tggm.tables.table import Table
+from tggm.tables.text import parse_text
+
+GAPS = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "?")  # words for a missing value
+_ELSE = {
+    b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
+    b"\x1f\x8b": "is compressed; pass it through: zcat {name} | tggm ... -",
+    b"SQLite": "is a database; export the table as CSV",
+}
+
+
+def read_table(
+    path: str, *, delimiter: str | None = None, decimal: str = ".", missing: tuple[str, ...] = ()
+) -> Table:
+    """Read a CSV or Parquet file; ``-`` is standard input.
+
+    Parameters
+    ----------
+    path : str
+        The file. Parquet is recognised by its first bytes, whatever it is called.
+    delimiter : str, optional
+        Between the fields of a CSV file; found from its first line by default (comma, semicolon, tab, bar).
+    decimal : str
+        Decimal point of numbers in a CSV file.
+    missing : tuple of str
+        Words that mean a gap, besides those of `GAPS`.
+
+    Raises
+    ------
+    TableError
+        If it cannot be read as a table, with the remedy.
+    """
+    name = "standard input" if path == "-" else path
+    content = sys.stdin.buffer.read() if path == "-" else _read(Path(path))
+    if content.startswith(b"PAR1"):
+        from tggm.tables.parquet import parse_parquet
+
+        return parse_parquet(content, name)
+    return parse_text(_decoded(content, name), name, delimiter, decimal, frozenset((*GAPS, *missing)))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise TableError(f"{path} is a folder; name a CSV or Parquet file in it.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise TableError(f"there is no file {path}; check the name and the folder.") from None
+    except PermissionError:
+        raise TableError(f"{path} may not be read; check its permissions: ls -l {path}") from None
+
+
+def _decoded(content: bytes, name: str) -> str:
+    for magic, remedy in _ELSE.items():
+        if content.startswith(magic):
+            raise TableError(f"{name} {remedy.format(name=name)}.")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16")
+    if b"\0" in content[:100_000]:
+        raise TableError(f"{name} is a binary file, neither CSV nor Parquet; export the table as CSV.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{name} is not UTF-8 text (byte {error.start}); convert it: iconv -f latin1 -t utf-8 {name}"
+        ) from None

@@ -1,0 +1,102 @@
+"""The column to predict: a number or a class."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.tables.errors import TableError
+from tggm.tables.kinds import refuse_dates
+from tggm.tables.table import Table, spelled
+
+TASKS = ("regression", "classification")
+MOST_CLASSES = 100
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is predicted, and whether its labels are whole numbers or words."""
+
+    name: str
+    task: str
+    integer: bool = False  # labels are whole numbers
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is a class."""
+        return self.task == "classification"
+
+    def known(self, table: Table) -> NDArray[np.bool_]:
+        """Rows that have a target."""
+        column = table.columns[self.name]
+        if column.dtype == object:
+            return np.array([word is not None for word in column], dtype=bool)
+        known: NDArray[np.bool_] = ~np.isnan(column)
+        return known
+
+    def values(self, table: Table) -> NDArray[Any]:
+        """Targets of a table whose rows all have one: numbers, or labels."""
+        if not self.is_class:
+            return table.numbers(self.name)
+        words = table.words(self.name)
+        if not self.integer:
+            return words.astype(str)
+        try:
+            return np.array([int(word) for word in words])
+        except ValueError:
+            return np.array([spelled_label(table, word) for word in words.tolist()])
+
+
+def spelled_label(table: Table, word: str) -> int:
+    """A label that is a whole number however it is spelled (7, 7.0)."""
+    number = table.number(word)
+    if number is None or number != int(number):
+        raise TableError(f"{table.source} has the class {word!r}, but the model's classes are whole numbers.")
+    return int(number)
+
+
+def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, str]:
+    """The target of a table and how its task was found; TableError if there is nothing to learn."""
+    table.require([name])
+    refuse_dates(table, name)
+    words = [word for word in table.words(name) if word is not None]
+    if not words:
+        raise TableError(
+            f"the target {name!r} of {table.source} is empty in all rows; choose another column."
+        )
+    numbers = [table.number(word) for word in words]
+    numeric = [number for number in numbers if number is not None]
+    found, reason = _decided(words, numbers) if task is None else (task, "as asked")
+    if found == "regression" and len(numeric) < len(words):
+        strange = next(word for word, number in zip(words, numbers, strict=True) if number is None)
+        raise TableError(
+            f"the target {name!r} has {strange!r}, which is not a number; correct it, call it a gap "
+            f"(--missing {strange!r}), or ask for --task classification."
+        )
+    different = set(words) if len(numeric) < len(words) else set(map(spelled, numeric))
+    if len(different) == 1:
+        raise TableError(
+            f"the target {name!r} has one value only, {words[0]!r}; there is nothing to learn, "
+            "choose another column."
+        )
+    if found == "classification" and len(different) > min(MOST_CLASSES, len(words) // 2):
+        raise TableError(
+            f"the target {name!r} has {len(different)} different values in {len(words)} rows, too many to be "
+            "classes; choose another column, or correct it if it should hold numbers."
+        )
+    whole = len(numeric) == len(words) and all(number == int(number) for number in numeric)
+    return Target(name, found, found == "classification" and whole), reason
+
+
+def _decided(words: list[str], numbers: list[float | None]) -> tuple[str, str]:
+    """Classes if the target has words, two values, or at most 10 whole numbers that each occur often."""
+    if any(number is None for number in numbers):
+        return "classification", "the target has words"
+    different = set(numbers)
+    if len(different) <= 2:
+        return "classification", "the target has two values"
+    whole = all(number is not None and number == int(number) for number in different)
+    if whole and len(different) <= 10 and len(words) >= 5 * len(different):
+        return "classification", f"the target has {len(different)} different whole numbers"
+    return "regression", "the target has numbers"
