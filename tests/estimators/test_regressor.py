@@ -244,7 +244,7 @@ def test_presets_are_the_papers():
             r"`method` must be one of 'bp', 'ep', 'exact', 'meanfield', 'moments'; got 'magic'",
         ),
         ({"hidden": (0,)}, "`hidden` must be an integer of at least 1; got 0"),
-        ({"hidden": (5, 5)}, r"`hidden` must have one layer in this version, as \(50,\); got \(5, 5\)"),
+        ({"hidden": ()}, r"`hidden` must be a tuple of layer sizes, as \(50,\) or \(50, 50\); got \(\)"),
         ({"hidden": None}, r"`hidden` must be a tuple of layer sizes"),
         ({"n_members": 0}, "`n_members` must be an integer of at least 1; got 0"),
         ({"noise": -0.1}, "`noise` is the variance of the output noise and must be positive; got -0.1"),

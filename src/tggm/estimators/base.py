@@ -29,6 +29,7 @@ from tggm.learning import (
 )
 from tggm.learning.rows import bucket
 from tggm.learning.training import steps_per_epoch
+from tggm.models.deep import FORMS
 
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
 
@@ -60,8 +61,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
     def _check_settings(self) -> None:
         """Raise for any setting that cannot work, whatever the data."""
         settings.layers(self.hidden)
-        if len(settings.layers(self.hidden)) != 1:
-            raise ValueError(f"`hidden` must have one layer in this version, as (50,); got {self.hidden!r}.")
+        settings.one_of("deep", self.deep, FORMS)
         settings.count("n_members", self.n_members)
         settings.number("sigma0", self.sigma0, above=0)
         settings.number("learning_rate", self.learning_rate, above=0)
@@ -112,7 +112,11 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         return np.inf if self.patience is None else int(self.patience)
 
     def _train(self, work: Work, rng: np.random.Generator) -> Training:
-        """Train all members from their initial parameters, each with its own held-out rows."""
+        """Train all members from their initial parameters, each with its own held-out rows.
+
+        Who wants to be able to go on after a loss of power sets `_keep` (a function of a `Checkpoint`) and,
+        to go on, `_resume` (a `Checkpoint`): everything random before is drawn again from the same seed.
+        """
         fraction = self.validation_fraction if self.early_stopping else 0.0
         rows = np.arange(len(work.weight))
         members = membership([hold_out(rng, rows, fraction) for _ in range(self.n_members)])
@@ -127,6 +131,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             return train(
                 plan, work.objective, work.params, members, work.context, hyper, data, weight,
                 max_epochs=epochs, seed=seed, report=report,
+                resume=getattr(self, "_resume", None), keep=getattr(self, "_keep", None),
             )  # fmt: skip
 
     def _train_on(self, work: Work, state: State | None, rng: np.random.Generator) -> Training:

@@ -89,7 +89,7 @@ def _padded(rows: Any, count: int) -> Any:
     return jax.tree.map(lambda a: np.pad(a, [(0, extra), (0, 0)]), rows) if extra else rows
 
 
-def _block(params: Shallow, rows: Any, s0: NDArray[Any], log: bool) -> NDArray[Any]:
+def _block(params: Any, rows: Any, s0: NDArray[Any], log: bool) -> NDArray[Any]:
     """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
     count = len(jax.tree.leaves(rows)[0])
     mean, std, length = _moments(params, _padded(rows, count), s0)
@@ -107,9 +107,12 @@ def _block(params: Shallow, rows: Any, s0: NDArray[Any], log: bool) -> NDArray[A
 
 
 @jax.jit
-def _moments(params: Shallow, X: Any, s0: Array) -> tuple[Array, Array, Array]:
+def _moments(params: Any, X: Any, s0: Array) -> tuple[Array, Array, Array]:
     """Means and deviations of z for each member, (members, rows, n), and how long a grid spans them."""
-    mean, std = jax.vmap(class_moments, in_axes=(0, None, None))(params, X, s0)
+    of_member: Any = class_moments
+    if not isinstance(params, Shallow):
+        from tggm.estimators.deep import class_moments_of as of_member
+    mean, std = jax.vmap(of_member, in_axes=(0, None, None))(params, X, s0)
     return mean, std, jax.vmap(grid_length)(mean, std).max(0)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.estimators.columns import Columns
-from tggm.estimators.state import HISTORY, plain
+from tggm.estimators.settings import layers
+from tggm.estimators.state import HISTORY, flat_parameters, plain, restored_deep
 from tggm.models import Shallow
 
 PARAMETERS = ("W0", "b0", "W1", "b1")
@@ -15,7 +16,8 @@ PARAMETERS = ("W0", "b0", "W1", "b1")
 
 def classifier_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Everything a fitted classifier needs to predict and to be trained further."""
-    arrays = {f"params.{name}": np.asarray(getattr(model._params, name)) for name in PARAMETERS}
+    arrays = flat_parameters(model._params)
+    del arrays["params.log_noise"]  # a gauge, 0 throughout
     arrays |= {"x_shift": model._x.shift, "x_scale": model._x.scale}
     arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
     arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
@@ -69,7 +71,7 @@ def restore_classifier(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappi
     classes = _classes(meta)
     (K, m, d), n = W0.shape, len(classes)
     shapes = [a.shape for a in (b0, W1, b1, shift, scale)]
-    if shapes != [(K, m), (K, n, m), (K, n), (d,), (d,)]:
+    if shapes != [(K, m), (K, n, W1.shape[-1]), (K, n), (d,), (d,)]:
         raise ValueError(f"parameters, scales and labels do not fit together: {shapes}, {n} labels")
     if not all(np.isfinite(a).all() for a in (W0, b0, W1, b1, shift, scale)) or not (scale > 0).all():
         raise ValueError("parameters and scales must be finite, and scales positive")
@@ -84,4 +86,7 @@ def restore_classifier(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappi
     model.n_iter_ = int(model.history_["train"].shape[1])
     model.best_epoch_ = arrays["best_epoch"]
     model.converged_ = bool(meta["converged"])
-    model._adopt(Shallow(W0, b0, W1, b1, np.zeros_like(b1)))  # type: ignore[arg-type]  # NumPy until training
+    if len(layers(model.hidden)) > 1:
+        model._adopt(restored_deep(arrays, model.deep, layers(model.hidden)))
+    else:
+        model._adopt(Shallow(W0, b0, W1, b1, np.zeros_like(b1)))  # type: ignore[arg-type]  # NumPy until training

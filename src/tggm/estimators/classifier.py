@@ -1,7 +1,6 @@
 """`TGGMClassifier`: nonlinear classification whose probabilities mean something."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -19,8 +18,11 @@ from tggm.estimators.class_state import classifier_state, restore_classifier, re
 from tggm.estimators.columns import Floats
 from tggm.estimators.inputs import STANDARDIZE, prepared, standardisation
 from tggm.estimators.labels import Labels, encoded, known_classes, weighted_rows
+from tggm.estimators.starting import drawn, fits, rates_of, sizes_of
+from tggm.estimators.state import between
 from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
-from tggm.models import INITIALISERS, Shallow, initial_parameters
+from tggm.learning.deep_classification import DEEP_CLASS_METHODS
+from tggm.models import INITIALISERS
 
 # One network, weights from N(0, 0.01), RMSProp; mini-batches of 500 for MNIST and 200 for text. The step size
 # was chosen from [1e-4, 5e-3] on validation data; epochs and early stopping are ours.
@@ -48,11 +50,15 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     Parameters
     ----------
     hidden : tuple of int or int, default (100,)
-        Number of hidden units, one layer.
+        Number of hidden units in each layer, from the input to the output.
     method : {"moments", "bp", "meanfield", "ep"}, default "moments"
         What training maximises: the log-probability of the class with h integrated out through the exact
         mean and variance of z given x; the same with h replaced by its mean (back-propagation of the
         cross-entropy); the mean-field bound or EP's estimate of the log-probability, by EM.
+    deep : {"directed", "undirected"}, default "directed"
+        Form of a model with several hidden layers, see docs/deep.md. Directed: each layer normalised given
+        the one below; methods "moments", "bp", "meanfield". Undirected, the paper's: one joint truncated
+        Gaussian; methods "meanfield", "ep", "bp".
     n_members : int, default 1
         Networks trained at once from different starts and held-out rows; the prediction is their mixture.
     sigma0 : float, default 1.0
@@ -109,6 +115,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     W0_, b0_, W1_, b1_ : ndarray
         Parameters in the units of the data, with a leading axis of members: shapes (n_members, m, d),
         (n_members, m), (n_members, n, m) and (n_members, n).
+    between_ : list of (W, b)
+        Weights and biases from each hidden layer to the next, with a leading axis of members.
     n_iter_, best_epoch_, history_, converged_
         As in `TGGMRegressor`.
     n_features_in_, feature_names_in_
@@ -120,6 +128,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         hidden: Sequence[int] | int = (100,),
         *,
         method: str = "moments",
+        deep: str = "directed",
         n_members: int = 1,
         sigma0: float = 1.0,
         optimizer: Any = "adam",
@@ -146,6 +155,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     ) -> None:
         self.hidden = hidden
         self.method = method
+        self.deep = deep
         self.n_members = n_members
         self.sigma0 = sigma0
         self.optimizer = optimizer
@@ -193,12 +203,16 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        settings.one_of("method", self.method, CLASS_METHODS)
+        settings.one_of("method", self.method, self._methods())
         settings.one_of("init", self.init, INITIALISERS)
         settings.one_of("solver", self.solver, ("newton", "cyclic"))
         self._cycles()
         if self.standardize not in STANDARDIZE:
             raise ValueError(f"`standardize` must be True, 'whole' or False; got {self.standardize!r}.")
+
+    def _methods(self) -> Mapping[str, Any]:
+        """Objectives for this number of layers."""
+        return DEEP_CLASS_METHODS[self.deep] if len(settings.layers(self.hidden)) > 1 else CLASS_METHODS
 
     def _cycles(self) -> tuple[int, int]:
         """First and last number of cycles."""
@@ -233,8 +247,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         X_, label, weight = self._weighted(X_, y_, sample_weight)
         rng = self._generator()
         warm = getattr(self, "_params", None) if self.warm_start else None
-        sizes = (self.n_members, settings.layers(self.hidden)[0], X_.shape[1])
-        if warm is not None and (warm.W0.shape != sizes or not np.array_equal(before, self.classes_)):
+        sizes = sizes_of(self, X_.shape[1], len(self.classes_))
+        if not fits(self, warm, sizes) or not np.array_equal(before, self.classes_):
             warm = None  # other data need other parameters
         if warm is None:
             self._x = standardisation(X_, weight, self.standardize)
@@ -296,33 +310,32 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         X: Any,
         label: NDArray[np.int32],
         weight: Floats,
-        params: Shallow | None,
+        params: Any,
         rng: np.random.Generator,
     ) -> Work:
         s0 = float(self.sigma0) ** 2
         if params is None:
-            sizes = (X.shape[1], settings.layers(self.hidden)[0], len(self.classes_))
-            draw = partial(initial_parameters, rng, sizes, s0=s0, noise=1.0, init=self.init)
-            params = self._stack([draw() for _ in range(self.n_members)])
+            params = drawn(self, sizes_of(self, X.shape[1], len(self.classes_)), 1.0, rng)
         em = (
             {"solver": self.solver, "factorised": bool(self.factorised)} if self.method == "meanfield" else {}
         )
         numbers = [np.full(self.n_members, value, self.dtype) for value in (s0, *self._cycles())]
         return Work(
-            CLASS_METHODS[self.method](**em),
+            self._methods()[self.method](**em),
             params,
-            Shallow(1.0, 1.0, 1.0, 1.0, 0.0),  # type: ignore[arg-type]  # rates: the unit noise is a gauge
+            rates_of(params, 0.0),  # the unit noise is a gauge
             ClassContext(*numbers),  # type: ignore[arg-type]  # NumPy until training
             Labelled(prepared(X, self._x, self.dtype), label),  # type: ignore[arg-type]
             weight,
         )
 
-    def _adopt(self, params: Shallow) -> None:
+    def _adopt(self, params: Any) -> None:
         """Hold these parameters, as trained and in the units of the data."""
         self._params = params
         W0, b0, self.W1_, self.b1_ = (np.asarray(a, np.float64) for a in params[:4])
         self.W0_ = W0 / self._x.scale[None, None, :]
         self.b0_ = b0 - self.W0_ @ self._x.shift
+        self.between_ = between(params)
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         check_is_fitted(self, "W0_")

@@ -57,6 +57,8 @@ class Prediction(BaseTGGM):
         Z = self._features(X)
         if self.b1_.shape[1] == 1:
             return self._marginal(Z, 0)
+        if self.between_:
+            return self._deep(Z, None)
         W1, b1, s1 = self._outputs()
         s0 = float(self.sigma0) ** 2
         joint = partial(self._joint_log_density, Z)
@@ -117,6 +119,8 @@ class Prediction(BaseTGGM):
         """Exact distribution of output j."""
         if isinstance(self._params, Lateral):
             return self._lateral(Z)
+        if self.between_:
+            return self._deep(Z, j)
         from tggm.predictive import Predictive
 
         W1, b1, s1 = self._outputs()
@@ -135,10 +139,19 @@ class Prediction(BaseTGGM):
         found: Predictive = lateral_predictive(self._params, Z, float(self.sigma0) ** 2, self._y)
         return found
 
+    def _deep(self, Z: Floats, j: int | None) -> "Predictive":
+        """Distribution of output j, or of all outputs, of a model with several hidden layers."""
+        from tggm.estimators.deep import deep_predictive
+
+        found: Any = deep_predictive(self._params, Z, float(self.sigma0) ** 2, self._y, j)
+        return found  # type: ignore[no-any-return]  # another class with the same face
+
     def _member_moments(self, X: Floats, s0: Any) -> tuple[Array, Array]:
         of_members = _member_moments
         if isinstance(self._params, Lateral):
             from tggm.estimators.lateral import lateral_moments as of_members
+        elif self.between_:
+            from tggm.estimators.deep import deep_moments as of_members
         moments: tuple[Array, Array] = of_members(self._params, X, s0)
         return moments
 

@@ -14,12 +14,13 @@ from tggm.estimators import settings
 from tggm.estimators.base import Work
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.prediction import Prediction
-from tggm.estimators.state import regressor_state, restore_regressor
+from tggm.estimators.starting import drawn, fits, rates_of, sizes_of
+from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
 from tggm.estimators.targets import Targets, checked, filled, methods, standardisation
 from tggm.learning import METHODS, Context, Rows, Training
+from tggm.learning.deep import DEEP_METHODS
 from tggm.learning.lateral import LATERAL
-from tggm.models import INITIALISERS, Shallow, initial_parameters
-from tggm.models.lateral import Lateral, connected, lateral_rank
+from tggm.models import INITIALISERS
 
 # One network, weights from N(0, 0.01), RMSProp, mini-batches of 50 (100 for its two largest data sets). Rate,
 # epochs and early stopping are ours (experiments/tune.py): the paper does not give them.
@@ -49,11 +50,15 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     Parameters
     ----------
     hidden : tuple of int or int, default (50,)
-        Number of hidden units, one layer.
+        Number of hidden units in each layer, from the input to the output.
     method : {"moments", "bp", "meanfield", "ep", "exact"}, default "moments"
         What training maximises: the Gaussian density with the exact mean and variance of y given x; the
         squared error (back-propagation); the mean-field bound, EP's estimate or the exact value of the
         likelihood.
+    deep : {"directed", "undirected"}, default "directed"
+        Form of a model with several hidden layers, see docs/deep.md. Directed: each layer normalised given
+        the one below; methods "moments", "bp", "meanfield". Undirected, the paper's: one joint truncated
+        Gaussian; methods "meanfield", "ep", "bp". Predictive densities are Gaussians with the moments then.
     lateral : int, default 0
         Rank of lateral connections between the hidden units, learned; for one output and method "ep" or
         "meanfield". Predictive densities are EP's then, intervals those of Gaussians with the moments.
@@ -110,6 +115,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     W0_, b0_, W1_, b1_, noise_ : ndarray
         Parameters in the units of the data, with a leading axis of members: shapes (n_members, m, d),
         (n_members, m), (n_members, n, m), (n_members, n) and (n_members, n); `noise_` is σ1².
+    between_ : list of (W, b)
+        Weights and biases from each hidden layer to the next, with a leading axis of members.
     n_iter_ : int
         Epochs run.
     best_epoch_ : ndarray of shape (n_members,)
@@ -127,6 +134,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         hidden: Sequence[int] | int = (50,),
         *,
         method: str = "moments",
+        deep: str = "directed",
         lateral: int = 0,
         n_members: int = 10,
         sigma0: float = 0.1,
@@ -153,6 +161,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     ) -> None:
         self.hidden = hidden
         self.method = method
+        self.deep = deep
         self.lateral = lateral
         self.n_members = n_members
         self.sigma0 = sigma0
@@ -191,9 +200,12 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        settings.one_of("method", self.method, METHODS)
+        several = len(settings.layers(self.hidden)) > 1
+        settings.one_of("method", self.method, DEEP_METHODS[self.deep] if several else METHODS)
         if settings.count("lateral", self.lateral, least=0):
             settings.one_of("method", self.method, LATERAL)
+            if several:
+                raise ValueError(f"`lateral` connections need one hidden layer; got hidden={self.hidden!r}.")
         settings.one_of("init", self.init, INITIALISERS)
         settings.one_of("solver", self.solver, ("newton", "cyclic"))
         settings.count("n_cycles", self.n_cycles)
@@ -227,7 +239,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self._check_settings()
         X_, targets, weight = self._checked(X, y, sample_weight, reset=True, censored=censored)
         rng = self._generator()
-        warm = self._params if self.warm_start and self._fits(X_, targets.Y) else None
+        warm = getattr(self, "_params", None) if self.warm_start else None
+        if not fits(self, warm, sizes_of(self, X_.shape[1], targets.Y.shape[1])):
+            warm = None
         if warm is None:
             self._x, self._y = self._standardise(X_, weight), self._standardise_targets(targets.Y, weight)
         work = self._work(X_, targets, weight, warm, rng)
@@ -272,38 +286,20 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     def _standardise_targets(self, Y: Floats, weight: Floats) -> Columns:
         return standardisation(Y, weight) if self.standardize else Columns.unchanged(Y.shape[1])
 
-    def _fits(self, X: Floats, Y: Floats) -> bool:
-        """Whether the parameters at hand have the shape that these data need."""
-        params = getattr(self, "_params", None)
-        wanted = (self.n_members, settings.layers(self.hidden)[0], X.shape[1])
-        if params is None or lateral_rank(params) != self.lateral:
-            return False
-        fits: bool = params.W0.shape == wanted and params.b1.shape[1] == Y.shape[1]
-        return fits
-
     def _work(
-        self,
-        X: Floats,
-        targets: Targets,
-        weight: Floats,
-        params: Shallow | Lateral | None,
-        rng: np.random.Generator,
+        self, X: Floats, targets: Targets, weight: Floats, params: Any, rng: np.random.Generator
     ) -> Work:
         n = targets.Y.shape[1]
         noise = settings.noise_variance(self.noise, n)
         s0 = float(self.sigma0) ** 2
         if params is None:
-            sizes = (X.shape[1], settings.layers(self.hidden)[0], n)
-            start = 0.5 if noise is None else noise
-            draw = partial(initial_parameters, rng, sizes, s0=s0, noise=start, init=self.init)
-            params = self._stack([connected(draw(), self.lateral, rng) for _ in range(self.n_members)])
+            params = drawn(self, sizes_of(self, X.shape[1], n), 0.5 if noise is None else noise, rng)
         options = {"solver": self.solver, "n_cycles": self.n_cycles} if self.method == "meanfield" else {}
-        rates: Any = Shallow(1.0, 1.0, 1.0, 1.0, float(noise is None))  # type: ignore[arg-type]  # one for each leaf
         standard = targets._replace(Y=self._y.apply(targets.Y))
         return Work(
-            methods(targets, self.lateral)[self.method](**options),
+            methods(targets, self)[self.method](**options),
             params,
-            Lateral._make([*rates, 1.0]) if self.lateral else rates,
+            rates_of(params, float(noise is None)),
             Context(np.full(self.n_members, s0, self.dtype)),  # type: ignore[arg-type]  # NumPy until training
             standard.table(self._x.apply(X), self.dtype),
             weight,
@@ -318,7 +314,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self._adopt(jax.tree.map(np.asarray, params))
         self._record(result)
 
-    def _adopt(self, params: Shallow | Lateral) -> None:
+    def _adopt(self, params: Any) -> None:
         """Hold these parameters, as trained and in the units of the data."""
         self._params = params
         W0, b0, W1, b1, log_noise = (np.asarray(a, np.float64) for a in params[:5])
@@ -327,6 +323,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.W1_ = W1 * self._y.scale[None, :, None]
         self.b1_ = b1 * self._y.scale[None, :] + self._y.shift[None, :]
         self.noise_ = np.exp(log_noise) * self._y.scale[None, :] ** 2
+        self.between_ = between(params)
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         check_is_fitted(self, "W0_")
@@ -334,16 +331,12 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     @classmethod
     def _from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
-        settings_ = dict(meta["settings"])
-        if isinstance(settings_["hidden"], list):
-            settings_["hidden"] = tuple(settings_["hidden"])
-        model = cls(**settings_)
+        model = cls(**restored_settings(meta))
         model._check_settings()
         restore_regressor(model, arrays, meta)
         return model
 
 
 @partial(jax.jit, static_argnames="objective")
-def _finish(objective: Any, params: Shallow, data: Rows, context: Context) -> Shallow:
-    done: Shallow = jax.vmap(objective.finish, in_axes=(0, None, 0))(params, data, context)
-    return done
+def _finish(objective: Any, params: Any, data: Rows, context: Context) -> Any:
+    return jax.vmap(objective.finish, in_axes=(0, None, 0))(params, data, context)

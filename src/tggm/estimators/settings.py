@@ -40,9 +40,12 @@ def layers(value: Any) -> tuple[int, ...]:
     """Sizes of the hidden layers; an integer means one layer."""
     sizes = (value,) if isinstance(value, Integral) else value
     try:
-        return tuple(count("hidden", size) for size in sizes)
+        found = tuple(count("hidden", size) for size in sizes)
     except TypeError:
-        raise ValueError(f"`hidden` must be a tuple of layer sizes, as (50,); got {value!r}.") from None
+        found = ()
+    if not found:
+        raise ValueError(f"`hidden` must be a tuple of layer sizes, as (50,) or (50, 50); got {value!r}.")
+    return found
 
 
 def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:

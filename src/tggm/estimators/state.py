@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from tggm.estimators.columns import Columns
+from tggm.estimators.settings import layers
 from tggm.models import Shallow
+from tggm.models.deep import FORMS
 from tggm.models.lateral import Lateral
 
 COLUMNS = ("x_shift", "x_scale", "y_shift", "y_scale")
@@ -24,9 +26,52 @@ def plain(value: Any) -> Any:
     return value
 
 
+def restored_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Constructor arguments as they were, JSON's lists turned back into tuples of sizes."""
+    settings = dict(meta["settings"])
+    if isinstance(settings["hidden"], list):
+        settings["hidden"] = tuple(settings["hidden"])
+    return settings
+
+
+def between(params: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Weights and biases between hidden layers, as float64."""
+    pairs = zip(getattr(params, "W", ()), getattr(params, "b", ()), strict=True)
+    return [(np.asarray(W, np.float64), np.asarray(b, np.float64)) for W, b in pairs]
+
+
+def flat_parameters(params: Any) -> dict[str, np.ndarray]:
+    """Arrays of a model by name: its fields, and `W.0`, `b.0`, … for what lies between hidden layers."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in params._asdict().items():
+        if isinstance(value, tuple):
+            arrays |= {f"params.{name}.{i}": np.asarray(a) for i, a in enumerate(value)}
+        else:
+            arrays[f"params.{name}"] = np.asarray(value)
+    return arrays
+
+
+def restored_deep(arrays: Mapping[str, np.ndarray], form: str, hidden: tuple[int, ...]) -> Any:
+    """The deep model that `flat_parameters` took apart; ValueError if its layers do not fit together."""
+    first = [arrays[f"params.{name}"] for name in ("W0", "b0", "W1", "b1")]
+    noise = arrays["params.log_noise"] if "params.log_noise" in arrays else np.zeros_like(first[3])
+    levels = range(len(hidden) - 1)
+    W, b = (tuple(arrays[f"params.{name}.{i}"] for i in levels) for name in ("W", "b"))
+    K = len(first[0])
+    wanted: list[tuple[int, ...]] = [(K, hidden[0]), (K, hidden[-1])]
+    wanted += [(K, hidden[i + 1], hidden[i]) for i in levels] + [(K, hidden[i + 1]) for i in levels]
+    found = [tuple(first[1].shape), tuple(first[2].shape[::2]), *(tuple(a.shape) for a in (*W, *b))]
+    if found != wanted:
+        raise ValueError(f"hidden layers have shapes that do not fit together: {found}")
+    if not all(np.isfinite(a).all() for a in (*W, *b)):
+        raise ValueError("parameters must be finite")
+    build: Any = FORMS[form]
+    return build(*first, noise, W, b)
+
+
 def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Everything a fitted regressor needs to predict and to be trained further."""
-    arrays = {f"params.{name}": np.asarray(a) for name, a in model._params._asdict().items()}
+    arrays = flat_parameters(model._params)
     arrays |= dict(zip(COLUMNS, (*model._x, *model._y), strict=True))
     arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
     arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
@@ -43,12 +88,17 @@ def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
     """Fill in what `regressor_state` took out; ValueError or KeyError if it does not fit together."""
     kind = Lateral if "params.V" in arrays else Shallow
-    params: Any = kind(*(arrays[f"params.{name}"] for name in kind._fields))  # type: ignore[arg-type]
+    params: Any
+    if len(layers(model.hidden)) > 1:
+        params = restored_deep(arrays, model.deep, layers(model.hidden))
+    else:
+        params = kind(*(arrays[f"params.{name}"] for name in kind._fields))  # type: ignore[arg-type]
     columns = [np.asarray(arrays[name], np.float64) for name in COLUMNS]
     (K, m, d), n = params.W0.shape, params.b1.shape[-1]
     rest: list[Any] = [*params[1:5], *columns]
     shapes = [tuple(a.shape) for a in rest]
-    if shapes != [(K, m), (K, n, m), (K, n), (K, n), (d,), (d,), (n,), (n,)]:
+    top = params.W1.shape[-1]
+    if shapes != [(K, m), (K, n, top), (K, n), (K, n), (d,), (d,), (n,), (n,)]:
         raise ValueError(f"parameters and scales have shapes that do not fit together: {shapes}")
     finite = all(np.isfinite(a).all() for a in (params.W0, *rest))
     if not finite or not all((c > 0).all() for c in columns[1::2]):

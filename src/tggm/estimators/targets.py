@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.estimators.columns import Columns, Floats
+from tggm.estimators.settings import layers
 from tggm.learning import METHODS, Objective, Rows
+from tggm.learning.deep import DEEP_METHODS
 from tggm.learning.incomplete import INCOMPLETE, IncompleteRows
 from tggm.learning.lateral import LATERAL
 from tggm.models.sides import sides
@@ -36,10 +38,17 @@ class Targets(NamedTuple):
         return IncompleteRows(X.astype(dtype), self.Y.astype(dtype), side.astype(dtype))  # type: ignore[arg-type]
 
 
-def methods(targets: Targets, lateral: int) -> Mapping[str, Callable[..., Objective]]:
-    """The objectives that these targets can be trained by."""
-    if lateral:
+def methods(targets: Targets, model: Any) -> Mapping[str, Callable[..., Objective]]:
+    """The objectives that these targets can be trained by, in a model with these settings."""
+    if model.lateral:
         return LATERAL
+    if len(layers(model.hidden)) > 1:
+        if not targets.complete:
+            raise ValueError(
+                "limits and missing targets need one hidden layer, or tggm.Graph; "
+                f"got hidden={model.hidden!r}."
+            )
+        return DEEP_METHODS[model.deep]
     return METHODS if targets.complete else INCOMPLETE
 
 

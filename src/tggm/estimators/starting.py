@@ -1,0 +1,51 @@
+"""Where an estimator starts: parameters of the right kind and shape, drawn anew or kept from before."""
+
+from itertools import pairwise
+from typing import Any
+
+import jax
+import numpy as np
+
+from tggm.estimators import settings
+from tggm.models import Shallow, initial_parameters
+from tggm.models.deep import FORMS, initial_deep
+from tggm.models.lateral import connected, lateral_rank
+
+
+def sizes_of(model: Any, n_inputs: int, n_outputs: int) -> tuple[int, ...]:
+    """Numbers of inputs, of units in each hidden layer, and of outputs."""
+    return (n_inputs, *settings.layers(model.hidden), n_outputs)
+
+
+def drawn(model: Any, sizes: tuple[int, ...], noise: Any, rng: np.random.Generator) -> Any:
+    """Parameters of all members, stacked, in the dtype of the model."""
+    options: dict[str, Any] = {"s0": float(model.sigma0) ** 2, "noise": noise, "init": model.init}
+    rank = getattr(model, "lateral", 0)
+
+    def one() -> Any:
+        if len(sizes) > 3:
+            return initial_deep(rng, sizes, form=model.deep, **options)
+        return connected(initial_parameters(rng, (sizes[0], sizes[1], sizes[2]), **options), rank, rng)
+
+    return model._stack([one() for _ in range(model.n_members)])
+
+
+def fits(model: Any, params: Any, sizes: tuple[int, ...]) -> bool:
+    """Whether stored parameters are those of a model of this form and these sizes."""
+    K, between = model.n_members, getattr(params, "W", ())
+    if params is None or lateral_rank(params) != getattr(model, "lateral", 0):
+        return False
+    if isinstance(params, tuple(FORMS.values())) != (len(sizes) > 3):
+        return False
+    if len(sizes) > 3 and not isinstance(params, FORMS[model.deep]):
+        return False
+    found = [tuple(w.shape) for w in (params.W0, *between, params.W1)]
+    return found == [(K, above, below) for below, above in pairwise(sizes)]
+
+
+def rates_of(params: Any, noise: float) -> Any:
+    """Multipliers of the steps: 1 for everything but the noise."""
+    if isinstance(params, Shallow):
+        return Shallow(1.0, 1.0, 1.0, 1.0, noise)  # type: ignore[arg-type]  # one number for each leaf
+    ones: Any = jax.tree.map(lambda _: 1.0, params)
+    return ones._replace(log_noise=noise)
