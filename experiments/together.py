@@ -27,10 +27,10 @@ def fit_together(
     works, scalings, holds = [], [], []
     for model, rows in zip(models, parts, strict=True):
         model._check_settings()
-        X_, Y, weight = model._checked(X[rows], y[rows], None, reset=True)
+        X_, targets, weight = model._checked(X[rows], y[rows], None, reset=True)
         rng = model._generator()
-        model._x, model._y = model._standardise(X_, weight), model._standardise(Y, weight)
-        works.append(model._work(X_, Y, weight, None, rng))
+        model._x, model._y = model._standardise(X_, weight), model._standardise_targets(targets.Y, weight)
+        works.append(model._work(X_, targets, weight, None, rng))
         view = Scaling(
             (model._x.shift - centre) / spread, model._x.scale / spread,
             (model._y.shift - mid) / unit, model._y.scale / unit,

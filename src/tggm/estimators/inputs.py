@@ -49,7 +49,8 @@ def prepared(X: Any, columns: Columns, dtype: Any) -> Any:
     places = bucket(int(counts.max(initial=1)))
     row = np.repeat(np.arange(X.shape[0]), counts)
     place = np.arange(X.nnz) - np.repeat(X.indptr[:-1], counts)
-    indices = np.zeros((X.shape[0], places), np.int32)
+    # unused places hold 0 of different columns: additions to one and the same would wait for each other
+    indices = np.tile(np.arange(places, dtype=np.int32) % X.shape[1], (X.shape[0], 1))
     values = np.zeros((X.shape[0], places), dtype)
     indices[row, place] = X.indices
     values[row, place] = X.data / columns.scale[X.indices]

@@ -1,6 +1,6 @@
 """Rows of a sparse table with a fixed number of places each, so that mini-batches have a shape.
 
-Place k of row i holds the value `values[i, k]` of column `indices[i, k]`; unused places hold 0 of column 0.
+Place k of row i holds the value `values[i, k]` of column `indices[i, k]`; unused places hold 0 of any column.
 Such rows stand wherever a matrix of inputs X does: models only use X @ W0ᵀ.
 """
 
