@@ -77,7 +77,7 @@ def _sensitivities(params: Directed, layers: list[LayerMoments], weights: Array)
     J = jnp.broadcast_to(weights[None], (layers[-1].own.shape[0], *weights.shape))
     found = [J]
     for level in reversed(range(len(params.W))):
-        J = (J * layers[level + 1].slope[:, None, :]) @ params.W[level][None]
+        J = jnp.einsum("bik,km->bim", J * layers[level + 1].slope[:, None, :], params.W[level])
         found.append(J)
     return found
 
