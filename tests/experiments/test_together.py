@@ -16,9 +16,14 @@ def test_splits_trained_together_equal_splits_trained_alone(rng):
     X = rng.standard_normal((60, 2))
     y = np.abs(X[:, 0]) + 0.1 * rng.standard_normal(60)
     parts = [np.arange(50), np.arange(10, 60)]  # full batches: the order of rows does not matter
-    settings = dict(
-        hidden=(4,), n_members=2, batch_size=64, max_epochs=20, early_stopping=False, dtype="float64"
-    )
+    settings = {
+        "hidden": (4,),
+        "n_members": 2,
+        "batch_size": 64,
+        "max_epochs": 20,
+        "early_stopping": False,
+        "dtype": "float64",
+    }
     together = [TGGMRegressor(random_state=i, **settings) for i in range(2)]
     fit_together(together, X, y, parts)
     for i, part in enumerate(parts):
