@@ -1,0 +1,10 @@
+"""One self-contained HTML page about a fitted model and its performance on labelled rows.
+
+`write_report(model, X, y, "report.html")` needs matplotlib (``pip install 'tggm[plot]'``); the page needs
+nothing but a browser, and no network.
+"""
+
+from tggm.report.writer import render_report as render_report
+from tggm.report.writer import write_report as write_report
+
+__all__ = ["render_report", "write_report"]

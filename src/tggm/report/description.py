@@ -1,0 +1,155 @@
+"""What the model is: its size and settings, its graph, and how its training went."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tggm.models.graph import Graph
+from tggm.plotting import plot_graph, plot_learning_curve
+from tggm.report import html
+from tggm.report.case import Case, dense
+from tggm.report.svg import picture
+
+POINTS = 250  # of a learning curve
+
+METHODS = {
+    "moments": "the likelihood, through the exact mean and variance given the inputs",
+    "ep": "the likelihood, by expectation propagation",
+    "exact": "the exact likelihood",
+    "meanfield": "the mean-field lower bound of the likelihood",
+    "bp": "the fit of the mean alone",
+}
+
+
+def layers(model: Any) -> tuple[int, ...]:
+    """Sizes of the hidden layers."""
+    return tuple(int(size) for size in np.atleast_1d(np.asarray(model.hidden)))
+
+
+def model_section(case: Case) -> tuple[str, str, str]:
+    """Facts and graph."""
+    model = case.model
+    units = "-".join(map(str, layers(model)))
+    kind = "classes" if case.classifies else "a number with its distribution"
+    text = (
+        f"A truncated Gaussian graphical model that predicts {case.target} ({kind}) from {len(case.names)} "
+        f"features through {units} hidden variables that are kept nonnegative. "
+        + (
+            f"The prediction is the mixture of {model.n_members} networks, each trained from another start."
+            if model.n_members > 1
+            else "It is one network."
+        )
+        + f" Training maximised {METHODS.get(model.method, model.method)}."
+    )
+    pairs: list[tuple[str, Any]] = [
+        ("class", type(model).__name__),
+        ("method", model.method),
+        ("hidden variables", units),
+        ("networks", str(model.n_members)),
+        ("features", str(len(case.names))),
+        ("epochs run", str(model.n_iter_)),
+    ]
+    if case.classifies:
+        pairs.append(
+            ("classes", ", ".join(map(str, model.classes_[:12])) + (" …" if len(model.classes_) > 12 else ""))
+        )
+    elif hasattr(model, "noise_"):
+        noise = np.sqrt(np.median(np.asarray(model.noise_)[:, case.output]))
+        pairs.append((f"output noise, in units of {case.target}", html.number(noise)))
+    alt = (
+        f"Graph of the model: {len(case.names)} inputs x lead to hidden variables h of sizes {units}, "
+        f"which lead to {'the scores z of the classes' if case.classifies else 'the output y'}."
+    )
+    caption = (
+        "Boxes are groups of variables, arrows say what depends on what; a line is the wider the larger its "
+        "weights, for standardised variables. Dotted: not comparable."
+    )
+    drawing = picture(lambda ax: _draw_graph(case, ax), name="graph", alt=alt, size=(4.7, 1.7))
+    element = html.section(
+        "model",
+        "What the model is",
+        html.paragraph(text),
+        html.side_by_side(html.facts(pairs), html.figure(drawing, caption)),
+    )
+    return "model", "What the model is", element
+
+
+def _draw_graph(case: Case, ax: Any) -> None:
+    graph: Any = model_graph(case)
+    plot_graph(graph, ax=ax)
+
+
+def model_graph(case: Case) -> Graph:
+    """The model as a graph; a shallow one with the weights of its first network, in standard units."""
+    model = case.model
+    sizes = layers(model)
+    blocks = [f"h{k + 1}" if len(sizes) > 1 else "h" for k in range(len(sizes))]
+    graph = Graph().input("x", len(case.names))
+    for name, size in zip(blocks, sizes, strict=True):
+        graph = graph.latent(name, size)
+    outputs = len(model.classes_) if case.classifies else 1
+    end = "z" if case.classifies else "y"
+    graph = graph.free(end, outputs) if case.classifies else graph.observed(end, outputs)
+    chain = ["x", *blocks, end]
+    weights = _weights(case) if len(sizes) == 1 else [None] * (len(chain) - 1)
+    for parent, child, W in zip(chain[:-1], chain[1:], weights, strict=True):
+        graph = graph.connect(parent, child, W)
+    return graph
+
+
+def _weights(case: Case) -> list[Any]:
+    model = case.model
+    if not hasattr(model, "W0_") or not hasattr(model, "W1_"):
+        return [None, None]
+    rows = dense(case.X[case.some_rows(500)])
+    spread = 1.0 if case.classifies else max(float(np.std(case.y)), 1e-300)
+    W1 = np.asarray(model.W1_)[0]
+    W1 = W1 if case.classifies else W1[[case.output]]
+    return [np.asarray(model.W0_)[0] * rows.std(0)[None, :], W1 / spread]
+
+
+def learning_section(case: Case) -> tuple[str, str, str] | None:
+    """The learning curve, if the model kept one."""
+    history = {name: curve for name, curve in _curves(case.model).items() if np.isfinite(curve).any()}
+    if not history:
+        return None
+    model = case.model
+    epochs = next(iter(history.values())).shape[1]
+    kept = np.unique(np.linspace(0, epochs - 1, POINTS).astype(int))
+    thinned: dict[str, Any] = {"epoch": kept + 1, **{name: curve[:, kept] for name, curve in history.items()}}
+    last = {name: float(np.nanmedian(curve[:, -1])) for name, curve in history.items()}
+    alt = f"Learning curve over {epochs} epochs; at the end " + ", ".join(
+        f"{name.replace('_', ' ')} {value:.3g}" for name, value in last.items()
+    )
+    best = getattr(model, "best_epoch_", None)
+    drawing = picture(_drawn(thinned, best), name="learning", alt=alt + ".", size=(4.7, 3.4))
+    caption = (
+        "Mean objective per row of the training rows and score of the rows that each network held out, in "
+        "the model's own units; higher is better. Ticks on the axis mark the epochs whose parameters stayed."
+    )
+    return (
+        "learning",
+        "Learning curve",
+        html.section("learning", "Learning curve", html.figure(drawing, caption)),
+    )
+
+
+def _curves(model: Any) -> dict[str, Any]:
+    history = getattr(model, "history_", {})
+    return {
+        name: np.atleast_2d(np.asarray(curve, np.float64))
+        for name, curve in history.items()
+        if np.size(curve)
+    }
+
+
+def _drawn(curves: dict[str, Any], best: Any) -> Callable[[Any], None]:
+    def draw(ax: Any) -> None:
+        plot_learning_curve(curves, best=best, ax=ax)
+        values = np.concatenate([c[np.isfinite(c)] for name, c in curves.items() if name != "epoch"])
+        low, high = np.quantile(values, 0.05), values.max()
+        # the first epochs are far below; what matters is the end
+        ax.set_ylim(low - 0.05 * (high - low + 1e-12), high + 0.05 * (high - low + 1e-12))
+
+    return draw

@@ -1,0 +1,79 @@
+"""Partial dependence against a model whose effects are known, and the verdict of a comparison."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator
+
+from tggm.predictive.moment import MomentPredictive
+from tggm.report.case import examined
+from tggm.report.comparison import Judged, verdict
+from tggm.report.effects import effects, ranked
+
+
+class Known(BaseEstimator):
+    """Mean 5 x0 + x1 x2 and standard deviation 2; the column after them does nothing."""
+
+    n_features_in_ = 4
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return 5 * X[:, 0] + X[:, 1] * X[:, 2]
+
+    def predict_dist(self, X):
+        return MomentPredictive(self.predict(X)[None], np.full((1, len(X)), 4.0))
+
+
+@pytest.fixture
+def case(rng):
+    X = rng.normal(size=(30, 4))
+    X[:, 3] = X[:, 3] > 0
+    return examined(Known(), X, X[:, 0])
+
+
+def test_the_strongest_feature_comes_first_and_an_idle_one_last(case):
+    order = ranked(case)
+    assert [feature for feature, _ in (order[0], order[-1])] == [0, 3]
+    low, high = np.quantile(case.X[:, 0], (0.05, 0.95))
+    assert order[0][1] == pytest.approx(5 * (high - low))
+    assert order[-1][1] == 0
+
+
+def test_the_effect_is_the_average_over_rows_with_its_interval(case):
+    first, second, last = effects(case, [0, 1, 3], 0.8)
+    others = np.mean(case.X[:, 1] * case.X[:, 2])
+    assert first.mean[:, 0] == pytest.approx(5 * first.grid + others)
+    half = 2 * stats.norm.ppf(0.9)
+    assert first.upper[:, 0] - first.mean[:, 0] == pytest.approx(np.full(13, half), rel=1e-6)
+    assert first.mean[:, 0] - first.lower[:, 0] == pytest.approx(np.full(13, half), rel=1e-6)
+    assert second.mean[:, 0] == pytest.approx(5 * case.X[:, 0].mean() + second.grid * case.X[:, 2].mean())
+    assert last.discrete
+    assert last.grid.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("gain", "words"),
+    [
+        (1.0, "better than the linear"),
+        (-1.0, "Prefer the simpler one"),
+        (0.0, "No clear difference"),
+    ],
+)
+def test_the_verdict_needs_two_standard_errors(rng, gain, words):
+    noise = rng.normal(size=100)
+    noise -= noise.mean()
+    judged = {"this model": Judged([], noise + gain), "linear": Judged([], np.zeros(100))}
+    assert words in verdict(judged, "linear")
+
+
+def test_only_estimators_are_reported_on():
+    other = SimpleNamespace(fit=None, __sklearn_is_fitted__=lambda: True)
+    with pytest.raises(TypeError, match="`model` must be a TGGMRegressor or a TGGMClassifier; got Simple"):
+        examined(other, np.zeros((2, 1)), np.zeros(2))

@@ -1,0 +1,171 @@
+"""What every report must be, read with an HTML parser: complete in itself, accessible, and harmless."""
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from tests.report.conftest import NASTY
+from tggm.report import render_report, write_report
+
+KINDS = pytest.mark.parametrize("kind", ["regression", "classes"])
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Tree(HTMLParser):
+    """All elements as (tag, attributes, text, path of parents); raises if tags are not nested properly."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self._open = [], []
+        self.feed(page)
+        assert not self._open, f"never closed: {[e[0] for e in self._open]}"
+
+    def handle_starttag(self, tag, attributes):
+        element = [tag, dict(attributes), "", [e[0] for e in self._open]]
+        assert len(attributes) == len(element[1]), f"an attribute twice: {attributes}"
+        self.elements.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append([tag, dict(attributes), "", [e[0] for e in self._open]])
+
+    def handle_endtag(self, tag):
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, data):
+        for element in self._open:
+            element[2] += data
+
+    def all(self, tag):
+        return [element for element in self.elements if element[0] == tag]
+
+
+@KINDS
+def test_tags_are_nested_and_identifiers_unique(pages, kind):
+    tree = Tree(pages[kind])
+    ids = [e[1]["id"] for e in tree.elements if "id" in e[1]]
+    assert len(ids) == len(set(ids))
+    referred = re.findall(r'href="#([^"]*)"|url\(#([^)]*)\)|labelledby="([^"]*)"', pages[kind])
+    assert {a or b or c for a, b, c in referred} <= set(ids)
+
+
+@KINDS
+def test_the_page_needs_no_network_and_has_no_handlers_or_styles_of_its_own(pages, kind):
+    tree = Tree(pages[kind])
+    names = {name for _, attributes, _, _ in tree.elements for name in attributes}
+    assert not {
+        name for name in names if name.startswith("on") or name in ("style", "src", "srcset", "action")
+    }
+    links = [e[1][k] for e in tree.elements for k in ("href", "xlink:href") if k in e[1]]
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in links)
+    assert "@import" not in pages[kind]
+    assert not re.findall(r"https?://", pages[kind])
+
+
+@KINDS
+def test_the_policy_allows_exactly_the_style_and_script_that_are_there(pages, kind):
+    tree = Tree(pages[kind])
+    (policy,) = [e[1]["content"] for e in tree.all("meta") if e[1].get("http-equiv")]
+    for tag, directive in (("style", "style-src"), ("script", "script-src")):
+        (element,) = tree.all(tag)
+        digest = base64.b64encode(hashlib.sha256(element[2].encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}';" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+@KINDS
+def test_every_picture_has_a_title_and_a_caption(pages, kind):
+    tree = Tree(pages[kind])
+    pictures, captions = tree.all("svg"), tree.all("figcaption")
+    assert len(pictures) == len(captions) == len(tree.all("figure")) >= 7
+    titles = {e[1]["id"]: e[2] for e in tree.all("title") if "id" in e[1]}
+    for picture in pictures:
+        assert picture[1]["role"] == "img"
+        assert len(titles[picture[1]["aria-labelledby"]]) > 30
+    assert all(len(caption[2]) > 5 for caption in captions)
+
+
+@KINDS
+def test_tables_say_what_they_are_and_sort_by_numbers(pages, kind):
+    tree = Tree(pages[kind])
+    assert len(tree.all("table")) == len(tree.all("caption")) >= 3
+    heads = [e for e in tree.all("th") if e[1]["scope"] == "col"]
+    assert len(heads) == len([e for e in tree.all("button") if "th" in e[3]])
+    numbers = [e for e in tree.elements if "data-value" in e[1]]
+    assert len(numbers) > 50
+    for element in numbers:
+        shown = element[2].replace("−", "-").removesuffix(" %")
+        scale = 100 if element[2].endswith("%") else 1
+        assert float(shown) == pytest.approx(scale * float(element[1]["data-value"]), rel=6e-3, abs=0.51)
+
+
+@KINDS
+def test_text_from_data_is_escaped(pages, kind):
+    tree = Tree(pages[kind])
+    assert len(tree.all("script")) == len(tree.all("title")) - len(tree.all("svg")) == 1
+    assert not tree.all("b")
+    assert not tree.all("i")
+    text = "".join(e[2] for e in tree.all("section"))
+    assert all(name in text for name in NASTY)
+    (heading,) = tree.all("h1")
+    assert heading[2] == "A </title> & more"
+
+
+@KINDS
+def test_the_page_is_small_and_has_every_part(pages, kind):
+    assert len(pages[kind].encode()) < 1_000_000
+    anchors = [e[1]["id"] for e in Tree(pages[kind]).all("section")]
+    middle = ["calibration", "predicted"] if kind == "regression" else ["calibration", "confusion"]
+    assert anchors == ["quality", "model", *middle, "worst", "effects", "learning"]
+
+
+def test_the_same_model_and_rows_give_the_same_bytes(regression, tmp_path):
+    model, (X, y), _ = regression
+    for name in ("a.html", "b.html"):
+        write_report(model, X[:20], y[:20], tmp_path / name)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.html", "b.html"]
+
+
+def test_without_training_rows_the_page_says_what_the_comparison_is_worth(regression):
+    model, (X, y), _ = regression
+    page = render_report(model, X[:20], y[:20])
+    assert "which flatters it" in page
+    assert "linear prediction" not in page
+
+
+def test_columns_of_the_users_own_table_are_shown(regression):
+    model, (X, y), _ = regression
+    page = render_report(model, X[:20], y[:20], shown={"house": [f"No. {k}" for k in range(20)]})
+    worst = int(np.argmin(model.predict_dist(X[:20]).logpdf(y[:20])))
+    section = page[page.index('<section id="worst"') : page.index('<section id="effects"')]
+    assert re.findall(r"No\. (\d+)<", section)[0] == str(worst)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"y": np.zeros(3)}, "`X` and `y` must have equally many rows, at least one; got 20 and 3."),
+        ({"X": np.zeros((20, 3))}, "`X` must have the model's 4 columns; got 3."),
+        ({"X": np.zeros(20)}, "`X` must be a table of rows and columns; got shape (20,)."),
+        ({"feature_names": ["a"]}, "`feature_names` must have 4 names; got 1."),
+        ({"level": 90}, "`level` must be between 0 and 1; got 90. For 90 % pass 0.9."),
+        ({"shown": {"a": [1]}}, "`shown['a']` must have 20 values, one for each row; got 1."),
+    ],
+)
+def test_bad_arguments_are_named(regression, change, sentence):
+    model, (X, y), _ = regression
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        render_report(model, **{"X": X[:20], "y": y[:20], **change})
+
+
+def test_a_label_that_the_model_does_not_know_is_named(classes):
+    model, (X, _), _ = classes
+    with pytest.raises(ValueError, match=r"`y` has the label .*'zebra'"):
+        render_report(model, X[:2], np.array(["zebra", "b & c"]))
