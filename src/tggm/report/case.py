@@ -23,6 +23,7 @@ class Case:
     X: Any  # (rows, d), an array or a sparse matrix
     y: NDArray[Any]  # (rows,)
     row: NDArray[np.intp]  # (rows,) place of each row in the data as given, from 0
+    number: NDArray[np.intp]  # (rows,) what a person calls each row
     given_rows: int
     names: tuple[str, ...]
     target: str
@@ -86,6 +87,7 @@ def examined(
     train: tuple[Any, ArrayLike] | None = None,
     baselines: Baselines | None = None,
     shown: Mapping[str, Sequence[Any]] | None = None,
+    row_numbers: Sequence[int] | None = None,
     output: int = 0,
 ) -> Case:
     """Check what `write_report` was given; errors name the argument."""
@@ -109,12 +111,16 @@ def examined(
             raise ValueError(
                 f"`shown[{name!r}]` must have {count} values, one for each row; got {len(values)}."
             )
+    numbers = np.arange(1, count + 1) if row_numbers is None else np.asarray(row_numbers, np.intp)
+    if len(numbers) != count:
+        raise ValueError(f"`row_numbers` must have {count} values; got {len(numbers)}.")
     rows = np.arange(count)
     if count > MAX_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(count, MAX_ROWS, replace=False))
     known = None if train is None else (_table("train", train[0]), _column("train", train[1], output))
     return Case(
-        model, table[rows], target[rows], rows, count, names, target_name, known, baselines, columns, output
+        model, table[rows], target[rows], rows, numbers[rows], count, names, target_name, known, baselines,
+        columns, output,
     )  # fmt: skip
 
 

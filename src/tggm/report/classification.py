@@ -80,7 +80,7 @@ def worst_section(case: Case, features: list[int], count: int) -> tuple[str, str
     head = ["row", "true class", "its probability", "predicted class", "its probability", *extra_head]
     rows = [
         [
-            html.Cell(str(case.row[i] + 1), float(case.row[i] + 1)),
+            html.Cell(str(case.number[i]), float(case.number[i])),
             str(classes[label[i]]),
             html.percent(float(np.exp(own[i])), 1),
             str(classes[log_p[i].argmax()]),
@@ -94,5 +94,5 @@ def worst_section(case: Case, features: list[int], count: int) -> tuple[str, str
         "rows that training has not seen."
     )
     title = "The worst rows"
-    table = html.table(f"The {len(worst)} rows of least probable class; rows count from 1", head, rows)
+    table = html.table(f"The {len(worst)} rows of least probable class", head, rows)
     return "worst", title, html.section("worst", title, html.paragraph(text), table)

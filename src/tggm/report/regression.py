@@ -91,7 +91,7 @@ def worst_section(
     head = ["row", "observed", "predicted", f"{100 * level:.3g} % from", "to", "log-density", *extra_head]
     rows = [
         [
-            html.Cell(str(case.row[i] + 1), float(case.row[i] + 1)),
+            html.Cell(str(case.number[i]), float(case.number[i])),
             *(html.number(v) for v in (case.y[i], mean[i], lower[i], upper[i], surprise[i])),
             *extra[k],
         ]
@@ -102,15 +102,25 @@ def worst_section(
         "the features do not tell apart, and for kinds of rows that training has not seen."
     )
     title = "The worst rows"
-    table = html.table(f"The {len(worst)} rows of lowest log-density; rows count from 1", head, rows)
+    table = html.table(f"The {len(worst)} rows of lowest log-density", head, rows)
     return "worst", title, html.section("worst", title, html.paragraph(text), table)
 
 
 def shown_columns(case: Case, rows: Any, features: list[int]) -> tuple[list[str], list[list[Any]]]:
     """Columns that help to recognise a row: of the user's table, or the features that matter most."""
     if case.shown:
-        names = list(case.shown)[:8]
+        names = _most_telling(case, features)
         return names, [[case.shown[name][int(case.row[i])] for name in names] for i in rows]
     picked = features[:5]
     table = dense(case.X[rows])
     return [case.names[j] for j in picked], [[html.number(line[j]) for j in picked] for line in table]
+
+
+def _most_telling(case: Case, features: list[int], most: int = 8) -> list[str]:
+    """Columns of the user's table whose features matter most; a feature's name begins with its column's."""
+    ordered = [case.names[j] for j in features]
+    rank = {
+        name: min((k for k, feature in enumerate(ordered) if feature.startswith(name)), default=len(ordered))
+        for name in case.shown
+    }
+    return sorted(case.shown, key=lambda name: rank[name])[:most]

@@ -32,6 +32,7 @@ def render_report(
     train: tuple[Any, ArrayLike] | None = None,
     baselines: Baselines | None = None,
     shown: Mapping[str, Sequence[Any]] | None = None,
+    row_numbers: Sequence[int] | None = None,
     title: str | None = None,
     level: float = 0.9,
     output: int = 0,
@@ -42,7 +43,7 @@ def render_report(
     case = examined(
         model, X, y,
         feature_names=feature_names, target_name=target_name, train=train, baselines=baselines,
-        shown=shown, output=output,
+        shown=shown, row_numbers=row_numbers, output=output,
     )  # fmt: skip
     dist = None if case.classifies else case.dist(case.X)
     order = ranked(case)
@@ -95,7 +96,9 @@ def write_report(model: Any, X: Any, y: ArrayLike, path: str | os.PathLike[str],
     baselines : tggm.tables.baselines.Baselines, optional
         The same two, already fitted, as a model file of ``tggm fit`` keeps them.
     shown : mapping of str to sequence, optional
-        Columns by which a person knows the rows, shown in the table of the worst ones; at most eight.
+        Columns by which a person knows the rows, for the table of the worst ones: the eight that matter most.
+    row_numbers : sequence of int, optional
+        What the rows are called there; they count from 1 by default.
     title : str, optional
         Heading of the page.
     level : float, optional
