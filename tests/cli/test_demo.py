@@ -1,76 +1,47 @@
-"""The command line: what it prints, what it writes, and how it fails."""
+"""The demo: the main job end to end, with its steps made short."""
 
-import subprocess
-import sys
+import csv
 
-import mpmath
 import pytest
 
-from tggm.cli import main
+from tggm.cli import demo as module
 from tggm.cli.app import run
-from tggm.cli.demo import LOCATIONS, SIGMAS, activation_table
-from tggm.cli.errors import CommandError, sentence_for
-from tggm.persistence import ModelFileError
 
 
-def reference_mean(mu, sigma):
-    """μ + σ φ(α) / Φ(α) at 40 digits."""
-    with mpmath.workdps(40):
-        alpha = mpmath.mpf(mu) / mpmath.mpf(sigma)
-        return float(mu + sigma * mpmath.npdf(alpha) / (mpmath.erfc(-alpha / mpmath.sqrt(2)) / 2))
+@pytest.fixture
+def short(monkeypatch):
+    """Every fit of the demo with one small network and a few epochs."""
+    real = module.command
+
+    def command(*words):
+        small = ("--epochs", "2", "--members", "1", "--hidden", "8") if words[0] == "fit" else ()
+        words = [w for i, w in enumerate(words) if "--epochs" not in words[max(0, i - 1) : i + 1]]
+        real(*words, *small)
+
+    monkeypatch.setattr(module, "command", command)
 
 
-def test_the_table_agrees_with_the_definition():
-    head, *rows = activation_table().splitlines()
-    assert head.split()[:3] == ["mu", "max(0,", "mu)"]
-    for mu, row in zip(LOCATIONS, rows, strict=True):
-        expected = [mu, max(0, mu), *(reference_mean(mu, sigma) for sigma in SIGMAS)]
-        # six decimals are printed, from single precision when double is off
-        assert [float(word) for word in row.split()] == pytest.approx(expected, abs=2e-6)
-
-
-def test_demo_writes_its_picture_and_prints_its_place(tmp_path, capsys):
+def test_the_demo_leaves_what_it_says(tmp_path, short, capsys):
     folder = tmp_path / "deep" / "demo"
     assert run(["demo", "--output", str(folder)]) == 0
-    picture = folder / "activation.png"
-    assert str(picture) in capsys.readouterr().out
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["nonsense"], "tggm: No such command 'nonsense'. See: tggm --help\n"),
-        (["demo", "--nonsense"], "tggm: No such option: --nonsense. See: tggm --help\n"),
-        (["demo", "--output", "{file}"], "tggm: File exists: {file}\n"),
-    ],
-)
-def test_an_error_is_one_sentence_and_exit_code_2(words, sentence, tmp_path, capsys):
-    file = tmp_path / "file"
-    file.touch()
-    with pytest.raises(SystemExit) as stop:
-        main([word.format(file=file) for word in words])
-    assert stop.value.code == 2
-    assert capsys.readouterr().err == sentence.format(file=file)
-
-
-def test_errors_that_users_can_mend_have_sentences_and_defects_do_not():
-    assert sentence_for(CommandError("Do this.")) == "Do this."
-    assert sentence_for(ModelFileError("m.tggm is broken.")) == "m.tggm is broken."
-    assert "pip install 'tggm[plot]'" in sentence_for(ModuleNotFoundError("", name="matplotlib.figure"))
-    assert sentence_for(ModuleNotFoundError("", name="tggm.nothing")) is None
-    assert sentence_for(ValueError("a defect")) is None
-
-
-def test_no_command_shows_what_there_is(capsys):
-    assert run([]) == 0
-    assert "demo" in capsys.readouterr().out
-
-
-def test_the_command_line_without_typer_says_how_to_get_it():
-    code = "import sys; sys.modules['typer'] = None; from tggm.cli import main; main(['demo'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "tggm: the command line needs typer; install it with: pip install 'tggm[cli]'\n",
+    out = capsys.readouterr().out
+    last = out.splitlines()[-3:]
+    assert [line.split()[0] for line in last] == ["reports", "figures", "predictions"]
+    named = [word.strip(",") for line in last for word in line.split() if word.startswith(str(folder))]
+    assert len(named) == 8
+    for name in named:
+        content = (folder / name).read_bytes()
+        start = {"png": b"\x89PNG", "html": b"<!doctype html>", "csv": b""}[name.rpartition(".")[2]]
+        assert content[: len(start)].lower() == start.lower()
+    rows = list(csv.DictReader((folder / "diabetes_predictions.csv").read_text().splitlines()))
+    assert len(rows) == 111  # a quarter of 442 patients
+    assert all(
+        float(r["progression_low"]) < float(r["progression"]) < float(r["progression_high"]) for r in rows
     )
+    assert "linear model" in out
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert run(["demo", "--output", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err == f"tggm: File exists: {tmp_path / 'file'}\n"

@@ -9,9 +9,15 @@ import typer
 import tggm
 from tggm.cli.demo import demo
 from tggm.cli.errors import sentence_for
+from tggm.cli.evaluate import evaluate
+from tggm.cli.fit import INTERRUPTED, fit
+from tggm.cli.info import info
+from tggm.cli.predict import predict
+from tggm.cli.report import report
 
 app = typer.Typer(name="tggm", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-app.command()(demo)
+for command in (fit, predict, evaluate, report, info, demo):
+    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)
@@ -19,7 +25,10 @@ def options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Nonlinear regression and classification that know how sure they are."""
+    """Nonlinear regression and classification that know how sure they are.
+
+    Exit codes: 0 done; 2 something to mend, said in one sentence; 130 interrupted.
+    """
     if version:
         print(f"tggm {tggm.__version__}")
         raise typer.Exit
@@ -28,15 +37,24 @@ def options(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code: 0, or 2 after a sentence on standard error."""
+    """Run one command line and return its exit code: 0, 2 after a sentence on standard error, or 130."""
     command = typer.main.get_command(app)
     words = None if arguments is None else list(arguments)
     try:
-        command.main(args=words, prog_name="tggm", standalone_mode=False)
+        code = command.main(args=words, prog_name="tggm", standalone_mode=False)
+    except KeyboardInterrupt:
+        return _interrupted()
     except Exception as error:
+        if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
+            return _interrupted()
         sentence = sentence_for(error)
         if sentence is None:
             raise
         print("tggm: " + " ".join(sentence.split()), file=sys.stderr)
         return 2
-    return 0
+    return code if isinstance(code, int) else 0
+
+
+def _interrupted() -> int:
+    print("tggm: interrupted; nothing was written", file=sys.stderr)
+    return INTERRUPTED

@@ -1,54 +1,91 @@
-"""`tggm demo`: the activation function of a truncated Gaussian unit, drawn and tabulated.
+"""`tggm demo`: the main job, from a table to a report, on two data sets that come with scikit-learn.
 
-A latent h ~ N(μ, σ²) kept nonnegative has mean g(μ, σ), a soft version of max(0, μ) that meets it as σ → 0.
+Diabetes is a regression (442 patients; how far did the disease progress in a year?), digits a classification
+(1,797 handwritten digits of 8 × 8 pixels). Every step is a command that could be typed.
 """
 
+import shlex
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-SIGMAS = (0.2, 0.5, 1.0, 2.0)
-LOCATIONS = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+from tggm.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+DIABETES = ["age", "sex", "bmi", "blood_pressure", "s1", "s2", "s3", "s4", "s5", "s6"]
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="Folder for the figure; created if missing.")] = Path("demo"),
+    output: Annotated[Path, typer.Option(help="Folder for all files; created if missing.")] = Path("demo"),
 ) -> None:
-    """Draw the activation g(mu, sigma) beside max(0, mu), and print a table of it."""
+    """Run the main job on two data sets: fit, predict, evaluate, figures and report; under a minute."""
+    begin = time.perf_counter()
+    output.mkdir(parents=True, exist_ok=True)
+    diabetes, digits = str(output / "diabetes"), str(output / "digits")
+    write_tables(output)
+    print("1. Regression: progression of diabetes, from ten measurements", flush=True)
+    command("fit", f"{diabetes}_train.csv", "--target", "progression", "--test-size", "0",
+            "-o", f"{diabetes}.tggm", "--force")  # fmt: skip
+    command("predict", f"{diabetes}.tggm", f"{diabetes}_test.csv", "--interval", "0.9",
+            "-o", f"{diabetes}_predictions.csv", "--force")  # fmt: skip
+    show(f"{diabetes}_predictions.csv")
+    command("evaluate", f"{diabetes}.tggm", f"{diabetes}_test.csv")
+    print("\n2. Classification: handwritten digits, from 64 pixels", flush=True)
+    command("fit", f"{digits}_train.csv", "--target", "digit", "--test-size", "0", "--epochs", "150",
+            "-o", f"{digits}.tggm", "--force")  # fmt: skip
+    command("predict", f"{digits}.tggm", f"{digits}_test.csv", "-o", f"{digits}_predictions.csv", "--force")
+    command("evaluate", f"{digits}.tggm", f"{digits}_test.csv")
+    print("\n3. Figures and reports", flush=True)
+    from tggm.cli.demo_figures import draw_classes, draw_regression
+
+    pictures = [*draw_regression(output, diabetes), *draw_classes(output, digits)]
+    for name in (diabetes, digits):
+        command("report", f"{name}.tggm", f"{name}_test.csv", "-o", f"{name}_report.html", "--force")
+    print(f"\nDone in {time.perf_counter() - begin:.0f} s. Where to look:")
+    print(f"  reports      {diabetes}_report.html and {digits}_report.html (open them in a browser)")
+    print(f"  figures      {', '.join(str(path) for path in pictures)}")
     print(
-        "Activation of a truncated Gaussian unit, g(mu, sigma) = E[h | h >= 0] with h ~ N(mu, sigma^2):\n",
-        flush=True,
+        f"  predictions  {diabetes}_predictions.csv and {digits}_predictions.csv, beside the models (.tggm)"
     )
-    print(activation_table())
-    print(f"\nFigure: {draw(output)}")
 
 
-def activation_table() -> str:
-    """A row for each location: max(0, μ), then g(μ, σ) for each σ."""
+def command(*words: str) -> None:
+    """Show a command and run it, as if it had been typed."""
+    from tggm.cli.app import run
+
+    print(f"\n$ tggm {shlex.join(words)}", flush=True)
+    if run(words) != 0:
+        raise CommandError(f"the demo stopped at: tggm {shlex.join(words)}")
+
+
+def show(path: str, lines: int = 4) -> None:
+    """The beginning of a file."""
+    for line in Path(path).read_text().splitlines()[:lines]:
+        print(f"  {line}")
+
+
+def write_tables(folder: Path) -> None:
+    """The two data sets as CSV files, each cut into a part to train on and a part to test on."""
+    from sklearn.datasets import load_diabetes, load_digits
+
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    _write(folder / "diabetes", DIABETES, X, "progression", y)
+    X, y = load_digits(return_X_y=True)
+    _write(folder / "digits", [f"pixel{k // 8}{k % 8}" for k in range(64)], X, "digit", y)
+
+
+def _write(stem: Path, names: list[str], X: "np.ndarray", target: str, y: "np.ndarray") -> None:
     import numpy as np
 
-    from tggm.special import truncated_mean
+    from tggm.cli.files import write_result
+    from tggm.cli.writing import csv_text
 
-    mu = np.array(LOCATIONS)
-    g = np.asarray(truncated_mean(mu[:, None], np.array(SIGMAS)[None, :]))
-    lines = [f"{'mu':>6}  {'max(0, mu)':>10}" + "".join(f"  {f'sigma = {s:g}':>12}" for s in SIGMAS)]
-    for location, row in zip(LOCATIONS, g, strict=True):
-        lines.append(
-            f"{location:6.1f}  {max(0.0, location):10.1f}" + "".join(f"  {value:12.6f}" for value in row)
-        )
-    return "\n".join(lines)
-
-
-def draw(folder: Path) -> Path:
-    """Write the figure into a folder and return its path."""
-    from matplotlib.figure import Figure
-
-    from tggm.plotting import plot_activation
-
-    folder.mkdir(parents=True, exist_ok=True)
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    plot_activation(SIGMAS, ax=figure.add_subplot())
-    path = folder / "activation.png"
-    figure.savefig(path, dpi=160)
-    return path
+    order = np.random.default_rng(0).permutation(len(y))
+    cut = len(y) * 3 // 4
+    for part, rows in (("train", order[:cut]), ("test", order[cut:])):
+        columns = {name: X[rows, j] for j, name in enumerate(names)} | {target: y[rows]}
+        write_result(f"{stem}_{part}.csv", csv_text(columns))

@@ -11,9 +11,10 @@ def sentence_for(error: Exception) -> str | None:
     """The sentence for an error that the user can mend, or None for a defect of ours."""
     from tggm.datasets import DatasetError
     from tggm.persistence import ModelFileError
+    from tggm.tables import TableError
 
     match error:
-        case CommandError() | DatasetError() | ModelFileError():
+        case CommandError() | DatasetError() | ModelFileError() | TableError():
             return str(error)
         case OSError(filename=str(path)):
             return f"{error.strerror}: {path}"

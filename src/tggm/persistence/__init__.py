@@ -15,6 +15,7 @@ from tggm.persistence.container import ModelFileError as ModelFileError
 from tggm.persistence.models import load as load
 from tggm.persistence.models import load_table_model as load_table_model
 from tggm.persistence.models import model_file as model_file
+from tggm.persistence.models import parse_model as parse_model
 from tggm.persistence.models import save as save
 
-__all__ = ["ModelFileError", "load", "load_table_model", "model_file", "save"]
+__all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_model", "save"]

@@ -93,7 +93,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 def load_table_model(path: str | os.PathLike[str]) -> TableModel:
     """As `load`, with the preparation of the table that the model was fitted to, None if there was none."""
     source = Path(path)
-    content = read_regular(source)
+    return parse_model(read_regular(source), str(source))
+
+
+def parse_model(content: bytes, source: str) -> TableModel:
+    """The model in the content of a file; messages call it `source`."""
     try:
         arrays, description = decode(content)
         model = _build(arrays, description)

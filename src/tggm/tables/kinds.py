@@ -34,7 +34,7 @@ def kind_of(table: Table, name: str, *, categorical: bool = False) -> Kind:
     if categorical:
         return _categories(table.words(name))
     if table.columns[name].dtype != object or _all_numbers(table, name):
-        return _numbers(table.numbers(name))
+        return _numbers(table.numbers(name), table)
     _refuse_mistakes(table, name)
     return _categories(table.words(name))
 
@@ -66,13 +66,14 @@ def _all_numbers(table: Table, name: str) -> bool:
     return all(table.number(word) is not None for word in table.columns[name].tolist())
 
 
-def _numbers(values: Floats) -> Kind:
+def _numbers(values: Floats, table: Table) -> Kind:
     known = values[~np.isnan(values)]
     if not len(known):
         return Kind("useless", "it is empty")
     if len(known) == len(values) and np.all(known == known[0]):
         return Kind("useless", "it has the same value everywhere")
-    if len(known) == len(values) > 10 and np.array_equal(known, known[0] + np.arange(len(known))):
+    place = np.array([table.row_number(row) for row in range(len(values))])
+    if len(known) == len(values) > 10 and np.all(values - place == values[0] - place[0]):
         return Kind("useless", "it only counts the rows")
     return Kind("number")
 
@@ -101,7 +102,7 @@ def _refuse_mistakes(table: Table, name: str) -> None:
     share = sum(word in numbers for word in words) / len(words)
     if len(numbers) > 20 and share >= _NEARLY:
         strange = next(word for word in words if word not in numbers)
-        row = int(np.argmax(table.columns[name] == strange)) + 1
+        row = table.row_number(int(np.argmax(table.columns[name] == strange)))
         raise TableError(
             f"column {name!r} of {table.source} is nearly all numbers, but has {strange!r} in row {row}; "
             f"correct it, or say that it means a gap: --missing {strange!r}."

@@ -33,12 +33,15 @@ class Table:
         What separates whole from decimal digits in columns of words.
     dates : frozenset of str
         Columns whose type says that they are dates.
+    origin : array, shape (rows,), optional
+        Where each row stands in the file, from 0, if this is a part of it.
     """
 
     source: str
     columns: Mapping[str, NDArray[Any]]
     decimal: str = "."
     dates: frozenset[str] = frozenset()
+    origin: NDArray[np.integer[Any]] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -51,7 +54,12 @@ class Table:
     def take(self, rows: NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Table":
         """The table of these rows."""
         chosen = {name: column[rows] for name, column in self.columns.items()}
-        return Table(self.source, chosen, self.decimal, self.dates)
+        origin = np.arange(len(self)) if self.origin is None else self.origin
+        return Table(self.source, chosen, self.decimal, self.dates, origin[rows])
+
+    def row_number(self, row: int) -> int:
+        """What a person calls a row: its place in the file, from 1, the line of names not counted."""
+        return row + 1 if self.origin is None else int(self.origin[row]) + 1
 
     def require(self, names: Sequence[str]) -> None:
         """Raise unless all these columns are here."""
@@ -79,8 +87,8 @@ class Table:
             number = self.number(word)
             if number is None:
                 raise TableError(
-                    f"{self.source} has {word!r} in row {row + 1} of column {name!r}, which should hold "
-                    f"numbers; correct it, or say that it means a gap: --missing {word!r}."
+                    f"{self.source} has {word!r} in row {self.row_number(row)} of column {name!r}, which "
+                    f"should hold numbers; correct it, or say that it means a gap: --missing {word!r}."
                 )
             values[row] = number
         return values

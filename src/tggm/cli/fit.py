@@ -1,0 +1,158 @@
+"""`tggm fit`: from a table to a model file."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tggm.cli import options
+from tggm.cli.errors import CommandError
+from tggm.cli.files import STREAM, check_output, say, write_result
+
+if TYPE_CHECKING:
+    from tggm.cli.fitting import Outcome
+
+INTERRUPTED = 130  # the exit code of a process that ended by Ctrl-C
+
+
+def fit(
+    data: options.Data,
+    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Model file; - writes it out.")
+    ] = "model.tggm",
+    task: Annotated[str | None, typer.Option(help="regression or classification; found by itself.")] = None,
+    ignore: Annotated[str | None, typer.Option(help="Columns not to use, as id,name.")] = None,
+    categorical: Annotated[
+        str | None, typer.Option(help="Columns of numbers that are categories, as zip,month.")
+    ] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="A word that means a gap; may be repeated.")
+    ] = None,
+    test_size: Annotated[
+        float, typer.Option(help="Part of the rows held out for the figures; 0 for none.")
+    ] = 0.2,
+    test_output: Annotated[
+        str | None, typer.Option(help="CSV file for the held-out rows, for tggm report and evaluate.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="moments, ep, exact, meanfield or bp.")] = "moments",
+    hidden: Annotated[str | None, typer.Option(help="Hidden units, as 50; layers, as 100,100.")] = None,
+    members: Annotated[int | None, typer.Option(help="Networks in the ensemble.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the rows at most.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was interrupted.")] = False,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = ".",
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Fit a model to a table and write it to a file.
+
+    Regression or classification is decided by the target. Gaps are filled (and said so), words become
+    categories, and a part of the rows is held out to say honestly how good the model is.
+    """
+    check_output(output, force or resume)
+    if test_output is not None:
+        check_output(test_output, force or resume)
+    _check_words(task, decimal)
+    from tggm.cli.fitting import Wish, fit_table
+    from tggm.persistence import model_file
+    from tggm.tables import read_table
+
+    gaps = tuple(missing or ())
+    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps)
+    wish = Wish(
+        target, task, method, _layers(hidden), members, epochs, seed, test_size,
+        options.names_in(ignore), options.names_in(categorical), gaps,
+    )  # fmt: skip
+    checkpoint = None if output == STREAM else f"{output}.checkpoint"
+    outcome = fit_table(table, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
+    write_result(output, model_file(outcome.model, outcome.preparation))
+    if test_output is not None and outcome.test is not None:
+        from tggm.cli.writing import csv_text
+
+        write_result(test_output, csv_text({name: outcome.test.words(name) for name in outcome.test.names}))
+    _tell(outcome, output, as_json, quiet)
+    if outcome.interrupted:
+        if not quiet:
+            say("interrupted: the best model so far is written; go on with the same command and --resume")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _layers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise CommandError(
+            f"--hidden is a number of units, or one for each layer as 100,100; got {text!r}."
+        ) from None
+
+
+def _check_words(task: str | None, decimal: str) -> None:
+    if task not in (None, "regression", "classification"):
+        raise CommandError(f"--task is regression or classification; got {task!r}.")
+    if decimal not in (".", ","):
+        raise CommandError(f"--decimal is a point or a comma; got {decimal!r}.")
+
+
+def _tell(outcome: "Outcome", output: str, as_json: bool, quiet: bool) -> None:
+    """The summary: to standard output, unless the model went there."""
+    text = json.dumps(_facts(outcome, output), indent=1) if as_json else _summary(outcome, output)
+    if output == STREAM:
+        if not quiet:
+            say(text)
+    elif as_json or not quiet:
+        print(text)
+
+
+def _facts(outcome: "Outcome", output: str) -> dict[str, Any]:
+    model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
+    assert fitted is not None
+    return {
+        "model": output,
+        "task": preparation.target.task,
+        "target": preparation.target.name,
+        "rows": fitted.rows,
+        "held_out": fitted.held_out,
+        "columns": [column.name for column in preparation.columns],
+        "features": len(preparation.feature_names),
+        "settings": _settings(model),
+        "epochs": model.n_iter_,
+        "seconds": round(fitted.seconds, 3),
+        "interrupted": outcome.interrupted,
+        "figures": fitted.figures,
+        "notes": outcome.notes,
+    }
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    hidden = model.hidden if isinstance(model.hidden, int) else list(model.hidden)
+    return {
+        "method": model.method, "hidden": hidden, "members": model.n_members, "seed": model.random_state,
+    }  # fmt: skip
+
+
+def _summary(outcome: "Outcome", output: str) -> str:
+    from tggm.cli.judging import figures_table
+
+    model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
+    assert fitted is not None
+    numbers = sum(column.features[0] == column.name for column in preparation.columns)
+    units = "-".join(str(size) for size in _settings(model)["hidden"])
+    members = f"{model.n_members} member{'s' * (model.n_members > 1)}"
+    lines = [
+        "",
+        f"data      {fitted.source}: {fitted.rows} rows to learn from, {numbers} columns of numbers, "
+        f"{len(preparation.columns) - numbers} of categories",
+        f"model     {type(model).__name__}, method {model.method}, {units} hidden units, "
+        f"{members}, {model.n_iter_} epochs, {fitted.seconds:.1f} s",
+    ]
+    if fitted.figures:
+        lines += [f"figures   on {fitted.held_out} rows that were held out:", ""]
+        lines += ["  " + line for line in figures_table(fitted.figures).splitlines()]
+    else:
+        lines.append("figures   none: no rows were held out (--test-size)")
+    return "\n".join([*lines, "", f"written   {output}"])

@@ -1,0 +1,170 @@
+"""The work of `tggm fit`: a table in, a model with its preparation and honest figures out."""
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.cli.checkpoint import Checkpoints
+from tggm.cli.errors import CommandError
+from tggm.cli.files import say
+from tggm.cli.judging import judge
+from tggm.cli.progress import Progress
+from tggm.estimators.state import plain
+from tggm.tables import Preparation, Table, choose_target, prepare
+from tggm.tables.baselines import fit_classes, fit_regression
+from tggm.tables.preparation import Fitted
+
+LEAST_ROWS = 10
+MOST_HELD_OUT = 10_000  # rows; more would not make the figures more honest, only later
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for; None leaves the choice to us."""
+
+    target: str
+    task: str | None = None
+    method: str = "moments"
+    hidden: tuple[int, ...] | None = None
+    members: int | None = None
+    epochs: int | None = None
+    seed: int = 0
+    test_size: float = 0.2
+    ignore: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fitted model and what there is to say about it."""
+
+    model: Any
+    preparation: Preparation
+    test: Table | None  # the held-out rows
+    reason: str  # how the task was found
+    notes: list[str]
+    interrupted: bool
+
+
+def fit_table(
+    table: Table, wish: Wish, *, quiet: bool = False, checkpoint: str | None = None, resume: bool = False
+) -> Outcome:
+    """Split, prepare, train, and judge on the held-out rows; the model is the one that was judged."""
+    target, reason = choose_target(table, wish.target, wish.task)
+    known, notes = target.known(table), list[str]()
+    if not known.all():
+        notes.append(f"{target.name}: {int((~known).sum())} rows without a target left out")
+    table = table.take(known)
+    if len(table) < LEAST_ROWS:
+        raise CommandError(
+            f"{table.source} has {len(table)} rows with a target; a fit needs {LEAST_ROWS} or more."
+        )
+    values = target.values(table)
+    train, test = split(values, wish.test_size, wish.seed, stratified=target.is_class)
+    preparation = prepare(
+        table.take(train), target, ignore=wish.ignore, categorical=wish.categorical, gaps=wish.missing
+    )
+    notes += [f"{name}: left out, {why}" for name, why in preparation.left_out]
+    X = preparation.features(table, notes)
+    model = estimator(wish, target.is_class, len(train), X.shape[1])
+    if not quiet:
+        rows = f"{len(train)} rows to learn from, {len(test)} held out"
+        say(f"{target.task} of {target.name!r} ({reason}): {rows}")
+        for note in notes:
+            say(f"  note: {note}")
+    begin = time.perf_counter()
+    messages = train_model(model, X[train], values[train], quiet, checkpoint, resume)
+    notes += messages
+    preparation = replace(preparation, baselines=baselines(X[train], values[train], target.is_class))
+    seconds = time.perf_counter() - begin
+    figures = judge(model, preparation, X[test], values[test]) if len(test) else {}
+    fitted = Fitted(table.source, len(train), len(test), wish.seed, seconds, figures)
+    held_out = table.take(test) if len(test) else None
+    interrupted = not model.converged_
+    return Outcome(model, replace(preparation, fitted=fitted), held_out, reason, notes, interrupted)
+
+
+def split(
+    y: NDArray[Any], fraction: float, seed: int, *, stratified: bool
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to learn from and rows to hold out, in order; each class keeps its share, and one row at least."""
+    if not 0 <= fraction < 1:
+        raise CommandError(f"--test-size must be at least 0 and less than 1, as 0.2; got {fraction:g}.")
+    rng = np.random.default_rng(seed)
+    fraction = min(fraction, MOST_HELD_OUT / len(y))
+    if not stratified:
+        rows = rng.permutation(len(y))
+        test = rows[: round(fraction * len(y))]
+    else:
+        parts = []
+        for label in np.unique(y):
+            rows = rng.permutation(np.flatnonzero(y == label))
+            parts.append(rows[: min(round(fraction * len(rows)), len(rows) - 1)])
+        test = np.concatenate(parts)
+    return np.setdiff1d(np.arange(len(y)), test), np.sort(test)
+
+
+def estimator(wish: Wish, is_class: bool, n_rows: int, n_features: int) -> Any:
+    """An unfitted estimator with the settings asked for, or those that suit so many rows."""
+    from tggm.estimators import TGGMClassifier, TGGMRegressor
+
+    large = n_rows >= 10_000
+    members = (1 if large else 3) if is_class else (5 if n_rows >= 50_000 else 10)
+    units = 100 if is_class or large else 50
+    model = (TGGMClassifier if is_class else TGGMRegressor)(
+        hidden=wish.hidden or (units,),
+        method=wish.method,
+        n_members=members if wish.members is None else wish.members,
+        max_epochs="auto" if wish.epochs is None else wish.epochs,
+        random_state=wish.seed,
+    )
+    try:
+        model._check_settings()
+    except ValueError as error:
+        raise CommandError(
+            str(error).replace("n_members", "members").replace("max_epochs", "epochs")
+        ) from None
+    return model
+
+
+def train_model(
+    model: Any, X: NDArray[Any], y: NDArray[Any], quiet: bool, checkpoint: str | None, resume: bool
+) -> list[str]:
+    """Fit, showing progress and keeping checkpoints; returns what the fit warned of."""
+    offset = 0.0 if hasattr(model, "predict_proba") else -float(np.log(y.std()))
+    kept = None
+    if checkpoint is not None:
+        settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+        kept = Checkpoints(checkpoint, settings, X, y)
+        model._resume = kept.read() if resume else None
+        model._keep = kept.keep
+        if resume and not quiet:
+            done = 0 if model._resume is None else model._resume.train.shape[1]
+            say(f"  going on after epoch {done}" if done else f"  no checkpoint {checkpoint}; starting anew")
+    with warnings.catch_warnings(record=True) as caught, Progress(quiet, offset) as progress:
+        warnings.simplefilter("always")
+        model._progress, model.verbose = progress.watch, True
+        try:
+            model.fit(X, y)
+        finally:
+            model.verbose = False
+            for name in ("_progress", "_keep", "_resume"):
+                vars(model).pop(name, None)
+    if model.n_iter_ == 0:
+        raise KeyboardInterrupt
+    if kept is not None and model.converged_:
+        kept.remove()
+    return [f"training: {item.message}" for item in caught if item.category.__name__ == "ConvergenceWarning"]
+
+
+def baselines(X: NDArray[Any], y: NDArray[Any], is_class: bool) -> Any:
+    """The naive and the linear model of the same rows."""
+    if not is_class:
+        return fit_regression(X, y)
+    classes, label = np.unique(y, return_inverse=True)
+    return fit_classes(X, label, len(classes))

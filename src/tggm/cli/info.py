@@ -1,0 +1,72 @@
+"""`tggm info`: what is in a model file."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tggm.cli import options
+from tggm.cli.files import check_output, read_model, write_result
+
+if TYPE_CHECKING:
+    from tggm.tables import Preparation
+
+
+def info(
+    model: options.Model,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where to write; - is standard output.")
+    ] = "-",
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show what a model predicts, from which columns, how it was fitted and how good it was."""
+    check_output(output, force)
+    fitted, preparation = read_model(model)
+    write_result(output, _json(fitted, preparation) if as_json else _text(fitted, preparation))
+
+
+def _json(model: Any, preparation: "Preparation") -> str:
+    from tggm.tables import preparation_to_json
+
+    facts = {"class": type(model).__name__, "parameters": _size(model), "epochs": model.n_iter_}
+    settings = model._to_state()[1]["settings"]
+    table = preparation_to_json(preparation)
+    del table["baselines"]  # long, and for tggm evaluate only
+    return json.dumps({**facts, "settings": settings, "table": table}, indent=1) + "\n"
+
+
+def _size(model: Any) -> int:
+    return sum(array.size for name, array in model._to_state()[0].items() if name.startswith("params."))
+
+
+def _text(model: Any, preparation: "Preparation") -> str:
+    from tggm.cli.judging import figures_table
+    from tggm.tables.columns import Number
+
+    target, fitted = preparation.target, preparation.fitted
+    lines = [
+        f"{type(model).__name__}: {target.task} of {target.name!r}",
+        f"method {model.method}, hidden {model.hidden}, {model.n_members} members, {model.n_iter_} epochs, "
+        f"{_size(model):,} parameters",
+    ]
+    if target.is_class:
+        lines.append("classes: " + ", ".join(map(str, model.classes_.tolist())))
+    lines += ["", "columns:"]
+    for column in preparation.columns:
+        if isinstance(column, Number):
+            gaps = f"; gaps become {column.fill:g}, and are told to the model" if column.indicator else ""
+            lines.append(f"  {column.name}: number{gaps}")
+        else:
+            extra = ["other"] * column.other + ["missing"] * column.missing
+            lines.append(f"  {column.name}: one of {', '.join([*column.levels, *extra])}")
+    if preparation.left_out:
+        lines += ["", "left out:", *(f"  {name}: {why}" for name, why in preparation.left_out)]
+    if fitted is not None:
+        lines += [
+            "",
+            f"fitted to {fitted.rows} rows of {fitted.source} in {fitted.seconds:.1f} s, seed {fitted.seed}",
+        ]
+        if fitted.figures:
+            lines += [f"on {fitted.held_out} held-out rows:", "", figures_table(fitted.figures)]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,73 @@
+"""How good a model and its baselines are on a table, as numbers and as lines of text."""
+
+from typing import Any
+
+import numpy as np
+
+from tggm.cli.errors import CommandError
+from tggm.tables import Preparation, Table
+from tggm.tables.preparation import Figures
+
+WHO = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
+REGRESSION = {
+    "rmse": ("RMSE", ""), "log_density": ("log-density", ".3f"), "crps": ("CRPS", ""),
+    "cover50": ("in 50 % interval", ".1%"), "cover90": ("in 90 % interval", ".1%"),
+}  # fmt: skip
+CLASSES = {"accuracy": ("accuracy", ".2%"), "log_loss": ("NLL", ".4f"), "ece": ("ECE", ".4f")}
+
+
+def judge(model: Any, preparation: Preparation, X: np.ndarray, y: np.ndarray) -> Figures:
+    """Scores of the model and of its baselines on rows with known targets."""
+    from tggm.report.scores import class_scores, regression_scores
+
+    baselines = preparation.baselines
+    if preparation.target.is_class:
+        label = np.searchsorted(model.classes_, y)
+        log_p = {"model": model.predict_log_proba(X), **(baselines.classes(X) if baselines else {})}
+        return {who: {s.key: s.value for s in class_scores(log_p[who], label)} for who in WHO if who in log_p}
+    dist = {"model": model.predict_dist(X), **(baselines.regression(X) if baselines else {})}
+    return {who: {s.key: s.value for s in regression_scores(dist[who], y)} for who in WHO if who in dist}
+
+
+def labelled(
+    model: Any, preparation: Preparation, table: Table, notes: list[str]
+) -> tuple[Table, np.ndarray]:
+    """The rows of a table that have a target, and their targets; classes must be known to the model."""
+    target = preparation.target
+    table.require([target.name])
+    known = target.known(table)
+    if not known.any():
+        raise CommandError(
+            f"the target {target.name!r} of {table.source} is empty in all rows; nothing to compare."
+        )
+    if not known.all():
+        notes.append(f"{target.name}: {int((~known).sum())} rows without a target left out")
+    table = table.take(known)
+    y = preparation.targets(table)
+    if target.is_class:
+        strange = ~np.isin(y, model.classes_)
+        if strange.any():
+            shown = ", ".join(repr(label) for label in np.unique(y[strange])[:3].tolist())
+            raise CommandError(
+                f"{table.source} has classes of {target.name!r} that the model does not know ({shown}); "
+                "leave those rows out, or fit again with them."
+            )
+    return table, y
+
+
+def figures_table(figures: Figures) -> str:
+    """One line for each of model and baselines, one column for each measure."""
+    columns = REGRESSION if "rmse" in next(iter(figures.values())) else CLASSES
+    width = max(len(name) for name in WHO.values())
+    lines = [" " * width + "".join(f"  {title:>{max(len(title), 8)}}" for title, _ in columns.values())]
+    for who, values in figures.items():
+        cells = [(_shown(values[key], style), max(len(title), 8)) for key, (title, style) in columns.items()]
+        lines.append(f"{WHO.get(who, who):<{width}}" + "".join(f"  {text:>{size}}" for text, size in cells))
+    return "\n".join(lines)
+
+
+def _shown(value: float, style: str) -> str:
+    """A number in its style; without one, four digits, and no exponent where it can be helped."""
+    if style:
+        return format(value, style)
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"

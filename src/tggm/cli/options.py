@@ -1,0 +1,23 @@
+"""Options that several commands have."""
+
+from typing import Annotated
+
+import typer
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads standard input.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A file that tggm fit made; - reads standard input.")
+]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Between the fields of a CSV file; found by itself as a rule.")
+]
+Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a CSV file.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse categories and gaps the model never saw.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No remarks, no progress.")]
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """Column names from "a,b"; a name that has a comma itself cannot be given."""
+    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())

@@ -1,0 +1,66 @@
+"""`tggm predict`: from a model file and a table to predictions that say how sure they are."""
+
+from typing import Annotated
+
+import typer
+
+from tggm.cli import options
+from tggm.cli.errors import CommandError
+from tggm.cli.files import check_output, read_model, say, write_result
+
+
+def predict(
+    model: options.Model,
+    data: options.Data,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="CSV or .parquet file; - writes CSV out.")
+    ] = "-",
+    interval: Annotated[float, typer.Option(help="Probability of the interval of a regression.")] = 0.9,
+    quantiles: Annotated[
+        str | None, typer.Option(help="Quantiles of a regression, as 0.05,0.5,0.95.")
+    ] = None,
+    inputs: Annotated[bool, typer.Option("--inputs", help="Copy the columns of DATA in front.")] = False,
+    strict: options.Strict = False,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = ".",
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Predict each row of a table.
+
+    A regression gives mean, standard deviation, a central interval and, if asked for, quantiles; a
+    classification gives the most probable class and the probability of each.
+    """
+    check_output(output, force)
+    levels = checked_levels(interval, quantiles)
+    from tggm.cli.predictions import predicted
+    from tggm.cli.writing import csv_text, json_text, parquet_bytes
+    from tggm.tables import read_table
+
+    fitted, preparation = read_model(model, data)
+    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=preparation.gaps)
+    notes: list[str] = []
+    X = preparation.features(table, notes, strict=strict)
+    if not quiet:
+        for note in notes:
+            say(f"note: {note}")
+    copied = {name: table.columns[name] for name in table.names if inputs}
+    columns = copied | predicted(fitted, preparation, X, interval, levels)
+    if as_json:
+        write_result(output, json_text(columns))
+    else:
+        write_result(output, parquet_bytes(columns) if output.endswith(".parquet") else csv_text(columns))
+
+
+def checked_levels(interval: float, quantiles: str | None) -> list[float]:
+    """The quantiles asked for, each strictly between 0 and 1, as the interval must be."""
+    if not 0 < interval < 1:
+        raise CommandError(f"--interval is a probability, as 0.9; got {interval:g}.")
+    try:
+        levels = [float(word) for word in (quantiles or "").split(",") if word.strip()]
+    except ValueError:
+        levels = [-1.0]
+    if not all(0 < level < 1 for level in levels):
+        raise CommandError(f"--quantiles are probabilities, as 0.05,0.5,0.95; got {quantiles!r}.")
+    return levels

@@ -1,0 +1,73 @@
+"""Progress of a fit on standard error: a live line on a terminal, now and then a plain one elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+_PLAIN_SECONDS = 10.0  # between lines when nobody watches them change
+
+
+class Progress:
+    """Shows epoch, objective of the training and the held-out rows, and the time that is left at most.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+    offset : float
+        Added to both scores: the model sees a standardised target, a person thinks in its units.
+    """
+
+    def __init__(self, quiet: bool, offset: float = 0.0) -> None:
+        self._offset, self._quiet = offset, quiet
+        self._live: Any = None
+        self._begin = self._said = time.monotonic()
+        self._first: int | None = None
+
+    def __enter__(self) -> Self:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.status import Status
+
+            self._live = Status("compiling", console=Console(stderr=True))
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def watch(self, planned: int) -> Any:
+        """What an estimator reports to: a function of the epochs done and the trace of the last ones."""
+
+        def report(done: int, trace: Any) -> None:
+            text = self._line(done, planned, np.asarray(trace.train), np.asarray(trace.held))
+            if self._live is not None:
+                self._live.update(text)
+            elif not self._quiet and time.monotonic() - self._said > _PLAIN_SECONDS:
+                self._said = time.monotonic()
+                print(text, file=sys.stderr, flush=True)
+
+        return report
+
+    def _line(self, done: int, planned: int, train: np.ndarray, held: np.ndarray) -> str:
+        now = time.monotonic()
+        if self._first is None:  # what came before is compilation, or an earlier run
+            self._first, self._begin = done, now
+        text = f"epoch {done}/{planned}  train {train[:, -1].mean() + self._offset:.4f}"
+        if np.isfinite(held[:, -1]).all():
+            text += f"  held out {held[:, -1].mean() + self._offset:.4f}"
+        if done > self._first:
+            left = (now - self._begin) / (done - self._first) * (planned - done)
+            text += f"  at most {_duration(left)} left"
+        return text
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

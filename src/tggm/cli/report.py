@@ -1,0 +1,65 @@
+"""`tggm report`: one page about a model and how it does on rows whose targets are known."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tggm.cli import options
+from tggm.cli.errors import CommandError
+from tggm.cli.files import STREAM, check_output, read_model, say, write_result
+
+if TYPE_CHECKING:
+    from tggm.tables import Preparation, Table
+
+
+def report(
+    model: options.Model,
+    data: options.Data,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Page to write; - writes it out.")
+    ] = "report.html",
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    interval: Annotated[float, typer.Option(help="Probability of the intervals shown.")] = 0.9,
+    strict: options.Strict = False,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = ".",
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write a page: what the model is, how good, how calibrated, its worst rows, what moves it.
+
+    The page is one HTML file that needs no network. Judge on rows that the model was not fitted to, as
+    tggm fit --test-output writes them.
+    """
+    check_output(output, force)
+    if not 0 < interval < 1:
+        raise CommandError(f"--interval is a probability between 0 and 1, as 0.9; got {interval:g}.")
+    from tggm.cli.judging import labelled
+    from tggm.report import render_report
+    from tggm.tables import read_table
+
+    fitted, preparation = read_model(model, data)
+    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=preparation.gaps)
+    notes: list[str] = []
+    table, y = labelled(fitted, preparation, table, notes)
+    X = preparation.features(table, notes, strict=strict)
+    if not quiet:
+        for note in notes:
+            say(f"note: {note}")
+    page = render_report(fitted, X, y, title=title, level=interval, **described(preparation, table))
+    write_result(output, page)
+    if not quiet and output != STREAM:
+        print(f"{len(y)} rows of {table.source} reported in {output}")
+
+
+def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
+    """What a page should call things: features, target, rows, and the columns that a person knows."""
+    known = [column.name for column in preparation.columns]
+    others = [name for name in table.names if name not in known and name != preparation.target.name]
+    return {
+        "feature_names": preparation.feature_names,
+        "target_name": preparation.target.name,
+        "baselines": preparation.baselines,
+        "row_numbers": [table.row_number(row) for row in range(len(table))],
+        "shown": {name: ["" if w is None else w for w in table.words(name)] for name in (*known, *others)},
+    }

@@ -1,0 +1,60 @@
+"""How the command line fails: one sentence, exit code 2, no traceback."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tggm.cli import main
+from tggm.cli.app import run
+from tggm.cli.errors import CommandError, sentence_for
+from tggm.persistence import ModelFileError
+from tggm.tables import TableError
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nonsense"], "tggm: No such command 'nonsense'. See: tggm --help\n"),
+        (["demo", "--nonsense"], "tggm: No such option: --nonsense. See: tggm --help\n"),
+    ],
+)
+def test_an_error_is_one_sentence_and_exit_code_2(words, sentence, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == sentence
+
+
+def test_errors_that_users_can_mend_have_sentences_and_defects_do_not():
+    assert sentence_for(CommandError("Do this.")) == "Do this."
+    assert sentence_for(ModelFileError("m.tggm is broken.")) == "m.tggm is broken."
+    assert sentence_for(TableError("t.csv is empty.")) == "t.csv is empty."
+    assert "pip install 'tggm[plot]'" in sentence_for(ModuleNotFoundError("", name="matplotlib.figure"))
+    assert "pip install 'tggm[tables]'" in sentence_for(ModuleNotFoundError("", name="pyarrow"))
+    assert sentence_for(ModuleNotFoundError("", name="tggm.nothing")) is None
+    assert sentence_for(ValueError("a defect")) is None
+
+
+def test_no_command_shows_what_there_is(capsys):
+    assert run([]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("fit", "predict", "evaluate", "info", "report", "demo"))
+
+
+def test_the_command_line_without_typer_says_how_to_get_it():
+    code = "import sys; sys.modules['typer'] = None; from tggm.cli import main; main(['demo'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tggm: the command line needs typer; install it with: pip install 'tggm[cli]'\n",
+    )
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from tggm.cli.app import run; run(['--help']); run(['fit', '--help']);"
+        "print(sorted({'jax', 'numpy', 'sklearn', 'scipy', 'matplotlib', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
