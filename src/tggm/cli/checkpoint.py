@@ -35,15 +35,19 @@ class Checkpoints:
         self._identity = {"settings": settings, "data": digest.hexdigest()}
         self._written = time.monotonic()
         self._works = True
+        self._last: Any = None
 
     def keep(self, checkpoint: Any) -> None:
         """Write a checkpoint, unless one was written just now; a full disk does not end the fit."""
-        if not self._works or time.monotonic() - self._written < _SECONDS:
-            return
-        self.write(checkpoint)
+        self._last = checkpoint
+        if time.monotonic() - self._written >= _SECONDS:
+            self.write()
 
-    def write(self, checkpoint: Any) -> None:
-        """Write a checkpoint."""
+    def write(self) -> None:
+        """Write the last checkpoint."""
+        if self._last is None or not self._works:
+            return
+        checkpoint, self._last = self._last, None
         state = checkpoint.state._asdict()
         optimiser = state.pop("optimiser")
         arrays = {f"state.{name}": np.asarray(value) for name, value in state.items()}

@@ -137,6 +137,7 @@ def train_model(
 ) -> list[str]:
     """Fit, showing progress and keeping checkpoints; returns what the fit warned of."""
     offset = 0.0 if hasattr(model, "predict_proba") else -float(np.log(y.std()))
+    measure = "objective" if model.method == "bp" else "log-likelihood"
     kept = None
     if checkpoint is not None:
         settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
@@ -146,7 +147,7 @@ def train_model(
         if resume and not quiet:
             done = 0 if model._resume is None else model._resume.train.shape[1]
             say(f"  going on after epoch {done}" if done else f"  no checkpoint {checkpoint}; starting anew")
-    with warnings.catch_warnings(record=True) as caught, Progress(quiet, offset) as progress:
+    with warnings.catch_warnings(record=True) as caught, Progress(quiet, measure, offset) as progress:
         warnings.simplefilter("always")
         model._progress, model.verbose = progress.watch, True
         try:
@@ -157,8 +158,8 @@ def train_model(
                 vars(model).pop(name, None)
     if model.n_iter_ == 0:
         raise KeyboardInterrupt
-    if kept is not None and model.converged_:
-        kept.remove()
+    if kept is not None:
+        (kept.remove if model.converged_ else kept.write)()
     return [f"training: {item.message}" for item in caught if item.category.__name__ == "ConvergenceWarning"]
 
 

@@ -11,18 +11,20 @@ _PLAIN_SECONDS = 10.0  # between lines when nobody watches them change
 
 
 class Progress:
-    """Shows epoch, objective of the training and the held-out rows, and the time that is left at most.
+    """Shows epoch, score a row on what is trained on and what is not, and the time that is left at most.
 
     Parameters
     ----------
     quiet : bool
         Show nothing.
+    measure : str
+        What the score is.
     offset : float
         Added to both scores: the model sees a standardised target, a person thinks in its units.
     """
 
-    def __init__(self, quiet: bool, offset: float = 0.0) -> None:
-        self._offset, self._quiet = offset, quiet
+    def __init__(self, quiet: bool, measure: str, offset: float = 0.0) -> None:
+        self._quiet, self._measure, self._offset = quiet, measure, offset
         self._live: Any = None
         self._begin = self._said = time.monotonic()
         self._first: int | None = None
@@ -59,9 +61,9 @@ class Progress:
         now = time.monotonic()
         if self._first is None:  # what came before is compilation, or an earlier run
             self._first, self._begin = done, now
-        text = f"epoch {done}/{planned}  train {train[:, -1].mean() + self._offset:.4f}"
+        text = f"epoch {done}/{planned}  {self._measure} {train[:, -1].mean() + self._offset:.3f}"
         if np.isfinite(held[:, -1]).all():
-            text += f"  held out {held[:, -1].mean() + self._offset:.4f}"
+            text += f", {held[:, -1].mean() + self._offset:.3f} in validation"
         if done > self._first:
             left = (now - self._begin) / (done - self._first) * (planned - done)
             text += f"  at most {_duration(left)} left"

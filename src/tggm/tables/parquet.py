@@ -10,8 +10,8 @@ from tggm.tables.errors import TableError
 from tggm.tables.table import Table
 
 
-def parse_parquet(content: bytes, name: str) -> Table:
-    """The table of a Parquet file; needs pyarrow."""
+def parse_parquet(content: bytes, name: str, gaps: frozenset[str]) -> Table:
+    """The table of a Parquet file; `gaps` are the words that mean a missing value. Needs pyarrow."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -25,11 +25,11 @@ def parse_parquet(content: bytes, name: str) -> Table:
     if len(set(stored.column_names)) < stored.num_columns:
         raise TableError(f"{name} has two columns of one name; every column needs a name of its own.")
     dates = {field.name for field in stored.schema if pa.types.is_temporal(field.type)}
-    columns = {field.name: _column(stored, field, name) for field in stored.schema}
+    columns = {field.name: _column(stored, field, name, gaps) for field in stored.schema}
     return Table(name, columns, dates=frozenset(dates))
 
 
-def _column(stored: Any, field: Any, name: str) -> NDArray[Any]:
+def _column(stored: Any, field: Any, name: str, gaps: frozenset[str]) -> NDArray[Any]:
     import pyarrow as pa
 
     column, kind = stored.column(field.name), field.type
@@ -45,5 +45,5 @@ def _column(stored: Any, field: Any, name: str) -> NDArray[Any]:
             raise TableError(f"{name} has an infinite number in row {row} of {field.name!r}; correct it.")
         return numbers
     words = np.empty(len(column), dtype=object)
-    words[:] = [None if value is None else str(value) for value in column.to_pylist()]
+    words[:] = [None if value is None or value in gaps else str(value) for value in column.to_pylist()]
     return words

@@ -39,12 +39,13 @@ def read_table(
         If it cannot be read as a table, with the remedy.
     """
     name = "standard input" if path == "-" else path
+    gaps = frozenset((*GAPS, *missing))
     content = sys.stdin.buffer.read() if path == "-" else _read(Path(path))
     if content.startswith(b"PAR1"):
         from tggm.tables.parquet import parse_parquet
 
-        return parse_parquet(content, name)
-    return parse_text(_decoded(content, name), name, delimiter, decimal, frozenset((*GAPS, *missing)))
+        return parse_parquet(content, name, gaps)
+    return parse_text(_decoded(content, name), name, delimiter, decimal, gaps)
 
 
 def _read(path: Path) -> bytes:

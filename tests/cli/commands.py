@@ -1,0 +1,44 @@
+"""A small table with words and gaps, and commands that succeed or complain."""
+
+import csv
+
+import numpy as np
+
+from tggm.cli.app import run
+
+
+def rows(n, seed):
+    rng = np.random.default_rng(seed)
+    area, garden = rng.uniform(40, 200, n), rng.choice(["yes", "no"], n)
+    price = 50 + 2 * area + 30 * (garden == "yes") + 10 * rng.normal(size=n)
+    shown = [f"{a:.1f}" if k % 9 else "" for k, a in enumerate(area)]
+    return list(
+        zip(shown, garden, rng.choice(["gas", "oil", "NA"], n), [f"{p:.2f}" for p in price], strict=True)
+    )
+
+
+def write(file, table, names=("area", "garden", "heating", "price")):
+    with file.open("w", newline="") as out:
+        csv.writer(out).writerows([names, *table])
+    return str(file)
+
+
+def open_text(path):
+    with open(path) as file:
+        return file.read().splitlines()
+
+
+def answer(capsys, *words):
+    """What a command writes to standard output; it must succeed."""
+    capsys.readouterr()
+    assert run(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def complaint(capsys, *words, code=2):
+    capsys.readouterr()
+    assert run(list(words)) == code
+    err = capsys.readouterr().err
+    assert err.startswith("tggm: ")
+    assert err.count("\n") == 1
+    return err

@@ -1,0 +1,343 @@
+"""fit, predict, evaluate and info on a small table with words and gaps, through the real command line."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import tggm
+from tests.cli.commands import answer, complaint, open_text, rows, write
+from tggm.cli.app import run
+from tggm.persistence import load_table_model
+from tggm.tables import read_table
+
+SMALL = ["--hidden", "4", "--members", "2", "--epochs", "20"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data, and a model fitted to it by the command line."""
+    folder = tmp_path_factory.mktemp("commands")
+    train, test = write(folder / "train.csv", rows(90, 0)), write(folder / "test.csv", rows(30, 1))
+    # classes: dear or cheap
+    for name, source in (("ctrain.csv", train), ("ctest.csv", test)):
+        table = [
+            (*r[:3], "dear" if float(r[3]) > 300 else "cheap")
+            for r in list(csv.reader(open_text(source)))[1:]
+        ]
+        write(folder / name, table, ("area", "garden", "heating", "kind"))
+    assert run(["fit", train, "-t", "price", "-o", str(folder / "m.tggm"), *SMALL, "--quiet"]) == 0
+    assert (
+        run(
+            ["fit", str(folder / "ctrain.csv"), "-t", "kind", "-o", str(folder / "c.tggm"), *SMALL, "--quiet"]
+        )
+        == 0
+    )
+    return folder
+
+
+# ---- fit -------------------------------------------------------------------------------------------------
+
+
+def test_fit_says_what_it_did(folder, tmp_path, capsys):
+    file = str(tmp_path / "m.tggm")
+    assert run(["fit", str(folder / "train.csv"), "-t", "price", "-o", file, *SMALL]) == 0
+    out, err = capsys.readouterr()
+    assert "regression of 'price' (the target has numbers): 72 rows to learn from, 18 held out" in err
+    assert "note: area: 10 rows without a value, filled with the median" in err
+    for word in (
+        "TGGMRegressor",
+        "4 hidden units, 2 members, 20 epochs",
+        "RMSE",
+        "CRPS",
+        "linear model",
+        file,
+    ):
+        assert word in out
+
+
+def test_the_figures_are_those_of_the_held_out_rows(folder, tmp_path, capsys):
+    file, held = str(tmp_path / "m.tggm"), str(tmp_path / "held.csv")
+    text = answer(capsys, "fit", str(folder / "train.csv"), "-t", "price", "-o", file, *SMALL, "--json",
+                  "--test-output", held)  # fmt: skip
+    facts = json.loads(text)
+    assert (facts["rows"], facts["held_out"], facts["task"]) == (72, 18, "regression")
+    assert facts["columns"] == ["area", "garden", "heating"]
+    # by hand, from the public API and the rows that were written out
+    model, preparation = load_table_model(file)
+    table = read_table(held)
+    dist, y = model.predict_dist(preparation.features(table)), table.numbers("price")
+    got = facts["figures"]["model"]
+    assert got["rmse"] == pytest.approx(np.sqrt(np.mean((dist.mean() - y) ** 2)))
+    assert got["log_density"] == pytest.approx(np.mean(dist.logpdf(y)))
+    low, high = dist.interval(0.9)
+    assert got["cover90"] == pytest.approx(np.mean((low <= y) & (y <= high)))
+    naive = np.loadtxt(folder / "train.csv", delimiter=",", skiprows=1, usecols=3)
+    assert facts["figures"]["naive"]["rmse"] > naive.std() / 2
+    again = json.loads(answer(capsys, "evaluate", file, held, "--json"))
+    assert again["figures"] == facts["figures"]
+
+
+def test_the_same_seed_gives_the_same_file(folder, tmp_path):
+    (tmp_path / "a.tggm").write_bytes(b"old")
+    words = [
+        "fit",
+        str(folder / "train.csv"),
+        "-t",
+        "price",
+        "-o",
+        str(tmp_path / "a.tggm"),
+        *SMALL,
+        "--quiet",
+    ]
+    assert run([*words, "--force"]) == 0
+    a, b = tggm.load(tmp_path / "a.tggm"), tggm.load(folder / "m.tggm")
+    assert np.array_equal(a.W0_, b.W0_)
+
+
+def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
+    from tggm.cli import progress
+
+    def impatient(self, planned):
+        def report(done, trace):
+            if done >= 16:
+                raise KeyboardInterrupt
+
+        return report
+
+    monkeypatch.setattr(progress.Progress, "watch", impatient)
+    file = tmp_path / "m.tggm"
+    assert run(["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *SMALL]) == 130
+    out, err = capsys.readouterr()
+    assert "the best model so far is written; go on with the same command and --resume" in err
+    assert "16 epochs" in out
+    model = tggm.load(file)
+    assert (model.n_iter_, model.converged_, model.verbose) == (16, False, False)
+
+
+def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, capsys):
+    from tggm.cli import checkpoint
+
+    file = tmp_path / "m.tggm"
+    words = ["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *SMALL]
+
+    def killed(self, state):
+        self._last = state
+        self.write()
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Checkpoints, "keep", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            run(words)
+    assert not file.exists()
+    assert complaint(capsys, *words, "--resume", "--seed", "1", "--quiet").endswith("to begin anew.\n")
+    with pytest.raises(tggm.ModelFileError, match="checkpoint"):
+        tggm.load(f"{file}.checkpoint")
+    assert run([*words, "--resume"]) == 0
+    assert "going on after epoch 16" in capsys.readouterr().err
+    model, witness = tggm.load(file), tggm.load(folder / "m.tggm")
+    assert np.array_equal(model.W0_, witness.W0_)
+    assert np.array_equal(model.history_["train"], witness.history_["train"])
+    assert run([*words, "--resume", "--epochs", "1", "--quiet"]) == 0  # nothing to go on from: anew
+
+
+def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
+    words = [
+        "fit",
+        "-",
+        "-t",
+        "price",
+        "-o",
+        "-",
+        "--quiet",
+        "--hidden",
+        "4",
+        "--members",
+        "1",
+        "--epochs",
+        "1",
+    ]
+    data = (folder / "train.csv").read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-m", "tggm", *words], input=data, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(done.stdout)))
+    assert "regression of 'price'" in answer(capsys, "info", "-")
+
+
+# ---- predict ---------------------------------------------------------------------------------------------
+
+
+def test_predictions_of_a_regression(folder, capsys):
+    words = ["predict", str(folder / "m.tggm"), str(folder / "test.csv"), "--interval", "0.8"]
+    text = answer(capsys, *words, "--quantiles", "0.1,0.5")
+    got = list(csv.DictReader(io.StringIO(text)))
+    model, preparation = load_table_model(folder / "m.tggm")
+    X = preparation.features(read_table(str(folder / "test.csv")))
+    columns = {name: [float(row[name]) for row in got] for name in got[0]}
+    np.testing.assert_allclose(columns["price"], model.predict(X), rtol=1e-9)
+    dist = model.predict_dist(X)
+    np.testing.assert_allclose(columns["price_std"], dist.std(), rtol=1e-5)
+    for name, level in (("price_low", 0.1), ("price_high", 0.9), ("price_q0.1", 0.1), ("price_q0.5", 0.5)):
+        np.testing.assert_allclose(dist.cdf(columns[name]), level, atol=1e-6)
+
+
+def test_predictions_of_classes_as_json_with_inputs(folder, tmp_path, capsys):
+    out = tmp_path / "p.json"
+    answer(
+        capsys,
+        "predict",
+        str(folder / "c.tggm"),
+        str(folder / "ctest.csv"),
+        "-o",
+        str(out),
+        "--json",
+        "--inputs",
+    )
+    got = json.loads(out.read_text())
+    model, preparation = load_table_model(folder / "c.tggm")
+    p = model.predict_proba(preparation.features(read_table(str(folder / "ctest.csv"))))
+    assert [row["p(cheap)"] for row in got] == pytest.approx(p[:, 0])
+    assert [row["kind"] for row in got] == model.classes_[p.argmax(1)].tolist()
+    assert [row["kind_probability"] for row in got] == pytest.approx(p.max(1))
+    assert got[0]["area"] is None  # a gap stays one
+
+
+def test_predictions_as_parquet_and_from_parquet(folder, tmp_path, capsys):
+    import pyarrow.csv
+
+    data, out = tmp_path / "t.parquet", tmp_path / "p.parquet"
+    pq.write_table(pyarrow.csv.read_csv(folder / "test.csv"), data)
+    answer(capsys, "predict", str(folder / "m.tggm"), str(data), "-o", str(out))
+    text = answer(capsys, "predict", str(folder / "m.tggm"), str(folder / "test.csv"))
+    expected = [float(row["price"]) for row in csv.DictReader(io.StringIO(text))]
+    assert pq.read_table(out)["price"].to_pylist() == pytest.approx(expected)
+
+
+def test_unknown_categories_are_said_and_refused_when_asked(folder, tmp_path, capsys):
+    data = write(tmp_path / "new.csv", [("100", "perhaps", "gas")], ("area", "garden", "heating"))
+    assert run(["predict", str(folder / "m.tggm"), data]) == 0
+    assert "note: garden: 1 row with rare or unknown categories ('perhaps')" in capsys.readouterr().err
+    err = complaint(capsys, "predict", str(folder / "m.tggm"), data, "--strict")
+    assert "does not know ('perhaps'); correct them" in err
+
+
+# ---- evaluate and info -----------------------------------------------------------------------------------
+
+
+def test_evaluate_classes(folder, capsys):
+    facts = json.loads(
+        answer(capsys, "evaluate", str(folder / "c.tggm"), str(folder / "ctest.csv"), "--json")
+    )
+    model, preparation = load_table_model(folder / "c.tggm")
+    table = read_table(str(folder / "ctest.csv"))
+    y = table.words("kind").astype(str)
+    p = model.predict_proba(preparation.features(table))
+    right = p[np.arange(30), np.searchsorted(model.classes_, y)]
+    assert facts["figures"]["model"]["log_loss"] == pytest.approx(-np.log(right).mean())
+    assert facts["figures"]["model"]["accuracy"] == np.mean(model.classes_[p.argmax(1)] == y)
+    assert set(facts["figures"]) == {"model", "linear", "naive"}
+    text = answer(capsys, "evaluate", str(folder / "c.tggm"), str(folder / "ctest.csv"))
+    assert "accuracy" in text
+    assert "NLL" in text
+
+
+def test_info(folder, capsys):
+    text = answer(capsys, "info", str(folder / "m.tggm"))
+    for words in (
+        "regression of 'price'",
+        "area: number; gaps become",
+        "garden: one of no, yes",
+        "72 rows",
+        "RMSE",
+    ):
+        assert words in text
+    facts = json.loads(answer(capsys, "info", str(folder / "c.tggm"), "--json"))
+    assert facts["class"] == "TGGMClassifier"
+    assert facts["settings"]["hidden"] == [4]
+    # two members: 4 units of 6 inputs (area, its gap, garden twice, heating thrice) and 2 classes
+    d = len(load_table_model(folder / "c.tggm").preparation.feature_names)
+    assert facts["parameters"] == 2 * (4 * d + 4 + 2 * 4 + 2)
+    assert facts["table"]["target"] == {"name": "kind", "task": "classification", "integer": False}
+
+
+def test_a_model_from_python_loads_but_has_no_table(folder, tmp_path, capsys):
+    model = tggm.load(folder / "m.tggm")
+    tggm.save(model, tmp_path / "bare.tggm")
+    assert "was saved from Python" in complaint(capsys, "info", str(tmp_path / "bare.tggm"))
+
+
+# ---- errors ----------------------------------------------------------------------------------------------
+
+
+def newer(content):
+    return content.replace(b'"schema":"1"', b'"schema":"2"')
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "{d}/train.csv", "-t", "prize"], "has no column 'prize'; did you mean 'price'?"),
+        (["fit", "{t}/empty.csv", "-t", "y"], "is empty"),
+        (["fit", "{t}/binary.csv", "-t", "y"], "is a binary file"),
+        (["fit", "{t}/gone.csv", "-t", "y"], "there is no file"),
+        (["fit", "{d}/train.csv", "-t", "price", "--delimiter", ";"], "separated by ','"),
+        (["fit", "{t}/notarget.csv", "-t", "y"], "the target 'y' of {t}/notarget.csv is empty in all rows"),
+        (["fit", "{t}/oneclass.csv", "-t", "y"], "has one value only, 'a'"),
+        (["fit", "{t}/short.csv", "-t", "y"], "has 4 rows with a target; a fit needs 10 or more"),
+        (["fit", "{t}/dates.csv", "-t", "y"], "column 'x' of {t}/dates.csv holds dates"),
+        (["fit", "{d}/train.csv", "-t", "price", "-o", "{t}"], "is a folder; name a file in it"),
+        (["fit", "{d}/train.csv", "-t", "price", "-o", "{t}/no/m.tggm"], "there is no folder {t}/no"),
+        (["fit", "{d}/train.csv", "-t", "price", "-o", "/proc/m.tggm"], "nothing can be written to /proc"),
+        (["fit", "{d}/train.csv", "-t", "price", "-o", "{d}/m.tggm"], "exists already; pass --force"),
+        (
+            ["fit", "{d}/train.csv", "-t", "price", "--task", "ranking"],
+            "--task is regression or classification",
+        ),
+        (["fit", "{d}/train.csv", "-t", "price", "--method", "magic"], "`method` must be one of"),
+        (
+            ["fit", "{d}/train.csv", "-t", "price", "--members", "0"],
+            "`members` must be an integer of at least 1",
+        ),
+        (["fit", "{d}/train.csv", "-t", "price", "--hidden", "many"], "--hidden is a number of units"),
+        (["fit", "{d}/train.csv", "-t", "price", "--test-size", "1.5"], "--test-size must be"),
+        (["fit", "{d}/train.csv"], "Missing option '--target'"),
+        (["predict", "{d}/m.tggm", "{d}/ctest.csv", "-o", "{d}/test.csv"], "exists already; pass --force"),
+        (["predict", "{d}/m.tggm", "{t}/short.csv"], "has no column 'area', 'garden', 'heating'; it has"),
+        (["predict", "{d}/m.tggm", "{t}/junk.csv"], "has 'big' in row 1 of column 'area'"),
+        (["predict", "{d}/m.tggm", "{d}/test.csv", "--interval", "90"], "--interval is a probability"),
+        (["predict", "{d}/m.tggm", "{d}/test.csv", "--quantiles", "0,1"], "--quantiles are probabilities"),
+        (["predict", "{t}/gone.tggm", "{d}/test.csv"], "there is no model file"),
+        (["predict", "{d}/test.csv", "{d}/test.csv"], "is not a usable model file"),
+        (["predict", "{t}/newer.tggm", "{d}/test.csv"], "from a newer version of tggm"),
+        (["predict", "-", "-"], "cannot both come from standard input"),
+        (["evaluate", "{d}/m.tggm", "{t}/junk2.csv"], "the target 'price' of {t}/junk2.csv is empty"),
+        (["evaluate", "{d}/c.tggm", "{t}/newclass.csv"], "does not know ('free'); leave those rows out"),
+        (["info", "{t}/empty.csv"], "too few for a header"),
+    ],
+)
+def test_what_a_user_can_mend(folder, tmp_path, capsys, words, sentence):
+    files = {
+        "empty.csv": "", "binary.csv": "\0\1\2", "notarget.csv": "x,y\n" + "1,\n" * 12,
+        "oneclass.csv": "x,y\n" + "1,a\n2,a\n" * 6, "short.csv": "x,y\n1,2\n2,3\n3,4\n4,6\n",
+        "dates.csv": "x,y\n" + "".join(f"2024-01-{k:02d},{k * k}\n" for k in range(1, 30)),
+        "junk.csv": "area,garden,heating\nbig,no,gas\n",
+        "junk2.csv": "area,garden,heating,price\n1,no,gas,NA\n",
+        "newclass.csv": "area,garden,heating,kind\n1,no,gas,free\n2,no,oil,dear\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "newer.tggm").write_bytes(newer((folder / "m.tggm").read_bytes()))
+    places = {"d": folder, "t": tmp_path}
+    filled = [word.format(**places) for word in words]
+    if words[0] == "fit" and "-o" not in words:
+        filled += ["-o", str(tmp_path / "new.tggm")]
+    assert sentence.format(**places) in complaint(capsys, *filled)
+    assert not (tmp_path / "new.tggm").exists()
