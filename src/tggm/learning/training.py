@@ -97,7 +97,7 @@ def train(
     steps = np.int32(steps_per_epoch(plan, members))
     each, shared = jax.device_put(((members, context, hyper), (data, weight)))
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
-    done, interrupted, n = sum(t.train.shape[1] for t in traces), False, min(16, plan.capacity)
+    done, interrupted, n = sum(t.train.shape[1] for t in traces), False, 1
     with crew(len(state.seed)) as workers:
         while done < max_epochs and not interrupted and not _stalled(state, hyper):
             n = min(n, max_epochs - done)
