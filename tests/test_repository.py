@@ -33,8 +33,8 @@ def test_the_readme_code_runs():
 
 
 def test_the_readme_commands_exist():
-    (block,) = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    targets = re.findall(r"^make ([\w-]+)", block, re.MULTILINE)
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    targets = re.findall(r"^make ([\w-]+)", blocks[0], re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text()
     assert targets == ["demo", "test"]
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)

@@ -71,7 +71,7 @@ def fit_table(
     )
     notes += [f"{name}: left out, {why}" for name, why in preparation.left_out]
     X = preparation.features(table, notes)
-    model = estimator(wish, target.is_class, len(train), X.shape[1])
+    model = estimator(wish, target.is_class, len(train))
     if not quiet:
         rows = f"{len(train)} rows to learn from, {len(test)} held out"
         say(f"{target.task} of {target.name!r} ({reason}): {rows}")
@@ -109,13 +109,12 @@ def split(
     return np.setdiff1d(np.arange(len(y)), test), np.sort(test)
 
 
-def estimator(wish: Wish, is_class: bool, n_rows: int, n_features: int) -> Any:
+def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     """An unfitted estimator with the settings asked for, or those that suit so many rows."""
     from tggm.estimators import TGGMClassifier, TGGMRegressor
 
-    large = n_rows >= 10_000
-    members = (1 if large else 3) if is_class else (5 if n_rows >= 50_000 else 10)
-    units = 100 if is_class or large else 50
+    members = 1 if is_class else 10 if n_rows < 50_000 else 5
+    units = 100 if is_class or n_rows >= 10_000 else 50
     model = (TGGMClassifier if is_class else TGGMRegressor)(
         hidden=wish.hidden or (units,),
         method=wish.method,

@@ -34,7 +34,7 @@ class Progress:
             from rich.console import Console
             from rich.status import Status
 
-            self._live = Status("compiling", console=Console(stderr=True))
+            self._live = Status("starting", console=Console(stderr=True))
             self._live.start()
         return self
 

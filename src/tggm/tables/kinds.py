@@ -33,8 +33,9 @@ def kind_of(table: Table, name: str, *, categorical: bool = False) -> Kind:
     refuse_dates(table, name)
     if categorical:
         return _categories(table.words(name))
-    if table.columns[name].dtype != object or _all_numbers(table, name):
-        return _numbers(table.numbers(name), table)
+    values = table.numbers_or_none(name)
+    if values is not None:
+        return _numbers(values, table)
     _refuse_mistakes(table, name)
     return _categories(table.words(name))
 
@@ -62,18 +63,14 @@ def refuse_dates(table: Table, name: str) -> None:
         )
 
 
-def _all_numbers(table: Table, name: str) -> bool:
-    return all(table.number(word) is not None for word in table.columns[name].tolist())
-
-
 def _numbers(values: Floats, table: Table) -> Kind:
     known = values[~np.isnan(values)]
     if not len(known):
         return Kind("useless", "it is empty")
     if len(known) == len(values) and np.all(known == known[0]):
         return Kind("useless", "it has the same value everywhere")
-    place = np.array([table.row_number(row) for row in range(len(values))])
-    if len(known) == len(values) > 10 and np.all(values - place == values[0] - place[0]):
+    offset = values - table.places
+    if len(known) == len(values) > 10 and np.all(offset == offset[0]):
         return Kind("useless", "it only counts the rows")
     return Kind("number")
 

@@ -54,12 +54,16 @@ class Table:
     def take(self, rows: NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Table":
         """The table of these rows."""
         chosen = {name: column[rows] for name, column in self.columns.items()}
-        origin = np.arange(len(self)) if self.origin is None else self.origin
-        return Table(self.source, chosen, self.decimal, self.dates, origin[rows])
+        return Table(self.source, chosen, self.decimal, self.dates, self.places[rows])
 
     def row_number(self, row: int) -> int:
         """What a person calls a row: its place in the file, from 1, the line of names not counted."""
-        return row + 1 if self.origin is None else int(self.origin[row]) + 1
+        return int(self.places[row]) + 1
+
+    @property
+    def places(self) -> NDArray[np.integer[Any]]:
+        """Where the rows stand in the file, from 0."""
+        return np.arange(len(self)) if self.origin is None else self.origin
 
     def require(self, names: Sequence[str]) -> None:
         """Raise unless all these columns are here."""
@@ -80,17 +84,32 @@ class Table:
     def numbers(self, name: str) -> Floats:
         """A column as float64, NaN for gaps; TableError at the first word that is no number."""
         column = self.columns[name]
+        values = self.numbers_or_none(name)
+        if values is None:
+            row = next(k for k, word in enumerate(column.tolist()) if self.number(word) is None)
+            raise TableError(
+                f"{self.source} has {column[row]!r} in row {self.row_number(row)} of column {name!r}, which "
+                f"should hold numbers; correct it, or say that it means a gap: --missing {column[row]!r}."
+            )
+        return values
+
+    def numbers_or_none(self, name: str) -> Floats | None:
+        """A column as `numbers` gives it, or None if there is a word in it that is no number."""
+        column = self.columns[name]
         if column.dtype != object:
             return column
-        values = np.empty(len(column))
-        for row, word in enumerate(column.tolist()):
-            number = self.number(word)
-            if number is None:
-                raise TableError(
-                    f"{self.source} has {word!r} in row {self.row_number(row)} of column {name!r}, which "
-                    f"should hold numbers; correct it, or say that it means a gap: --missing {word!r}."
-                )
-            values[row] = number
+        known = np.array([word is not None for word in column], dtype=bool)
+        words = column[known].tolist()
+        if self.decimal != ".":
+            words = [word.replace(self.decimal, ".") for word in words]
+        try:
+            numbers = np.array(words, dtype=np.float64)
+        except ValueError:
+            return None
+        if not np.isfinite(numbers).all() or any("_" in word for word in words):
+            return None
+        values = np.full(len(column), np.nan)
+        values[known] = numbers
         return values
 
     def number(self, word: str | None) -> float | None:
