@@ -64,7 +64,7 @@ def documents(name: str, args: argparse.Namespace) -> Problem:
     data = LOADERS[name]()
     X, y = shuffled(data)
     if not args.validate:
-        return Problem(X, y, unit_rows(data.X_test), data.y_test)
+        return Problem(X, y, unit_rows(data.X_test, data.X_train), data.y_test)
     cut = len(y) - len(y) // 6
     return Problem(X[:cut], y[:cut], X[cut:], y[cut:])
 

@@ -3,11 +3,13 @@
     TGGM_DATA=... python experiments/text.py --data news,blogs --methods moments,bp --members 10 --opponents
     TGGM_DATA=... python experiments/text.py --grid --data news --weight-decay 30,100 --learning-rate 3e-3
 
-Counts become log(1 + count) and rows get unit length. The first form uses the public interface, prints test
-figures (balanced accuracy is the one that matters for the blogs) and writes experiments/results/text.json.
-The second never looks at a test document: it trains the product of the alternatives at once on five sixths
-of the training documents and compares them on the rest. Opponents: logistic regression, whose strength of
-regularisation is chosen in the same way, and a ReLU network of the same size.
+Counts become log(1 + count) times the word's log-rarity, and rows get unit length. The first form uses the
+public interface, prints test figures (balanced accuracy is the one that matters for the blogs) and writes
+experiments/results/text.json. The second never looks at a test document: it trains the product of the
+alternatives at once on five sixths of the training documents and compares them on the rest. Opponents:
+logistic regression, whose strength of regularisation is chosen in the same way, and a ReLU network of the
+same size. Holding out whole blogs of the training part instead left every model at chance, so nothing about
+how well a setting carries over to other blogs can be learned from these training documents.
 """
 
 import argparse
@@ -25,21 +27,27 @@ from tggm.datasets import Documents, load_20newsgroups, load_poliblog
 from tggm.estimators.inputs import prepared, standardisation
 
 LOADERS = {"news": load_20newsgroups, "blogs": load_poliblog}
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
-def unit_rows(counts: sparse.csr_array) -> sparse.csr_array:
-    """log(1 + count), rows of length one; a document without words stays empty."""
-    X = counts.astype(np.float32)
+def unit_rows(counts: sparse.csr_array, training: sparse.csr_array) -> sparse.csr_array:
+    """log(1 + count) times the word's log-rarity among the training documents, rows of length one.
+
+    Of the weightings tried on the validation part of 20 Newsgroups this one is best for every model, the
+    linear one included. A document without words stays empty.
+    """
+    X = counts.astype(np.float64)
     X.data = np.log1p(X.data)
+    documents = np.asarray((training > 0).sum(axis=0)).reshape(-1)
+    X = X @ sparse.diags_array(np.log((1 + training.shape[0]) / (1 + documents)) + 1)
     length = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).reshape(-1))
-    return sparse.csr_array(sparse.diags_array(1 / np.maximum(length, 1e-12)) @ X)
+    return sparse.csr_array(sparse.diags_array(1 / np.maximum(length, 1e-12)) @ X).astype(np.float32)
 
 
 def shuffled(data: Documents) -> tuple[Any, np.ndarray]:
     """Training documents in an order that is the same in every run: the last sixth validates."""
     order = np.random.default_rng(0).permutation(len(data.y_train))
-    return unit_rows(data.X_train)[order], data.y_train[order]
+    return unit_rows(data.X_train, data.X_train)[order], data.y_train[order]
 
 
 def logistic(X: Any, y: np.ndarray) -> LogisticRegression:
@@ -56,7 +64,7 @@ def compare(name: str, args: argparse.Namespace, settings: dict[str, Any]) -> li
     """Test figures of every method and size, and of the opponents."""
     data = LOADERS[name]()
     X, y = shuffled(data)
-    test = unit_rows(data.X_test), data.y_test
+    test = unit_rows(data.X_test, data.X_train), data.y_test
     runs: list[dict[str, Any]] = []
 
     def report(model_name: str, hidden: int, model: Any) -> None:

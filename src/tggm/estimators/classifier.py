@@ -1,7 +1,6 @@
 """`TGGMClassifier`: nonlinear classification whose probabilities mean something."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, Self
 
 import jax
@@ -18,10 +17,11 @@ from tggm.estimators.class_state import classifier_state, restore_classifier, re
 from tggm.estimators.columns import Floats
 from tggm.estimators.inputs import STANDARDIZE, prepared, standardisation
 from tggm.estimators.labels import Labels, encoded, known_classes, weighted_rows
-from tggm.estimators.starting import drawn, fits, rates_of, sizes_of
+from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
 from tggm.estimators.state import between
 from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
 from tggm.learning.deep_classification import DEEP_CLASS_METHODS
+from tggm.learning.deep_prior import PRIORS
 from tggm.models import INITIALISERS
 
 # One network, weights from N(0, 0.01), RMSProp; mini-batches of 500 for MNIST and 200 for text. The step size
@@ -86,14 +86,17 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
     patience : int or None, default None
         End training when no member has found better parameters for so many epochs.
-    init : {"scaled", "paper"}, default "scaled"
-        Distribution of the initial weights; "paper" is N(0, 0.01) for all.
+    init : {"scaled", "small", "sharp", "paper"}, default "scaled"
+        Distribution of the initial weights; "small" begins almost linear and suits text, "paper" is N(0, 0.01)
+        for all.
     solver : {"newton", "cyclic"}, default "newton"
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int or tuple of two, default (30, 5)
         Cycles of the cyclic solver, at the beginning and at the end of training.
     factorised : bool, default False
         Whether ``method="meanfield"`` splits q(z) into independent factors, as the paper does; looser.
+    prior : {"auto", "bound", "same", "posterior"}, default "auto"
+        How log Z of the prior of an undirected deep model is computed; as in `TGGMRegressor`.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of the rows of each class; "balanced" makes all classes count alike.
     standardize : {True, "whole", False}, default True
@@ -146,6 +149,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         solver: str = "newton",
         n_cycles: int | Sequence[int] = (30, 5),
         factorised: bool = False,
+        prior: str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         standardize: bool | str = True,
         dtype: str = "float32",
@@ -173,6 +177,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.solver = solver
         self.n_cycles = n_cycles
         self.factorised = factorised
+        self.prior = prior
         self.class_weight = class_weight
         self.standardize = standardize
         self.dtype = dtype
@@ -206,23 +211,14 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         settings.one_of("method", self.method, self._methods())
         settings.one_of("init", self.init, INITIALISERS)
         settings.one_of("solver", self.solver, ("newton", "cyclic"))
-        self._cycles()
+        settings.one_of("prior", self.prior, PRIORS)
+        settings.cycles(self.n_cycles)
         if self.standardize not in STANDARDIZE:
             raise ValueError(f"`standardize` must be True, 'whole' or False; got {self.standardize!r}.")
 
     def _methods(self) -> Mapping[str, Any]:
         """Objectives for this number of layers."""
         return DEEP_CLASS_METHODS[self.deep] if len(settings.layers(self.hidden)) > 1 else CLASS_METHODS
-
-    def _cycles(self) -> tuple[int, int]:
-        """First and last number of cycles."""
-        value: Any = self.n_cycles
-        ends = (value, value) if isinstance(value, Integral) else tuple(value)
-        if len(ends) != 2:
-            raise ValueError(
-                f"`n_cycles` must be a number or (first, last), as (30, 5); got {self.n_cycles!r}."
-            )
-        return settings.count("n_cycles", ends[0]), settings.count("n_cycles", ends[1])
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the ensemble.
@@ -316,12 +312,10 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         s0 = float(self.sigma0) ** 2
         if params is None:
             params = drawn(self, sizes_of(self, X.shape[1], len(self.classes_)), 1.0, rng)
-        em = (
-            {"solver": self.solver, "factorised": bool(self.factorised)} if self.method == "meanfield" else {}
-        )
-        numbers = [np.full(self.n_members, value, self.dtype) for value in (s0, *self._cycles())]
+        levels = (s0, *settings.cycles(self.n_cycles))
+        numbers = [np.full(self.n_members, value, self.dtype) for value in levels]
         return Work(
-            self._methods()[self.method](**em),
+            self._methods()[self.method](**method_options(self, factorised=bool(self.factorised))),
             params,
             rates_of(params, 0.0),  # the unit noise is a gauge
             ClassContext(*numbers),  # type: ignore[arg-type]  # NumPy until training
