@@ -212,6 +212,7 @@ def test_predictions_of_classes_as_json_with_inputs(folder, tmp_path, capsys):
     assert [row["kind"] for row in got] == model.classes_[p.argmax(1)].tolist()
     assert [row["kind_probability"] for row in got] == pytest.approx(p.max(1))
     assert got[0]["area"] is None  # a gap stays one
+    assert {row["kind_observed"] for row in got} == {"cheap", "dear"}
 
 
 def test_predictions_as_parquet_and_from_parquet(folder, tmp_path, capsys):
@@ -313,6 +314,7 @@ def newer(content):
         (["fit", "{d}/train.csv", "-t", "price", "--hidden", "many"], "--hidden is a number of units"),
         (["fit", "{d}/train.csv", "-t", "price", "--test-size", "1.5"], "--test-size must be"),
         (["fit", "{d}/train.csv"], "Missing option '--target'"),
+        (["fit", "{d}/train.csv", "-t", "price", "--seed", "-1"], "'--seed'"),
         (["predict", "{d}/m.tggm", "{d}/ctest.csv", "-o", "{d}/test.csv"], "exists already; pass --force"),
         (["predict", "{d}/m.tggm", "{t}/short.csv"], "has no column 'area', 'garden', 'heating'; it has"),
         (["predict", "{d}/m.tggm", "{t}/junk.csv"], "has 'big' in row 1 of column 'area'"),

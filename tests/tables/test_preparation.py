@@ -190,6 +190,8 @@ def test_labels_are_whole_numbers_however_they_are_spelled():
         (["1", "2", "x"] * 5, "regression", "has 'x', which is not a number"),
         ([f"w{k}" for k in range(9)] + ["w0"], None, "9 different values in 10 rows, too many to be classes"),
         (["2024-01-01", "2024-01-02"] * 3, None, "holds dates"),
+        ([f"{k},5" for k in range(20)], None, "decimal commas"),
+        ([*(str(k) for k in range(30)), "lost"], None, "nearly all numbers, but has 'lost' in row 31"),
     ],
 )
 def test_a_target_with_nothing_to_learn(values, task, sentence):

@@ -40,6 +40,11 @@ def test_decimal_commas_when_asked_for(tmp_path):
     assert table.numbers("a").tolist() == [1.5, -0.25]
 
 
+def test_columns_without_a_name_and_tables_of_one_column(tmp_path):
+    assert read_table(write(tmp_path, ",b,\n1,2,3\n")).names == ["column 1", "b", "column 3"]
+    assert read_table(write(tmp_path, "floor area\n1\n2\n")).numbers("floor area").tolist() == [1, 2]
+
+
 def test_words_for_gaps(tmp_path):
     file = write(tmp_path, "a,b\n1,-\nn.d.,2\n?,3\n")
     table = read_table(file, missing=("n.d.", "-"))
@@ -99,6 +104,7 @@ def parquet(columns):
         (b"a,b\n1,2\n1,2,3\n", "3 fields in row 2, but 2 column names"),
         (b"a,b\n1,2\n1\n", "1 fields in row 2"),
         (b"a,a\n1,2\n", "more than one column 'a'"),
+        (b",column 1\n1,2\n", "more than one column 'column 1'"),
         (b'a,b\n"1,2\n', "not valid CSV at line"),
         (b"a,b\n\x00\x01\x02,3\n", "is a binary file"),
         (b"PK\x03\x04rest", "is a spreadsheet or a zip archive"),

@@ -39,7 +39,7 @@ def fit(
     hidden: Annotated[str | None, typer.Option(help="Hidden units, as 50; layers, as 100,100.")] = None,
     members: Annotated[int | None, typer.Option(help="Networks in the ensemble.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows at most.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was interrupted.")] = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",

@@ -19,7 +19,9 @@ def predict(
     quantiles: Annotated[
         str | None, typer.Option(help="Quantiles of a regression, as 0.05,0.5,0.95.")
     ] = None,
-    inputs: Annotated[bool, typer.Option("--inputs", help="Copy the columns of DATA in front.")] = False,
+    inputs: Annotated[
+        bool, typer.Option("--inputs", help="Copy the columns of DATA in front; the target as NAME_observed.")
+    ] = False,
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
@@ -45,8 +47,10 @@ def predict(
     if not quiet:
         for note in notes:
             say(f"note: {note}")
-    copied = {name: table.columns[name] for name in table.names if inputs}
-    columns = copied | predicted(fitted, preparation, X, interval, levels)
+    columns = predicted(fitted, preparation, X, interval, levels)
+    if inputs:
+        observed = {name: f"{name}_observed" if name in columns else name for name in table.names}
+        columns = {observed[name]: table.columns[name] for name in table.names} | columns
     if as_json:
         write_result(output, json_text(columns))
     else:

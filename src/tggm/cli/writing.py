@@ -23,7 +23,7 @@ def csv_text(columns: Columns) -> str:
 
 def json_text(columns: Columns) -> str:
     """A list with an object for each row."""
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    rows = zip(*(_values(column) for column in columns.values()), strict=True)
     names = list(columns)
     return json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1) + "\n"
 
@@ -34,11 +34,16 @@ def parquet_bytes(columns: Columns) -> bytes:
     import pyarrow.parquet as pq
 
     stream = io.BytesIO()
-    pq.write_table(pa.table({name: pa.array(column.tolist()) for name, column in columns.items()}), stream)
+    pq.write_table(pa.table({name: pa.array(_values(column)) for name, column in columns.items()}), stream)
     return stream.getvalue()
+
+
+def _values(column: NDArray[Any]) -> list[Any]:
+    """Plain values, None for a gap."""
+    return [None if value != value else value for value in column.tolist()]  # NaN differs from itself
 
 
 def _cells(column: NDArray[Any]) -> list[str]:
     if np.issubdtype(column.dtype, np.floating):
-        return [f"{value:.10g}" for value in column.tolist()]
+        return ["" if value is None else f"{value:.10g}" for value in _values(column)]
     return ["" if value is None else str(value) for value in column.tolist()]

@@ -36,7 +36,7 @@ def kind_of(table: Table, name: str, *, categorical: bool = False) -> Kind:
     values = table.numbers_or_none(name)
     if values is not None:
         return _numbers(values, table)
-    _refuse_mistakes(table, name)
+    refuse_mistakes(table, name)
     return _categories(table.words(name))
 
 
@@ -87,9 +87,9 @@ def _categories(words: Words) -> Kind:
     return Kind("category")
 
 
-def _refuse_mistakes(table: Table, name: str) -> None:
+def refuse_mistakes(table: Table, name: str) -> None:
     """Raise for a column that is nearly all numbers: guessing that it is categories would be wrong."""
-    words = [word for word in table.columns[name] if word is not None]
+    words = [word for word in table.words(name) if word is not None]
     numbers = {word for word in words if table.number(word) is not None}
     commas = [word for word in words if _COMMA.fullmatch(word)]
     if table.decimal == "." and commas and len(commas) + len(numbers) >= _NEARLY * len(set(words)):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.tables.errors import TableError
-from tggm.tables.kinds import refuse_dates
+from tggm.tables.kinds import refuse_dates, refuse_mistakes
 from tggm.tables.table import Table, spelled
 
 TASKS = ("regression", "classification")
@@ -67,6 +67,8 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
         )
     numbers = [table.number(word) for word in words]
     numeric = [number for number in numbers if number is not None]
+    if task is None and len(numeric) < len(words):
+        refuse_mistakes(table, name)
     found, reason = _decided(words, numbers) if task is None else (task, "as asked")
     if found == "regression" and len(numeric) < len(words):
         strange = next(word for word, number in zip(words, numbers, strict=True) if number is None)

@@ -23,7 +23,7 @@ def parse_text(text: str, name: str, delimiter: str | None, decimal: str, gaps: 
     if len(mark) != 1:
         raise TableError(f"a delimiter is one character, as --delimiter ';'; got {delimiter!r}.")
     lines = _lines(text, mark, name)
-    header = [field.strip() for field in lines[0]]
+    header = [field.strip() or f"column {k}" for k, field in enumerate(lines[0], start=1)]
     _check_header(header, text, mark, name)
     rows = [line for line in lines[1:] if line]
     if not rows:
@@ -55,21 +55,20 @@ def _lines(text: str, mark: str, name: str) -> list[list[str]]:
 
 
 def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
-    if len(header) == 1:
-        better = _sniffed(text)
-        if better != mark and better in header[0]:
-            raise TableError(
-                f"{name} has one column only, {header[0][:40]!r}; its fields seem to be separated by "
-                f"{DELIMITERS[better]}, so leave --delimiter out or pass that one."
-            )
+    better = _sniffed(text)
+    if len(header) == 1 and better != mark and better in header[0]:
         raise TableError(
-            f"{name} has one column only, {header[0][:40]!r}; if its fields are separated by something else "
-            "than , ; | or a tab, say so: --delimiter ' '."
+            f"{name} has one column only, {header[0][:40]!r}; its fields seem to be separated by "
+            f"{DELIMITERS[better]}, so leave --delimiter out or pass that one."
+        )
+    if len(header) == 1 and len(header[0].split()) == len(text.strip().splitlines()[-1].split()) > 1:
+        raise TableError(
+            f"{name} has one column only, {header[0][:40]!r}; if its fields are separated by blanks, say so: "
+            "--delimiter ' '."
         )
     double = [column for column, count in Counter(header).items() if count > 1]
     if double:
-        shown = repr(double[0]) if double[0] else "without a name"
-        raise TableError(f"{name} has more than one column {shown}; every column needs a name of its own.")
+        raise TableError(f"{name} has more than one column {double[0]!r}; every column needs its own name.")
 
 
 def _check_widths(rows: list[list[str]], width: int, mark: str, name: str) -> None:
