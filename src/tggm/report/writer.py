@@ -23,28 +23,12 @@ LISTED = 30
 
 
 def render_report(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    *,
-    feature_names: Sequence[str] | None = None,
-    target_name: str = "y",
-    train: tuple[Any, ArrayLike] | None = None,
-    baselines: Baselines | None = None,
-    shown: Mapping[str, Sequence[Any]] | None = None,
-    row_numbers: Sequence[int] | None = None,
-    title: str | None = None,
-    level: float = 0.9,
-    output: int = 0,
+    model: Any, X: Any, y: ArrayLike, *, title: str | None = None, level: float = 0.9, **names: Any
 ) -> str:
     """The report as one HTML page; see `write_report`."""
     if not 0 < level < 1:
         raise ValueError(f"`level` must be between 0 and 1; got {level!r}. For 90 % pass 0.9.")
-    case = examined(
-        model, X, y,
-        feature_names=feature_names, target_name=target_name, train=train, baselines=baselines,
-        shown=shown, row_numbers=row_numbers, output=output,
-    )  # fmt: skip
+    case = examined(model, X, y, **names)
     dist = None if case.classifies else case.dist(case.X)
     order = ranked(case)
     features = [feature for feature, _ in order]
@@ -70,10 +54,25 @@ def render_report(
     )  # fmt: skip
     footer = f"Made by tggm {tggm.__version__}. This page is complete in itself: it loads and sends nothing."
     subtitle = f"A {type(model).__name__} judged on {counted}."
-    return html.document(title or f"Predicting {target_name}", subtitle, sections, footer)
+    return html.document(title or f"Predicting {case.target}", subtitle, sections, footer)
 
 
-def write_report(model: Any, X: Any, y: ArrayLike, path: str | os.PathLike[str], **options: Any) -> None:
+def write_report(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    path: str | os.PathLike[str],
+    *,
+    feature_names: Sequence[str] | None = None,
+    target_name: str = "y",
+    train: tuple[Any, ArrayLike] | None = None,
+    baselines: Baselines | None = None,
+    shown: Mapping[str, Sequence[Any]] | None = None,
+    row_numbers: Sequence[int] | None = None,
+    title: str | None = None,
+    level: float = 0.9,
+    output: int = 0,
+) -> None:
     """Write a page about a fitted model: what it is, how good it is, and how it comes to its predictions.
 
     Parameters
@@ -106,7 +105,12 @@ def write_report(model: Any, X: Any, y: ArrayLike, path: str | os.PathLike[str],
     output : int, optional
         Which output of a regression with several.
     """
-    write_atomically(Path(path), render_report(model, X, y, **options).encode())
+    page = render_report(
+        model, X, y,
+        feature_names=feature_names, target_name=target_name, train=train, baselines=baselines, shown=shown,
+        row_numbers=row_numbers, title=title, level=level, output=output,
+    )  # fmt: skip
+    write_atomically(Path(path), page.encode())
 
 
 def effects_section(case: Case, order: list[tuple[int, float]], level: float) -> tuple[str, str, str]:
