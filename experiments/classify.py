@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -205,7 +206,8 @@ def run_grid(X: Any, label: np.ndarray, n_validation: int, args: Any, out: Path)
 
 def write(path: Path, record: dict[str, Any]) -> None:
     """Figures with the commit that made them."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    commit = os.environ.get("TGGM_COMMIT", found.stdout.strip())  # for a copy without its history
     path.parent.mkdir(parents=True, exist_ok=True)
     device = str(jax.devices()[0].device_kind)
     path.write_text(json.dumps({"commit": commit, "device": device, **record}, indent=1))

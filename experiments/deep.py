@@ -14,6 +14,7 @@ on those. All figures are added to the `--out` file, in place of those of the sa
 
 import argparse
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -166,7 +167,10 @@ def main() -> None:
     p.add_argument("--out", type=Path, default=Path("experiments/results/deep.json"))
     args = p.parse_args()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    origin = {"commit": commit.stdout.strip(), "device": str(jax.devices()[0].device_kind)}
+    origin = {
+        "commit": os.environ.get("TGGM_COMMIT", commit.stdout.strip()),
+        "device": str(jax.devices()[0].device_kind),
+    }
     for name in args.data:
         run = regress if name in TABLES else classify
         for hidden in args.hidden:
