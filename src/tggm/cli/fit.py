@@ -136,7 +136,7 @@ def _settings(model: Any) -> dict[str, Any]:
 
 
 def _summary(outcome: "Outcome", output: str) -> str:
-    from tggm.cli.judging import figures_table
+    from tggm.cli.judging import figures_table, linear_wins
 
     model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
     assert fitted is not None
@@ -145,14 +145,19 @@ def _summary(outcome: "Outcome", output: str) -> str:
     members = f"{model.n_members} member{'s' * (model.n_members > 1)}"
     lines = [
         "",
-        f"data      {fitted.source}: {fitted.rows} rows to learn from, {numbers} columns of numbers, "
-        f"{len(preparation.columns) - numbers} of categories",
+        f"data      {fitted.source}: {fitted.rows} rows to learn from; inputs: {numbers} numeric, "
+        f"{len(preparation.columns) - numbers} categorical",
         f"model     {type(model).__name__}, method {model.method}, {units} hidden units, "
         f"{members}, {model.n_iter_} epochs, {fitted.seconds:.1f} s",
     ]
     if fitted.figures:
         lines += [f"figures   on {fitted.held_out} rows that were held out:", ""]
         lines += ["  " + line for line in figures_table(fitted.figures).splitlines()]
+        if linear_wins(fitted.figures):
+            lines += [
+                "",
+                "hint      a linear model does as well on these rows; prefer it, or gather more of them",
+            ]
     else:
         lines.append("figures   none: no rows were held out (--test-size)")
     return "\n".join([*lines, "", f"written   {output}"])

@@ -66,6 +66,18 @@ def figures_table(figures: Figures) -> str:
     return "\n".join(lines)
 
 
+def linear_wins(figures: Figures) -> bool:
+    """Whether the linear model gave the observations more probability."""
+    if not {"model", "linear"} <= set(figures):
+        return False
+    ours, linear = figures["model"], figures["linear"]
+    return (
+        linear["log_density"] >= ours["log_density"]
+        if "rmse" in ours
+        else linear["log_loss"] <= ours["log_loss"]
+    )
+
+
 def _shown(value: float, style: str) -> str:
     """A number in its style; without one, four digits, and no exponent where it can be helped."""
     if style:
