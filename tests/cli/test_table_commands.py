@@ -252,6 +252,8 @@ def test_evaluate_classes(folder, capsys):
     text = answer(capsys, "evaluate", str(folder / "c.tggm"), str(folder / "ctest.csv"))
     assert "accuracy" in text
     assert "NLL" in text
+    worse = facts["figures"]["linear"]["log_loss"] <= facts["figures"]["model"]["log_loss"]
+    assert ("hint: a linear model does as well" in text) == worse
 
 
 def test_info(folder, capsys):

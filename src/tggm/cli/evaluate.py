@@ -24,7 +24,7 @@ def evaluate(
 ) -> None:
     """Compare predictions with what was observed, beside a linear model and one that sees no inputs."""
     check_output(output, force)
-    from tggm.cli.judging import figures_table, judge, labelled
+    from tggm.cli.judging import HINT, figures_table, judge, labelled, linear_wins
     from tggm.tables import read_table
 
     fitted, preparation = read_model(model, data)
@@ -43,4 +43,5 @@ def evaluate(
         text = (
             f"{preparation.target.task} of {preparation.target.name!r} on {len(y)} rows of {table.source}\n\n"
         )
-        write_result(output, text + figures_table(figures) + "\n")
+        hint = f"\nhint: {HINT}\n" if linear_wins(figures) else ""
+        write_result(output, text + figures_table(figures) + "\n" + hint)

@@ -136,7 +136,7 @@ def _settings(model: Any) -> dict[str, Any]:
 
 
 def _summary(outcome: "Outcome", output: str) -> str:
-    from tggm.cli.judging import figures_table, linear_wins
+    from tggm.cli.judging import HINT, figures_table, linear_wins
 
     model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
     assert fitted is not None
@@ -153,11 +153,7 @@ def _summary(outcome: "Outcome", output: str) -> str:
     if fitted.figures:
         lines += [f"figures   on {fitted.held_out} rows that were held out:", ""]
         lines += ["  " + line for line in figures_table(fitted.figures).splitlines()]
-        if linear_wins(fitted.figures):
-            lines += [
-                "",
-                "hint      a linear model does as well on these rows; prefer it, or gather more of them",
-            ]
+        lines += ["", f"hint      {HINT}"] if linear_wins(fitted.figures) else []
     else:
-        lines.append("figures   none: no rows were held out (--test-size)")
+        lines.append("figures   none yet: all rows were learned from; judge on others with tggm evaluate")
     return "\n".join([*lines, "", f"written   {output}"])

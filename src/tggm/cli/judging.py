@@ -13,6 +13,7 @@ REGRESSION = {
     "rmse": ("RMSE", ""), "log_density": ("log-density", ".3f"), "crps": ("CRPS", ""),
     "cover50": ("in 50 % interval", ".1%"), "cover90": ("in 90 % interval", ".1%"),
 }  # fmt: skip
+HINT = "a linear model does as well on these rows; prefer it, or gather more of them"
 CLASSES = {"accuracy": ("accuracy", ".2%"), "log_loss": ("NLL", ".4f"), "ece": ("ECE", ".4f")}
 
 

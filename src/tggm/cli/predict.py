@@ -6,7 +6,7 @@ import typer
 
 from tggm.cli import options
 from tggm.cli.errors import CommandError
-from tggm.cli.files import check_output, read_model, say, write_result
+from tggm.cli.files import STREAM, check_output, read_model, say, write_result
 
 
 def predict(
@@ -55,6 +55,8 @@ def predict(
         write_result(output, json_text(columns))
     else:
         write_result(output, parquet_bytes(columns) if output.endswith(".parquet") else csv_text(columns))
+    if output != STREAM and not quiet:
+        say(f"{len(table)} predictions written to {output}, in the order of the rows")
 
 
 def checked_levels(interval: float, quantiles: str | None) -> list[float]:

@@ -54,12 +54,37 @@ def report(
 
 def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
     """What a page should call things: features, target, rows, and the columns that a person knows."""
-    known = [column.name for column in preparation.columns]
-    others = [name for name in table.names if name not in known and name != preparation.target.name]
     return {
         "feature_names": preparation.feature_names,
         "target_name": preparation.target.name,
         "baselines": preparation.baselines,
+        "groups": categories(preparation),
         "row_numbers": [table.row_number(row) for row in range(len(table))],
-        "shown": {name: ["" if w is None else w for w in table.words(name)] for name in (*known, *others)},
+        "shown": shown(preparation, table),
     }
+
+
+def shown(preparation: "Preparation", table: "Table") -> dict[str, list[Any]]:
+    """The columns of a table but the target: those that the model sees first, as numbers or words."""
+    from tggm.tables.columns import Number
+
+    numbers = {column.name for column in preparation.columns if isinstance(column, Number)}
+    seen = [column.name for column in preparation.columns]
+    others = [name for name in table.names if name not in seen and name != preparation.target.name]
+    return {
+        name: table.numbers(name).tolist() if name in numbers else [w or "" for w in table.words(name)]
+        for name in (*seen, *others)
+    }
+
+
+def categories(preparation: "Preparation") -> dict[str, dict[str, int]]:
+    """The columns that the model sees of each category, by level."""
+    from tggm.tables.columns import Category
+
+    found, begin = {}, 0
+    for column in preparation.columns:
+        if isinstance(column, Category):
+            levels = [name.removeprefix(f"{column.name} = ") for name in column.features]
+            found[column.name] = {level: begin + k for k, level in enumerate(levels)}
+        begin += len(column.features)
+    return found
