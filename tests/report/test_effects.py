@@ -11,6 +11,7 @@ from tggm.predictive.moment import MomentPredictive
 from tggm.report.case import examined
 from tggm.report.comparison import Judged, verdict
 from tggm.report.effects import effects, ranked
+from tggm.report.features import Feature
 
 
 class Known(BaseEstimator):
@@ -40,22 +41,35 @@ def case(rng):
 
 def test_the_strongest_feature_comes_first_and_an_idle_one_last(case):
     order = ranked(case)
-    assert [feature for feature, _ in (order[0], order[-1])] == [0, 3]
+    assert [feature.name for feature, _ in (order[0], order[-1])] == ["x1", "x4"]
     low, high = np.quantile(case.X[:, 0], (0.05, 0.95))
     assert order[0][1] == pytest.approx(5 * (high - low))
     assert order[-1][1] == 0
 
 
 def test_the_effect_is_the_average_over_rows_with_its_interval(case):
-    first, second, last = effects(case, [0, 1, 3], 0.8)
+    first, second, last = effects(case, [Feature(f"x{j + 1}", (j,)) for j in (0, 1, 3)], 0.8)
     others = np.mean(case.X[:, 1] * case.X[:, 2])
-    assert first.mean[:, 0] == pytest.approx(5 * first.grid + others)
+    assert first.mean[:, 0] == pytest.approx(5 * first.at.place + others)
     half = 2 * stats.norm.ppf(0.9)
     assert first.upper[:, 0] - first.mean[:, 0] == pytest.approx(np.full(13, half), rel=1e-6)
     assert first.mean[:, 0] - first.lower[:, 0] == pytest.approx(np.full(13, half), rel=1e-6)
-    assert second.mean[:, 0] == pytest.approx(5 * case.X[:, 0].mean() + second.grid * case.X[:, 2].mean())
-    assert last.discrete
-    assert last.grid.tolist() == [0.0, 1.0]
+    assert second.mean[:, 0] == pytest.approx(5 * case.X[:, 0].mean() + second.at.place * case.X[:, 2].mean())
+    assert last.at.discrete
+    assert last.at.place.tolist() == [0.0, 1.0]
+
+
+def test_a_category_is_one_feature_and_its_levels_exclude_each_other(rng):
+    X = np.zeros((30, 4))
+    X[np.arange(30), rng.integers(3, size=30)] = 1  # columns 0, 1 and 2 are levels; 2 is called c
+    X[:, 3] = rng.normal(size=30)
+    case = examined(Known(), X, X[:, 3], groups={"kind": {"a": 0, "b": 1, "c": 2}})
+    (kind,) = [feature for feature, _ in ranked(case) if feature.levels]
+    (effect,) = effects(case, [kind], 0.9)
+    assert (kind.name, effect.at.labels) == ("kind", ("a", "b", "c"))
+    assert effect.mean[:, 0] == pytest.approx([5.0, 0.0, 0.0])  # the product of two levels is never 1
+    with pytest.raises(ValueError, match=r"`groups\['kind'\]` must be column numbers below 4"):
+        examined(Known(), X, X[:, 3], groups={"kind": {"a": 7}})
 
 
 @pytest.mark.parametrize(

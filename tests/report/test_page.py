@@ -100,7 +100,7 @@ def test_tables_say_what_they_are_and_sort_by_numbers(pages, kind):
     numbers = [e for e in tree.elements if "data-value" in e[1]]
     assert len(numbers) > 50
     for element in numbers:
-        shown = element[2].replace("−", "-").removesuffix(" %")
+        shown = element[2].replace("−", "-").replace(",", "").removesuffix(" %")
         scale = 100 if element[2].endswith("%") else 1
         assert float(shown) == pytest.approx(scale * float(element[1]["data-value"]), rel=6e-3, abs=0.51)
 

@@ -30,6 +30,7 @@ class Case:
     train: tuple[Any, NDArray[Any]] | None
     baselines: Baselines | None
     shown: Mapping[str, Sequence[Any]]  # columns of the table as the user knows it
+    groups: Mapping[str, Mapping[str, int]]  # categories: the column of each of their levels
     output: int
 
     @property
@@ -87,6 +88,7 @@ def examined(
     train: tuple[Any, ArrayLike] | None = None,
     baselines: Baselines | None = None,
     shown: Mapping[str, Sequence[Any]] | None = None,
+    groups: Mapping[str, Mapping[str, int]] | None = None,
     row_numbers: Sequence[int] | None = None,
     output: int = 0,
 ) -> Case:
@@ -111,6 +113,9 @@ def examined(
             raise ValueError(
                 f"`shown[{name!r}]` must have {count} values, one for each row; got {len(values)}."
             )
+    for name, levels in (groups or {}).items():
+        if not all(0 <= j < width for j in levels.values()):
+            raise ValueError(f"`groups[{name!r}]` must be column numbers below {width}; got {levels}.")
     numbers = np.arange(1, count + 1) if row_numbers is None else np.asarray(row_numbers, np.intp)
     if len(numbers) != count:
         raise ValueError(f"`row_numbers` must have {count} values; got {len(numbers)}.")
@@ -120,7 +125,7 @@ def examined(
     known = None if train is None else (_table("train", train[0]), _column("train", train[1], output))
     return Case(
         model, table[rows], target[rows], rows, numbers[rows], count, names, target_name, known, baselines,
-        columns, output,
+        columns, groups or {}, output,
     )  # fmt: skip
 
 

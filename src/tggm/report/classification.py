@@ -5,6 +5,7 @@ import numpy as np
 from tggm.plotting import plot_confusion, plot_reliability
 from tggm.report import html
 from tggm.report.case import Case
+from tggm.report.features import Feature
 from tggm.report.regression import shown_columns
 from tggm.report.scores import calibration_error
 from tggm.report.svg import picture
@@ -71,7 +72,7 @@ def confusion_section(case: Case) -> tuple[str, str, str]:
     return "confusion", title, html.section("confusion", title, html.side_by_side(*parts, table))
 
 
-def worst_section(case: Case, features: list[int], count: int) -> tuple[str, str, str]:
+def worst_section(case: Case, features: list[Feature], count: int) -> tuple[str, str, str]:
     """The rows whose true class the model held least likely."""
     classes, log_p, label = case.model.classes_, case.log_probability, case.labels(case.y)
     own = log_p[np.arange(len(label)), label]

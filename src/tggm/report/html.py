@@ -27,9 +27,7 @@ def number(value: float, digits: int = 4) -> Cell:
     value = float(value)
     if not math.isfinite(value):
         return Cell("—", None)
-    text = f"{value:.{digits}g}"
-    if "e" not in text and abs(value) >= 10**digits:
-        text = f"{value:.0f}"
+    text = f"{value:,.0f}" if 10 ** (digits - 1) <= abs(value) < 1e12 else f"{value:.{digits}g}"
     return Cell(text.replace("-", "−"), value)
 
 

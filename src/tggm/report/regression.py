@@ -7,6 +7,7 @@ import numpy as np
 from tggm.plotting import plot_calibration, plot_pit, plot_predicted
 from tggm.report import html
 from tggm.report.case import Case, dense
+from tggm.report.features import Feature
 from tggm.report.scores import coverage
 from tggm.report.svg import picture
 
@@ -81,7 +82,7 @@ def predicted_section(case: Case, dist: Any, level: float) -> tuple[str, str, st
 
 
 def worst_section(
-    case: Case, dist: Any, level: float, features: list[int], count: int
+    case: Case, dist: Any, level: float, features: list[Feature], count: int
 ) -> tuple[str, str, str]:
     """The rows that surprised the model most."""
     surprise = np.asarray(dist.logpdf(case.y))
@@ -106,19 +107,19 @@ def worst_section(
     return "worst", title, html.section("worst", title, html.paragraph(text), table)
 
 
-def shown_columns(case: Case, rows: Any, features: list[int]) -> tuple[list[str], list[list[Any]]]:
+def shown_columns(case: Case, rows: Any, features: list[Feature]) -> tuple[list[str], list[list[Any]]]:
     """Columns that help to recognise a row: of the user's table, or the features that matter most."""
     if case.shown:
         names = _most_telling(case, features)
         return names, [[case.shown[name][int(case.row[i])] for name in names] for i in rows]
-    picked = features[:5]
+    picked = [feature.columns[0] for feature in features if not feature.levels][:5]
     table = dense(case.X[rows])
     return [case.names[j] for j in picked], [[html.number(line[j]) for j in picked] for line in table]
 
 
-def _most_telling(case: Case, features: list[int], most: int = 8) -> list[str]:
+def _most_telling(case: Case, features: list[Feature], most: int = 8) -> list[str]:
     """Columns of the user's table whose features matter most; a feature's name begins with its column's."""
-    ordered = [case.names[j] for j in features]
+    ordered = [feature.name for feature in features]
     rank = {
         name: min((k for k, feature in enumerate(ordered) if feature.startswith(name)), default=len(ordered))
         for name in case.shown

@@ -14,12 +14,13 @@ from tggm.report.case import Case, examined
 from tggm.report.comparison import compared, quality_section
 from tggm.report.description import learning_section, model_section
 from tggm.report.effects import Effect, effects, plot_effect, ranked
+from tggm.report.features import Feature
 from tggm.report.svg import picture
 from tggm.tables.baselines import Baselines
 
 EFFECTS = 6
 WORST = 10
-LISTED = 30
+LISTED = 20
 
 
 def render_report(
@@ -68,6 +69,7 @@ def write_report(
     train: tuple[Any, ArrayLike] | None = None,
     baselines: Baselines | None = None,
     shown: Mapping[str, Sequence[Any]] | None = None,
+    groups: Mapping[str, Mapping[str, int]] | None = None,
     row_numbers: Sequence[int] | None = None,
     title: str | None = None,
     level: float = 0.9,
@@ -96,6 +98,8 @@ def write_report(
         The same two, already fitted, as a model file of ``tggm fit`` keeps them.
     shown : mapping of str to sequence, optional
         Columns by which a person knows the rows, for the table of the worst ones: the eight that matter most.
+    groups : mapping of str to mapping of str to int, optional
+        Columns of zeros and ones that belong to one category: by its name, the column of each level.
     row_numbers : sequence of int, optional
         What the rows are called there; they count from 1 by default.
     title : str, optional
@@ -108,12 +112,12 @@ def write_report(
     page = render_report(
         model, X, y,
         feature_names=feature_names, target_name=target_name, train=train, baselines=baselines, shown=shown,
-        row_numbers=row_numbers, title=title, level=level, output=output,
+        groups=groups, row_numbers=row_numbers, title=title, level=level, output=output,
     )  # fmt: skip
     write_atomically(Path(path), page.encode())
 
 
-def effects_section(case: Case, order: list[tuple[int, float]], level: float) -> tuple[str, str, str]:
+def effects_section(case: Case, order: list[tuple[Feature, float]], level: float) -> tuple[str, str, str]:
     """Partial dependence of the features that matter most, and a list of the others."""
     title = "What moves the prediction"
     drawn = effects(case, [feature for feature, _ in order[:EFFECTS]], level)
@@ -135,7 +139,7 @@ def effects_section(case: Case, order: list[tuple[int, float]], level: float) ->
     figures = [
         html.figure(_picture(case, k, effect), _caption(case, effect)) for k, effect in enumerate(drawn)
     ]
-    rows = [[case.names[j], html.number(size, 3)] for j, size in order[:LISTED]]
+    rows = [[feature.name, html.number(size, 3)] for feature, size in order[:LISTED]]
     table = html.table(
         "Range of the average prediction along each feature", ["feature", f"range of {unit}"], rows
     )
@@ -149,17 +153,23 @@ def _picture(case: Case, k: int, effect: Effect) -> str:
     moved = abs(end - begin).argmax()
     what = f"the probability of {case.model.classes_[moved]}" if case.classifies else case.target
     alt = (
-        f"Effect of {case.names[effect.feature]} from {effect.grid[0]:.3g} to {effect.grid[-1]:.3g}: the "
+        f"Effect of {effect.feature.name} from {_ends(effect)}: the "
         f"average prediction of {what} goes from {begin[moved]:.3g} to {end[moved]:.3g}."
     )
     return picture(lambda ax: plot_effect(case, effect, ax), name=f"effect{k + 1}", alt=alt, size=(4.7, 3.2))
 
 
 def _caption(case: Case, effect: Effect) -> str:
-    name = case.names[effect.feature]
+    name = effect.feature.name
     if not case.classifies:
         at_begin, at_end = (html.number(v, 3).text for v in effect.mean[[0, -1], 0])
         return f"{name}: {case.target} from {at_begin} to {at_end}"
     if len(case.model.classes_) == 2:
         return f"{name}: probability of {case.model.classes_[1]}"
     return f"{name}: probability of the classes"
+
+
+def _ends(effect: Effect) -> str:
+    """The first and the last value of a feature, in words."""
+    first, last = effect.at.labels[:1] + effect.at.labels[-1:] or effect.at.place[[0, -1]].tolist()
+    return f"{html.cell(first).text} to {html.cell(last).text}"

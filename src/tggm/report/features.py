@@ -1,0 +1,89 @@
+"""What a report calls a feature: a column of numbers, or the columns of zeros and ones of one category."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.report.case import Case, dense
+
+Floats = NDArray[np.float64]
+GRID = 13
+FEW = 8  # a number that takes at most so many values is shown at each of them
+LEVELS = 12  # of a category that are shown, the most frequent ones
+
+
+class Feature(NamedTuple):
+    """A name, the columns of X that belong to it, and the names of a category's levels, one a column."""
+
+    name: str
+    columns: tuple[int, ...]
+    levels: tuple[str, ...] = ()
+
+
+class Settings(NamedTuple):
+    """Values that a feature is set to: where they are drawn, their names, and the columns' entries."""
+
+    place: Floats  # (g,)
+    labels: tuple[str, ...]  # empty for numbers
+    entries: Floats  # (g, columns)
+    discrete: bool
+
+
+def features_of(case: Case) -> list[Feature]:
+    """Categories first, then the columns that belong to none."""
+    grouped = [Feature(name, tuple(by.values()), tuple(by)) for name, by in case.groups.items()]
+    taken = {column for feature in grouped for column in feature.columns}
+    return grouped + [Feature(name, (j,)) for j, name in enumerate(case.names) if j not in taken]
+
+
+def column(case: Case, j: int) -> Floats:
+    """The values of one column."""
+    return dense(case.X[:, [j]])[:, 0]
+
+
+def coarse(case: Case, feature: Feature) -> Settings:
+    """A few values, for ranking; none if the feature does not vary."""
+    if feature.levels:
+        return _levels(case, feature)
+    values = column(case, feature.columns[0])
+    grid = np.unique(np.quantile(values, np.linspace(0.05, 0.95, 5)))
+    if len(grid) < 2:  # a rare indicator, perhaps
+        grid = np.unique(values)[[0, -1]]
+    return _numbers(np.unique(grid), discrete=False)
+
+
+def fine(case: Case, feature: Feature) -> Settings:
+    """The values that are drawn."""
+    if feature.levels:
+        return _levels(case, feature)
+    values = column(case, feature.columns[0])
+    distinct = np.unique(values)
+    if len(distinct) <= FEW:
+        return _numbers(distinct, discrete=True)
+    low, high = np.quantile(values, (0.02, 0.98))
+    if low == high:
+        low, high = distinct[[0, -1]]
+    return _numbers(np.linspace(low, high, GRID), discrete=False)
+
+
+def copies(rows: Any, feature: Feature, settings: Settings) -> Floats:
+    """The rows once for each setting, the feature's columns set to it."""
+    X = np.tile(dense(rows), (len(settings.place), 1))
+    X[:, feature.columns] = np.repeat(settings.entries, rows.shape[0], axis=0)
+    return X
+
+
+def _numbers(grid: Floats, discrete: bool) -> Settings:
+    return Settings(grid, (), grid[:, None], discrete)
+
+
+def _levels(case: Case, feature: Feature) -> Settings:
+    """Each level that occurs in these rows, as one column of ones among zeros."""
+    count = np.array([column(case, j).sum() for j in feature.columns])
+    most = np.argsort(-count, kind="stable")[:LEVELS]
+    shown = [k for k in range(len(count)) if k in most and count[k] > 0]
+    entries = np.eye(len(count))[shown]
+    return Settings(
+        np.arange(len(shown), dtype=float), tuple(feature.levels[k] for k in shown), entries, True
+    )

@@ -1,0 +1,77 @@
+"""`tggm report`: from a model file and a table to a page."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+
+from tggm.cli.app import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table with a category, gaps and a missing target, and a model of it."""
+    path, rng = tmp_path_factory.mktemp("houses"), np.random.default_rng(0)
+    with (path / "houses.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["size", "rooms", "district", "street", "price"])
+        for row in range(96):
+            size, district = rng.normal(), rng.choice(["<North>", "Old town"])
+            price = 10 + 3 * size + 5 * (district == "Old town") + 0.1 * rng.normal()
+            rooms = "" if row % 9 == 0 else round(rng.uniform(1, 6))
+            table.writerow(
+                [f"{size:.3f}", rooms, district, f"street {row + 1}", "" if row == 0 else f"{price:.2f}"]
+            )
+    small = ["--hidden", "8", "--members", "2", "--epochs", "40", "--quiet"]
+    assert (
+        run(["fit", str(path / "houses.csv"), "--target", "price", "-o", str(path / "m.tggm"), *small]) == 0
+    )
+    return path
+
+
+def test_the_page_speaks_of_the_table(folder, capsys):
+    words = ["report", str(folder / "m.tggm"), str(folder / "houses.csv"), "-o", str(folder / "r.html")]
+    assert run([*words, "--title", "Houses & more"]) == 0
+    said = capsys.readouterr()
+    assert re.fullmatch(rf"95 rows of \S*houses.csv reported in {folder / 'r.html'}\n", said.out)
+    assert "1 rows without a target left out" in said.err
+    page = (folder / "r.html").read_text()
+    assert "<h1>Houses &amp; more</h1>" in page
+    worst = page[page.index('<section id="worst"') : page.index('<section id="effects"')]
+    places = re.findall(r'scope="row"[^>]*>(\d+)</th>.*?street (\d+)<', worst)
+    assert len(places) == 10
+    assert all(row == street for row, street in places)  # a row is called by its place in the file
+    effects = page[page.index('<section id="effects"') :]
+    assert "&lt;North&gt;" in effects
+    assert "district = " not in effects  # a category is one feature
+    assert "better than the naive" in page
+    assert "linear" in page
+
+
+@pytest.mark.parametrize(
+    ("extra", "sentence"),
+    [
+        (["-o", "{folder}/m.tggm"], "exists already; pass --force to replace it"),
+        (["-o", "{folder}"], "is a folder; name a file in it"),
+        (
+            ["-o", "{folder}/x.html", "--interval", "90"],
+            "--interval is a probability between 0 and 1, as 0.9; got 90.",
+        ),
+        (["-o", "{folder}/none/x.html"], "there is no folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(folder, capsys, extra, sentence):
+    words = ["report", "{folder}/m.tggm", "{folder}/houses.csv", *extra]
+    assert run([word.format(folder=folder) for word in words]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not (folder / "x.html").exists()
+
+
+def test_the_page_goes_to_standard_output(folder, capfdbinary):
+    assert run(["report", str(folder / "m.tggm"), str(folder / "houses.csv"), "-o", "-", "--quiet"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert out.startswith(b"<!DOCTYPE html>")
+    assert err == b""
