@@ -284,10 +284,6 @@ def test_a_model_from_python_loads_but_has_no_table(folder, tmp_path, capsys):
 # ---- errors ----------------------------------------------------------------------------------------------
 
 
-def newer(content):
-    return content.replace(b'"schema":"1"', b'"schema":"2"')
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -342,7 +338,8 @@ def test_what_a_user_can_mend(folder, tmp_path, capsys, words, sentence):
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "newer.tggm").write_bytes(newer((folder / "m.tggm").read_bytes()))
+    stored = (folder / "m.tggm").read_bytes()
+    (tmp_path / "newer.tggm").write_bytes(stored.replace(b'"schema":"1"', b'"schema":"2"'))
     places = {"d": folder, "t": tmp_path}
     filled = [word.format(**places) for word in words]
     if words[0] == "fit" and "-o" not in words:
