@@ -76,9 +76,10 @@ class ClassPrediction(BaseTGGM):
             params, columns = params._replace(W0=W0, b0=b0), Columns.unchanged(X_.shape[1])
         block = SPARSE_BLOCK if sparse.issparse(X_) else BLOCK
         s0 = np.asarray(float(self.sigma0) ** 2, self.dtype)
+        engine = "ep" if self.method == "ep" else "mean_field"  # for what needs inference to predict
         with self._precision(), jax.default_matmul_precision("highest"):
             parts = [
-                _block(params, prepared(X_[begin : begin + block], columns, self.dtype), s0, log)
+                _block(params, prepared(X_[begin : begin + block], columns, self.dtype), s0, log, engine)
                 for begin in range(0, X_.shape[0], block)
             ]
         return np.concatenate(parts).astype(np.float64)
@@ -89,10 +90,10 @@ def _padded(rows: Any, count: int) -> Any:
     return jax.tree.map(lambda a: np.pad(a, [(0, extra), (0, 0)]), rows) if extra else rows
 
 
-def _block(params: Any, rows: Any, s0: NDArray[Any], log: bool) -> NDArray[Any]:
+def _block(params: Any, rows: Any, s0: NDArray[Any], log: bool, engine: str) -> NDArray[Any]:
     """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
     count = len(jax.tree.leaves(rows)[0])
-    mean, std, length = _moments(params, _padded(rows, count), s0)
+    mean, std, length = _moments(params, _padded(rows, count), s0, engine)
     kind = np.searchsorted(NODES, np.asarray(length)[:count] / SPACING[str(mean.dtype)])
     if (kind == kind[0]).all():
         return np.asarray(_mixture(mean, std, (*NODES, None)[kind[0]], log))[:count]
@@ -106,12 +107,14 @@ def _block(params: Any, rows: Any, s0: NDArray[Any], log: bool) -> NDArray[Any]:
     return result
 
 
-@jax.jit
-def _moments(params: Any, X: Any, s0: Array) -> tuple[Array, Array, Array]:
+@partial(jax.jit, static_argnames="engine")
+def _moments(params: Any, X: Any, s0: Array, engine: str) -> tuple[Array, Array, Array]:
     """Means and deviations of z for each member, (members, rows, n), and how long a grid spans them."""
     of_member: Any = class_moments
     if not isinstance(params, Shallow):
-        from tggm.estimators.deep import class_moments_of as of_member
+        from tggm.estimators.deep import class_moments_of
+
+        of_member = partial(class_moments_of, engine=engine)
     mean, std = jax.vmap(of_member, in_axes=(0, None, None))(params, X, s0)
     return mean, std, jax.vmap(grid_length)(mean, std).max(0)
 

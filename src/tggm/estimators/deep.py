@@ -16,41 +16,45 @@ from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
 
 
-def output_moments_of(params: Deep, X: Array, s0: Array) -> tuple[Array, Array]:
+def output_moments_of(params: Deep, X: Array, s0: Array, engine: str) -> tuple[Array, Array]:
     """Mean (rows, n) and covariance (rows, n, n) of y for one member."""
     if isinstance(params, Directed):
         return directed_output_moments(params, X, s0)
-    raise NotImplementedError
+    from tggm.models.undirected_moments import undirected_output_moments  # brings the engines
+
+    return undirected_output_moments(params, X, s0, engine)
 
 
-def class_moments_of(params: Deep, X: Any, s0: Array) -> tuple[Array, Array]:
+def class_moments_of(params: Deep, X: Any, s0: Array, engine: str) -> tuple[Array, Array]:
     """Means and deviations of z, (rows, n) each, for one member."""
     if isinstance(params, Directed):
         return directed_class_moments(params, X, s0)
-    raise NotImplementedError
+    from tggm.models.undirected_moments import undirected_class_moments
+
+    return undirected_class_moments(params, X, s0, engine)
 
 
-@jax.jit
-def deep_moments(params: Deep, X: Array, s0: Array) -> tuple[Array, Array]:
+@partial(jax.jit, static_argnames="engine")
+def deep_moments(params: Deep, X: Array, s0: Array, engine: str = "mean_field") -> tuple[Array, Array]:
     """Mean and variance of each output for each member, (members, rows, n)."""
-    mean, cov = _deep_covariances(params, X, s0)
+    mean, cov = _deep_covariances(params, X, s0, engine)
     return mean, jnp.diagonal(cov, axis1=2, axis2=3)
 
 
-@jax.jit
-def _deep_covariances(params: Deep, X: Array, s0: Array) -> tuple[Array, Array]:
-    found: tuple[Array, Array] = jax.vmap(partial(output_moments_of, X=X, s0=s0))(params)
+@partial(jax.jit, static_argnames="engine")
+def _deep_covariances(params: Deep, X: Array, s0: Array, engine: str) -> tuple[Array, Array]:
+    found: tuple[Array, Array] = jax.vmap(partial(output_moments_of, X=X, s0=s0, engine=engine))(params)
     return found
 
 
 def deep_predictive(
-    params: Deep, Z: Floats, s0: float, y: Columns, output: int | None
+    params: Deep, Z: Floats, s0: float, y: Columns, output: int | None, engine: str
 ) -> MomentPredictive | MultivariateMomentPredictive:
     """The mixture over members, for standardised inputs Z: of one output, or of all together."""
     double = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
     padded = np.pad(Z, [(0, bucket(len(Z)) - len(Z)), (0, 0)])
     with jax.enable_x64(True):
-        mean, cov = (np.asarray(a)[:, : len(Z)] for a in _deep_covariances(double, padded, s0))
+        mean, cov = (np.asarray(a)[:, : len(Z)] for a in _deep_covariances(double, padded, s0, engine))
     if output is None:
         return MultivariateMomentPredictive(mean, cov, loc=y.shift, scale=y.scale)
     loc, scale = float(y.shift[output]), float(y.scale[output])

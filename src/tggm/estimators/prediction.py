@@ -143,15 +143,21 @@ class Prediction(BaseTGGM):
         """Distribution of output j, or of all outputs, of a model with several hidden layers."""
         from tggm.estimators.deep import deep_predictive
 
-        found: Any = deep_predictive(self._params, Z, float(self.sigma0) ** 2, self._y, j)
+        found: Any = deep_predictive(self._params, Z, float(self.sigma0) ** 2, self._y, j, self._engine())
         return found  # type: ignore[no-any-return]  # another class with the same face
 
+    def _engine(self) -> str:
+        """Who infers the moments of y where the model needs inference for them."""
+        return "ep" if self.method == "ep" else "mean_field"
+
     def _member_moments(self, X: Floats, s0: Any) -> tuple[Array, Array]:
-        of_members = _member_moments
+        of_members: Any = _member_moments
         if isinstance(self._params, Lateral):
             from tggm.estimators.lateral import lateral_moments as of_members
         elif self.between_:
-            from tggm.estimators.deep import deep_moments as of_members
+            from tggm.estimators.deep import deep_moments
+
+            of_members = partial(deep_moments, engine=self._engine())
         moments: tuple[Array, Array] = of_members(self._params, X, s0)
         return moments
 

@@ -14,11 +14,12 @@ from tggm.estimators import settings
 from tggm.estimators.base import Work
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.prediction import Prediction
-from tggm.estimators.starting import drawn, fits, rates_of, sizes_of
+from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
 from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
 from tggm.estimators.targets import Targets, checked, filled, methods, standardisation
 from tggm.learning import METHODS, Context, Rows, Training
 from tggm.learning.deep import DEEP_METHODS
+from tggm.learning.deep_prior import PRIORS
 from tggm.learning.lateral import LATERAL
 from tggm.models import INITIALISERS
 
@@ -99,6 +100,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int, default 10
         Cycles of the cyclic solver.
+    prior : {"auto", "bound", "same", "posterior"}, default "auto"
+        How log Z of the prior of an undirected deep model is computed: an upper bound, the method's own
+        engine, or cycles from the posterior's means (``solver="cyclic"``). "auto": "bound", for EP "same".
     standardize : bool, default True
         Bring inputs and targets to mean 0 and variance 1 inside.
     dtype : {"float32", "float64"}, default "float32"
@@ -153,6 +157,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         init: str = "sharp",
         solver: str = "newton",
         n_cycles: int = 10,
+        prior: str = "auto",
         standardize: bool = True,
         dtype: str = "float32",
         warm_start: bool = False,
@@ -180,6 +185,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.init = init
         self.solver = solver
         self.n_cycles = n_cycles
+        self.prior = prior
         self.standardize = standardize
         self.dtype = dtype
         self.warm_start = warm_start
@@ -208,6 +214,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
                 raise ValueError(f"`lateral` connections need one hidden layer; got hidden={self.hidden!r}.")
         settings.one_of("init", self.init, INITIALISERS)
         settings.one_of("solver", self.solver, ("newton", "cyclic"))
+        settings.one_of("prior", self.prior, PRIORS)
         settings.count("n_cycles", self.n_cycles)
 
     def fit(
@@ -294,10 +301,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         s0 = float(self.sigma0) ** 2
         if params is None:
             params = drawn(self, sizes_of(self, X.shape[1], n), 0.5 if noise is None else noise, rng)
-        options = {"solver": self.solver, "n_cycles": self.n_cycles} if self.method == "meanfield" else {}
         standard = targets._replace(Y=self._y.apply(targets.Y))
         return Work(
-            methods(targets, self)[self.method](**options),
+            methods(targets, self)[self.method](**method_options(self, n_cycles=self.n_cycles)),
             params,
             rates_of(params, float(noise is None)),
             Context(np.full(self.n_members, s0, self.dtype)),  # type: ignore[arg-type]  # NumPy until training

@@ -48,6 +48,14 @@ def layers(value: Any) -> tuple[int, ...]:
     return found
 
 
+def cycles(value: Any) -> tuple[int, int]:
+    """First and last number of cycles, from a number or a pair."""
+    ends = (value, value) if isinstance(value, Integral) else tuple(value)
+    if len(ends) != 2:
+        raise ValueError(f"`n_cycles` must be a number or (first, last), as (30, 5); got {value!r}.")
+    return count("n_cycles", ends[0]), count("n_cycles", ends[1])
+
+
 def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
     """A fixed noise variance for each output, or None when it is to be learned."""
     if value is None:

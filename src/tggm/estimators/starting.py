@@ -1,4 +1,4 @@
-"""Where an estimator starts: parameters of the right kind and shape, drawn anew or kept from before."""
+"""Where an estimator starts: parameters of the right kind and shape, and the options of its objective."""
 
 from itertools import pairwise
 from typing import Any
@@ -49,3 +49,18 @@ def rates_of(params: Any, noise: float) -> Any:
         return Shallow(1.0, 1.0, 1.0, 1.0, noise)  # type: ignore[arg-type]  # one number for each leaf
     ones: Any = jax.tree.map(lambda _: 1.0, params)
     return ones._replace(log_noise=noise)
+
+
+def method_options(model: Any, **own: Any) -> dict[str, Any]:
+    """Arguments of the objective: its solver, and how the prior of an undirected model is treated."""
+    if len(settings.layers(model.hidden)) == 1:
+        return {"solver": model.solver, **own} if model.method == "meanfield" else {}
+    if model.deep == "directed":
+        factorised = own.get("factorised")
+        return {"factorised": factorised} if model.method == "meanfield" and factorised is not None else {}
+    prior = model.prior
+    if prior == "auto":
+        prior = "same" if model.method == "ep" else "bound"
+    if model.method == "meanfield":
+        return {"solver": model.solver, "prior": prior, **own}
+    return {"prior": prior} if model.method == "ep" else {}

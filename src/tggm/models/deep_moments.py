@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tggm.models.deep import Directed, shallow
+from tggm.models.deep import Deep, Directed, shallow
 from tggm.models.shallow import latent_moments
 from tggm.special import standard_moments
 
@@ -42,7 +42,7 @@ class LayerMoments(NamedTuple):
     own: Array  # the part of the variance that comes from no layer below
 
 
-def _above(params: Directed, s0: Array, level: int, below: LayerMoments) -> LayerMoments:
+def _above(params: Deep, s0: Array, level: int, below: LayerMoments) -> LayerMoments:
     """Moments of the layer above `below`, which is number `level` counted from 0."""
     W, b = params.W[level], params.b[level]
     sigma0 = jnp.sqrt(s0)
@@ -58,7 +58,7 @@ def _above(params: Directed, s0: Array, level: int, below: LayerMoments) -> Laye
     return LayerMoments(sigma0 * centre, s0 * slope + moved, slope, own)
 
 
-def layer_moments(params: Directed, X: Array, s0: Array) -> list[LayerMoments]:
+def layer_moments(params: Deep, X: Array, s0: Array) -> list[LayerMoments]:
     """Moments of every hidden layer given x, the first exact."""
     mean, var = latent_moments(shallow(params), X, s0)
     layers = [LayerMoments(mean, var, jnp.ones_like(var), var)]

@@ -1,0 +1,67 @@
+"""How the prior's log Z of an undirected deep model enters its likelihood.
+
+Mean field bounds the posterior's log Z from below. Subtracting a lower bound of the prior's too makes no
+bound: the difference grows without limit as the prior gets harder to approximate, and training finds that
+out. Of the ways here only "bound" subtracts an upper bound, so that the objective stays below the
+log-likelihood.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from tggm.inference.layered_ep import layered_ep
+from tggm.inference.log_partition import expected_energy, log_partition
+from tggm.inference.mean_field import _cyclic
+from tggm.inference.upper_bound import upper_bound
+from tggm.models.deep import Undirected
+from tggm.models.deep_energy import deep_prior
+from tggm.models.directed_bound import forward_means
+
+PRIORS = ("auto", "bound", "same", "posterior")
+MAX_ITER = 30
+
+
+def prior_log_z(
+    params: Undirected,
+    X: Array,
+    s0: Array,
+    *,
+    prior: str,
+    engine: str,
+    solver: str,
+    n_cycles: Array,
+    posterior_mean: Array | None = None,
+    after: Array | None = None,
+) -> Array:
+    """Log Z of the prior of each row, differentiable.
+
+    Parameters
+    ----------
+    prior : {"bound", "same", "posterior"}
+        An upper bound; what `engine` says; mean field by cycles that start from the posterior's means, as the
+        paper advises (for a solver that finds the optimum the start does not matter).
+    engine, solver, n_cycles
+        Who treats the posterior, and how.
+    posterior_mean : Array, shape (rows, m), optional
+        For "posterior".
+    after : Array, optional
+        What must have been computed before: on a CPU, batched factorisations that wait for threads of one
+        pool must not run at the same time.
+    """
+    tg = deep_prior(params, X, s0)
+    if after is not None:
+        tg = tg.with_shift(tg.shift + 0.0 * lax.stop_gradient(after)[:, None])
+    start = forward_means(lax.stop_gradient(params), X, s0)
+    if prior == "bound":
+        return upper_bound(tg, s0, start=start, max_iter=jnp.int32(MAX_ITER))
+    if engine == "ep":
+        return layered_ep(tg, jnp.int32(MAX_ITER))
+    if solver == "newton":
+        return log_partition(tg, engine="mean_field", max_iter=MAX_ITER, start=start)
+    begin = posterior_mean if prior == "posterior" and posterior_mean is not None else start
+    fixed = jax.tree.map(lax.stop_gradient, tg)
+    q = jax.tree.map(lax.stop_gradient, _cyclic(fixed, begin, n_cycles))
+    energy = expected_energy(tg, q.mean, q.var)
+    value: Array = q.log_z + energy - lax.stop_gradient(energy)
+    return value
