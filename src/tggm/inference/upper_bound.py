@@ -25,9 +25,9 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Moments, TruncatedGaussian
+from tggm.inference.factor_bound import best_factors, no_term
 from tggm.inference.log_partition import expected_energy
 from tggm.inference.mean_field import _moments
-from tggm.inference.newton import newton
 from tggm.precision import Layered
 from tggm.precision.protocol import Factor, pytree
 
@@ -95,5 +95,5 @@ def upper_moments(tg: TruncatedGaussian, s: Array, start: Array, max_iter: Array
         raise TypeError(f"`tg` must have a Layered precision; got {type(tg.precision).__name__}.")
     split = Split(tg.precision, jnp.ones(tg.size, tg.shift.dtype) / s)
     joined: Any = TruncatedGaussian(split, tg.shift, tg.truncated)
-    state = newton(joined, tg.shift - split.off_diagonal(start), max_iter)
-    return _moments(joined, state.point.theta, state.done, state.n_iter)
+    q = best_factors(joined, no_term, start, max_iter)
+    return _moments(joined, q.theta, q.converged, q.n_iter)

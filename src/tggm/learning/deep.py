@@ -107,6 +107,7 @@ class UndirectedLikelihood(DeepObjective):
 
     def __call__(self, params: Undirected, batch: Rows, context: Context) -> Array:  # type: ignore[override]  # this form only
         """Log-likelihood of each row; a lower bound for mean field with the prior's upper bound."""
+        from tggm.inference.factor_bound import mean_field_log_z
         from tggm.inference.layered_ep import layered_ep
         from tggm.inference.log_partition import log_partition
         from tggm.inference.mean_field import _cyclic
@@ -124,10 +125,10 @@ class UndirectedLikelihood(DeepObjective):
             begin = lax.stop_gradient(_cyclic(fixed, start, cycles).mean)
         if self.engine == "ep":
             above = layered_ep(tg, jnp.int32(MAX_ITER))
+        elif self.solver == "newton":
+            above = mean_field_log_z(tg, start, jnp.int32(MAX_ITER))
         else:
-            above = log_partition(
-                tg, engine=self.engine, solver=self.solver, n_cycles=cycles, max_iter=MAX_ITER, start=start
-            )
+            above = log_partition(tg, engine="mean_field", solver="cyclic", n_cycles=cycles, start=start)
         below = prior_log_z(
             params, rows.X, s0, prior=self.prior, engine=self.engine, solver=self.solver, n_cycles=cycles,
             posterior_mean=begin, after=above,

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from tggm.inference.factor_bound import mean_field_log_z
 from tggm.inference.layered_ep import layered_ep
-from tggm.inference.log_partition import expected_energy, log_partition
+from tggm.inference.log_partition import expected_energy
 from tggm.inference.mean_field import _cyclic
 from tggm.inference.upper_bound import upper_bound
 from tggm.models.deep import Undirected
@@ -58,7 +59,7 @@ def prior_log_z(
     if engine == "ep":
         return layered_ep(tg, jnp.int32(MAX_ITER))
     if solver == "newton":
-        return log_partition(tg, engine="mean_field", max_iter=MAX_ITER, start=start)
+        return mean_field_log_z(tg, start, jnp.int32(MAX_ITER))
     begin = posterior_mean if prior == "posterior" and posterior_mean is not None else start
     fixed = jax.tree.map(lax.stop_gradient, tg)
     q = jax.tree.map(lax.stop_gradient, _cyclic(fixed, begin, n_cycles))

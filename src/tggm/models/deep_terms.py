@@ -1,4 +1,4 @@
-"""The terms T of `tggm.models.deep_bound`: normalisers of a directed model, and the class of a row."""
+"""The terms T of `tggm.inference.factor_bound`: normalisers of a directed model, and the class of a row."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from tggm.inference.factor_bound import Term, Terms
 from tggm.models.deep import Deep
-from tggm.models.deep_bound import Term, Terms
 from tggm.models.deep_energy import at_top, layer_sizes, top
 from tggm.special import hazard, log_ndtr
 from tggm.special.probit_bound import Expansion

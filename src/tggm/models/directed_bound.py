@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
+from tggm.inference.factor_bound import Factors, best_factors, bound
 from tggm.models.deep import Deep, Directed, shallow
-from tggm.models.deep_bound import Factors, best_factors, bound
 from tggm.models.deep_energy import deep_posterior, deep_precision, deep_shift, output_constant
 from tggm.models.deep_moments import layer_moments
 from tggm.models.deep_terms import Score, both, class_term, class_value, directed_term, normalisers

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
+from tggm.inference.conjugate_gradient import conjugate_gradient
 from tggm.inference.ep import _tolerance, fit_sites
-from tggm.inference.mean_field import _newton
-from tggm.inference.newton import solve
+from tggm.inference.factor_bound import best_factors, no_term
 from tggm.models.deep import Undirected
 from tggm.models.deep_energy import at_top, deep_prior, top
 from tggm.models.directed_bound import forward_means
@@ -26,11 +26,12 @@ MAX_ITER = 50
 def _mean_field(
     params: Undirected, tg: TruncatedGaussian, start: Array, weights: Array
 ) -> tuple[Array, Array]:
-    q = _newton(tg, start, jnp.int32(MAX_ITER))
-    extra = jnp.maximum(1 / q.var - tg.precision.diagonal()[None, :], 0.0)
+    q = best_factors(tg, no_term, start, jnp.int32(MAX_ITER))
+    scale = tg.precision.diagonal()[None, :] / q.omega2
 
     def response(w: Array) -> Array:
-        return solve(tg, extra, jnp.broadcast_to(at_top(params, w)[None, :], tg.shift.shape))
+        r = jnp.broadcast_to(at_top(params, w)[None, :], tg.shift.shape)
+        return conjugate_gradient(lambda x: tg.precision.off_diagonal(x) + scale * x, r, scale)
 
     solved = top(params, jax.vmap(response)(weights))
     return top(params, q.mean), jnp.einsum("ik,jbk->bij", weights, solved)
@@ -98,18 +99,17 @@ def undirected_mean(params: Undirected, X: Any, s0: Array) -> Array:
     """
     fixed = lax.stop_gradient(params)
     held = deep_prior(fixed, X, s0)
-    q = jax.tree.map(lax.stop_gradient, _newton(held, forward_means(fixed, X, s0), jnp.int32(MAX_ITER)))
-    theta = held.shift - held.precision.off_diagonal(q.mean)
-    extra = jnp.maximum(1 / q.var - held.precision.diagonal()[None, :], 0.0)
+    q = best_factors(held, no_term, forward_means(fixed, X, s0), jnp.int32(MAX_ITER))
+    q = jax.tree.map(lax.stop_gradient, q)
+    scale = held.precision.diagonal()[None, :] / q.omega2  # 1/v
     tg = deep_prior(params, X, s0)
     root = jnp.sqrt(tg.precision.diagonal())[None, :]
-    moved = standard_moments(theta / root)[0] / root
-    residual = theta + tg.precision.off_diagonal(q.mean) - tg.shift - (moved - q.mean) / q.var
-    scale = extra + held.precision.diagonal()[None, :]
+    moved = standard_moments(q.theta / root)[0] / root
+    residual = tg.precision.off_diagonal(q.mean) - tg.shift - moved * scale
     step = lax.custom_linear_solve(
         lambda x: held.precision.off_diagonal(x) + scale * x,
         residual - lax.stop_gradient(residual),
-        lambda _, r: solve(held, extra, r),
+        lambda product, r: conjugate_gradient(product, r, scale),
         symmetric=True,
     )
     return top(params, q.mean - step) @ params.W1.T + params.b1[None, :]

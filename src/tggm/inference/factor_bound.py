@@ -1,11 +1,11 @@
-r"""Mean field for all hidden layers of a deep model, with terms beyond a quadratic energy.
+r"""Mean field for truncated Gaussians with a term beyond the quadratic energy: what deep models need.
 
 q factorises over units. The bound of a row is
 
 .. math::
     L(q) = E_q[-\tfrac12 h^T P h + \gamma^T h] + H(q) + T(m),
 
-with T a function of the means m of q:
+with T a function of the means m of q, zero or one of `tggm.models.deep_terms`:
 
 * directed: every layer above the first is normalised given the one below, by 1/Φ(u/σ0) a unit. −log Φ is
   convex, so E[−log Φ(u/σ0)] ≥ −log Φ(E[u]/σ0), which is linear in nothing but m: T = −Σ log Φ(E_q[u]/σ0).
@@ -14,7 +14,8 @@ with T a function of the means m of q:
 
 Newton's method in the natural parameters θ of q solves (diag(1/v) + P̃ − T″) δm = −(θ + P̃m − γ − T′), T″
 without the directed part: that leaves a majoriser (log Φ is concave), so that steps still never overshoot.
-Systems are solved by conjugate gradients, one product with the shared weights a step.
+Systems are solved by conjugate gradients, one product with the shared weights a step, and never by batched
+factorisations: two of those that run at the same time on a CPU may wait for each other for ever.
 """
 
 from collections.abc import Callable
@@ -51,6 +52,11 @@ class Factors(NamedTuple):
 
 
 Terms = Callable[[Array], Term]
+
+
+def no_term(mean: Array) -> Term:
+    """T = 0: mean field alone."""
+    return Term(jnp.zeros(mean.shape[0], mean.dtype), jnp.zeros_like(mean), jnp.zeros_like)
 
 
 def best_factors(tg: TruncatedGaussian, term: Terms, start: Array, max_iter: Array) -> Factors:
@@ -115,3 +121,9 @@ def bound(tg: TruncatedGaussian, q: Factors, value: Array) -> Array:
     var = q.omega2 / p
     entropy = truncated_log_z(q.theta, p) - q.theta * q.mean + 0.5 * p * (q.mean**2 + var)
     return expected_energy(tg, q.mean, var) + entropy.sum(-1) + value
+
+
+def mean_field_log_z(tg: TruncatedGaussian, start: Array, max_iter: Array) -> Array:
+    """Mean field's bound on log Z for each row, differentiable."""
+    q = best_factors(jax.tree.map(lax.stop_gradient, tg), no_term, lax.stop_gradient(start), max_iter)
+    return bound(tg, q, jnp.zeros(len(tg), tg.shift.dtype))
