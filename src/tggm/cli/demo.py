@@ -35,7 +35,7 @@ def demo(
     show(f"{diabetes}_predictions.csv")
     command("evaluate", f"{diabetes}.tggm", f"{diabetes}_test.csv")
     print("\n2. Classification: handwritten digits, from 64 pixels", flush=True)
-    command("fit", f"{digits}_train.csv", "--target", "digit", "--test-size", "0",
+    command("fit", f"{digits}_train.csv", "--target", "digit", "--test-size", "0", "--epochs", "250",
             "-o", f"{digits}.tggm", "--force")  # fmt: skip
     command("predict", f"{digits}.tggm", f"{digits}_test.csv", "-o", f"{digits}_predictions.csv", "--force")
     command("evaluate", f"{digits}.tggm", f"{digits}_test.csv")
