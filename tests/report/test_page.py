@@ -134,6 +134,13 @@ def test_without_training_rows_the_page_says_what_the_comparison_is_worth(regres
     assert "linear prediction" not in page
 
 
+def test_one_row_is_enough_for_a_page(regression):
+    model, (X, y), _ = regression
+    page = render_report(model, X[:1], y[:1])
+    assert "judged on 1 rows" in page
+    assert "nan" not in "".join(element[2] for element in Tree(page).all("td")).lower()
+
+
 def test_columns_of_the_users_own_table_are_shown(regression):
     model, (X, y), _ = regression
     page = render_report(model, X[:20], y[:20], shown={"house": [f"No. {k}" for k in range(20)]})

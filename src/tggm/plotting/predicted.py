@@ -45,7 +45,7 @@ def plot_predicted(dist: Predictive, y: ArrayLike, *, level: float = 0.9, ax: An
         ax.plot(y[rows], mean[rows], marker, color=colour, markersize=3.2, alpha=0.9, label=text)
     ends = [float(min(y.min(), lower.min())), float(max(y.max(), upper.max()))]
     ax.plot(ends, ends, color=QUIET, linewidth=1, zorder=0)
-    pad = 0.03 * float(np.ptp(y))
+    pad = 0.03 * float(np.ptp(y)) or 0.5  # of one value there is no range
     ax.set(xlabel="observed y", ylabel="predicted y, mean and interval", xlim=(y.min() - pad, y.max() + pad))
     ax.set_ylim(*ends)
     ax.legend(frameon=False, loc="upper left")

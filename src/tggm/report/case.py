@@ -12,7 +12,7 @@ from scipy import sparse
 from tggm.tables.baselines import Baselines
 
 Floats = NDArray[np.float64]
-MAX_ROWS = 20_000
+MAX_ROWS = 10_000  # more would make the figures no truer, only later
 
 
 @dataclass(frozen=True, eq=False)

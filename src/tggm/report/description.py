@@ -100,10 +100,10 @@ def model_graph(case: Case) -> Graph:
 
 def _weights(case: Case) -> list[Any]:
     model = case.model
-    if not hasattr(model, "W0_") or not hasattr(model, "W1_"):
+    spread = 1.0 if case.classifies else float(np.std(case.y.astype(float)))
+    if not hasattr(model, "W0_") or not hasattr(model, "W1_") or not spread > 0:
         return [None, None]
     rows = dense(case.X[case.some_rows(500)])
-    spread = 1.0 if case.classifies else max(float(np.std(case.y)), 1e-300)
     W1 = np.asarray(model.W1_)[0]
     W1 = W1 if case.classifies else W1[[case.output]]
     return [np.asarray(model.W0_)[0] * rows.std(0)[None, :], W1 / spread]
