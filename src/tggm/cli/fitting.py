@@ -65,6 +65,7 @@ def fit_table(
             f"{table.source} has {len(table)} rows with a target; a fit needs {LEAST_ROWS} or more."
         )
     values = target.values(table)
+    notes += rare_classes(values, target.name) if target.is_class else []
     train, test = split(values, wish.test_size, wish.seed, stratified=target.is_class)
     preparation = prepare(
         table.take(train), target, ignore=wish.ignore, categorical=wish.categorical, gaps=wish.missing
@@ -109,17 +110,27 @@ def split(
     return np.setdiff1d(np.arange(len(y)), test), np.sort(test)
 
 
+def rare_classes(labels: NDArray[Any], name: str, least: int = 5) -> list[str]:
+    """A note on classes of which there are too few rows."""
+    classes, count = np.unique(labels, return_counts=True)
+    rare = classes[count < least].tolist()
+    shown = ", ".join(map(repr, rare[:3])) + ", ..." * (len(rare) > 3)
+    return [f"{name}: classes of fewer than {least} rows can hardly be learned ({shown})"] if rare else []
+
+
 def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     """An unfitted estimator with the settings asked for, or those that suit so many rows."""
     from tggm.estimators import TGGMClassifier, TGGMRegressor
 
     members = 1 if is_class else 10 if n_rows < 50_000 else 5
     units = 100 if is_class or n_rows >= 10_000 else 50
-    model = (TGGMClassifier if is_class else TGGMRegressor)(
+    kind: Any = TGGMClassifier if is_class else TGGMRegressor
+    model = kind(
         hidden=wish.hidden or (units,),
         method=wish.method,
         n_members=members if wish.members is None else wish.members,
         max_epochs="auto" if wish.epochs is None else wish.epochs,
+        patience="auto",
         random_state=wish.seed,
     )
     try:

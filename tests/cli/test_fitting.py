@@ -1,0 +1,49 @@
+"""What tggm fit decides by itself: which rows are held out, and the settings for so many."""
+
+import numpy as np
+import pytest
+
+from tggm.cli.errors import CommandError
+from tggm.cli.fitting import MOST_HELD_OUT, Wish, estimator, rare_classes, split
+
+
+def test_held_out_rows_are_a_random_part():
+    y = np.arange(100.0)
+    train, test = split(y, 0.2, 0, stratified=False)
+    assert sorted([*train, *test]) == list(range(100))
+    assert len(test) == 20
+    assert not np.array_equal(test, split(y, 0.2, 1, stratified=False)[1])
+    assert np.array_equal(test, split(y, 0.2, 0, stratified=False)[1])
+    assert len(split(y, 0.0, 0, stratified=False)[1]) == 0
+    assert len(split(np.zeros(200_000), 0.2, 0, stratified=False)[1]) == MOST_HELD_OUT
+
+
+def test_each_class_is_held_out_by_its_share_and_learned_from():
+    y = np.repeat(["a", "b", "c", "d"], [50, 10, 2, 1])
+    train, test = split(y, 0.4, 0, stratified=True)
+    assert sorted([*train, *test]) == list(range(63))
+    assert [int(np.sum(y[test] == c)) for c in "abcd"] == [20, 4, 1, 0]
+    train, _ = split(y, 0.9, 0, stratified=True)
+    assert set(y[train]) == set("abcd")
+
+
+@pytest.mark.parametrize("size", [-0.1, 1.0, 20.0, np.nan])
+def test_a_part_is_a_part(size):
+    with pytest.raises(CommandError, match="--test-size must be at least 0 and less than 1"):
+        split(np.arange(20.0), size, 0, stratified=False)
+
+
+def test_settings_by_the_number_of_rows_unless_asked_for():
+    small, large = (estimator(Wish("y"), False, n) for n in (500, 100_000))
+    assert (small.hidden, small.n_members, large.hidden, large.n_members) == ((50,), 10, (100,), 5)
+    wish = Wish("y", hidden=(7, 5), members=2, epochs=9, method="bp", seed=3)
+    for is_class in (True, False):
+        model = estimator(wish, is_class, 500)
+        got = (model.hidden, model.n_members, model.max_epochs, model.method, model.random_state)
+        assert got == ((7, 5), 2, 9, "bp", 3)
+
+
+def test_classes_of_too_few_rows_are_named():
+    assert rare_classes(np.repeat(["a", "b"], [9, 5]), "kind") == []
+    (note,) = rare_classes(np.repeat(["a", "b"], [9, 4]), "kind")
+    assert note == "kind: classes of fewer than 5 rows can hardly be learned ('b')"
