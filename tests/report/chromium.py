@@ -1,6 +1,8 @@
 """A real browser, asked through its debugging pipe: JSON messages that end in a zero byte.
 
-Nothing but the standard library and a Chromium on the PATH (or where CHROMIUM says) is needed.
+Nothing but the standard library and a Chromium on the PATH (or where CHROMIUM says) is needed. By hand:
+
+    python -m tests.report.chromium report.html picture.png [WIDTH HEIGHT]
 """
 
 import base64
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
@@ -136,3 +139,10 @@ class Page:
     def printed(self):
         """The page as PDF."""
         return base64.b64decode(self.send("Page.printToPDF", printBackground=True)["data"])
+
+
+if __name__ == "__main__":
+    page, picture, *size = sys.argv[1:]
+    with Page(*map(int, size)) as tab:
+        tab.open(Path(page).resolve().as_uri())
+        tab.screenshot(Path(picture), whole=False)
