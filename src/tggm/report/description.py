@@ -61,10 +61,9 @@ def model_section(case: Case) -> tuple[str, str, str]:
         f"Graph of the model: {len(case.names)} inputs x lead to hidden variables h of sizes {units}, "
         f"which lead to {'the scores z of the classes' if case.classifies else 'the output y'}."
     )
-    caption = (
-        "Boxes are groups of variables, arrows say what depends on what; a line is the wider the larger its "
-        "weights, for standardised variables. Dotted: not comparable."
-    )
+    caption = "Boxes are groups of variables, arrows say what depends on what."
+    if len(layers(model)) == 1:
+        caption += " A line is the wider the larger its weights, for standardised variables."
     drawing = picture(lambda ax: _draw_graph(case, ax), name="graph", alt=alt, size=(4.7, 1.7))
     element = html.section(
         "model",
