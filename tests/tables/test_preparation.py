@@ -191,6 +191,7 @@ def test_labels_are_whole_numbers_however_they_are_spelled():
         ([f"w{k}" for k in range(9)] + ["w0"], None, "9 different values in 10 rows, too many to be classes"),
         (["2024-01-01", "2024-01-02"] * 3, None, "holds dates"),
         ([f"{k},5" for k in range(20)], None, "decimal commas"),
+        (["1e200", "-1e201", "1", "2.5"], None, "has the number -1e\\+201, whose square is too large"),
         ([*(str(k) for k in range(30)), "lost"], None, "nearly all numbers, but has 'lost' in row 31"),
     ],
 )

@@ -35,6 +35,10 @@ def test_quotes_blank_lines_byte_order_mark_and_spaces(tmp_path):
     assert table.numbers("x").tolist() == [1, 2, 3]
 
 
+def test_utf_16_is_read(tmp_path):
+    assert read_table(write(tmp_path, "größe\ty\n1\t2\n".encode("utf-16"))).names == ["größe", "y"]
+
+
 def test_decimal_commas_when_asked_for(tmp_path):
     table = read_table(write(tmp_path, "a;b\n1,5;2\n-0,25;3\n"), decimal=",")
     assert table.numbers("a").tolist() == [1.5, -0.25]
@@ -110,6 +114,7 @@ def parquet(columns):
         (b"PK\x03\x04rest", "is a spreadsheet or a zip archive"),
         (b"\x1f\x8brest", "is compressed"),
         (b"a,b\n\xe9,1\n", "not UTF-8 text"),
+        (b"\xff\xfea", "not UTF-8 text"),
         (b"PAR1 and nothing else", "damaged Parquet file"),
         (parquet({"a": pa.array([], pa.int64())}), "has no rows"),
         (parquet({"a": [1.0, float("inf")]}), "infinite number in row 2 of 'a'"),

@@ -15,7 +15,7 @@ from tggm.cli.judging import judge
 from tggm.cli.progress import Progress
 from tggm.estimators.state import plain
 from tggm.tables import Preparation, Table, choose_target, prepare
-from tggm.tables.baselines import fit_classes, fit_regression
+from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.preparation import Fitted
 
 LEAST_ROWS = 10
@@ -173,9 +173,12 @@ def train_model(
     return [f"training: {item.message}" for item in caught if item.category.__name__ == "ConvergenceWarning"]
 
 
-def baselines(X: NDArray[Any], y: NDArray[Any], is_class: bool) -> Any:
-    """The naive and the linear model of the same rows."""
-    if not is_class:
-        return fit_regression(X, y)
-    classes, label = np.unique(y, return_inverse=True)
-    return fit_classes(X, label, len(classes))
+def baselines(X: NDArray[Any], y: NDArray[Any], is_class: bool) -> Baselines | None:
+    """The naive and the linear model of the same rows; None if their numbers overflow."""
+    with np.errstate(all="ignore"):
+        if is_class:
+            classes, label = np.unique(y, return_inverse=True)
+            found = fit_classes(X, label, len(classes))
+        else:
+            found = fit_regression(X, y)
+    return found if found.is_finite() else None

@@ -29,6 +29,11 @@ class Baselines:
     intercept: Floats | None  # (outputs,)
     variance: float | None  # of the linear regression
 
+    def is_finite(self) -> bool:
+        """Whether all its numbers are: squares of huge inputs overflow."""
+        numbers = [self.naive, self.coef, self.intercept, self.variance]
+        return all(bool(np.isfinite(a).all()) for a in numbers if a is not None)
+
     def regression(self, X: Floats) -> dict[str, MomentPredictive]:
         """Predictive distributions of the baselines."""
         found = {"naive": _normal(np.full(len(X), self.naive[0]), self.naive[1])}

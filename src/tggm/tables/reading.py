@@ -63,12 +63,11 @@ def _decoded(content: bytes, name: str) -> str:
     for magic, remedy in _ELSE.items():
         if content.startswith(magic):
             raise TableError(f"{name} {remedy.format(name=name)}.")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16")
-    if b"\0" in content[:100_000]:
+    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))  # as spreadsheets on Windows write it
+    if b"\0" in content[:100_000] and not wide:
         raise TableError(f"{name} is a binary file, neither CSV nor Parquet; export the table as CSV.")
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise TableError(
             f"{name} is not UTF-8 text (byte {error.start}); convert it: iconv -f latin1 -t utf-8 {name}"

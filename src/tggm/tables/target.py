@@ -12,6 +12,7 @@ from tggm.tables.table import Table, spelled
 
 TASKS = ("regression", "classification")
 MOST_CLASSES = 100
+LARGEST = 1e100  # of a target; sums of squares must be finite
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
         raise TableError(
             f"the target {name!r} has {strange!r}, which is not a number; correct it, call it a gap "
             f"(--missing {strange!r}), or ask for --task classification."
+        )
+    if found == "regression" and max(map(abs, numeric)) > LARGEST:
+        raise TableError(
+            f"the target {name!r} has the number {max(numeric, key=abs):g}, whose square is too large for a "
+            "computer; divide the column by a large number, or correct it."
         )
     different = set(words) if len(numeric) < len(words) else set(map(spelled, numeric))
     if len(different) == 1:
