@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax import lax
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm.learning import Layout, Membership, Plan, hold_out, hyper_parameters, membership, train
-from tggm.learning.groups import n_groups
+from tggm.learning.groups import factorises, n_groups
 from tggm.learning.loop import shuffled
 from tggm.learning.rows import bucket
 
@@ -270,3 +271,21 @@ def test_members_learn_the_same_in_any_number_of_groups(data, monkeypatch, cores
     together = fit(data, 4, batch=5, epochs=6, seed=3)
     assert_allclose(result.params["w"], together.params["w"], rtol=1e-12)
     assert_allclose(result.train, together.train, rtol=1e-12)
+
+
+@dataclass(frozen=True)
+class WhitenedSquares(Squares):
+    """Squares whose gradient needs batched factorisations, large enough for two of them to meet."""
+
+    def __call__(self, params, batch, context):
+        matrices = jnp.eye(50)[None] * (1 + params["w"][0] ** 2) + jnp.zeros((128, 1, 1))
+        L = jax.lax.linalg.cholesky(matrices)
+        return super().__call__(params, batch, context) - 0.0 * L.sum()
+
+
+def test_programs_that_factorise_run_alone(data, monkeypatch):
+    monkeypatch.setattr("tggm.learning.groups._cores", lambda: 2)
+    traced = jax.jit(jax.vmap(lambda a: lax.fori_loop(0, 2, lambda _, x: jnp.linalg.cholesky(x), a))).trace
+    assert factorises(traced(np.ones((2, 3, 3))).jaxpr.jaxpr)
+    assert not factorises(jax.jit(jnp.sin).trace(1.0).jaxpr.jaxpr)
+    fit(data, 2, objective=WhitenedSquares(), epochs=30)  # would wait for ever in two threads

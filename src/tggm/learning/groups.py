@@ -3,6 +3,9 @@
 A compiled training loop keeps little more than one core busy: its arrays are too small to be worth cutting.
 Members of an ensemble need nothing from each other, so groups of them run the same program side by side, each
 in a thread of its own. Accelerators take all members at once.
+
+So does a CPU where the program factorises matrices: two of JAX's batched factorisations that run at the same
+time may each wait for the other's share of the thread pool for ever (jaxlib 0.10).
 """
 
 import os
@@ -23,6 +26,25 @@ def n_groups(n_members: int, cores: int) -> int:
     return max(k for k in range(1, max(1, min(n_members, cores)) + 1) if n_members % k == 0)
 
 
+# what JAX hands to LAPACK
+_FACTORISATIONS = {"cholesky", "triangular_solve", "lu", "geqrf", "householder_product", "eigh", "eig", "svd"}
+
+
+def factorises(jaxpr: Any) -> bool:
+    """Whether a traced program contains a factorisation or a triangular solve, at any depth."""
+    todo, seen = [jaxpr], set()
+    while todo:
+        eqns = getattr(todo.pop(), "eqns", ())
+        for eqn in eqns:
+            if eqn.primitive.name in _FACTORISATIONS:
+                return True
+            for inner in jax.tree.leaves(list(eqn.params.values()), is_leaf=lambda p: hasattr(p, "eqns")):
+                if hasattr(inner, "eqns") and id(inner) not in seen:
+                    seen.add(id(inner))
+                    todo.append(inner)
+    return False
+
+
 def _cores() -> int:
     if jax.default_backend() != "cpu":
         return 1
@@ -35,38 +57,49 @@ class Crew:
     def __init__(self, pool: ThreadPoolExecutor | None, size: int) -> None:
         self._pool = pool
         self._size = size
-        self._compiled = False
+        self._ready = False
         self._double = bool(jax.config.read("jax_enable_x64"))  # a setting of the thread that asks
 
     def run(
         self, plan: Plan, objective: Objective, state: State, each: Any, shared: Any, *counts: Any
     ) -> tuple[State, Trace]:
         """As `run_chunk`: `each` is (members, context, hyper), `shared` (data, weight), `counts` the rest."""
-
-        def one(k: int, *counts: Any) -> Any:
-            mine = jax.tree.map(lambda a: np.asarray(a)[k * self._size : (k + 1) * self._size], (state, each))
-            # accelerators would round the factors to 10 bits
-            with jax.enable_x64(self._double), jax.default_matmul_precision("highest"):
-                out = run_chunk(plan, objective, mine[0], *mine[1], *shared, *counts)
-                return jax.block_until_ready(out)
-
+        if self._pool is not None and not self._ready:
+            self._prepare(plan, objective, self._part(0, state, each), shared, counts)
         if self._pool is None:
-            with jax.default_matmul_precision("highest"):
+            with jax.default_matmul_precision("highest"):  # accelerators would round the factors to 10 bits
                 whole: tuple[State, Trace] = run_chunk(plan, objective, state, *each, *shared, *counts)
             return whole
-        if not self._compiled:  # threads that meet a new program would each trace it
-            one(0, np.int32(0), counts[1])
-            self._compiled = True
-        numbers = range(len(state.seed) // self._size)
-        groups = list(self._pool.map(lambda k: one(k, *counts), numbers))
+
+        def one(k: int) -> Any:
+            return self._run(run_chunk, plan, objective, self._part(k, state, each), shared, counts)
+
+        groups = list(self._pool.map(one, range(len(state.seed) // self._size)))
         joined: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts), *groups)
         return joined
 
+    def _part(self, k: int, state: State, each: Any) -> Any:
+        share = slice(k * self._size, (k + 1) * self._size)
+        return jax.tree.map(lambda a: np.asarray(a)[share], (state, *each))
+
+    def _run(self, call: Any, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> Any:
+        with jax.enable_x64(self._double), jax.default_matmul_precision("highest"):
+            return jax.block_until_ready(call(plan, objective, *part, *shared, *counts))
+
+    def _prepare(self, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> None:
+        """Trace and compile before threads do: each of them would; and see whether they may run."""
+        traced = self._run(run_chunk.trace, plan, objective, part, shared, counts)
+        if factorises(traced.jaxpr.jaxpr):
+            self._pool = None
+            return
+        self._run(run_chunk, plan, objective, part, shared, (np.int32(0), counts[1]))
+        self._ready = True
+
 
 @contextmanager
-def crew(n_members: int) -> Iterator[Crew]:
-    """The workers for so many members; their threads end with the block."""
-    groups = n_groups(n_members, _cores())
+def crew(n_members: int, *, alone: bool = False) -> Iterator[Crew]:
+    """The workers for so many members, or one for all; their threads end with the block."""
+    groups = 1 if alone else n_groups(n_members, _cores())
     if groups == 1:
         yield Crew(None, n_members)
         return
