@@ -95,7 +95,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Cycles of the cyclic solver, at the beginning and at the end of training.
     factorised : bool, default False
         Whether ``method="meanfield"`` splits q(z) into independent factors, as the paper does; looser.
-    prior : {"auto", "bound", "same", "posterior"}, default "auto"
+    prior : {"auto", "guarded", "same", "posterior", "bound"}, default "auto"
         How log Z of the prior of an undirected deep model is computed; as in `TGGMRegressor`.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of the rows of each class; "balanced" makes all classes count alike.

@@ -100,9 +100,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int, default 10
         Cycles of the cyclic solver.
-    prior : {"auto", "bound", "same", "posterior"}, default "auto"
-        How log Z of the prior of an undirected deep model is computed: an upper bound, the method's own
-        engine, or cycles from the posterior's means (``solver="cyclic"``). "auto": "bound", for EP "same".
+    prior : {"auto", "guarded", "same", "posterior", "bound"}, default "auto"
+        How log Z of an undirected deep model's prior is computed: mean field with a guard against priors that
+        are hard to approximate, the method's own engine, cycles from the posterior's means, an upper bound.
     standardize : bool, default True
         Bring inputs and targets to mean 0 and variance 1 inside.
     dtype : {"float32", "float64"}, default "float32"

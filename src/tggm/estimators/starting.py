@@ -60,7 +60,7 @@ def method_options(model: Any, **own: Any) -> dict[str, Any]:
         return {"factorised": factorised} if model.method == "meanfield" and factorised is not None else {}
     prior = model.prior
     if prior == "auto":
-        prior = "same" if model.method == "ep" else "bound"
+        prior = "same" if model.method == "ep" or model.solver == "cyclic" else "guarded"
     if model.method == "meanfield":
         return {"solver": model.solver, "prior": prior, **own}
     return {"prior": prior} if model.method == "ep" else {}

@@ -54,11 +54,11 @@ def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     blocks = covariance_blocks(factor)
     var = jnp.concatenate([jnp.diagonal(b, axis1=1, axis2=2) for b in blocks.diagonal], axis=1)
     value = _log_z_value(fixed, sites, mean, var, factor.log_det())
-    energy = _expected_energy(tg, *lax.stop_gradient((mean, blocks)))
+    energy = gaussian_energy(tg, *lax.stop_gradient((mean, blocks)))
     return lax.stop_gradient(value - energy) + energy
 
 
-def _expected_energy(tg: TruncatedGaussian, mean: Array, blocks: Blocks) -> Array:
+def gaussian_energy(tg: TruncatedGaussian, mean: Array, blocks: Blocks) -> Array:
     """E[−½ hᵀPh + γᵀh] under a Gaussian with this mean and these blocks of its covariance."""
     P = tg.precision
     assert isinstance(P, Layered)

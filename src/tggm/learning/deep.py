@@ -103,7 +103,12 @@ class UndirectedLikelihood(DeepObjective):
     engine: str
     solver: str = "newton"
     n_cycles: int = 10
-    prior: str = "bound"
+    prior: str = "guarded"
+
+    @property
+    def alone(self) -> bool:
+        """Whether the program holds batched factorisations, see `tggm.learning.training`."""
+        return self.engine == "ep"
 
     def __call__(self, params: Undirected, batch: Rows, context: Context) -> Array:  # type: ignore[override]  # this form only
         """Log-likelihood of each row; a lower bound for mean field with the prior's upper bound."""

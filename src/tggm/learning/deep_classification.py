@@ -104,7 +104,7 @@ class UndirectedProbitMeanField(_UndirectedProbit):
 
     solver: str = "newton"
     factorised: bool = False
-    prior: str = "bound"
+    prior: str = "guarded"
 
     def __call__(self, params: Undirected, batch: Labelled, context: ClassContext) -> Array:  # type: ignore[override]  # this form only
         """The objective of each row; a lower bound on log p(class | x) with the prior's upper bound."""
@@ -118,6 +118,27 @@ class UndirectedProbitMeanField(_UndirectedProbit):
         below = prior_log_z(
             params, batch.X, context.s0, prior=self.prior, engine="mean_field", solver=self.solver,
             n_cycles=cycles, posterior_mean=mean, after=above,
+        )  # fmt: skip
+        return above - below
+
+
+@dataclass(frozen=True)
+class UndirectedProbitEP(_UndirectedProbit):
+    """`ep`: log p(class | x) by expectation propagation over all layers and z, and over the prior."""
+
+    engine: str = "ep"
+    prior: str = "same"
+    alone = True  # holds batched factorisations, see `tggm.learning.training`
+
+    def __call__(self, params: Undirected, batch: Labelled, context: ClassContext) -> Array:  # type: ignore[override]  # this form only
+        """EP's estimate for each row."""
+        from tggm.learning.deep_prior import MAX_ITER, prior_log_z
+        from tggm.models.undirected_ep import undirected_class_ep
+
+        above = undirected_class_ep(params, batch.X, batch.label, context.s0, jnp.int32(MAX_ITER))
+        below = prior_log_z(
+            params, batch.X, context.s0, prior=self.prior, engine="ep", solver="newton",
+            n_cycles=jnp.int32(0), after=above,
         )  # fmt: skip
         return above - below
 
@@ -143,6 +164,7 @@ DEEP_CLASS_METHODS: dict[str, dict[str, Callable[..., Objective]]] = {
     },
     "undirected": {
         "meanfield": UndirectedProbitMeanField,
+        "ep": UndirectedProbitEP,
         "bp": UndirectedProbitBackPropagation,
     },
 }

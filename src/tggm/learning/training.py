@@ -98,7 +98,8 @@ def train(
     each, shared = jax.device_put(((members, context, hyper), (data, weight)))
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
     done, interrupted, n = sum(t.train.shape[1] for t in traces), False, 1
-    with crew(len(state.seed)) as workers:
+    # batched factorisations of programs that run side by side may wait for each other for ever
+    with crew(len(state.seed), alone=getattr(objective, "alone", False)) as workers:
         while done < max_epochs and not interrupted and not _stalled(state, hyper):
             n = min(n, max_epochs - done)
             clock = time.perf_counter()
