@@ -188,7 +188,16 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         self.best_epoch_ = result.best_epoch + 1
         self.converged_ = not result.interrupted
         steps = int(np.max(result.state.step))
-        if result.undone.max(initial=0) > 0.01 * max(steps, 1):
+        if result.failed.any():
+            self.converged_ = False
+            warnings.warn(
+                f"training failed: the objective of {int(result.failed.sum())} of {self.n_members} members"
+                " was not finite in many steps in a row; their best parameters before that were kept. Lower "
+                f"`learning_rate` ({self.learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif result.undone.max(initial=0) > 0.01 * max(steps, 1):
             warnings.warn(
                 f"{int(result.undone.max())} of {steps} steps led to numbers that are not finite and were "
                 f"undone; lower `learning_rate` ({self.learning_rate:g}).",

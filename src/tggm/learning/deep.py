@@ -105,11 +105,6 @@ class UndirectedLikelihood(DeepObjective):
     n_cycles: int = 10
     prior: str = "guarded"
 
-    @property
-    def alone(self) -> bool:
-        """Whether the program holds batched factorisations, see `tggm.learning.training`."""
-        return self.engine == "ep"
-
     def __call__(self, params: Undirected, batch: Rows, context: Context) -> Array:  # type: ignore[override]  # this form only
         """Log-likelihood of each row; a lower bound for mean field with the prior's upper bound."""
         from tggm.inference.factor_bound import mean_field_log_z

@@ -128,7 +128,6 @@ class UndirectedProbitEP(_UndirectedProbit):
 
     engine: str = "ep"
     prior: str = "same"
-    alone = True  # holds batched factorisations, see `tggm.learning.training`
 
     def __call__(self, params: Undirected, batch: Labelled, context: ClassContext) -> Array:  # type: ignore[override]  # this form only
         """EP's estimate for each row."""

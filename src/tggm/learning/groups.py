@@ -97,9 +97,9 @@ class Crew:
 
 
 @contextmanager
-def crew(n_members: int, *, alone: bool = False) -> Iterator[Crew]:
-    """The workers for so many members, or one for all; their threads end with the block."""
-    groups = 1 if alone else n_groups(n_members, _cores())
+def crew(n_members: int) -> Iterator[Crew]:
+    """The workers for so many members; their threads end with the block."""
+    groups = n_groups(n_members, _cores())
     if groups == 1:
         yield Crew(None, n_members)
         return

@@ -2,8 +2,13 @@
 
 Members of an ensemble (or of several: members may see different rows through different standardisations) are
 trained at once by `vmap`. A chunk of epochs is one compiled program: mini-batches from a fresh permutation
-each epoch, clipped gradients, steps that are undone when they lead to non-finite numbers, a score on the
-member's held-out rows after each epoch, and the best parameters kept. Python acts between chunks only.
+each epoch, clipped gradients, a score on the member's held-out rows after each epoch, and the best parameters
+kept. Python acts between chunks only.
+
+A step that leads to numbers that are not finite is undone and the next ones are halved, to grow again with
+every sound one. An epoch whose objective falls far below the best one's is undone too: training goes on from
+the best parameters with smaller steps. After `FAILURES` failures in a row a member is given up; its best
+parameters stay as they are.
 
 The numbers of epochs and steps, all rates and penalties are arguments of the program, not constants: changing
 them never compiles anything. Shapes are those of the index lists, which are padded to a few sizes.
@@ -20,6 +25,9 @@ from jax import Array, lax
 from tggm.learning.layout import Layout
 from tggm.learning.objectives import Objective
 from tggm.learning.optimisers import OPTIMISERS, SCHEDULES
+
+FAILURES = 25  # steps in a row that are not finite, after which a member is given up
+DROP = 10.0  # an epoch has collapsed when its objective is so many times 1 + |best| below the best
 
 
 class Plan(NamedTuple):
@@ -68,7 +76,10 @@ class State(NamedTuple):
     best: Array  # (parameters,) those with the best score
     best_score: Array  # ()
     best_epoch: Array  # () int32
-    undone: Array  # () int32, steps not taken because they were not finite
+    undone: Array  # () int32, steps not taken because they were not finite, and epochs that collapsed
+    rate: Array  # () multiplies the learning rate, 1 as long as nothing fails
+    failures: Array  # () int32, steps in a row that were undone
+    peak: Array  # () best mean objective of an epoch
 
 
 class Trace(NamedTuple):
@@ -91,7 +102,10 @@ def start(plan: Plan, params: Any, seeds: Any) -> State:
     count: Any = np.zeros(len(seeds), np.int32)
     worst: Any = np.full(len(seeds), -np.inf, vectors.dtype)
     seed: Any = np.asarray(seeds, np.uint32)
-    return State(vectors, vectors, optimiser, seed, count, count, vectors, worst, count, count)
+    one: Any = np.ones(len(seeds), vectors.dtype)
+    return State(
+        vectors, vectors, optimiser, seed, count, count, vectors, worst, count, count, one, count, worst
+    )
 
 
 def _scatter(h: Array) -> Array:
@@ -120,8 +134,8 @@ def _choose(condition: Array, new: Any, old: Any) -> Any:
 def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -> tuple[Array, Any, Array]:
     """New parameters and optimiser state after one clipped step, and whether the step was sound.
 
-    A step whose objective or gradient is not finite leaves the parameters where they are; the optimiser sees
-    a gradient of zero. Testing the norm tests every entry.
+    A step whose objective, gradient or result is not finite leaves the parameters where they are; the
+    optimiser sees a gradient of zero. Testing the norm tests every entry.
     """
     norm = jnp.sqrt((grad**2).sum())
     fine = jnp.isfinite(norm + value)
@@ -136,7 +150,9 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # optax relies on both
             update, optimiser = plan.optimizer.update(*arrays)
         direction, rate = plan.layout.join(update), jnp.ones_like(norm)
-    return state.params + jnp.where(fine, rate, 0.0) * hyper.rates * direction, optimiser, fine
+    params = state.params + jnp.where(fine, rate * state.rate, 0.0) * hyper.rates * direction
+    fine = fine & jnp.isfinite(jnp.abs(params).max())
+    return jnp.where(fine, params, state.params), optimiser, fine
 
 
 def _averaged(state: State, params: Array, decay: Array) -> Array:
@@ -168,9 +184,38 @@ def _step(
     average = _averaged(state, params, hyper.average) if plan.averaged else params
     undone = state.undone + (~fine).astype(jnp.int32)
     state = state._replace(
-        params=params, average=average, optimiser=optimiser, step=state.step + 1, undone=undone
+        params=params,
+        average=average,
+        optimiser=optimiser,
+        step=state.step + 1,
+        undone=undone,
+        rate=jnp.where(fine, jnp.minimum(1.25 * state.rate, 1.0), jnp.maximum(state.rate / 2, 1e-6)),
+        failures=jnp.where(fine, 0, jnp.minimum(state.failures + 1, FAILURES)),
     )
     return state, jnp.where(fine, value, 0.0)
+
+
+def _watched(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
+    """The state after an epoch with this mean objective, and whether the epoch was sound.
+
+    From a collapse it goes back to the best parameters, forgets the optimiser's averages and goes on with an
+    eighth of the rate, which grows again with sound steps.
+    """
+    collapsed = train < state.peak - DROP * (1 + jnp.abs(state.peak))
+    failed = state.failures >= FAILURES
+    rate = jnp.maximum(state.rate / 8, 1e-6)
+    back = (state.best, state.best, rate, state.undone + 1)
+    params, average, rate, undone = _choose(
+        collapsed, back, (state.params, state.average, state.rate, state.undone)
+    )
+    optimiser = state.optimiser
+    if isinstance(plan.optimizer, str):
+        optimiser = _choose(collapsed, jax.tree.map(jnp.zeros_like, optimiser), optimiser)
+    peak = jnp.where(failed, state.peak, jnp.maximum(state.peak, train))
+    state = state._replace(
+        params=params, average=average, rate=rate, undone=undone, optimiser=optimiser, peak=peak
+    )
+    return state, ~(collapsed | failed)
 
 
 def _take(data: Any, index: Array) -> Any:
@@ -218,14 +263,15 @@ def _run_member(
         state, total = lax.fori_loop(
             jnp.int32(0), steps_per_epoch, step, (state, jnp.zeros((), weight.dtype))
         )
+        train = total / steps_per_epoch.astype(weight.dtype)
+        state, sound = _watched(plan, state, train)
         score = _mean_score(plan, objective, state.average, data, weight, member, context)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
-        better = ((score > state.best_score) & ~stalled) | (member.n_held == 0)
+        better = (((score > state.best_score) & ~stalled) | (member.n_held == 0)) & sound
         best, best_score, best_epoch = _choose(
             better, (state.average, score, state.epoch), (state.best, state.best_score, state.best_epoch)
         )
         state = state._replace(epoch=state.epoch + 1, best=best, best_score=best_score, best_epoch=best_epoch)
-        train = total / steps_per_epoch.astype(weight.dtype)
         return state, Trace(trace.train.at[i].set(train), trace.held.at[i].set(score))
 
     empty = jnp.full(plan.capacity, jnp.nan, weight.dtype)

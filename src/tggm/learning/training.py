@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.learning.groups import crew
-from tggm.learning.loop import Hyper, Membership, Plan, State, Trace, start
+from tggm.learning.loop import FAILURES, Hyper, Membership, Plan, State, Trace, start
 from tggm.learning.objectives import Objective
 
 _CHUNK_SECONDS = 0.1  # progress, interruption and patience wait no longer than about twice this
@@ -26,6 +26,7 @@ class Training:
     held: NDArray[np.floating]  # (members, epochs) mean score of held-out rows after it
     best_epoch: NDArray[np.int32]  # (members,)
     undone: NDArray[np.int32]  # (members,) steps taken back
+    failed: NDArray[np.bool_]  # (members,) whether so many in a row were that training was given up
     interrupted: bool
     stopped_early: bool
 
@@ -98,9 +99,8 @@ def train(
     each, shared = jax.device_put(((members, context, hyper), (data, weight)))
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
     done, interrupted, n = sum(t.train.shape[1] for t in traces), False, 1
-    # batched factorisations of programs that run side by side may wait for each other for ever
-    with crew(len(state.seed), alone=getattr(objective, "alone", False)) as workers:
-        while done < max_epochs and not interrupted and not _stalled(state, hyper):
+    with crew(len(state.seed)) as workers:
+        while done < max_epochs and not interrupted and not _stalled(state, hyper) and not _failed(state):
             n = min(n, max_epochs - done)
             clock = time.perf_counter()
             try:
@@ -123,6 +123,11 @@ def _checkpoint(state: State, traces: list[Trace]) -> Checkpoint:
     return Checkpoint(jax.tree.map(np.asarray, state), *history)
 
 
+def _failed(state: State) -> bool:
+    """Whether no member can go on."""
+    return bool(np.all(np.asarray(state.failures) >= FAILURES))
+
+
 def _stalled(state: State, hyper: Hyper) -> bool:
     return bool(np.all(np.asarray(state.epoch) - np.asarray(state.best_epoch) > np.asarray(hyper.patience)))
 
@@ -140,6 +145,7 @@ def _result(plan: Plan, state: State, hyper: Hyper, traces: list[Trace], interru
         held=np.concatenate([t.held for t in traces] or [none], axis=1)[:, :end],
         best_epoch=best,
         undone=np.asarray(state.undone),
+        failed=np.asarray(state.failures) >= FAILURES,
         interrupted=interrupted,
         stopped_early=stopped,
     )
