@@ -28,6 +28,7 @@ def test_the_comparison_notices_words_and_numbers():
     assert differences("a 1.00\nb 2\n", "a 1.1\nb 2\n") == []
     assert differences("a 1.0\n", "a 2.0\n") == ["'a 1.0' instead of 'a 2.0'"]
     assert differences("a 1.0\n", "b 1.0\n")
+    assert differences("[1.  2.5]", "[1.1 2.4]") == []
     assert differences("a\nb\nc\nd\n", "a\n…\nd\n") == []
     assert differences("a\nb\nc\nd\n", "a\n…\ne\n")
 
