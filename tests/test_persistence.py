@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tggm import ModelFileError, load, save
-from tggm.persistence import container, models
+from tggm.persistence import models
+from tggm.storage import container
 
 ARRAYS = {
     "W0": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -298,7 +299,7 @@ def test_permissions_are_the_usual_ones_and_are_kept(tmp_path):
     file = tmp_path / "m"
     # in a process of its own: the umask belongs to the whole process
     code = (
-        "import os, pathlib, sys; os.umask(0o027); from tggm.persistence.files import write_atomically as w; "
+        "import os, pathlib, sys; os.umask(0o027); from tggm.storage.files import write_atomically as w; "
         "w(pathlib.Path(sys.argv[1]), b'x')"
     )
     subprocess.run([sys.executable, "-c", code, str(file)], check=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from tggm.cli.errors import CommandError
 from tggm.cli.files import say
-from tggm.persistence.container import ModelFileError, decode, encode
-from tggm.persistence.files import read_regular, write_atomically
+from tggm.storage.container import ModelFileError, decode, encode
+from tggm.storage.files import read_regular, write_atomically
 
 _SECONDS = 5.0  # between two writes at least
 _KIND = "checkpoint"

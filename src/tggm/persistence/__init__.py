@@ -11,11 +11,11 @@ JSON has no tuples; `_from_state` gets lists. A model that was fitted to a table
 entry in its header, `table`, which says how the columns become inputs; `load_table_model` returns it too.
 """
 
-from tggm.persistence.container import ModelFileError as ModelFileError
 from tggm.persistence.models import load as load
 from tggm.persistence.models import load_table_model as load_table_model
 from tggm.persistence.models import model_file as model_file
 from tggm.persistence.models import parse_model as parse_model
 from tggm.persistence.models import save as save
+from tggm.storage.container import ModelFileError as ModelFileError
 
 __all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_model", "save"]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 import tggm
-from tggm.persistence.container import ModelFileError, decode, encode
-from tggm.persistence.files import read_regular, write_atomically
+from tggm.storage.container import ModelFileError, decode, encode
+from tggm.storage.files import read_regular, write_atomically
 from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 
 

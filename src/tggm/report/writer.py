@@ -8,7 +8,6 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 import tggm
-from tggm.persistence.files import write_atomically
 from tggm.report import classification, html, regression
 from tggm.report.case import Case, examined
 from tggm.report.comparison import compared, quality_section
@@ -16,6 +15,7 @@ from tggm.report.description import learning_section, model_section
 from tggm.report.effects import Effect, effects, plot_effect, ranked
 from tggm.report.features import Feature
 from tggm.report.svg import picture
+from tggm.storage.files import write_atomically
 from tggm.tables.baselines import Baselines
 
 EFFECTS = 6
