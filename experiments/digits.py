@@ -55,7 +55,7 @@ def picture(graph: Graph, rescale: Any, path: Path, seed: int) -> None:
     filters = (np.exp(0.5 * params["log_noise"]["v"]) * rescale[1])[:, None] * V  # how h moves the mean of v
     strongest = np.argsort(-(filters**2).sum(0))[:32]
     draws = graph.sample(n=32, key=seed, n_chains=32, burn_in=300)["v"][:, 0] * rescale[1] + rescale[0]
-    figure = Figure(figsize=(9, 4.8), layout="constrained")
+    figure = Figure(figsize=(9, 2.7), layout="constrained")
     left, right = figure.subfigures(1, 2)
     for part, title, tiles in ((left, "filters", filters.T[strongest]), (right, "samples", draws)):
         part.suptitle(title)

@@ -6,7 +6,8 @@
 60,000 images to train on, 10,000 to test on, pixels / 255, no augmentation, 60 epochs of batches of 500. The
 first form uses the public interface, prints test figures and writes experiments/results/mnist.json. The
 second never looks at a test image: it trains the product of the alternatives at once on 50,000 images and
-compares them on the other 10,000 training images.
+compares them on the other 10,000 training images; so does `--validate` for the first form. A method
+"moments>meanfield" trains by the one and goes on by the other.
 """
 
 import argparse
@@ -36,6 +37,7 @@ def main() -> None:
     p.add_argument(
         "--opponents", action="store_true", help="scikit-learn's MLPClassifier of the same size too"
     )
+    p.add_argument("--validate", action="store_true", help="figures on 10,000 held-out training images")
     p.add_argument("--raw", action="store_true", help="grid on pixels / 255 without subtracting their mean")
     p.add_argument("--out", type=Path, default=Path("experiments/results/mnist.json"))
     add_grid_options(p)
@@ -49,6 +51,8 @@ def main() -> None:
         run_grid(X.astype(np.float32), y, len(X) // 6, args, args.out.with_name("mnist_grid.json"))
         return
     X_test = X_test.astype(np.float32) / 255
+    if args.validate:
+        X, y, X_test, y_test = X[:-10_000], y[:-10_000], X[-10_000:], y[-10_000:]
     settings = {name: json.loads(value) for name, value in (item.split("=", 1) for item in args.set)}
     settings = {"batch_size": args.batch, "max_epochs": args.epochs, "standardize": "whole", **settings}
     runs = []
@@ -61,11 +65,16 @@ def main() -> None:
     for hidden in args.hidden:
         for method in args.methods:
             for seed in range(args.seed, args.seed + args.seeds):
+                first, *then = method.split(">")
                 model = TGGMClassifier(
-                    (hidden,), method=method, n_members=args.members, random_state=seed, **settings
-                )
+                    (hidden,), method=first, n_members=args.members, random_state=seed,
+                    **({} if then else settings),
+                )  # fmt: skip
+                for later in then:
+                    model.set_params(batch_size=args.batch, max_epochs=args.epochs, standardize="whole")
+                    model.fit(X, y).set_params(**settings, method=later, warm_start=True)
                 name = method if args.members == 1 else f"{method} x{args.members}"
-                report(name, hidden, model, again=seed == args.seed)
+                report(name, hidden, model, again=seed == args.seed and not then)
         if args.opponents:
             from sklearn.neural_network import MLPClassifier
 

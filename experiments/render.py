@@ -1,77 +1,167 @@
-"""Fill the tables of docs/choosing-a-method.md from experiments/results: no figure in that page is typed.
+"""Fill the tables of the documentation from experiments/results: no measured figure in those pages is typed.
 
     python experiments/render.py
 
-Each table stands between a pair of comments, <!-- NAME --> and <!-- /NAME -->.
+Each table stands between a pair of comments, <!-- NAME --> and <!-- /NAME -->, on the page that names it.
 """
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from uci import summary
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "experiments" / "results"
-PAGE = ROOT / "docs" / "choosing-a-method.md"
 DATASETS = ("boston", "concrete", "energy", "yacht")
 METHODS = ("moments", "ep", "meanfield", "exact", "bp", "paper-bp", "paper-ml")
 
 
-def cell(record: dict, dataset: str) -> str:
-    """RMSE and log-likelihood with their standard errors; the number of splits where not all were run."""
-    if dataset not in record:
-        return "not run"
-    rows = record[dataset]["splits"]
-    s = summary(rows)
-    text = f"{s['rmse'][0]:.3f} ± {s['rmse'][1]:.3f} / {s['ll'][0]:.3f} ± {s['ll'][1]:.3f}"
-    return text if len(rows) == 20 else f"{text} ({len(rows)} splits)"
+def stored(pattern: str) -> list[Any]:
+    """Contents of the result files whose names match, in the order of their names."""
+    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(pattern))]
 
 
-def calibration(record: dict, dataset: str) -> str:
-    """CRPS and coverage in per cent."""
-    if dataset not in record:
-        return "not run"
-    s = summary(record[dataset]["splits"])
-    return f"{s['crps'][0]:.3f}, {100 * s['cover50'][0]:.0f}, {100 * s['cover90'][0]:.0f}"
-
-
-def table(records: dict[str, dict], show) -> str:
-    lines = ["| method | " + " | ".join(d.capitalize() for d in DATASETS) + " |", "| --- " * 5 + "|"]
-    lines += [f"| `{m}` | " + " | ".join(show(r, d) for d in DATASETS) + " |" for m, r in records.items()]
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     return "\n".join(lines)
 
 
-def origin(records: dict[str, dict]) -> str:
-    """Where each row comes from."""
+def _uci(show: Callable[[dict[str, Any]], str]) -> str:
+    rows = []
+    for method in METHODS:
+        for record in stored(f"uci_{method}.json"):
+            cells = [show(record[d]) if d in record else "not run" for d in DATASETS]
+            rows.append([f"`{method}`", *cells])
+    return table(["method", *(d.capitalize() for d in DATASETS)], rows)
+
+
+def _accuracy(record: dict[str, Any]) -> str:
+    """RMSE and log-likelihood with their standard errors; the number of splits where not all were run."""
+    s = summary(record["splits"])
+    text = f"{s['rmse'][0]:.3f} ± {s['rmse'][1]:.3f} / {s['ll'][0]:.3f} ± {s['ll'][1]:.3f}"
+    n = len(record["splits"])
+    return text if n == 20 else f"{text} ({n} splits)"
+
+
+def _calibration(record: dict[str, Any]) -> str:
+    """CRPS and coverage in per cent."""
+    s = summary(record["splits"])
+    return f"{s['crps'][0]:.3f}, {100 * s['cover50'][0]:.0f}, {100 * s['cover90'][0]:.0f}"
+
+
+def _origin() -> str:
     parts = []
-    for method, record in records.items():
-        seen = sorted({f"{r['device']} at {r['commit']}" for r in record.values()})
-        parts.append(f"`{method}`: {'; '.join(seen)}")
+    for method in METHODS:
+        for record in stored(f"uci_{method}.json"):
+            seen = sorted({f"{r['device']} at {r['commit']}" for r in record.values()})
+            parts.append(f"`{method}`: {'; '.join(seen)}")
     return "Seed 0. " + ". ".join(parts) + "."
 
 
+def _censored() -> str:
+    record = stored("censored.json")[0]
+    rows = [
+        [name] + [f"{np.mean([run[k] for run in runs]):.3f}" for k in ("rmse", "rmse_mean", "bias")]
+        for name, runs in record["runs"].items()
+    ]
+    head = ["fit", "RMSE of uncensored test targets", "RMSE of the conditional mean", "bias of the mean"]
+    return table(head, rows)
+
+
+def _missing() -> str:
+    runs = stored("missing.json")[0]["runs"]
+    mean = {k: np.mean([run[k] for run in runs]) for k in runs[0]}
+    return table(
+        ["joint fit", "two separate fits", "true model"],
+        [[f"{mean['joint']:.3f}", f"{mean['separate']:.3f}", f"{mean['truth']:.3f}"]],
+    )
+
+
+def _digits() -> str:
+    found = stored("digits.json")[0]["results"]
+    rows = [
+        [name, f"{r['ll']:.1f}" + (f" ± {r['error']:.3f}" if "error" in r else "")]
+        for name, r in found.items()
+    ]
+    return table(["model", "held-out log-likelihood an image"], rows)
+
+
+def _lateral() -> str:
+    records = stored("lateral.json")
+    if not records:
+        return "Not run."
+    found: dict[tuple[str, int], dict[int, float]] = {}
+    for run in records[0]["runs"]:
+        found.setdefault((run["dataset"], run["split"]), {})[run["rank"]] = run["ll"]
+    ranks = sorted({run["rank"] for run in records[0]["runs"]})
+    rows = []
+    for name in sorted({dataset for dataset, _ in found}):
+        whole = [v for (dataset, _), v in found.items() if dataset == name and len(v) == len(ranks)]
+        values = np.array([[split[rank] for rank in ranks] for split in whole])
+        gain = values - values[:, :1]
+        error = gain.std(0) / np.sqrt(max(len(gain) - 1, 1))
+        cells = [f"{m:+.3f} ± {e:.3f}" for m, e in zip(gain.mean(0)[1:], error[1:], strict=True)]
+        rows.append([f"{name.capitalize()}, {len(gain)} splits", f"{values[:, 0].mean():.3f}", *cells])
+    return table(["data set", "none", *(f"rank {rank}" for rank in ranks if rank)], rows)
+
+
+def _classes(names: list[str], skip: str = "") -> str:
+    rows = []
+    for record in [found for name in names for found in stored(f"{name}.json")]:
+        for run in record["runs"]:
+            seconds = run["fit_s"] if np.isnan(run["again_s"]) else run["again_s"]
+            name = run["model"].removeprefix(skip)
+            hidden = str(run["hidden"] or "none")
+            figures = [f"{run['accuracy']:.2f}", f"{run['balanced']:.2f}", f"{run['nll']:.4f}"]
+            rows.append([name, hidden, *figures, f"{run['ece']:.4f}", f"{seconds:.1f}", record["device"]])
+    head = ["model", "hidden", "accuracy %", "balanced %", "NLL", "ECE", "seconds", "on"]
+    return table(head, rows)
+
+
+def _bound() -> str:
+    rows = [
+        [r["model"], *(f"{r[k]:.3f}" for k in ("moments", "meanfield", "ep")), f"{r['accuracy']:.1f}"]
+        for r in stored("bound.json")[0]["runs"]
+    ]
+    return table(["trained by", "log-probability", "bound", "EP", "held-out accuracy %"], rows)
+
+
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "choosing-a-method.md": {
+        "accuracy": lambda: _uci(_accuracy),
+        "calibration": lambda: _uci(_calibration),
+        "origin": _origin,
+    },
+    "designing-a-graph.md": {
+        "censored": _censored,
+        "missing": _missing,
+        "digits": _digits,
+        "lateral": _lateral,
+    },
+    "classification.md": {
+        "mnist": lambda: _classes(["mnist", "mnist_ep", "mnist_meanfield", "mnist_cpu"]),
+        "bound": _bound,
+        "news": lambda: _classes(["text_news", "text_news_likelihood"], "news "),
+        "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
+    },
+}
+
+
 def main() -> None:
-    records = {}
-    for method in METHODS:
-        path = RESULTS / f"uci_{method}.json"
-        if path.exists():
-            records[method] = json.loads(path.read_text())
-    blocks = {
-        "accuracy": table(records, cell),
-        "calibration": table(records, calibration),
-        "origin": origin(records),
-    }
-    page = PAGE.read_text()
-    for name, text in blocks.items():
-        page, count = re.subn(
-            f"<!-- {name} -->.*?<!-- /{name} -->",
-            f"<!-- {name} -->\n{text}\n<!-- /{name} -->",
-            page,
-            flags=re.S,
-        )
-        assert count == 1, f"{PAGE.name} must hold the markers of {name!r} once"
-    PAGE.write_text(page)
+    for name, blocks in PAGES.items():
+        path = ROOT / "docs" / name
+        page = path.read_text()
+        for block, make in blocks.items():
+            text = f"<!-- {block} -->\n{make()}\n<!-- /{block} -->"
+            page, count = re.subn(
+                f"<!-- {block} -->.*?<!-- /{block} -->", lambda _, text=text: text, page, flags=re.S
+            )
+            assert count == 1, f"{name} must hold the markers of {block!r} once"
+        path.write_text(page)
 
 
 if __name__ == "__main__":
