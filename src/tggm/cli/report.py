@@ -1,5 +1,6 @@
 """`tggm report`: one page about a model and how it does on rows whose targets are known."""
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,15 +67,21 @@ def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
 
 def shown(preparation: "Preparation", table: "Table") -> dict[str, list[Any]]:
     """The columns of a table but the target: those that the model sees first, as numbers or words."""
+    from tggm.report.html import Cell
     from tggm.tables.columns import Number
 
     numbers = {column.name for column in preparation.columns if isinstance(column, Number)}
     seen = [column.name for column in preparation.columns]
     others = [name for name in table.names if name not in seen and name != preparation.target.name]
-    return {
-        name: table.numbers(name).tolist() if name in numbers else [w or "" for w in table.words(name)]
-        for name in (*seen, *others)
-    }
+
+    def cells(name: str) -> list[Any]:  # numbers as they stand in the table, sorted by their value
+        words = ["" if word is None else word for word in table.words(name)]
+        if name not in numbers:
+            return words
+        values = zip(words, table.numbers(name).tolist(), strict=True)
+        return [Cell(word, None if math.isnan(value) else value) for word, value in values]
+
+    return {name: cells(name) for name in (*seen, *others)}
 
 
 def categories(preparation: "Preparation") -> dict[str, dict[str, int]]:

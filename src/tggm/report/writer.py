@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 import tggm
@@ -149,27 +150,36 @@ def effects_section(case: Case, order: list[tuple[Feature, float]], level: float
 
 
 def _picture(case: Case, k: int, effect: Effect) -> str:
-    begin, end = effect.mean[0], effect.mean[-1]
-    moved = abs(end - begin).argmax()
+    moved = np.ptp(effect.mean, axis=0).argmax()
     what = f"the probability of {case.model.classes_[moved]}" if case.classifies else case.target
-    alt = (
-        f"Effect of {effect.feature.name} from {_ends(effect)}: the "
-        f"average prediction of {what} goes from {begin[moved]:.3g} to {end[moved]:.3g}."
-    )
+    alt = f"Effect of {effect.feature.name} from {_ends(effect)}: {what} {_range(effect, moved)} on average."
     return picture(lambda ax: plot_effect(case, effect, ax), name=f"effect{k + 1}", alt=alt, size=(4.7, 3.2))
 
 
 def _caption(case: Case, effect: Effect) -> str:
     name = effect.feature.name
     if not case.classifies:
-        at_begin, at_end = (html.number(v, 3).text for v in effect.mean[[0, -1], 0])
-        return f"{name}: {case.target} from {at_begin} to {at_end}"
+        return f"{name}: {case.target} {_range(effect, 0)}"
     if len(case.model.classes_) == 2:
         return f"{name}: probability of {case.model.classes_[1]}"
     return f"{name}: probability of the classes"
 
 
+def _range(effect: Effect, output: Any) -> str:
+    """The lowest and the highest average prediction, and where along the feature they are."""
+    mean = effect.mean[:, output]
+    labels = effect.at.labels or tuple(_value(v) for v in effect.at.place)
+    low, high = mean.argmin(), mean.argmax()
+    ends = [f"{html.number(mean[k], 3).text} at {labels[k]}" for k in (low, high)]
+    return f"between {ends[0]} and {ends[1]}"
+
+
 def _ends(effect: Effect) -> str:
     """The first and the last value of a feature, in words."""
-    first, last = effect.at.labels[:1] + effect.at.labels[-1:] or effect.at.place[[0, -1]].tolist()
-    return f"{html.cell(first).text} to {html.cell(last).text}"
+    labels = effect.at.labels or tuple(_value(v) for v in effect.at.place)
+    return f"{labels[0]} to {labels[-1]}"
+
+
+def _value(value: float) -> str:
+    """A value of a feature; years are written without a comma."""
+    return f"{value:.4g}" if 1e-3 <= abs(value) < 1e4 else html.number(value, 3).text
