@@ -124,7 +124,7 @@ def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
 
 
 def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, capsys):
-    from tggm.cli import checkpoint
+    from tggm.learning import checkpoints
 
     file = tmp_path / "m.tggm"
     words = ["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *SMALL]
@@ -136,7 +136,7 @@ def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, cap
             raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.Checkpoints, "keep", killed)
+        patch.setattr(checkpoints.Checkpoints, "keep", killed)
         with pytest.raises(RuntimeError, match="killed"):
             run(words)
     assert not file.exists()

@@ -57,6 +57,7 @@ def fit(
         check_output(test_output, force or resume)
     _check_words(task, decimal)
     from tggm.cli.fitting import Wish, fit_table
+    from tggm.learning.checkpoints import remove_checkpoints
     from tggm.persistence import model_file
     from tggm.tables import read_table
 
@@ -74,6 +75,8 @@ def fit(
 
         write_result(test_output, csv_text({name: outcome.test.words(name) for name in outcome.test.names}))
     _tell(outcome, output, as_json, quiet)
+    if checkpoint is not None and not outcome.interrupted:
+        remove_checkpoints(checkpoint)  # not before the model is written
     if outcome.interrupted:
         if not quiet:
             say("interrupted: the best model so far is written; go on with the same command and --resume")

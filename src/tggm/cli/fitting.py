@@ -1,5 +1,6 @@
 """The work of `tggm fit`: a table in, a model with its preparation and honest figures out."""
 
+import os
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -8,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.cli.checkpoint import Checkpoints
 from tggm.cli.errors import CommandError
 from tggm.cli.files import say
 from tggm.cli.judging import judge
 from tggm.cli.progress import Progress
-from tggm.estimators.state import plain
+from tggm.learning.checkpoints import CheckpointError, remove_checkpoints
 from tggm.tables import Preparation, Table, choose_target, prepare
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.preparation import Fitted
@@ -148,29 +148,32 @@ def train_model(
     """Fit, showing progress and keeping checkpoints; returns what the fit warned of."""
     offset = 0.0 if hasattr(model, "predict_proba") else -float(np.log(y.std()))
     measure = "objective" if model.method == "bp" else "log-likelihood"
-    kept = None
     if checkpoint is not None:
-        settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
-        kept = Checkpoints(checkpoint, settings, X, y)
-        model._resume = kept.read() if resume else None
-        model._keep = kept.keep
-        if resume and not quiet:
-            done = 0 if model._resume is None else model._resume.train.shape[1]
-            say(f"  going on after epoch {done}" if done else f"  no checkpoint {checkpoint}; starting anew")
+        _check_checkpoint(checkpoint, quiet, resume)
     with warnings.catch_warnings(record=True) as caught, Progress(quiet, measure, offset) as progress:
         warnings.simplefilter("always")
-        model._progress, model.verbose = progress.watch, True
+        model._progress, model.verbose, model.checkpoint = progress.watch, True, checkpoint
+        model._note = lambda text: say(f"  note: {text}")
+        model._resumed = lambda done: None if quiet else say(f"  going on after epoch {done}")
         try:
             model.fit(X, y)
+        except CheckpointError as error:
+            raise CommandError(f"{error} Leave --resume out to begin anew.") from None
         finally:
-            model.verbose = False
-            for name in ("_progress", "_keep", "_resume"):
+            model.verbose, model.checkpoint = False, None
+            for name in ("_progress", "_note", "_resumed"):
                 vars(model).pop(name, None)
     if model.n_iter_ == 0:
         raise KeyboardInterrupt
-    if kept is not None:
-        (kept.remove if model.converged_ else kept.write)()
     return [f"training: {item.message}" for item in caught if item.category.__name__ == "ConvergenceWarning"]
+
+
+def _check_checkpoint(path: str, quiet: bool, resume: bool) -> None:
+    """Without a wish to resume there is nothing to go on from."""
+    if not resume:
+        remove_checkpoints(path)
+    elif not quiet and not os.path.exists(path):
+        say(f"  no checkpoint {path}; starting anew")
 
 
 def baselines(X: NDArray[Any], y: NDArray[Any], is_class: bool) -> Baselines | None:

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from tggm.estimators import settings
 from tggm.estimators.columns import Columns, Floats
+from tggm.estimators.settings import plain
 from tggm.learning import (
     OPTIMISERS,
     SCHEDULES,
@@ -27,6 +28,8 @@ from tggm.learning import (
     membership,
     train,
 )
+from tggm.learning.checkpoints import Checkpoints, identity
+from tggm.learning.loop import start
 from tggm.learning.rows import bucket
 from tggm.learning.training import steps_per_epoch
 from tggm.models.deep import FORMS
@@ -79,6 +82,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
                 settings.count(name, value)
         if self.patience not in (None, "auto"):
             settings.count("patience", self.patience)
+        settings.checkpoint(self.checkpoint, self.random_state)
 
     def _decay(self) -> float:
         """What multiplies the penalty."""
@@ -114,8 +118,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
     def _train(self, work: Work, rng: np.random.Generator) -> Training:
         """Train all members from their initial parameters, each with its own held-out rows.
 
-        Who wants to be able to go on after a loss of power sets `_keep` (a function of a `Checkpoint`) and,
-        to go on, `_resume` (a `Checkpoint`): everything random before is drawn again from the same seed.
+        With a checkpoint training goes on from it: everything random before is drawn again from the seed.
         """
         fraction = self.validation_fraction if self.early_stopping else 0.0
         rows = np.arange(len(work.weight))
@@ -128,11 +131,33 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         seed = int(rng.integers(2**31))
         data, weight = self._padded(work)
         with self._precision():
-            return train(
+            kept = self._checkpoints(plan, work)
+            resume = None if kept is None else kept.read()
+            if resume is not None:
+                self._resumed(resume.train.shape[1])
+            result = train(
                 plan, work.objective, work.params, members, work.context, hyper, data, weight,
-                max_epochs=epochs, seed=seed, report=report,
-                resume=getattr(self, "_resume", None), keep=getattr(self, "_keep", None),
+                max_epochs=epochs, seed=seed, report=report, resume=resume,
+                keep=None if kept is None else kept.keep,
             )  # fmt: skip
+        if kept is not None:
+            kept.write(finished=not result.interrupted)
+        return result
+
+    def _checkpoints(self, plan: Plan, work: Work) -> Checkpoints | None:
+        """Where the state of this fit is kept, None if nowhere."""
+        if self.checkpoint is None:
+            return None
+        ignored = ("checkpoint", "verbose", "warm_start")  # where a warm start begins is in the parameters
+        words = {k: plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}
+        fit = identity(words, (work.params, work.context, work.data, work.weight))
+        template = start(plan, work.params, np.zeros(self.n_members, np.uint32))
+        noted = {"note": self._note} if hasattr(self, "_note") else {}
+        return Checkpoints(self.checkpoint, fit, template, **noted)
+
+    def _resumed(self, epochs: int) -> None:
+        if self.verbose:
+            sys.stdout.write(f"going on after epoch {epochs}\n")
 
     def _train_on(self, work: Work, state: State | None, rng: np.random.Generator) -> Training:
         """One pass over the rows at a constant rate, all of them used, going on from `state`."""

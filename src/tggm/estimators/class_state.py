@@ -7,8 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.estimators.columns import Columns
-from tggm.estimators.settings import layers
-from tggm.estimators.state import HISTORY, flat_parameters, plain, restored_deep
+from tggm.estimators.settings import layers, plain
+from tggm.estimators.state import (
+    HISTORY,
+    checked_settings,
+    flat_parameters,
+    restored_deep,
+    stored_settings,
+)
 from tggm.models import Shallow
 
 PARAMETERS = ("W0", "b0", "W1", "b1")
@@ -22,7 +28,7 @@ def classifier_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]
     arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
     arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
     names = getattr(model, "feature_names_in_", None)
-    settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+    settings = stored_settings(model)
     if isinstance(settings["class_weight"], Mapping):  # JSON's keys are strings; ours may be numbers
         settings["class_weight"] = [[plain(k), plain(v)] for k, v in settings["class_weight"].items()]
     meta = {
@@ -55,7 +61,7 @@ def _classes(meta: Mapping[str, Any]) -> NDArray[Any]:
 
 def restored_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments as they were, JSON's lists turned back."""
-    settings = dict(meta["settings"])
+    settings = checked_settings(meta)
     for name in ("hidden", "n_cycles"):
         if isinstance(settings[name], list):
             settings[name] = tuple(settings[name])

@@ -1,5 +1,6 @@
 """`TGGMClassifier`: nonlinear classification whose probabilities mean something."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -17,24 +18,13 @@ from tggm.estimators.class_state import classifier_state, restore_classifier, re
 from tggm.estimators.columns import Floats
 from tggm.estimators.inputs import STANDARDIZE, prepared, standardisation
 from tggm.estimators.labels import Labels, encoded, known_classes, weighted_rows
+from tggm.estimators.presets import CLASSIFICATION
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
 from tggm.estimators.state import between
 from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
 from tggm.learning.deep_classification import DEEP_CLASS_METHODS
 from tggm.learning.deep_prior import PRIORS
 from tggm.models import INITIALISERS
-
-# One network, weights from N(0, 0.01), RMSProp; mini-batches of 500 for MNIST and 200 for text. The step size
-# was chosen from [1e-4, 5e-3] on validation data; epochs and early stopping are ours.
-_PAPER: dict[str, Any] = {
-    "n_members": 1,
-    "init": "paper",
-    "optimizer": "rmsprop",
-    "learning_rate": 1e-3,
-    "batch_size": 500,
-    "weight_decay": 0.0,
-    "average": 0.0,
-}
 
 
 class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -87,8 +77,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     patience : int or None, default None
         End training when no member has found better parameters for so many epochs.
     init : {"scaled", "small", "sharp", "paper"}, default "scaled"
-        Distribution of the initial weights; "small" begins almost linear and suits text, "paper" is N(0, 0.01)
-        for all.
+        Distribution of the initial weights; "small" begins almost linear and suits text, "paper" is
+        N(0, 0.01) for all.
     solver : {"newton", "cyclic"}, default "newton"
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int or tuple of two, default (30, 5)
@@ -108,6 +98,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Start `fit` from the parameters of the last one.
     random_state : int, RandomState or None, default None
         The same seed on the same machine gives the same model.
+    checkpoint : path or None, default None
+        File in which `fit` keeps its state every few seconds, and from which the same fit goes on after its
+        process was killed, see docs/scaling.md; needs a fixed `random_state`.
     verbose : bool, default False
         Print progress.
 
@@ -155,6 +148,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         dtype: str = "float32",
         warm_start: bool = False,
         random_state: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.hidden = hidden
@@ -183,6 +177,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.dtype = dtype
         self.warm_start = warm_start
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -192,14 +187,14 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
     @classmethod
     def paper_bp(cls, **settings: Any) -> Self:
-        """The paper's TGGM-BP: cross-entropy of E[z | x], σ0² = 0.01, everything else as `_PAPER`."""
-        return cls(**{**_PAPER, "method": "bp", "sigma0": 0.1, **settings})
+        """The paper's TGGM-BP: cross-entropy of E[z | x], σ0² = 0.01."""
+        return cls(**{**CLASSIFICATION, "method": "bp", "sigma0": 0.1, **settings})
 
     @classmethod
     def paper_ml(cls, **settings: Any) -> Self:
-        """The paper's TGGM-ML: factorised mean-field EM, 30 cycles falling to 5, σ0² = 0.5, else `_PAPER`."""
+        """The paper's TGGM-ML: factorised mean-field EM, 30 cycles falling to 5, σ0² = 0.5."""
         ml = {"method": "meanfield", "solver": "cyclic", "factorised": True, "sigma0": 0.5**0.5}
-        return cls(**{**_PAPER, **ml, **settings})
+        return cls(**{**CLASSIFICATION, **ml, **settings})
 
     def _decay(self) -> float:
         if self.weight_decay == "auto":

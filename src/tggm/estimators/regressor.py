@@ -1,5 +1,6 @@
 """`TGGMRegressor`: nonlinear regression whose predictions are distributions."""
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
@@ -14,6 +15,7 @@ from tggm.estimators import settings
 from tggm.estimators.base import Work
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.prediction import Prediction
+from tggm.estimators.presets import REGRESSION
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
 from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
 from tggm.estimators.targets import Targets, checked, filled, methods, standardisation
@@ -22,20 +24,6 @@ from tggm.learning.deep import DEEP_METHODS
 from tggm.learning.deep_prior import PRIORS
 from tggm.learning.lateral import LATERAL
 from tggm.models import INITIALISERS
-
-# One network, weights from N(0, 0.01), RMSProp, mini-batches of 50 (100 for its two largest data sets). Rate,
-# epochs and early stopping are ours (experiments/tune.py): the paper does not give them.
-_PAPER: dict[str, Any] = {
-    "n_members": 1,
-    "init": "paper",
-    "optimizer": "rmsprop",
-    "learning_rate": 1e-3,
-    "schedule": "constant",
-    "max_epochs": 1000,
-    "batch_size": 50,
-    "weight_decay": 0.0,
-    "average": 0.0,
-}
 
 
 class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -111,6 +99,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Start `fit` from the parameters of the last one.
     random_state : int, RandomState or None, default None
         The same seed on the same machine gives the same model.
+    checkpoint : path or None, default None
+        File in which `fit` keeps its state every few seconds, and from which the same fit goes on after its
+        process was killed, see docs/scaling.md; needs a fixed `random_state`.
     verbose : bool, default False
         Print progress.
 
@@ -162,6 +153,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         dtype: str = "float32",
         warm_start: bool = False,
         random_state: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.hidden = hidden
@@ -190,19 +182,20 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.dtype = dtype
         self.warm_start = warm_start
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @classmethod
     def paper_bp(cls, **settings: Any) -> Self:
-        """The paper's TGGM-BP: squared error, σ0² = σ1² = 0.01, everything else as `_PAPER`."""
-        return cls(**{**_PAPER, "method": "bp", "sigma0": 0.1, "noise": 0.01, **settings})
+        """The paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
+        return cls(**{**REGRESSION, "method": "bp", "sigma0": 0.1, "noise": 0.01, **settings})
 
     @classmethod
     def paper_ml(cls, **settings: Any) -> Self:
-        """The paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5, everything else as `_PAPER`."""
+        """The paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
         ml = {"method": "meanfield", "solver": "cyclic", "n_cycles": 10, "sigma0": 0.5**0.5, "noise": 0.5}
         ml["learning_rate"] = 1e-2  # best of four on inner hold-outs of four sets
-        return cls(**{**_PAPER, **ml, **settings})
+        return cls(**{**REGRESSION, **ml, **settings})
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from numbers import Integral, Real
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,27 @@ def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
             "Pass None to learn it."
         )
     return noise
+
+
+def checkpoint(path: Any, random_state: Any) -> None:
+    """Where a fit keeps its state, if anywhere; only a fit that can be repeated can be gone on with."""
+    if path is None:
+        return
+    if not isinstance(path, str | PathLike) or not fspath(path):
+        raise ValueError(f"`checkpoint` must be None or the name of a file; got {path!r}.")
+    if not isinstance(random_state, Integral):
+        raise ValueError(
+            "`checkpoint` needs a fixed `random_state`, as 0, to go on with the same fit; "
+            f"got {random_state!r}."
+        )
+
+
+def plain(value: Any) -> Any:
+    """A setting as JSON holds it: NumPy scalars, arrays and tuples become numbers and lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, np.dtype | type):
+        return str(np.dtype(value))
+    return value

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tggm.estimators.columns import Columns
-from tggm.estimators.settings import layers
+from tggm.estimators.settings import layers, plain
 from tggm.models import Shallow
 from tggm.models.deep import FORMS
 from tggm.models.lateral import Lateral
@@ -15,20 +15,23 @@ COLUMNS = ("x_shift", "x_scale", "y_shift", "y_scale")
 HISTORY = ("train", "held_out")
 
 
-def plain(value: Any) -> Any:
-    """A setting as JSON holds it: NumPy scalars, arrays and tuples become numbers and lists."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    if isinstance(value, np.dtype | type):
-        return str(np.dtype(value))
-    return value
+def stored_settings(model: Any) -> dict[str, Any]:
+    """Constructor arguments as JSON holds them; a file must not choose where a later fit writes."""
+    settings = model.get_params(deep=False).items()
+    return {name: plain(value) for name, value in settings if name != "checkpoint"}
+
+
+def checked_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a file, none of which may say where something is written."""
+    settings = dict(meta["settings"])
+    if "checkpoint" in settings:
+        raise ValueError("a model file has no place for a checkpoint")
+    return settings
 
 
 def restored_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments as they were, JSON's lists turned back into tuples of sizes."""
-    settings = dict(meta["settings"])
+    settings = checked_settings(meta)
     if isinstance(settings["hidden"], list):
         settings["hidden"] = tuple(settings["hidden"])
     return settings
@@ -77,7 +80,7 @@ def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
     names = getattr(model, "feature_names_in_", None)
     meta = {
-        "settings": {name: plain(value) for name, value in model.get_params(deep=False).items()},
+        "settings": stored_settings(model),
         "features": None if names is None else [str(name) for name in names],
         "vector_target": bool(model._flat),
         "converged": bool(model.converged_),

@@ -8,11 +8,12 @@ import stat
 from pathlib import Path
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, *, previous: Path | None = None) -> None:
     """Replace the file at `path` by `content`, entirely or not at all.
 
     The bytes go to a new file in the same folder, reach the disk, and take the name in one step. An
     existing file keeps its permissions, a symbolic link its target's place; a new file gets the usual ones.
+    With `previous`, what was at `path` is there afterwards; at every moment one of the two is whole.
     """
     target = path.resolve()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
@@ -24,6 +25,9 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if previous is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(target, previous)
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
