@@ -61,6 +61,9 @@ def main() -> None:
     def report(name: str, hidden: int, model: object, *, again: bool) -> None:
         runs.append(judge(name, hidden, model, (X, y), (X_test, y_test), again=again))
         print(LINE.format(**runs[-1]), flush=True)
+        write(
+            args.out, {"settings": settings, "seed": args.seed, "runs": runs}
+        )  # a long run may be cut short
 
     for hidden in args.hidden:
         for method in args.methods:
@@ -82,7 +85,6 @@ def main() -> None:
                 (hidden,), batch_size=500, max_iter=args.epochs, tol=0, random_state=args.seed
             )
             report("scikit-learn MLP", hidden, relu, again=False)
-    write(args.out, {"settings": settings, "seed": args.seed, "runs": runs})
 
 
 if __name__ == "__main__":
