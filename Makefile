@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench clean venv-demo venv-dev
+.PHONY: demo test lint bench fuzz clean venv-demo venv-dev
 
 demo: venv-demo
 	@$(BIN)/python -m tggm demo
@@ -26,6 +26,10 @@ lint: venv-dev
 
 bench: venv-dev
 	$(BIN)/python benchmarks/special.py
+
+fuzz: venv-dev
+	$(BIN)/python -W error tools/fuzz_model_files.py --files 130000 --output benchmarks/results/fuzz.json
+	$(BIN)/python tools/kill_and_resume.py --kills 60 --output benchmarks/results/kill_and_resume.json
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -197,7 +197,7 @@ def test_interrupted_training_keeps_the_best(table, monkeypatch, capsys):
     assert not model.converged_
     assert 0 < model.n_iter_ < 60
     assert np.isfinite(model.predict(table[0])).all()
-    assert "Interrupted after 16 epochs" in capsys.readouterr().err
+    assert "Interrupted after 1 epochs" in capsys.readouterr().err
 
 
 def test_progress_is_printed(table, capsys):

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from tggm.estimators import settings
-from tggm.estimators.columns import Columns, Floats
+from tggm.estimators.columns import Columns, Floats, require_moderate
 from tggm.estimators.settings import plain
 from tggm.learning import (
     OPTIMISERS,
@@ -73,7 +73,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         settings.number("average", self.average, least=0, below=1)
         settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
         settings.one_of("schedule", self.schedule, SCHEDULES)
-        settings.one_of("dtype", str(np.dtype(self.dtype)), ("float32", "float64"))
+        settings.precision(self.dtype)
         if isinstance(self.optimizer, str):
             settings.one_of("optimizer", self.optimizer, OPTIMISERS)
         for name in ("batch_size", "max_epochs"):
@@ -190,6 +190,9 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _padded(self, work: Work) -> tuple[Any, NDArray[np.floating]]:
         """Data and weights with rows added that no index list names, so that shapes repeat."""
+        for leaf in jax.tree.leaves(work.data):
+            if np.issubdtype(leaf.dtype, np.floating):
+                require_moderate(leaf, "`X` or `y`", "use standardize=True, or divide them")
         extra = bucket(len(work.weight)) - len(work.weight)
 
         def pad(a: NDArray[Any]) -> NDArray[Any]:

@@ -82,7 +82,14 @@ class ClassPrediction(BaseTGGM):
                 _block(params, prepared(X_[begin : begin + block], columns, self.dtype), s0, log, engine)
                 for begin in range(0, X_.shape[0], block)
             ]
-        return np.concatenate(parts).astype(np.float64)
+        result = np.concatenate(parts).astype(np.float64)
+        if np.isnan(result).any():
+            row = int(np.argmax(np.isnan(result).any(1)))
+            raise ValueError(
+                f"`X` has values too large to be computed with (first in row {row}); leave out rows so far "
+                "from what the model has seen."
+            )
+        return result
 
 
 def _padded(rows: Any, count: int) -> Any:

@@ -1,5 +1,6 @@
 """A fitted classifier as arrays and JSON-able values, and back."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from tggm.estimators.state import (
 from tggm.models import Shallow
 
 PARAMETERS = ("W0", "b0", "W1", "b1")
+_LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
 
 
 def classifier_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -50,10 +52,11 @@ def _class_list(classes: NDArray[Any]) -> list[Any]:
 
 
 def _classes(meta: Mapping[str, Any]) -> NDArray[Any]:
-    dtype = np.dtype(meta["class_dtype"])
-    if dtype.kind not in "biufUO":
-        raise ValueError(f"labels of dtype {dtype} are not known")
-    classes = np.asarray(meta["classes"], dtype=dtype)
+    name = str(meta["class_dtype"])
+    if not _LABEL_DTYPE.fullmatch(name):  # NumPy would interpret more than we write
+        raise ValueError(f"labels of dtype {name[:20]!r} are not known")
+    # text as wide as it is, not as a file claims
+    classes = np.asarray(meta["classes"], dtype=str if "U" in name else np.dtype(name))
     if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
         raise ValueError("labels must be at least two different ones")
     return classes
@@ -92,7 +95,8 @@ def restore_classifier(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappi
     model.n_iter_ = int(model.history_["train"].shape[1])
     model.best_epoch_ = arrays["best_epoch"]
     model.converged_ = bool(meta["converged"])
+    params: Any = Shallow(W0, b0, W1, b1, np.zeros_like(b1))  # type: ignore[arg-type]  # NumPy until training
     if len(layers(model.hidden)) > 1:
-        model._adopt(restored_deep(arrays, model.deep, layers(model.hidden)))
-    else:
-        model._adopt(Shallow(W0, b0, W1, b1, np.zeros_like(b1)))  # type: ignore[arg-type]  # NumPy until training
+        params = restored_deep(arrays, model.deep, layers(model.hidden))
+    with np.errstate(all="ignore"):  # a file may hold any numbers
+        model._adopt(params)

@@ -36,11 +36,10 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
 def prepared(X: Any, columns: Columns, dtype: Any) -> Any:
     """A dense table standardised, or sparse rows with as many places as the fullest row needs."""
     if not sparse.issparse(X):
-        if (
-            np.abs(columns.shift) > 30 * columns.scale
-        ).any():  # the shift would cost digits in single precision
-            return columns.apply(np.asarray(X, np.float64)).astype(dtype)
-        X = np.asarray(X, dtype)
+        with np.errstate(over="ignore"):  # values that overflow are seen to where they are used
+            if not columns.mild():
+                return columns.apply(np.asarray(X, np.float64)).astype(dtype)
+            X = np.asarray(X, dtype)
         if columns.shift.any():
             X = X - columns.shift.astype(dtype)[None, :]
         return X if (columns.scale == 1).all() else X * (1 / columns.scale).astype(dtype)[None, :]

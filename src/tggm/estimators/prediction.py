@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.estimators import settings
 from tggm.estimators.base import BaseTGGM
-from tggm.estimators.columns import Floats
+from tggm.estimators.columns import Floats, require_moderate
 from tggm.learning import METHODS, Context, Rows
 from tggm.learning.rows import bucket
 from tggm.models import Shallow, output_moments
@@ -165,6 +165,7 @@ class Prediction(BaseTGGM):
         """Standardised inputs of new rows."""
         check_is_fitted(self, "W0_")
         features: Floats = self._x.apply(validate_data(self, X, reset=False, dtype=np.float64))
+        require_moderate(features, "`X`", "leave out rows so far from what the model has seen")
         return features
 
     def _moments(self, X: Floats) -> tuple[Floats, Floats]:

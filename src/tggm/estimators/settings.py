@@ -75,6 +75,12 @@ def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
     return noise
 
 
+def precision(value: Any) -> str:
+    """Single or double precision, as a word or a NumPy type."""
+    name = str(np.dtype(value)) if isinstance(value, type | np.dtype) else value
+    return one_of("dtype", name, ("float32", "float64"))
+
+
 def checkpoint(path: Any, random_state: Any) -> None:
     """Where a fit keeps its state, if anywhere; only a fit that can be repeated can be gone on with."""
     if path is None:

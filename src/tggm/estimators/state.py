@@ -122,4 +122,7 @@ def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappin
     model.n_iter_ = int(model.history_["train"].shape[1])
     model.best_epoch_ = arrays["best_epoch"]
     model.converged_ = bool(meta["converged"])
-    model._adopt(params)
+    with np.errstate(all="ignore"):  # a file may hold any numbers
+        model._adopt(params)
+    if not np.isfinite(model.noise_).all():
+        raise ValueError("the noise must be finite")

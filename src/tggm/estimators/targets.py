@@ -32,10 +32,12 @@ class Targets(NamedTuple):
 
     def table(self, X: Floats, dtype: Any) -> Any:
         """What training takes: `Rows`, or `IncompleteRows` if something is missing or a limit."""
+        with np.errstate(over="ignore"):  # values that overflow are seen to before training
+            X, Y = X.astype(dtype), self.Y.astype(dtype)
         if self.complete:
-            return Rows(X.astype(dtype), self.Y.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
+            return Rows(X, Y)  # type: ignore[arg-type]  # NumPy until training
         side = np.zeros_like(self.Y) if self.side is None else self.side
-        return IncompleteRows(X.astype(dtype), self.Y.astype(dtype), side.astype(dtype))  # type: ignore[arg-type]
+        return IncompleteRows(X, Y, side.astype(dtype))  # type: ignore[arg-type]
 
 
 def methods(targets: Targets, model: Any) -> Mapping[str, Callable[..., Objective]]:
@@ -92,4 +94,9 @@ def limits(censored: ArrayLike | None, shape: tuple[int, ...], n_outputs: int) -
 def standardisation(Y: Floats, weight: Floats) -> Columns:
     """Mean and deviation of each column over the rows where it is known."""
     parts = [Columns.of(Y[there, j : j + 1], weight[there]) for j, there in enumerate(~np.isnan(Y).T)]
-    return Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    found = Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    if (found.scale > 1e150).any():
+        raise ValueError(
+            f"`y` has a standard deviation of {found.scale.max():.3g}, whose square overflows; divide it."
+        )
+    return found

@@ -115,7 +115,7 @@ def _build(arrays: dict[str, np.ndarray], model: dict[str, Any]) -> Any:
         raise ModelFileError("it describes no state")
     try:
         return classes[name]._from_state(arrays, state)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(
             f"its contents do not make a {name} ({type(error).__name__}: {error})"
         ) from error
@@ -127,7 +127,7 @@ def _preparation(description: dict[str, Any], model: Any) -> Preparation | None:
         return None
     try:
         preparation = preparation_from_json(description["table"])
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         raise ModelFileError(f"its table section is not valid ({error})") from None
     width = len(preparation.feature_names)
     if width != model.n_features_in_ or preparation.target.is_class != hasattr(model, "classes_"):

@@ -1,0 +1,98 @@
+"""Arrays that break estimators: finite predictions or an error with a remedy, never NaN in silence."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from tggm import TGGMClassifier, TGGMRegressor
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(40, 3))
+Y = X[:, 0] + 0.1 * RNG.normal(size=40)
+OUT_X, OUT_Y = X.copy(), Y.copy()
+OUT_X[3, 1], OUT_Y[3] = 1e15, 1e12
+LARGEST = np.finfo(float).max
+TOO_LARGE = "overflow; divide it|on the scale of the model .* use standardize=True, or divide them"
+CASES = {
+    "huge": (X * 1e300, Y, None),
+    "largest": (
+        np.sign(X) * LARGEST,
+        Y,
+        "column 0 has values up to 1.8e\\+308, whose sums overflow; divide it",
+    ),
+    "every size": (X * np.array([[1e300, 1, 1e-300]]), Y, None),
+    "denormal": (X * 1e-310, Y, None),
+    "constant": (np.ones_like(X), Y, None),
+    "equal rows": (np.repeat(X[:1], 40, 0), Y, None),
+    "equal columns": (np.repeat(X[:, :1], 3, 1), Y, None),
+    "collinear": (X[:, :1] * np.array([[1, 2, -1e8]]), Y, None),
+    "outlier": (OUT_X, Y, None),
+    "far away": (X + 1e15, Y, None),
+    "one row": (X[:1], Y[:1], "one class only"),
+    "wide": (RNG.normal(size=(5, 30)), Y[:5], None),
+    "equal targets": (X, np.full(40, 7.0), None),
+    "equal huge targets": (X, np.full(40, 1e300), None),
+    "huge targets": (X, Y * 1e300, "`y` has a standard deviation of .*, whose square overflows; divide it"),
+    "large targets": (X, Y * 1e140, None),
+    "small targets": (X, Y * 1e-160, None),
+    "denormal targets": (X, Y * 1e-310, None),
+    "outlying target": (X, OUT_Y, None),
+    "far targets": (X, Y + 1e15, None),
+}
+TINY = {"hidden": 2, "n_members": 1, "max_epochs": 20, "random_state": 0}
+
+
+def fitted(model, A, target, message=None):
+    """The fitted model, or None after the expected error; no warning of ours."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "invalid value encountered in reduce")  # scikit-learn adds all of X
+        if message is None:
+            return model.fit(A, target)
+        with pytest.raises(ValueError, match=message):
+            model.fit(A, target)
+    return None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_regressor_is_finite_or_says_why(name):
+    A, b, message = CASES[name]
+    model = fitted(TGGMRegressor(**TINY), A, b, None if name == "one row" else message)
+    if model is None:
+        return
+    mean, std = model.predict(A, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    assert (std >= 0).all()
+    # between the targets and not far from them: 20 epochs change little, standardising does the rest
+    assert (np.abs(mean - b.mean()) <= 10 * np.ptp(b) + 1e-9 * abs(b.mean()) + 10).all()
+    assert np.isfinite(model.predict_interval(A[:2])).all()
+    assert all(np.isfinite(getattr(model, a)).all() for a in ("W0_", "b0_", "W1_", "b1_", "noise_"))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "target" not in name])
+def test_a_classifier_is_finite_or_says_why(name):
+    A, _, message = CASES[name]
+    model = fitted(TGGMClassifier(**TINY), A, np.arange(len(A)) % 2, message)
+    if model is not None:
+        p = model.predict_proba(A)
+        assert np.isfinite(p).all()
+        np.testing.assert_allclose(p.sum(1), 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["huge", "largest", "outlier", "equal huge targets", "outlying target"])
+def test_without_standardisation_what_is_too_large_is_refused(name):
+    A, b, _ = CASES[name]
+    assert fitted(TGGMRegressor(**TINY, standardize=False), A, b, TOO_LARGE) is None
+    if "target" not in name:
+        assert fitted(TGGMClassifier(**TINY, standardize=False), A, np.arange(40) % 2, TOO_LARGE) is None
+
+
+def test_new_rows_far_away_are_finite_or_refused():
+    regressor, classifier = TGGMRegressor(**TINY).fit(X, Y), TGGMClassifier(**TINY).fit(X, X[:, 0] > 0)
+    for predict in (regressor.predict, regressor.predict_interval, classifier.predict_proba):
+        assert np.isfinite(predict(X[:2] * 1e7)).all()
+        with pytest.raises(
+            ValueError, match=r"`X` has .* leave out rows so far from what the model has seen"
+        ):
+            predict(X[:2] * 1e300)
