@@ -34,7 +34,7 @@ def covariance_blocks(factor: LayeredFactor) -> Blocks:
     diagonal: list[Array] = []
     lower: list[Array] = []
     for i in reversed(range(len(factor.roots))):
-        block = factor.inverses[i].mT @ factor.inverses[i]
+        block = factor.roots[i].R.mT @ factor.roots[i].R
         if diagonal:
             side = diagonal[0] @ factor.gains[i]
             lower.insert(0, -side)

@@ -54,34 +54,45 @@ class Dense:
     def factor(self, extra: Array) -> "DenseFactor":
         """P + diag(extra) for each row."""
         eye = jnp.eye(self.size, dtype=self.matrix.dtype)
-        return DenseFactor(cholesky(self.matrix[None] + extra[:, :, None] * eye[None]))
+        return DenseFactor.of(self.matrix[None] + extra[:, :, None] * eye[None])
 
     def dense(self) -> Array:
         """The matrix itself."""
         return self.matrix
 
 
-@pytree("L")
+@pytree("L", "R")
 @dataclass(frozen=True, eq=False)
 class DenseFactor:
-    """One Cholesky factor per row."""
+    """One Cholesky factor L per row, and its inverse R.
+
+    Whatever is asked later is products only. Batched triangular solves that do not depend on each other would
+    run at the same time on a CPU, wait for threads of the same pool, and may never end (jaxlib 0.10).
+    """
 
     L: Array
+    R: Array
+
+    @classmethod
+    def of(cls, matrices: Array) -> "DenseFactor":
+        """Factors of matrices of shape (rows, m, m)."""
+        L = cholesky(matrices)
+        return cls(L, inverse_triangular(L))
 
     def solve(self, r: Array) -> Array:
-        """Two triangular solves."""
-        t = triangular_solve(self.L, r[:, :, None], left_side=True, lower=True)
-        return triangular_solve(self.L, t, left_side=True, lower=True, transpose_a=True)[:, :, 0]
+        """Rᵀ(R r)."""
+        return jnp.einsum("bji,bj->bi", self.R, jnp.einsum("bij,bj->bi", self.R, r))
 
     def variances(self) -> Array:
-        """Squared column norms of L⁻¹."""
-        return (self.inverse_root() ** 2).sum(1)
-
-    def inverse_root(self) -> Array:
-        """L⁻¹ for each row."""
-        eye = jnp.broadcast_to(jnp.eye(self.L.shape[-1], dtype=self.L.dtype)[None], self.L.shape)
-        return triangular_solve(self.L, eye, left_side=True, lower=True)
+        """Squared column norms of R."""
+        return (self.R**2).sum(1)
 
     def log_det(self) -> Array:
         """Twice the sum of the logarithms of diag L."""
         return 2 * jnp.log(jnp.diagonal(self.L, axis1=1, axis2=2)).sum(-1)
+
+
+def inverse_triangular(L: Array) -> Array:
+    """L⁻¹ for each row."""
+    eye = jnp.broadcast_to(jnp.eye(L.shape[-1], dtype=L.dtype)[None], L.shape)
+    return triangular_solve(L, eye, left_side=True, lower=True)

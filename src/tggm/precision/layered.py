@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.lax.linalg import cholesky
 
 from tggm.precision.dense import DenseFactor
 from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive_definite
@@ -103,20 +102,18 @@ class Layered:
     def factor(self, extra: Array) -> "LayeredFactor":
         """P + diag(extra) for each row, by block elimination."""
         roots: list[DenseFactor] = []
-        inverses: list[Array] = []
         gains: list[Array] = []
         for i, (a, e) in enumerate(zip(self.diagonal_blocks, self.split(extra), strict=True)):
             C = a[None] + e[:, :, None] * jnp.eye(a.shape[0], dtype=a.dtype)[None]
             if i:
                 C = C - gains[-1] @ self.lower_blocks[i - 1].T
-            roots.append(DenseFactor(cholesky(C)))
-            inverses.append(roots[-1].inverse_root())
+            roots.append(DenseFactor.of(C))
             if i < len(self.lower_blocks):
                 B = jnp.broadcast_to(
                     self.lower_blocks[i][None], (extra.shape[0], *self.lower_blocks[i].shape)
                 )
-                gains.append((B @ inverses[-1].mT) @ inverses[-1])
-        return LayeredFactor(tuple(roots), tuple(inverses), tuple(gains))
+                gains.append((B @ roots[-1].R.mT) @ roots[-1].R)
+        return LayeredFactor(tuple(roots), tuple(gains))
 
     def dense(self) -> Array:
         """The matrix itself."""
@@ -128,17 +125,12 @@ class Layered:
         return P
 
 
-@pytree("roots", "inverses", "gains")
+@pytree("roots", "gains")
 @dataclass(frozen=True, eq=False)
 class LayeredFactor:
-    """Cholesky factors of the Schur complements C_l, their inverses, and G_l = B_l C_l⁻¹, per row.
-
-    Whatever is asked later is products only. Batched triangular solves that do not depend on each other would
-    run at the same time on a CPU, wait for threads of the same pool, and may never end.
-    """
+    """Factors of the Schur complements C_l and G_l = B_l C_l⁻¹, per row; see `DenseFactor`."""
 
     roots: tuple[DenseFactor, ...]
-    inverses: tuple[Array, ...]
     gains: tuple[Array, ...]
 
     def solve(self, r: Array) -> Array:
@@ -149,8 +141,7 @@ class LayeredFactor:
             parts[i + 1] = parts[i + 1] - jnp.einsum("bij,bj->bi", G, parts[i])
         out: Sequence[Array] = []
         for i in reversed(range(len(parts))):
-            R = self.inverses[i]
-            x = jnp.einsum("bji,bj->bi", R, jnp.einsum("bij,bj->bi", R, parts[i]))
+            x = self.roots[i].solve(parts[i])
             if out:
                 x = x - jnp.einsum("bij,bi->bj", self.gains[i], out[0])
             out = [x, *out]
@@ -161,7 +152,7 @@ class LayeredFactor:
         out: list[Array] = []
         later: Array | None = None
         for i in reversed(range(len(self.roots))):
-            block = self.inverses[i].mT @ self.inverses[i]
+            block = self.roots[i].R.mT @ self.roots[i].R
             if later is not None:
                 block = block + self.gains[i].mT @ later @ self.gains[i]
             later = block

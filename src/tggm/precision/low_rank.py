@@ -13,8 +13,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.lax.linalg import cholesky, triangular_solve
 
+from tggm.precision.dense import DenseFactor
 from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive, rounding
 
 
@@ -79,46 +79,45 @@ class LowRank:
         U = self.weights
         if self.rank == 1:  # a scalar per row: no batched Cholesky of 1×1 matrices
             K = 1 + ((U**2) / E).sum(-1)
-            return LowRankFactor(E, U, jnp.sqrt(K)[:, None, None])
+            L = jnp.sqrt(K)[:, None, None]
+            return LowRankFactor(E, U, L, 1 / L)
         # one product with the n(n + 1)/2 distinct pairs of rows of U, unpacked by a gather
         i, j = np.tril_indices(self.rank)
         place = np.zeros((self.rank, self.rank), np.int32)
         place[i, j] = place[j, i] = np.arange(len(i))
         K = ((1 / E) @ (U[i] * U[j]).T)[:, place] + jnp.eye(self.rank, dtype=E.dtype)[None]
-        return LowRankFactor(E, U, cholesky(K))
+        root = DenseFactor.of(K)
+        return LowRankFactor(E, U, root.L, root.R)
 
     def dense(self) -> Array:
         """The matrix itself."""
         return jnp.diag(self.base) + self.weights.T @ self.weights
 
 
-@pytree("E", "U", "L")
+@pytree("E", "U", "L", "R")
 @dataclass(frozen=True, eq=False)
 class LowRankFactor:
-    """E + UᵀU per row, with the Cholesky factor L of K = I + U E⁻¹ Uᵀ."""
+    """E + UᵀU per row, with the Cholesky factor L of K = I + U E⁻¹ Uᵀ and its inverse R."""
 
     E: Array
     U: Array
     L: Array
+    R: Array
 
     def solve(self, r: Array) -> Array:
         """E⁻¹ r − E⁻¹ Uᵀ K⁻¹ U E⁻¹ r."""
         x = r / self.E
         s = x @ self.U.T
-        if self.U.shape[0] == 1:
-            t = s / self.L[:, :, 0] ** 2
-        else:
-            t = triangular_solve(self.L, s[:, :, None], left_side=True, lower=True)
-            t = triangular_solve(self.L, t, left_side=True, lower=True, transpose_a=True)[:, :, 0]
+        t = s / self.L[:, :, 0] ** 2 if self.U.shape[0] == 1 else DenseFactor(self.L, self.R).solve(s)
         return x - (t @ self.U) / self.E
 
     def variances(self) -> Array:
-        """1/E_k − ‖L⁻¹ U_k‖² / E_k²."""
-        if self.U.shape[0] == 1:
-            q = self.U**2 / self.L[:, :, 0] ** 2
-        else:
-            U = jnp.broadcast_to(self.U[None], (self.L.shape[0], *self.U.shape))
-            q = (triangular_solve(self.L, U, left_side=True, lower=True) ** 2).sum(1)
+        """1/E_k − ‖R U_k‖² / E_k²."""
+        q = (
+            self.U**2 / self.L[:, :, 0] ** 2
+            if self.U.shape[0] == 1
+            else ((self.R @ self.U[None]) ** 2).sum(1)
+        )
         # the difference is positive: q < E (‖K^-½ U_k‖² E_k⁻¹ < 1); written so that rounding keeps it so
         return jnp.maximum(1 - q / self.E, rounding(self.E.dtype)) / self.E
 
