@@ -144,13 +144,13 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             kept.write(finished=not result.interrupted)
         return result
 
-    def _checkpoints(self, plan: Plan, work: Work) -> Checkpoints | None:
+    def _checkpoints(self, plan: Plan, work: Work, more: Any = ()) -> Checkpoints | None:
         """Where the state of this fit is kept, None if nowhere."""
         if self.checkpoint is None:
             return None
         ignored = ("checkpoint", "verbose", "warm_start")  # where a warm start begins is in the parameters
         words = {k: plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}
-        fit = identity(words, (work.params, work.context, work.data, work.weight))
+        fit = identity(words, (work.params, work.context, work.data, work.weight, more))
         template = start(plan, work.params, np.zeros(self.n_members, np.uint32))
         noted = {"note": self._note} if hasattr(self, "_note") else {}
         return Checkpoints(self.checkpoint, fit, template, **noted)

@@ -21,10 +21,12 @@ from tggm.estimators.labels import Labels, encoded, known_classes, weighted_rows
 from tggm.estimators.presets import CLASSIFICATION
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
 from tggm.estimators.state import between
+from tggm.estimators.streaming import as_stream, fit_stream
 from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
 from tggm.learning.deep_classification import DEEP_CLASS_METHODS
 from tggm.learning.deep_prior import PRIORS
 from tggm.models import INITIALISERS
+from tggm.streams import Stream
 
 
 class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -215,13 +217,16 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         """Objectives for this number of layers."""
         return DEEP_CLASS_METHODS[self.deep] if len(settings.layers(self.hidden)) > 1 else CLASS_METHODS
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike | Stream, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train the ensemble.
 
         Parameters
         ----------
-        X : array_like or sparse matrix, shape (n_rows, n_features)
-            Finite numbers. A sparse matrix is never made dense as a whole.
+        X : array_like or sparse matrix, shape (n_rows, n_features), or Stream
+            Finite numbers. A sparse matrix is never made dense as a whole; a `tggm.streams.Stream`, or a
+            memory map above 256 MiB, is never in memory whole.
         y : array_like, shape (n_rows,)
             Labels: numbers, strings or booleans, of at least two classes.
         sample_weight : array_like, shape (n_rows,), optional
@@ -232,6 +237,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self
         """
         self._check_settings()
+        if (stream := as_stream(X, y, sample_weight)) is not None:
+            return fit_stream(self, stream)  # type: ignore[no-any-return]
         X_, y_ = self._validated(X, y, reset=True)
         before: Any = getattr(self, "classes_", None)
         self.classes_ = known_classes(y_)
@@ -283,7 +290,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self._state = jax.tree.map(np.asarray, result.state)
         return self
 
-    def _validated(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Any, NDArray[Any]]:
+    def _validated(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
         X_, y_ = validate_data(
             self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=1
         )

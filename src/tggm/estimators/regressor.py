@@ -18,12 +18,14 @@ from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import REGRESSION
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
 from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
+from tggm.estimators.streaming import as_stream, fit_stream
 from tggm.estimators.targets import Targets, checked, filled, methods, standardisation
 from tggm.learning import METHODS, Context, Rows, Training
 from tggm.learning.deep import DEEP_METHODS
 from tggm.learning.deep_prior import PRIORS
 from tggm.learning.lateral import LATERAL
 from tggm.models import INITIALISERS
+from tggm.streams import Stream
 
 
 class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -212,8 +214,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Stream,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         censored: ArrayLike | None = None,
@@ -222,8 +224,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
         Parameters
         ----------
-        X : array_like, shape (n_rows, n_features)
-            Finite numbers.
+        X : array_like, shape (n_rows, n_features), or Stream
+            Finite numbers; a `tggm.streams.Stream`, or a memory map above 256 MiB, is never in memory whole.
         y : array_like, shape (n_rows,) or (n_rows, n_outputs)
             Targets. With several outputs NaN is a target that is missing.
         sample_weight : array_like, shape (n_rows,), optional
@@ -237,6 +239,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self
         """
         self._check_settings()
+        if (stream := as_stream(X, y, sample_weight, censored)) is not None:
+            return fit_stream(self, stream)  # type: ignore[no-any-return]
         X_, targets, weight = self._checked(X, y, sample_weight, reset=True, censored=censored)
         rng = self._generator()
         warm = getattr(self, "_params", None) if self.warm_start else None
@@ -268,7 +272,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         return self
 
     def _checked(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: Any, reset: bool, censored: Any = None
+        self, X: Any, y: Any, sample_weight: Any, reset: bool, censored: Any = None
     ) -> tuple[Floats, Targets, Floats]:
         """Data as float64 matrices, without rows of weight 0 or without any target."""
         X_, y_ = validate_data(
