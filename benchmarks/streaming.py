@@ -5,11 +5,13 @@
 Ten million rows of 20 columns are written to a temporary folder as float32 (800 MB) and fitted from there,
 two passes; a tenth of them is fitted in memory with as many steps. Each fit has a process of its own, whose
 largest resident memory is reported. Rows a second are those between the first report of progress and the
-last: neither compilation nor the first pass of the stream, which only measures columns.
+last: neither compilation nor the first pass of the stream, which only measures columns. Both fits are
+repeated in turn, and the best of each compared: a machine that does other things disturbs them.
 """
 
 import argparse
 import json
+import os
 import platform
 import resource
 import subprocess
@@ -77,6 +79,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--fit", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -85,13 +88,18 @@ def main():
         return fit(options.folder, options.fit, options.rows, options.passes)
     with tempfile.TemporaryDirectory() as place:
         write(Path(place), options.rows)
-        tenth = measured(place, "memory", options.rows // 10, 10 * options.passes)
-        whole = measured(place, "stream", options.rows, options.passes)
+        fits = []
+        for _ in range(options.repeats):
+            fits.append(measured(place, "memory", options.rows // 10, 10 * options.passes))
+            fits.append(measured(place, "stream", options.rows, options.passes))
+    best = {
+        kind: max(f["rows_per_second"] for f in fits if f["fit"] == kind) for kind in ("memory", "stream")
+    }
     figures = {
-        "machine": f"{platform.machine()}, {len(__import__('os').sched_getaffinity(0))} cores",
+        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores",
         "columns": COLUMNS,
-        "fits": [tenth, whole],
-        "throughput_of_stream_to_memory": round(whole["rows_per_second"] / tenth["rows_per_second"], 3),
+        "fits": fits,
+        "best_throughput_of_stream_to_memory": round(best["stream"] / best["memory"], 3),
     }
     if options.output is not None:
         options.output.write_text(json.dumps(figures, indent=1) + "\n")

@@ -58,11 +58,12 @@ def test_the_rows_held_out_are_random_and_no_others(monkeypatch):
     assert len(np.unique(scattered(0, np.arange(100_000)))) == 100_000
 
 
-def test_a_stream_is_fitted_as_well_as_an_array():
-    model, witness = TGGMRegressor(**QUICK).fit(stream()), TGGMRegressor(**QUICK).fit(X, Y)
-    got, wanted = (m.score_samples(X[:500], Y[:500]).mean() for m in (model, witness))
-    assert abs(got - wanted) < 0.15
-    assert wanted > np.log(1 / Y.std())  # better by far than knowing nothing, which is worth −1.42 less
+def test_a_stream_is_fitted_nearly_as_well_as_can_be():
+    model = TGGMRegressor(**QUICK).fit(stream())
+    # the score is of standardised targets; what made them has noise of deviation 0.1
+    truth = -np.log(0.1) - 0.5 * np.log(2 * np.pi * np.e) + np.log(Y.std())
+    assert truth - 0.35 < model.history_["held_out"][:, -1].mean() < truth + 0.1
+    np.testing.assert_allclose(np.corrcoef(model.predict(X), Y)[0, 1], 1.0, atol=0.02)
     assert model.history_["train"].shape == model.history_["held_out"].shape == (2, 12)
     assert (model.best_epoch_ <= 12).all()
     assert model.predict(X[:3]).shape == (3,)

@@ -17,6 +17,7 @@ from tggm.estimators.base import BaseTGGM
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded
+from tggm.inference.alone import alone
 from tggm.learning.rows import bucket
 from tggm.models import Shallow
 from tggm.models.probit import class_moments
@@ -77,7 +78,7 @@ class ClassPrediction(BaseTGGM):
         block = SPARSE_BLOCK if sparse.issparse(X_) else BLOCK
         s0 = np.asarray(float(self.sigma0) ** 2, self.dtype)
         engine = "ep" if self.method == "ep" else "mean_field"  # for what needs inference to predict
-        with self._precision(), jax.default_matmul_precision("highest"):
+        with self._precision(), jax.default_matmul_precision("highest"), alone(bool(self.between_)):
             parts = [
                 _block(params, prepared(X_[begin : begin + block], columns, self.dtype), s0, log, engine)
                 for begin in range(0, X_.shape[0], block)

@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from tggm.estimators.columns import Columns, Floats
+from tggm.inference.alone import alone
 from tggm.learning.rows import bucket
 from tggm.models.deep import Deep, Directed
 from tggm.models.deep_moments import directed_class_moments, directed_output_moments
@@ -53,7 +54,7 @@ def deep_predictive(
     """The mixture over members, for standardised inputs Z: of one output, or of all together."""
     double = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
     padded = np.pad(Z, [(0, bucket(len(Z)) - len(Z)), (0, 0)])
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), alone():
         mean, cov = (np.asarray(a)[:, : len(Z)] for a in _deep_covariances(double, padded, s0, engine))
     if output is None:
         return MultivariateMomentPredictive(mean, cov, loc=y.shift, scale=y.scale)

@@ -9,6 +9,7 @@ from jax import Array
 
 from tggm.estimators.columns import Columns, Floats
 from tggm.inference import ep
+from tggm.inference.alone import alone
 from tggm.inference.covariance import covariance
 from tggm.learning import Context, Rows
 from tggm.learning.lateral import LateralLikelihood
@@ -45,10 +46,10 @@ def lateral_predictive(params: Lateral, Z: Floats, s0: float, y: Columns) -> Any
         return np.pad(a, [(0, bucket(len(a)) - len(a)), (0, 0)])
 
     def log_density(rows: Any, z: Floats) -> Floats:
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), alone():
             found = _log_density(double, padded(Z[rows]), padded(z[:, None]), s0)
             return np.asarray(found)[:, : len(z)]
 
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), alone():
         mean, var = (np.asarray(a)[:, : len(Z), 0] for a in lateral_moments(double, padded(Z), s0))
     return LateralPredictive(mean, var, log_density, loc=float(y.shift[0]), scale=float(y.scale[0]))

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tggm.inference.alone import alone
 from tggm.learning.loop import Plan, State, Trace, run_chunk
 from tggm.learning.objectives import Objective
 
@@ -57,18 +58,19 @@ class Crew:
     def __init__(self, pool: ThreadPoolExecutor | None, size: int) -> None:
         self._pool = pool
         self._size = size
-        self._ready = False
+        self._ready = self._factorises = False
         self._double = bool(jax.config.read("jax_enable_x64"))  # a setting of the thread that asks
 
     def run(
         self, plan: Plan, objective: Objective, state: State, each: Any, shared: Any, *counts: Any
     ) -> tuple[State, Trace]:
         """As `run_chunk`: `each` is (members, context, hyper), `shared` (data, weight), `counts` the rest."""
-        if self._pool is not None and not self._ready:
+        if not self._ready:
             self._prepare(plan, objective, self._part(0, state, each), shared, counts)
         if self._pool is None:
-            with jax.default_matmul_precision("highest"):  # accelerators would round the factors to 10 bits
-                whole: tuple[State, Trace] = run_chunk(plan, objective, state, *each, *shared, *counts)
+            whole: tuple[State, Trace]
+            with alone(self._factorises):
+                whole = self._run(run_chunk, plan, objective, (state, *each), shared, counts)
             return whole
 
         def one(k: int) -> Any:
@@ -83,17 +85,18 @@ class Crew:
         return jax.tree.map(lambda a: np.asarray(a)[share], (state, *each))
 
     def _run(self, call: Any, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> Any:
+        # accelerators would round the factors of a product to 10 bits
         with jax.enable_x64(self._double), jax.default_matmul_precision("highest"):
             return jax.block_until_ready(call(plan, objective, *part, *shared, *counts))
 
     def _prepare(self, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> None:
-        """Trace and compile before threads do: each of them would; and see whether they may run."""
+        """See whether threads may run the program; compile it before they do: each of them would."""
         traced = self._run(run_chunk.trace, plan, objective, part, shared, counts)
-        if factorises(traced.jaxpr.jaxpr):
+        self._factorises, self._ready = factorises(traced.jaxpr.jaxpr), True
+        if self._factorises:
             self._pool = None
-            return
-        self._run(run_chunk, plan, objective, part, shared, (np.int32(0), counts[1]))
-        self._ready = True
+        elif self._pool is not None:
+            self._run(run_chunk, plan, objective, part, shared, (np.int32(0), counts[1]))
 
 
 @contextmanager

@@ -1,0 +1,100 @@
+"""Estimators in several threads and processes, and how often a search compiles."""
+
+import concurrent.futures
+import pickle
+import threading
+
+import jax
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+
+from tggm import TGGMClassifier, TGGMRegressor
+
+RNG = np.random.default_rng(8)
+X = RNG.normal(size=(60, 2))
+Y = np.stack([X[:, 0], X[:, 1] - X[:, 0]], axis=1) + 0.1 * RNG.normal(size=(60, 2))
+TINY = {"hidden": 3, "n_members": 1, "max_epochs": 5, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Two outputs, whose joint density factorises matrices, and labels."""
+    return [TGGMRegressor(**TINY).fit(X, Y), TGGMClassifier(**TINY).fit(X, X[:, 0] > 0)]
+
+
+def answers(models, rows):
+    two, labels = models
+    return [
+        *two.predict(rows, return_std=True),
+        two.predict_dist(rows).logpdf(np.zeros((len(rows), 2))),
+        labels.predict_proba(rows),
+    ]
+
+
+def test_threads_get_what_one_thread_gets(models):
+    tables = [RNG.normal(size=(60, 2)) for _ in range(12)]  # whoever comes first compiles
+    found, errors = [None] * len(tables), []
+    barrier = threading.Barrier(4)
+
+    def work(first):
+        try:
+            barrier.wait()
+            for k in range(first, len(tables), 4):
+                found[k] = answers(models, tables[k])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
+    assert errors == []
+    for rows, got in zip(tables, found, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(got, answers(models, rows), strict=True))
+
+
+def test_threads_may_fit_at_once():
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        several = list(pool.map(lambda seed: clone(model(seed)).fit(X, Y), range(3)))
+    for seed, fitted in enumerate(several):
+        assert np.array_equal(fitted.W0_, model(seed).fit(X, Y).W0_)
+
+
+def model(seed):
+    return TGGMRegressor(**{**TINY, "random_state": seed})
+
+
+def test_pickles_and_clones(models):
+    for fitted in models:
+        again = pickle.loads(pickle.dumps(fitted))
+        assert np.array_equal(again.predict(X), fitted.predict(X))
+        fresh = clone(fitted)
+        assert not hasattr(fresh, "W0_")
+        assert fresh.get_params() == fitted.get_params()
+
+
+def test_a_search_compiles_one_program_and_two_processes_find_the_same():
+    compiled = []
+
+    def listener(event, duration, **more):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(more["fun_name"])
+
+    rows = RNG.normal(size=(103, 4))
+    grid = {"learning_rate": [0.003, 0.01, 0.03], "weight_decay": [0.1, 1.0]}
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        one = GridSearchCV(TGGMRegressor(**TINY), grid, cv=KFold(5)).fit(rows, rows[:, 0])
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listener)
+    assert len(one.cv_results_["params"]) == 6
+    assert 1 <= sum("run_chunk" in name for name in compiled) <= 4  # folds and the whole table share a shape
+    best = {name: [value] for name, value in one.best_params_.items()}
+    # fresh processes, without the tests' double precision: single precision does not depend on it
+    two = GridSearchCV(TGGMRegressor(**TINY), best, cv=KFold(5), n_jobs=2, refit=False)
+    two.fit(rows, rows[:, 0])
+    np.testing.assert_allclose(two.cv_results_["mean_test_score"][0], one.best_score_, rtol=1e-4)
