@@ -1,6 +1,7 @@
 """`tggm fit`: from a table to a model file."""
 
 import json
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +17,12 @@ INTERRUPTED = 130  # the exit code of a process that ended by Ctrl-C
 
 
 def fit(
-    data: options.Data,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="CSV or Parquet file, or a folder of Parquet files; - reads stdin."
+        ),
+    ],
     target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
     output: Annotated[
         str, typer.Option("--output", "-o", help="Model file; - writes it out.")
@@ -62,13 +68,18 @@ def fit(
     from tggm.tables import read_table
 
     gaps = tuple(missing or ())
-    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps)
     wish = Wish(
         target, task, method, _layers(hidden), members, epochs, seed, test_size,
         options.names_in(ignore), options.names_in(categorical), gaps,
     )  # fmt: skip
     checkpoint = None if output == STREAM else f"{output}.checkpoint"
-    outcome = fit_table(table, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
+    if os.path.isdir(data):
+        from tggm.cli.folder import fit_folder
+
+        outcome = fit_folder(data, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
+    else:
+        table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps)
+        outcome = fit_table(table, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
     write_result(output, model_file(outcome.model, outcome.preparation))
     if test_output is not None and outcome.test is not None:
         from tggm.cli.writing import csv_text

@@ -143,10 +143,15 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
 
 
 def train_model(
-    model: Any, X: NDArray[Any], y: NDArray[Any], quiet: bool, checkpoint: str | None, resume: bool
-) -> list[str]:
-    """Fit, showing progress and keeping checkpoints; returns what the fit warned of."""
-    offset = 0.0 if hasattr(model, "predict_proba") else -float(np.log(y.std()))
+    model: Any, X: Any, y: NDArray[Any] | None, quiet: bool, checkpoint: str | None, resume: bool,
+    spread: float = 1.0,
+) -> list[str]:  # fmt: skip
+    """Fit, showing progress and keeping checkpoints; returns what the fit warned of.
+
+    Without `y`, X is a stream, and `spread` about the deviation of its target.
+    """
+    spread = spread if y is None or hasattr(model, "predict_proba") else float(y.std())
+    offset = -float(np.log(spread))
     measure = "objective" if model.method == "bp" else "log-likelihood"
     if checkpoint is not None:
         _check_checkpoint(checkpoint, quiet, resume)

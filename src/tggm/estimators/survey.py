@@ -17,7 +17,7 @@ HELD_ROWS = 8192  # at most: more would tell no more, and be scored after every 
 _MOST = 1e150  # squares of more overflow
 
 
-def scattered(seed: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+def scattered(seed: int, rows: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
     """A random-looking number for each row number (the finaliser of SplitMix64)."""
     z = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -20,6 +20,13 @@ def parse_parquet(content: bytes, name: str, gaps: frozenset[str]) -> Table:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise TableError(f"{name} is a damaged Parquet file ({reason}); write it again.") from None
+    return table_of(stored, name, gaps)
+
+
+def table_of(stored: Any, name: str, gaps: frozenset[str]) -> Table:
+    """The table of what pyarrow read."""
+    import pyarrow as pa
+
     if stored.num_rows == 0 or stored.num_columns == 0:
         raise TableError(f"{name} has no rows; there is nothing to work on.")
     if len(set(stored.column_names)) < stored.num_columns:
