@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.estimators.base import Work
+from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded, known_classes
 from tggm.estimators.starting import fits, sizes_of
 from tggm.estimators.survey import Survey, scattered, surveyed
 from tggm.estimators.targets import Targets, checked
-from tggm.learning import Layout, Plan
+from tggm.learning import Layout, Plan, Rows
+from tggm.learning.classification import Labelled
 from tggm.learning.rows import bucket
 from tggm.learning.streaming import Blocks, train_blocks
 from tggm.streams import Stream, from_arrays
@@ -42,13 +45,13 @@ def fit_stream(model: Any, stream: Stream) -> Any:
     rng = model._generator()
     survey = surveyed(stream, int(rng.integers(2**63)), is_class)
     fraction = model.validation_fraction if model.early_stopping else 1.0
-    X, y, threshold = survey.held(fraction)
+    X, y, bound = survey.held(fraction)
     if not model.early_stopping:
-        threshold = np.uint64(0)
+        bound = np.uint64(0)
     warm = _adopted(model, survey, stream)
     work = _work(model, X, y, warm, rng)
     n_held = len(X) if model.early_stopping else 0
-    blocks = _blocks(model, stream, survey, work, threshold, n_held, int(rng.integers(2**31)))
+    blocks = _blocks(model, stream, survey, work, bound, n_held, int(rng.integers(2**31)))
     result = _trained(model, work, blocks, int(rng.integers(2**31)))
     if is_class:
         model._adopt(jax.tree.map(np.asarray, result.params))
@@ -97,7 +100,7 @@ def _work(model: Any, X: NDArray[Any], y: NDArray[Any], params: Any, rng: np.ran
 
 
 def _blocks(
-    model: Any, stream: Stream, survey: Survey, work: Work, threshold: np.uint64, n_held: int, seed: int
+    model: Any, stream: Stream, survey: Survey, work: Work, bound: np.uint64, n_held: int, seed: int
 ) -> Blocks:
     n_rows = survey.count - n_held
     per_pass = math.ceil(n_rows / stream.block_rows)
@@ -107,24 +110,25 @@ def _blocks(
     def each(epoch: int) -> Iterator[tuple[Any, int]]:
         order = np.random.default_rng([seed, epoch])
         seen = 0
-        for X, y in _cut(stream, order, survey.seed, threshold, rows):
+        for X, y in _cut(stream, order, survey.seed, bound, rows):
             seen += len(X)
-            yield _padded(_work(model, X, y, work.params, order).data, size), len(X)
+            yield jax.tree.map(partial(_joined, size), _data(model, X, y), held), len(X)
         if seen != n_rows:
             raise ValueError(f"the stream gave {seen} rows in pass {epoch + 1}, but {n_rows} in the first.")
 
-    held = _padded(work.data, bucket(len(work.weight)))
-    return Blocks(each, size, held, n_held, n_rows, per_pass)
+    held_size = bucket(len(work.weight))
+    held = jax.tree.map(partial(_joined, held_size), work.data)
+    return Blocks(each, size, held_size, n_held, n_rows, per_pass)
 
 
 def _cut(
-    stream: Stream, order: np.random.Generator, seed: int, threshold: np.uint64, rows: int
+    stream: Stream, order: np.random.Generator, seed: int, bound: np.uint64, rows: int
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """The rows that are not held out, so many at a time."""
     parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
     waiting = 0
     for piece in stream.pieces(order):
-        kept = scattered(seed, piece.start + np.arange(len(piece.X))) > threshold
+        kept = scattered(seed, piece.start + np.arange(len(piece.X))) >= bound
         parts.append((piece.X[kept], piece.y[kept]))
         waiting += len(parts[-1][0])
         while waiting >= rows:
@@ -136,9 +140,17 @@ def _cut(
         yield X, y
 
 
-def _padded(data: Any, size: int) -> Any:
-    """Rows added that do not count."""
-    return jax.tree.map(lambda a: np.pad(a, [(0, size - len(a)), *[(0, 0)] * (a.ndim - 1)]), data)
+def _data(model: Any, X: NDArray[Any], y: NDArray[Any]) -> Any:
+    """Rows as training takes them, in single precision throughout if that costs no digits."""
+    Z = prepared(X, model._x, model.dtype)
+    if hasattr(model, "predict_proba"):
+        return Labelled(Z, encoded(y, model.classes_))  # type: ignore[arg-type]  # NumPy until training
+    return Rows(Z, prepared(y.reshape(len(X), -1), model._y, model.dtype))
+
+
+def _joined(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
+    """Rows, padded to `size` by such as do not count, and more."""
+    return np.concatenate([rows, np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype), *more])
 
 
 def _trained(model: Any, work: Work, blocks: Blocks, seed: int) -> Any:

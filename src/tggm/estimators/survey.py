@@ -112,7 +112,7 @@ class Survey:
     def held(self, fraction: float) -> tuple[NDArray[Any], NDArray[Any], np.uint64]:
         """Rows to hold out, and the hash below which a row is one of them."""
         n = min(len(self._hash), max(round(fraction * self.count), 1))
-        return self._rows[0][:n], self._rows[1][:n], self._hash[n - 1]
+        return self._rows[0][:n], self._rows[1][:n], self._hash[n - 1] + np.uint64(1)
 
 
 def _checked(name: str, values: NDArray[Any], start: int) -> Floats:

@@ -25,11 +25,11 @@ _WAITING = 2  # blocks that are read ahead
 
 @dataclass(frozen=True)
 class Blocks:
-    """What a pass over the rows gives: blocks of (data, rows that count), padded to `size` rows each."""
+    """What a pass over the rows gives: (data, rows that count), the held-out rows behind a block's own."""
 
     each: Callable[[int], Iterator[tuple[Any, int]]]  # given the number of the pass, from 0
-    size: int
-    held: Any  # held-out rows, as the data of a block
+    size: int  # rows of a block with its padding
+    held_size: int  # held-out rows with their padding
     n_held: int  # how many of them count
     n_rows: int  # that count in a pass
     per_pass: int
@@ -127,25 +127,17 @@ def _from(blocks: Blocks, done: int, max_epochs: int) -> Iterator[tuple[Any, int
 
 def _arguments(plan: Plan, blocks: Blocks, context: Any, hyper: Hyper, data: Any, count: int) -> Any:
     """What the training program takes for one block: its rows first, the held-out ones behind them."""
-    K, n_held = len(hyper.clip), len(jax.tree.leaves(blocks.held)[0])
-    rows = np.arange(blocks.size + n_held, dtype=np.int32)
+    K = len(hyper.clip)
+    rows = np.arange(blocks.size + blocks.held_size, dtype=np.int32)
     train, held = (np.broadcast_to(part, (K, len(part))) for part in np.split(rows, [blocks.size]))
-    counts = (np.full(K, number, np.int32) for number in (count, blocks.n_held))
-    n_train, counted = counts
-    members: Any = Membership(train, n_train, held, counted)  # type: ignore[arg-type]  # NumPy until training
+    n_train, n_held = (np.full(K, number, np.int32) for number in (count, blocks.n_held))
+    members: Any = Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
     # the loop shares the penalty by the rows of a block; it belongs to all
-    share: Any = hyper._replace(
-        weight_decay=hyper.weight_decay * np.asarray(count / blocks.n_rows, plan_dtype(hyper))
-    )
-    joined = jax.tree.map(lambda a, b: np.concatenate([a, b]), data, blocks.held)
-    weight = np.ones(len(rows), plan_dtype(hyper))
+    dtype = np.asarray(hyper.clip).dtype
+    share: Any = hyper._replace(weight_decay=hyper.weight_decay * np.asarray(count / blocks.n_rows, dtype))
+    weight = np.ones(len(rows), dtype)
     steps = np.int32(-(-count // min(plan.batch_size, blocks.size)))
-    return (members, context, share), jax.device_put((joined, weight)), steps
-
-
-def plan_dtype(hyper: Hyper) -> Any:
-    """What the model computes in."""
-    return np.asarray(hyper.clip).dtype
+    return (members, context, share), jax.device_put((data, weight)), steps
 
 
 def _of_passes(result: Training, per_pass: int) -> Training:
