@@ -15,8 +15,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: venv-demo
 	@$(BIN)/python -m tggm demo
 
+# Most of the time of a test goes into compiling its programs, so the compiler is told to hurry (where it knows
+# these words). The special functions, whose last digits depend on the code that it makes, get its best.
+# `pytest` by hand uses the best for all. A file stays with one worker, which compiles its programs once.
+HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false
+
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile  # a file compiles its programs once
+	@if XLA_FLAGS="$(HURRY)" $(BIN)/python -c "import jax; jax.devices()" 2>/dev/null; then flags="$(HURRY)"; fi; \
+	XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/special
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/special
 
 lint: venv-dev
 	$(BIN)/ruff check .
