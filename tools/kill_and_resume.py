@@ -32,6 +32,7 @@ from tggm.storage import files
 
 STEPS = ("half", "sync", "between", "after")
 KILLS_A_FIT = 6
+EPOCHS = int(os.environ.get("EPOCHS", 2500))  # fewer in the tests
 
 
 def model_of(number, path):
@@ -39,7 +40,7 @@ def model_of(number, path):
     rng = np.random.default_rng(number)
     X = rng.normal(size=(1500, 6))
     y = np.sin(X[:, 0]) + 0.3 * np.abs(X[:, 1]) * rng.normal(size=len(X))
-    common = {"random_state": number, "max_epochs": 2500, "checkpoint": path}
+    common = {"random_state": number, "max_epochs": EPOCHS, "checkpoint": path}
     kinds = [
         lambda: TGGMRegressor(hidden=12, n_members=2, patience=None, **common),
         lambda: TGGMClassifier(hidden=12, **common),
