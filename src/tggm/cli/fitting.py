@@ -86,7 +86,7 @@ def fit_table(
     figures = judge(model, preparation, X[test], values[test]) if len(test) else {}
     fitted = Fitted(table.source, len(train), len(test), wish.seed, seconds, figures)
     held_out = table.take(test) if len(test) else None
-    interrupted = not model.converged_
+    interrupted = model._interrupted
     return Outcome(model, replace(preparation, fitted=fitted), held_out, reason, notes, interrupted)
 
 

@@ -101,4 +101,4 @@ def fit_folder(
         figures = judge(model, preparation, preparation.features(test), preparation.targets(test))
     fitted = Fitted(path, rows.trained, 0 if test is None else len(test), wish.seed, seconds, figures)
     done = replace(preparation, fitted=fitted)
-    return Outcome(model, done, test, reason, notes, not model.converged_)
+    return Outcome(model, done, test, reason, notes, model._interrupted)

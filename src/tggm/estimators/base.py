@@ -215,6 +215,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         self.n_iter_ = int(result.train.shape[1])
         self.best_epoch_ = result.best_epoch + 1
         self.converged_ = not result.interrupted
+        self._interrupted = result.interrupted
         steps = int(np.max(result.state.step))
         if result.failed.any():
             self.converged_ = False
