@@ -8,6 +8,7 @@ import pytest
 from tggm.cli import main
 from tggm.cli.app import run
 from tggm.cli.errors import CommandError, sentence_for
+from tggm.cli.files import check_output
 from tggm.persistence import ModelFileError
 from tggm.tables import TableError
 
@@ -30,8 +31,8 @@ def test_errors_that_users_can_mend_have_sentences_and_defects_do_not():
     assert sentence_for(CommandError("Do this.")) == "Do this."
     assert sentence_for(ModelFileError("m.tggm is broken.")) == "m.tggm is broken."
     assert sentence_for(TableError("t.csv is empty.")) == "t.csv is empty."
-    assert "pip install 'tggm[plot]'" in sentence_for(ModuleNotFoundError("", name="matplotlib.figure"))
-    assert "pip install 'tggm[tables]'" in sentence_for(ModuleNotFoundError("", name="pyarrow"))
+    assert "pip install matplotlib" in sentence_for(ModuleNotFoundError("", name="matplotlib.figure"))
+    assert "pip install pyarrow" in sentence_for(ModuleNotFoundError("", name="pyarrow"))
     assert sentence_for(ModuleNotFoundError("", name="tggm.nothing")) is None
     assert sentence_for(ValueError("a defect")) is None
 
@@ -58,3 +59,16 @@ def test_help_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_nothing_is_written_over_what_is_read(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("a,y\n1,2\n")
+    with pytest.raises(CommandError, match="is read by this command"):
+        check_output(str(path), True, str(path))
+    check_output(str(tmp_path / "other.csv"), True, str(path))
+
+
+def test_rows_that_cannot_be_computed_with_are_the_users_to_mend():
+    assert sentence_for(ValueError("`X` has a value of size 5e10")) == "`X` has a value of size 5e10"
+    assert sentence_for(ValueError("ours")) is None

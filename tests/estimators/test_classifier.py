@@ -298,3 +298,19 @@ def test_unknown_labels_at_scoring(table, fitted):
 def test_not_fitted():
     with pytest.raises(NotFittedError):
         TGGMClassifier().predict_proba([[1.0]])
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("exponent", [3, 6, 8])
+def test_rows_far_away_get_probabilities(fitted, sign, exponent):
+    far = sign * 10.0**exponent * np.eye(3)[:1]
+    p = fitted.predict_proba(far)
+    assert_allclose(p.sum(), 1, rtol=1e-6)
+    assert_array_equal(fitted.predict(far), fitted.classes_[p.argmax(1)])
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("exponent", [12, 20])
+def test_rows_beyond_that_get_an_error(fitted, sign, exponent):
+    with pytest.raises(ValueError, match="`X` has values too large"):
+        fitted.predict_proba(sign * 10.0**exponent * np.eye(3)[:1])

@@ -1,6 +1,6 @@
 """Which errors are the user's to mend, and the sentence for each."""
 
-EXTRAS = {"matplotlib": "plot", "pandas": "tables", "pyarrow": "tables", "rich": "cli"}
+EXTRAS = {"matplotlib", "pandas", "pyarrow", "rich"}
 
 
 class CommandError(Exception):
@@ -16,13 +16,15 @@ def sentence_for(error: Exception) -> str | None:
     match error:
         case CommandError() | DatasetError() | ModelFileError() | TableError():
             return str(error)
+        case ValueError() if str(error).startswith("`X`"):  # rows that the model cannot compute with
+            return str(error)
         case OSError(filename=str(path)):
             return f"{error.strerror}: {path}"
         case OSError():
             return str(error)
         case ModuleNotFoundError(name=str(module)) if module.partition(".")[0] in EXTRAS:
             package = module.partition(".")[0]
-            return f"this command needs {package}; install it with: pip install 'tggm[{EXTRAS[package]}]'"
+            return f"this command needs {package}; install it with: pip install {package}"
     # Errors of the command line itself: newer typer carries click inside, older typer depends on it, so
     # their class has no lasting address; the method that gives the message has.
     if hasattr(error, "format_message"):

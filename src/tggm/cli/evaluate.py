@@ -23,7 +23,7 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Compare predictions with what was observed, beside a linear model and one that sees no inputs."""
-    check_output(output, force)
+    check_output(output, force, model, data)
     from tggm.cli.judging import HINT, figures_table, judge, labelled, linear_wins
     from tggm.tables import read_table
 

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 STREAM = "-"
 
 
-def check_output(path: str, force: bool) -> None:
-    """Raise, before any work is done, unless a result can be written there."""
+def check_output(path: str, force: bool, *inputs: str) -> None:
+    """Raise, before any work is done, unless a result can be written there; never over what is read."""
     if path == STREAM:
         return
     target = Path(path)
+    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in inputs):
+        raise CommandError(f"{path} is read by this command; name another file with -o.")
     if target.is_dir():
         raise CommandError(f"{path} is a folder; name a file in it, as {target / 'result'}.")
     if target.exists() and not force:

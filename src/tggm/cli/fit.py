@@ -58,9 +58,9 @@ def fit(
     Regression or classification is decided by the target. Gaps are filled (and said so), words become
     categories, and a part of the rows is held out to say honestly how good the model is.
     """
-    check_output(output, force or resume)
+    check_output(output, force or resume, data)
     if test_output is not None:
-        check_output(test_output, force or resume)
+        check_output(test_output, force or resume, data)
     _check_words(task, decimal)
     from tggm.cli.fitting import Wish, fit_table
     from tggm.learning.checkpoints import remove_checkpoints

@@ -21,7 +21,7 @@ def info(
     as_json: options.Json = False,
 ) -> None:
     """Show what a model predicts, from which columns, how it was fitted and how good it was."""
-    check_output(output, force)
+    check_output(output, force, model)
     fitted, preparation = read_model(model)
     write_result(output, _json(fitted, preparation) if as_json else _text(fitted, preparation))
 

@@ -34,7 +34,7 @@ def predict(
     A regression gives mean, standard deviation, a central interval and, if asked for, quantiles; a
     classification gives the most probable class and the probability of each.
     """
-    check_output(output, force)
+    check_output(output, force, model, data)
     levels = checked_levels(interval, quantiles)
     from tggm.cli.predictions import predicted
     from tggm.cli.writing import csv_text, json_text, parquet_bytes

@@ -32,7 +32,7 @@ def report(
     The page is one HTML file that needs no network. Judge on rows that the model was not fitted to, as
     tggm fit --test-output writes them.
     """
-    check_output(output, force)
+    check_output(output, force, model, data)
     if not 0 < interval < 1:
         raise CommandError(f"--interval is a probability between 0 and 1, as 0.9; got {interval:g}.")
     from tggm.cli.judging import labelled

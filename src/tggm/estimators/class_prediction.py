@@ -35,19 +35,27 @@ class ClassPrediction(BaseTGGM):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of each row."""
-        best = self._evaluated(X, log=False).argmax(1)
+        best = self._probabilities(X).argmax(1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probability of each class, shape (n_rows, n_classes), the latent variables integrated out.
 
-        Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1.
+        Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1. Scores are taken for
+        normal, with their exact means and with variances that fit those of their differences
+        (`tggm.models.probit`); with few hidden units a probability can be off by some hundredths.
         """
-        p = self._evaluated(X, log=False)
         limits = np.finfo(np.float64)
-        probability: Floats = np.clip(p / p.sum(1, keepdims=True), limits.tiny, 1 - limits.epsneg)
+        probability: Floats = np.clip(self._probabilities(X), limits.tiny, 1 - limits.epsneg)
         return probability
+
+    def _probabilities(self, X: ArrayLike) -> Floats:
+        """Rows that sum to 1, by logarithms where scores are so far apart that nothing is left otherwise."""
+        p = self._evaluated(X, log=False)
+        total = p.sum(1, keepdims=True)
+        result: Floats = p / total if (total > 0.5).all() else np.exp(self.predict_log_proba(X))
+        return result
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Logarithms of the probabilities, right even where a probability is too small for a float."""
@@ -84,8 +92,9 @@ class ClassPrediction(BaseTGGM):
                 for begin in range(0, X_.shape[0], block)
             ]
         result = np.concatenate(parts).astype(np.float64)
-        if np.isnan(result).any():
-            row = int(np.argmax(np.isnan(result).any(1)))
+        lost = np.isnan(result).any(1) | (result.max(1) == -np.inf)
+        if lost.any():
+            row = int(np.argmax(lost))
             raise ValueError(
                 f"`X` has values too large to be computed with (first in row {row}); leave out rows so far "
                 "from what the model has seen."

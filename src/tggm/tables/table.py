@@ -89,7 +89,8 @@ class Table:
             row = next(k for k, word in enumerate(column.tolist()) if self.number(word) is None)
             raise TableError(
                 f"{self.source} has {column[row]!r} in row {self.row_number(row)} of column {name!r}, which "
-                f"should hold numbers; correct it, or say that it means a gap: --missing {column[row]!r}."
+                f"should hold numbers; correct it, or say in `tggm fit` that it means a gap: --missing "
+                f"{column[row]!r}."
             )
         return values
 
