@@ -19,14 +19,14 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
     if path == STREAM:
         return
     target = Path(path)
-    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in inputs):
-        raise CommandError(f"{path} is read by this command; name another file with -o.")
     if target.is_dir():
         raise CommandError(f"{path} is a folder; name a file in it, as {target / 'result'}.")
     if target.exists() and not force:
         raise CommandError(
             f"{path} exists already; pass --force to replace it, or name another file with -o."
         )
+    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in inputs):
+        raise CommandError(f"{path} is read by this command; name another file with -o.")
     folder = target.parent
     if not folder.is_dir():
         raise CommandError(f"there is no folder {folder}; make it first: mkdir -p {folder}")
