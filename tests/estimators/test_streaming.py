@@ -175,13 +175,13 @@ def test_items_are_made_ahead_but_not_all_of_them():
             made.append(k)
             yield k
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     coming = read_ahead(items())
     assert next(coming) == 0
     time.sleep(0.2)
     assert 3 <= len(made) <= 5
     coming.close()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # threads of others may end meanwhile
 
     def broken():
         yield 1
