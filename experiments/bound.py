@@ -1,12 +1,13 @@
-"""What limits mean-field training of classifiers: not where it starts, but what its bound prefers.
+"""What limits mean-field training of classifiers: what its bound prefers, and where it starts.
 
     TGGM_DATA=... python experiments/bound.py [--rows 10000] [--epochs 20]
 
 Handwritten digits, 100 hidden units. A model is trained by `moments`; then mean field goes on from it, and
 another mean-field model starts from scratch. For each, on training images: the mean log-probability of the
 label, mean field's bound on it and EP's estimate of it (E-steps converged); and the accuracy on held-out
-training images. If the bound rises while probability and accuracy fall, optimisation is not to blame. Test
-images are not used. Writes experiments/results/bound.json.
+training images. If the bound rises while probability and accuracy fall, its looseness is to blame; if it
+ends higher than from scratch, so is optimisation. Test images are not used.
+Writes experiments/results/bound.json.
 """
 
 import argparse

@@ -33,8 +33,8 @@ STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 def unit_rows(counts: sparse.csr_array, training: sparse.csr_array) -> sparse.csr_array:
     """log(1 + count) times the word's log-rarity among the training documents, rows of length one.
 
-    Of the weightings tried on the validation part of 20 Newsgroups this one is best for every model, the
-    linear one included. A document without words stays empty.
+    On the validation part of 20 Newsgroups rarity helped logistic regression and a ReLU network. A document
+    without words stays empty.
     """
     X = counts.astype(np.float64)
     X.data = np.log1p(X.data)

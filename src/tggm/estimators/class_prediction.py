@@ -44,7 +44,7 @@ class ClassPrediction(BaseTGGM):
 
         Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1. Scores are taken for
         normal, with their exact means and with variances that fit those of their differences
-        (`tggm.models.probit`); with few hidden units a probability can be off by some hundredths.
+        (`tggm.models.probit`): an approximation, coarser the fewer hidden units there are.
         """
         limits = np.finfo(np.float64)
         probability: Floats = np.clip(self._probabilities(X), limits.tiny, 1 - limits.epsneg)

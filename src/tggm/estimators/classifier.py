@@ -238,7 +238,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         """
         self._check_settings()
         if (stream := as_stream(X, y, sample_weight)) is not None:
-            return fit_stream(self, stream)  # type: ignore[no-any-return]
+            return fit_stream(self, stream)  # type: ignore[no-any-return]  # it returns self
         X_, y_ = self._validated(X, y, reset=True)
         before: Any = getattr(self, "classes_", None)
         self.classes_ = known_classes(y_)
@@ -321,7 +321,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             params,
             rates_of(params, 0.0),  # the unit noise is a gauge
             ClassContext(*numbers),  # type: ignore[arg-type]  # NumPy until training
-            Labelled(prepared(X, self._x, self.dtype), label),  # type: ignore[arg-type]
+            Labelled(prepared(X, self._x, self.dtype), label),  # type: ignore[arg-type]  # NumPy too
             weight,
         )
 
