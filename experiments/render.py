@@ -2,32 +2,22 @@
 
     python experiments/render.py
 
-Each table stands between a pair of comments, <!-- NAME --> and <!-- /NAME -->, on the page that names it.
+Each table stands between a pair of comments, <!-- NAME --> and <!-- /NAME -->, on the page that names it. The
+block NAME of the results page is what `block()` of the module page_NAME returns.
 """
 
-import json
+import importlib
 import re
 from collections.abc import Callable
-from pathlib import Path
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from page import ROOT, stored, table
 from uci import summary
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "experiments" / "results"
 DATASETS = ("boston", "concrete", "energy", "yacht")
 METHODS = ("moments", "ep", "meanfield", "exact", "bp", "paper-bp", "paper-ml")
-
-
-def stored(pattern: str) -> list[Any]:
-    """Contents of the result files whose names match, in the order of their names."""
-    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(pattern))]
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
-    return "\n".join(lines)
 
 
 def _uci(show: Callable[[dict[str, Any]], str]) -> str:
@@ -130,6 +120,12 @@ def _bound() -> str:
     return table(["trained by", "log-probability", "bound", "EP", "held-out accuracy %"], rows)
 
 
+def _results() -> dict[str, Callable[[], str]]:
+    """The blocks of the results page, as far as their modules are there."""
+    names = [name for name in ("table1", "table2", "figures", "claims") if find_spec(f"page_{name}")]
+    return {name: importlib.import_module(f"page_{name}").block for name in names}
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "choosing-a-method.md": {
         "accuracy": lambda: _uci(_accuracy),
@@ -148,6 +144,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "news": lambda: _classes(["text_news", "text_news_likelihood"], "news "),
         "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
     },
+    "results.md": _results(),
 }
 
 
