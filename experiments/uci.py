@@ -18,9 +18,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from together import fit_together
 
-from tggm import TGGMRegressor
+from tggm import TGGMRegressor, fit_together
 from tggm.datasets import load_uci
 
 PRESETS = {"paper-bp": TGGMRegressor.paper_bp, "paper-ml": TGGMRegressor.paper_ml}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
+    from tggm.estimators import fit_together as fit_together
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
     from tggm.learning.graph import fit_graph as fit_graph
     from tggm.models.general import TGGM as TGGM
@@ -29,6 +30,7 @@ _HOME = {
     "TGGMRegressor": "tggm.estimators",
     "TruncatedGaussian": "tggm.gaussian",
     "fit_graph": "tggm.learning.graph",
+    "fit_together": "tggm.estimators",
     "load": "tggm.persistence",
     "save": "tggm.persistence",
 }
@@ -43,6 +45,7 @@ __all__ = [
     "TruncatedGaussian",
     "__version__",
     "fit_graph",
+    "fit_together",
     "load",
     "save",
 ]

@@ -1,0 +1,58 @@
+"""Parts of a table trained in one program end where the estimator's own `fit` would have left them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tggm import TGGMRegressor, fit_together
+
+SETTINGS = {
+    "hidden": (4,),
+    "n_members": 2,
+    "batch_size": 16,
+    "max_epochs": 20,
+    "patience": None,
+    "dtype": "float64",
+}
+
+
+@pytest.fixture
+def table(rng):
+    X = 1e3 + rng.standard_normal((60, 2))
+    return X, np.abs(X[:, 0] - 1e3) + 0.1 * rng.standard_normal(60)
+
+
+def test_parts_trained_together_equal_parts_trained_alone(table):
+    X, y = table
+    parts = [np.arange(50), np.arange(10, 60)]
+    own = [
+        {"random_state": 1},
+        {"random_state": 2, "sigma0": 0.5, "learning_rate": 0.01, "weight_decay": 3.0},
+    ]
+    together = fit_together([TGGMRegressor(**SETTINGS, **more) for more in own], X, y, parts)
+    for model, more, part in zip(together, own, parts, strict=True):
+        alone = TGGMRegressor(**SETTINGS, **more).fit(X[part], y[part])
+        assert_allclose(model.predict(X), alone.predict(X), rtol=1e-8)
+        assert_allclose(model.noise_, alone.noise_, rtol=1e-8)
+        assert_allclose(model.history_["held_out"], alone.history_["held_out"], rtol=1e-8, atol=1e-10)
+        assert model.best_epoch_.tolist() == alone.best_epoch_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"method": "bp"}, "they differ in method. Fit those apart."),
+        ({"n_members": 3, "dtype": "float32"}, "they differ in dtype, n_members."),
+    ],
+)
+def test_settings_that_one_program_cannot_mix_are_named(table, changed, message):
+    models = [TGGMRegressor(**SETTINGS), TGGMRegressor(**{**SETTINGS, **changed})]
+    with pytest.raises(ValueError, match=message):
+        fit_together(models, *table, [np.arange(30)] * 2)
+
+
+def test_models_that_need_their_own_fit_are_refused(table):
+    with pytest.raises(ValueError, match="one hidden layer, lateral=0 and no checkpoint"):
+        fit_together([TGGMRegressor((3, 3))], *table, [np.arange(30)])
+    with pytest.raises(ValueError, match="got 1 for 2 models"):
+        fit_together([TGGMRegressor(), TGGMRegressor()], *table, [np.arange(30)])
