@@ -1,0 +1,128 @@
+"""How far each method's view of the likelihood is from the exact one while it trains.
+
+    TGGM_DATA=... python experiments/gap.py [--dataset boston] [--epochs 300]
+
+One network of 50 units a method, on the first training part, one pass after the other (Adam at a constant
+rate, noise learned). Every so many passes, at the parameters reached: the exact log-density of every training
+row (Fourier inversion), and what mean field (converged), mean field by the paper's ten cycles, EP and the
+Gaussian with the exact moments take it for, all in double precision. A network is trained by each of these
+but the ten cycles. Writes experiments/results/gap.json and docs/images/gap.png.
+"""
+
+import argparse
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from matplotlib.figure import Figure
+from runs import IMAGES, RESULTS, complete, origin, read
+
+from tggm import TGGMRegressor
+from tggm.datasets import load_uci
+from tggm.learning import METHODS, Context, Rows
+
+RESULT, IMAGE = RESULTS / "gap.json", IMAGES / "gap.png"
+TRAINED = ("meanfield", "ep", "moments")
+VIEWS = {
+    "meanfield": METHODS["meanfield"](),
+    "cycles": METHODS["meanfield"](solver="cyclic", n_cycles=10),
+    "ep": METHODS["ep"](),
+    "moments": METHODS["moments"](),
+}
+NAMES = {
+    "meanfield": "mean field",
+    "cycles": "mean field, 10 cycles",
+    "ep": "EP",
+    "moments": "moments",
+}
+COLOURS = {"meanfield": "#D55E00", "cycles": "#CC79A7", "ep": "#009E73", "moments": "#0072B2"}
+
+
+@partial(jax.jit, static_argnames="objective")
+def values(objective: Any, params: Any, rows: Rows, context: Context) -> Any:
+    """What the method takes for the log-density of each row."""
+    return objective(params, rows, context)
+
+
+def seen(model: TGGMRegressor, X: np.ndarray, y: np.ndarray) -> tuple[Any, Rows, Context]:
+    """Parameters of the one member, rows as it sees them, and its gauge, in double precision."""
+    params = jax.tree.map(lambda a: np.asarray(a[0], np.float64), model._params)
+    rows = Rows(model._x.apply(X), model._y.apply(y[:, None]))
+    return params, rows, Context(np.float64(model.sigma0**2))
+
+
+def judged(model: TGGMRegressor, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """The exact mean log-density, and each view's mean and mean absolute distance from it, in nats a row."""
+    with jax.enable_x64(True):
+        arguments = seen(model, X, y)
+        exact = np.asarray(values(METHODS["exact"](), *arguments))
+        found: dict[str, Any] = {"exact": float(exact.mean())}
+        for name, objective in VIEWS.items():
+            gap = np.asarray(values(objective, *arguments)) - exact
+            found[name] = {"mean": float(gap.mean()), "absolute": float(np.abs(gap).mean())}
+            found[name]["worst"] = float(np.abs(gap).max())
+    return found
+
+
+def run(method: str, dataset: str, epochs: int, every: int, seed: int) -> dict[str, Any]:
+    """Train one network by passes over the data, judging it on the way."""
+    X, y, splits = load_uci(dataset)
+    X, y = X[splits[0][0]], y[splits[0][0]]
+    model = TGGMRegressor(
+        (50,), method=method, n_members=1, learning_rate=5e-3, average=0.0, batch_size=50, random_state=seed
+    )
+    course = []
+    for epoch in range(1, epochs + 1):
+        model.partial_fit(X, y)
+        if epoch == 1 or epoch % every == 0:
+            course.append({"epoch": epoch, **judged(model, X, y)})
+    return {"course": course, "noise": float(model.noise_[0, 0] / model._y.scale[0] ** 2)}
+
+
+def picture(record: dict[str, Any]) -> None:
+    figure = Figure(figsize=(9.0, 3.7), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name, found in record["runs"].items():
+        method = name.split()[0]
+        course = found["course"]
+        epochs = [c["epoch"] for c in course]
+        left.plot(epochs, [c[method]["absolute"] for c in course], color=COLOURS[method], label=NAMES[method])
+        right.plot(epochs, [c["exact"] for c in course], color=COLOURS[method], label=NAMES[method])
+        if method == "meanfield":
+            away = [c["cycles"]["absolute"] for c in course]
+            left.plot(epochs, away, color=COLOURS["cycles"], linestyle="--", label=NAMES["cycles"])
+            bound = [c["exact"] + c["meanfield"]["mean"] for c in course]
+            right.plot(epochs, bound, color=COLOURS[method], linestyle=":", label="its bound")
+    left.set(yscale="log", xlabel="passes over the data", ylabel="mean distance from exact, nats a row")
+    left.set_title("objective against exact log-density")
+    right.set(xlabel="passes over the data", ylabel="exact mean log-density, standardised")
+    right.set_title("training rows, by training method")
+    for ax in (left, right):
+        ax.grid(True, color="0.92")
+        ax.legend(frameon=False, fontsize=8)
+    figure.savefig(IMAGE, dpi=90)
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--dataset", default="boston")
+    p.add_argument("--epochs", type=int, default=300)
+    p.add_argument("--every", type=int, default=10)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--jobs", type=int, default=1, help="processes")
+    p.add_argument("--render", action="store_true", help="only draw what is stored")
+    args = p.parse_args()
+    if not args.render:
+        settings = {"dataset": args.dataset, "epochs": args.epochs, "every": args.every, "seed": args.seed}
+        tasks = [(method, *settings.values()) for method in TRAINED]
+        complete(RESULT, origin(settings=settings), run, tasks, args.jobs)
+    record = read(RESULT)
+    for name, found in record["runs"].items():
+        last = found["course"][-1]
+        print(f"{name}: exact {last['exact']:.4f}", {k: last[k]["mean"] for k in VIEWS})
+    picture(record)
+
+
+if __name__ == "__main__":
+    main()
