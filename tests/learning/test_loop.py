@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm.learning import Layout, Membership, Plan, hold_out, hyper_parameters, membership, train
 from tggm.learning.groups import factorises, n_groups
-from tggm.learning.loop import shuffled
 from tggm.learning.rows import bucket
+from tggm.learning.shuffling import shuffled
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 A compiled training loop keeps little more than one core busy: its arrays are too small to be worth cutting.
 Members of an ensemble need nothing from each other, so groups of them run the same program side by side, each
-in a thread of its own. Accelerators take all members at once.
+in a thread of its own. Accelerators take all members at once; so do several devices, which cut the
+mini-batches instead (`devices`).
 
 So does a CPU where the program factorises matrices: two of JAX's batched factorisations that run at the same
-time may each wait for the other's share of the thread pool for ever (jaxlib 0.10).
+time may each wait for the other's share of the thread pool for ever (jaxlib 0.10). For the same reason one
+process then uses only one of several virtual devices of a CPU.
 """
 
 import os
@@ -18,6 +20,7 @@ import jax
 import numpy as np
 
 from tggm.inference.alone import alone
+from tggm.learning.devices import Mates, devices_for, one_each
 from tggm.learning.loop import Plan, State, Trace, run_chunk
 from tggm.learning.objectives import Objective
 
@@ -53,13 +56,16 @@ def _cores() -> int:
 
 
 class Crew:
-    """Runs chunks of epochs, the members in as many groups as there are workers."""
+    """Runs chunks of epochs, the members in as many groups as there are workers, or on several devices."""
 
-    def __init__(self, pool: ThreadPoolExecutor | None, size: int) -> None:
-        self._pool = pool
-        self._size = size
+    def __init__(self, pool: ThreadPoolExecutor | None, size: int, mates: Mates | None = None) -> None:
+        self._pool, self._size, self._mates = pool, size, mates
         self._ready = self._factorises = False
         self._double = bool(jax.config.read("jax_enable_x64"))  # a setting of the thread that asks
+
+    def place(self, tree: Any) -> Any:
+        """Arrays that several chunks need, where those run."""
+        return jax.device_put(tree) if self._mates is None else self._mates.place(tree)
 
     def run(
         self, plan: Plan, objective: Objective, state: State, each: Any, shared: Any, *counts: Any
@@ -69,8 +75,9 @@ class Crew:
             self._prepare(plan, objective, self._part(0, state, each), shared, counts)
         if self._pool is None:
             whole: tuple[State, Trace]
+            call = run_chunk if self._mates is None else self._mates.run
             with alone(self._factorises):
-                whole = self._run(run_chunk, plan, objective, (state, *each), shared, counts)
+                whole = self._run(call, plan, objective, (state, *each), shared, counts)
             return whole
 
         def one(k: int) -> Any:
@@ -95,16 +102,19 @@ class Crew:
         self._factorises, self._ready = factorises(traced.jaxpr.jaxpr), True
         if self._factorises:
             self._pool = None
+            if self._mates is not None and jax.default_backend() == "cpu":
+                self._mates.use(one_each(self._mates.devices))
         elif self._pool is not None:
             self._run(run_chunk, plan, objective, part, shared, (np.int32(0), counts[1]))
 
 
 @contextmanager
-def crew(n_members: int) -> Iterator[Crew]:
-    """The workers for so many members; their threads end with the block."""
-    groups = n_groups(n_members, _cores())
+def crew(n_members: int, batch_size: int) -> Iterator[Crew]:
+    """The workers for so many members and rows in a mini-batch; their threads end with the block."""
+    devices = devices_for(n_members * batch_size)
+    groups = 1 if devices else n_groups(n_members, _cores())
     if groups == 1:
-        yield Crew(None, n_members)
+        yield Crew(None, n_members, Mates(devices) if devices else None)
         return
     pool = ThreadPoolExecutor(groups, thread_name_prefix="tggm-train")
     try:

@@ -12,6 +12,8 @@ parameters stay as they are.
 
 The numbers of epochs and steps, all rates and penalties are arguments of the program, not constants: changing
 them never compiles anything. Shapes are those of the index lists, which are padded to a few sizes.
+
+Several devices take a share of every mini-batch each: the same program, with `plan.shares` of them.
 """
 
 from functools import partial
@@ -25,6 +27,8 @@ from jax import Array, lax
 from tggm.learning.layout import Layout
 from tggm.learning.objectives import Objective
 from tggm.learning.optimisers import OPTIMISERS, SCHEDULES
+from tggm.learning.shares import added_up, share
+from tggm.learning.shuffling import shuffled
 
 FAILURES = 25  # steps in a row that are not finite, after which a member is given up
 DROP = 10.0  # an epoch has collapsed when its objective is so many times 1 + |best| below the best
@@ -41,6 +45,7 @@ class Plan(NamedTuple):
     )
     schedule: str = "cosine"
     averaged: bool = False  # whether a running average of the parameters is scored and kept
+    shares: int = 1  # devices that a mini-batch is cut over
 
 
 class Hyper(NamedTuple):
@@ -108,25 +113,6 @@ def start(plan: Plan, params: Any, seeds: Any) -> State:
     )
 
 
-def _scatter(h: Array) -> Array:
-    """A bijection of the 32-bit integers that looks random (the finaliser of MurmurHash3)."""
-    h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
-    h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
-    return h ^ (h >> 16)
-
-
-def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
-    """The first `count` rows in an order that depends on seed and epoch, the padding behind them.
-
-    Sorting hashes of positions compiles much faster than a general random generator, and mini-batches need
-    no better one.
-    """
-    position = jnp.arange(rows.shape[0], dtype=jnp.uint32)
-    start = _scatter(seed ^ _scatter(epoch.astype(jnp.uint32) + jnp.uint32(0x9E3779B9)))
-    noise = _scatter(start + position * jnp.uint32(0x9E3779B9)) >> 1
-    return rows[jnp.argsort(jnp.where(position < count.astype(jnp.uint32), noise, jnp.uint32(2**31)))]
-
-
 def _choose(condition: Array, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
@@ -168,19 +154,26 @@ def _step(
     state: State,
     batch: Any,
     weight: Array,
+    size: int,
     rows: Array,
     context: Any,
     hyper: Hyper,
 ) -> tuple[State, Array]:
-    """One gradient step; `weight` is zero on padding, `rows` the number of rows the penalty is shared by."""
-    count = jnp.minimum(rows, float(weight.shape[0]))
+    """One gradient step on this device's share of `size` rows.
+
+    `weight` is zero on padding, `rows` the number of rows the penalty is shared by.
+    """
+    count = jnp.minimum(rows, float(size))
 
     def loss(params: Any) -> tuple[Array, Array]:
         value = (weight * objective(params, batch, context)).sum() / count
-        return hyper.weight_decay / rows * objective.penalty(params) - value, value
+        decay = hyper.weight_decay / rows
+        decay = decay / plan.shares if plan.shares > 1 else decay  # every device adds its part
+        return decay * objective.penalty(params) - value, value
 
     (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
-    params, optimiser, fine = _update(plan, state, plan.layout.join(grad), value, hyper)
+    value, gradient = added_up(plan.shares, value, plan.layout.join(grad))
+    params, optimiser, fine = _update(plan, state, gradient, value, hyper)
     average = _averaged(state, params, hyper.average) if plan.averaged else params
     undone = state.undone + (~fine).astype(jnp.int32)
     state = state._replace(
@@ -231,9 +224,23 @@ def _mean_score(
     member: Membership,
     context: Any,
 ) -> Array:
-    score = objective.score(plan.layout.split(params), _take(data, member.held), context)
-    w = jnp.where(jnp.arange(member.held.shape[0], dtype=jnp.int32) < member.n_held, weight[member.held], 0.0)
-    return (w * score).sum() / jnp.maximum(w.sum(), 1e-30)
+    size, held = member.held.shape[0], member.held
+    if plan.shares > 1:
+        held = held[jnp.minimum(share(size, plan.shares), size - 1)]
+    score = objective.score(plan.layout.split(params), _take(data, held), context)
+    w = jnp.where(share(size, plan.shares) < member.n_held, weight[held], 0.0)
+    total, mass = added_up(plan.shares, (w * score).sum(), w.sum())
+    return total / jnp.maximum(mass, 1e-30)
+
+
+def _batch(plan: Plan, order: Array, first: Array, size: int, n_train: Array) -> tuple[Array, Array]:
+    """Row numbers of a device's share of the `size` rows from place `first` on, and which of them count."""
+    if plan.shares == 1:
+        index = lax.dynamic_slice(order, (first,), (size,))
+        return index, first + share(size, 1) < n_train
+    place = share(size, plan.shares)
+    index = order[jnp.minimum(first + place, order.shape[0] - 1)]
+    return index, (place < size) & (first + place < n_train)
 
 
 def _run_member(
@@ -255,9 +262,9 @@ def _run_member(
             state, total = carry
             # the last batch is full too: it reaches back into the one before
             first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
-            index = lax.dynamic_slice(order, (first,), (B,))
-            w = jnp.where(first + jnp.arange(B, dtype=jnp.int32) < member.n_train, weight[index], 0.0)
-            state, value = _step(plan, objective, state, _take(data, index), w, rows, now, hyper)
+            index, counts = _batch(plan, order, first, B, member.n_train)
+            w = jnp.where(counts, weight[index], 0.0)
+            state, value = _step(plan, objective, state, _take(data, index), w, B, rows, now, hyper)
             return state, total + value
 
         state, total = lax.fori_loop(

@@ -96,11 +96,12 @@ def train_blocks(
     state = start(plan, params, seeds) if resume is None else resume.state
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
     done, interrupted = 0 if resume is None else resume.train.shape[1], False
-    with crew(len(seeds)) as workers:
+    with crew(len(seeds), min(plan.batch_size, blocks.size)) as workers:
         coming = read_ahead(_from(blocks, done, max_epochs))
         try:
             for data, count in coming:
                 each, shared, steps = _arguments(plan, blocks, context, hyper, data, count)
+                shared = workers.place(shared)
                 state, trace = workers.run(plan, objective, state, each, shared, np.int32(1), steps)
                 traces.append(jax.tree.map(lambda a: np.asarray(a)[:, :1], trace))
                 done += 1
@@ -137,7 +138,7 @@ def _arguments(plan: Plan, blocks: Blocks, context: Any, hyper: Hyper, data: Any
     share: Any = hyper._replace(weight_decay=hyper.weight_decay * np.asarray(count / blocks.n_rows, dtype))
     weight = np.ones(len(rows), dtype)
     steps = np.int32(-(-count // min(plan.batch_size, blocks.size)))
-    return (members, context, share), jax.device_put((data, weight)), steps
+    return (members, context, share), (data, weight), steps
 
 
 def _of_passes(result: Training, per_pass: int) -> Training:

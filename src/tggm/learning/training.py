@@ -61,9 +61,14 @@ def hyper_parameters(
     return Hyper._make([*numbers, stacked(rates, np.shape(rates))])
 
 
+def batch_rows(plan: Plan, members: Membership) -> int:
+    """Rows of a mini-batch."""
+    return min(plan.batch_size, members.train.shape[1])
+
+
 def steps_per_epoch(plan: Plan, members: Membership) -> int:
     """Mini-batches that cover the rows of the member that has most of them."""
-    B = min(plan.batch_size, members.train.shape[1])
+    B = batch_rows(plan, members)
     return -(-int(np.max(members.n_train)) // B)
 
 
@@ -96,10 +101,10 @@ def train(
         seeds = np.random.default_rng(seed).integers(0, 2**32, members.train.shape[0], np.uint32)
         state = start(plan, params, seeds)
     steps = np.int32(steps_per_epoch(plan, members))
-    each, shared = jax.device_put(((members, context, hyper), (data, weight)))
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
     done, interrupted, n = sum(t.train.shape[1] for t in traces), False, 1
-    with crew(len(state.seed)) as workers:
+    with crew(len(state.seed), batch_rows(plan, members)) as workers:
+        each, shared = workers.place(((members, context, hyper), (data, weight)))
         while done < max_epochs and not interrupted and not _stalled(state, hyper) and not _failed(state):
             n = min(n, max_epochs - done)
             clock = time.perf_counter()
