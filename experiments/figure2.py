@@ -116,7 +116,7 @@ def picture(record: dict[str, Any]) -> None:
         n = len(next(iter(shown.values())))
         ax.errorbar(
             list(shown), mean, error, color=colour, marker="o", markersize=4, capsize=3,
-            label=f"mean of {n} splits ± s.e.",
+            label=f"mean ± s.e. (splits: {n})",
         )  # fmt: skip
         ax.plot(
             list(shown), [v[0] for v in shown.values()], color=colour, linestyle=":", label="split 0 alone"
@@ -124,7 +124,7 @@ def picture(record: dict[str, Any]) -> None:
         gauged = curve(record, f"{method}-gauged")
         ax.plot(
             list(gauged), [np.mean(v) for v in gauged.values()], color="#009E73", marker="s", markersize=3,
-            label=f"start and steps carried along, {len(next(iter(gauged.values())))} splits",
+            label=f"start and steps carried along (splits: {len(next(iter(gauged.values())))})",
         )  # fmt: skip
         ax.axhline(np.mean(relu), color="#222222", linestyle=(0, (4, 2)), label="ReLU network, same loop")
         ax.axvline(OWN[method] ** 2, color="0.8", linewidth=1, zorder=0)

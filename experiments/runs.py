@@ -6,33 +6,30 @@ goes on where it stopped, and a larger command adds to what a smaller one made.
 """
 
 import json
-import multiprocessing
 import os
-import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
+import ledger
 import numpy as np
+from page import RESULTS, ROOT
+from pool import Pool
 
 if not os.environ.get("JAX_PLATFORMS"):
     jax.config.update("jax_platforms", "cpu")  # single small networks: nothing here is worth an accelerator
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "experiments" / "results"
+__all__ = ["IMAGES", "RESULTS", "complete", "key", "made", "mean_error", "origin", "read", "write"]
 IMAGES = ROOT / "docs" / "images"
 
 
 def origin(**more: Any) -> dict[str, Any]:
-    """Where figures come from: commit (TGGM_COMMIT where there is no repository), device, and `more`."""
-    commit = os.environ.get("TGGM_COMMIT", "")
-    if not commit:
-        git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-        commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
-    return {"commit": commit, "device": f"{jax.devices()[0].device_kind}, {os.cpu_count()} cores", **more}
+    """Where figures come from: commit, device, and `more`."""
+    return {**ledger.origin(), **more}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -48,30 +45,6 @@ def write(path: Path, record: dict[str, Any]) -> None:
     part.replace(path)
 
 
-def spread(
-    work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], jobs: int
-) -> Iterator[tuple[Any, Any]]:
-    """Pairs of a task and its result as they come, made by `jobs` processes of one core each."""
-    if jobs <= 1 or len(tasks) <= 1:
-        for task in tasks:
-            yield task, work(*task)
-        return
-    context = multiprocessing.get_context("spawn")
-    numbers = context.Value("i", 0)
-    with ProcessPoolExecutor(jobs, context, _pin, (numbers,)) as pool:
-        waiting = {pool.submit(work, *task): task for task in tasks}
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
-
-
-def _pin(numbers: Any) -> None:
-    """Keep a worker to one core, so that its numerical threads do not get into the others' way."""
-    cores = sorted(os.sched_getaffinity(0))
-    with numbers.get_lock():
-        mine, numbers.value = numbers.value, numbers.value + 1
-    os.sched_setaffinity(0, {cores[mine % len(cores)]})
-
-
 def complete(
     path: Path,
     made_by: dict[str, Any],
@@ -79,26 +52,32 @@ def complete(
     tasks: Sequence[tuple[Any, ...]],
     jobs: int,
 ) -> dict[str, Any]:
-    """Make the runs of a record that are missing; write it after each (at most once a second).
+    """Make the runs of a record that are missing, in `jobs` processes of one core each; write it after each.
 
     A run's key is its task, joined by spaces. Runs made with other settings than `made_by` has are dropped.
     """
     record = read(path)
     if record.get("settings") != made_by["settings"]:
         record = {"settings": made_by["settings"], "seconds": 0.0, "runs": {}}
-    known = record["runs"]
+    known, before, clock = record["runs"], record["seconds"], time.perf_counter()
     missing = [task for task in tasks if key(task) not in known]
-    clock = kept = time.perf_counter()
-    before = record["seconds"]
-    for task, run in spread(work, missing, jobs):
-        known[key(task)] = run
-        print(key(task), *(f"{k} {v:.4g}" for k, v in run.items() if isinstance(v, float)), flush=True)
-        now = time.perf_counter()
-        record |= {**made_by, "seconds": round(before + now - clock, 1)}
-        if now - kept > 1:
+
+    def store(task: tuple[Any, ...], run: dict[str, Any]) -> None:
+        with lock:
+            known[key(task)] = run
+            record.update(made_by, seconds=round(before + time.perf_counter() - clock, 1))
             write(path, record)
-            kept = now
-    write(path, record)
+            print(key(task), *(f"{k} {v:.4g}" for k, v in run.items() if isinstance(v, float)), flush=True)
+
+    lock = threading.Lock()
+    if jobs <= 1:
+        for task in missing:
+            store(task, work(*task))
+    else:
+        with Pool(min(jobs, len(missing))) as pool:
+            for task in missing:
+                pool.submit(work, *task, then=partial(store, task))
+            pool.wait()
     return record
 
 
