@@ -33,7 +33,7 @@ from uci import judge, summary
 from year import load_year
 
 from tggm import TGGMRegressor, fit_together
-from tggm.datasets import DatasetError, load_uci
+from tggm.datasets import load_uci
 
 DATASETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
 PAPER, OURS = ("relu", "paper-bp", "paper-ml"), ("single", "default")
@@ -211,15 +211,18 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     return p.parse_args(words)
 
 
+def stop(*_: Any) -> None:
+    """End at once; what was finished is stored."""
+    print("interrupted; what was finished is stored", file=sys.stderr)
+    sys.exit(130)
+
+
 def main() -> None:
     args = arguments()
     for number in (signal.SIGINT, signal.SIGTERM):  # not KeyboardInterrupt: a fit would end early and be kept
-        signal.signal(number, lambda *_: sys.exit(130))
+        signal.signal(number, stop)
     books = {row: Ledger(args.out / f"{row}.json") for row in args.rows}
-    try:
-        jobs = plan(args, books)
-    except DatasetError as error:
-        sys.exit(f"tggm: {error}")
+    jobs = plan(args, books)
     total = sum(len(job.splits) for job in jobs)
     print(f"{total} fits to make on {origin()['device']}; the rest is stored in {args.out}", flush=True)
     clock = time.perf_counter()

@@ -14,10 +14,14 @@ from tggm.cli.fit import INTERRUPTED, fit
 from tggm.cli.info import info
 from tggm.cli.predict import predict
 from tggm.cli.report import report
+from tggm.cli.reproduce import reproduce
 
 app = typer.Typer(name="tggm", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 for command in (fit, predict, evaluate, report, info, demo):
     app.command()(command)
+# what follows the name of an experiment, --help too, is for its script
+passing_on = {"allow_extra_args": True, "allow_interspersed_args": False}
+app.command(context_settings=passing_on)(reproduce)
 
 
 @app.callback(invoke_without_command=True)
