@@ -161,7 +161,7 @@ def main() -> None:
         cycles = [2, 5]
         settings = {"epochs": args.epochs, "every": args.every, "cycles": cycles, "seed": args.seed}
         seeds = range(args.seed, args.seed + args.seeds)
-        kinds = [("guarded", 0)] + [(prior, n) for n in cycles for prior in ("posterior", "same")]
+        kinds = [("guarded", 5)] + [(prior, n) for n in cycles for prior in ("posterior", "same")]
         tasks = [(prior, n, s, args.epochs, args.every) for s in seeds for prior, n in kinds]
         complete(RESULT, origin(settings=settings), run, tasks, args.jobs)
     record = read(RESULT)

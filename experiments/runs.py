@@ -7,6 +7,7 @@ goes on where it stopped, and a larger command adds to what a smaller one made.
 
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,8 +29,9 @@ IMAGES = ROOT / "docs" / "images"
 
 
 def origin(**more: Any) -> dict[str, Any]:
-    """Where figures come from: commit, device, and `more`."""
-    return {**ledger.origin(), **more}
+    """Where figures come from: the command, commit, device, and `more`."""
+    command = " ".join(["python", f"experiments/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    return {"command": command, **ledger.origin(), **more}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def complete(
 
     def store(task: tuple[Any, ...], run: dict[str, Any]) -> None:
         with lock:
-            known[key(task)] = run
+            known[key(task)] = {**run, **ledger.origin()}
             record.update(made_by, seconds=round(before + time.perf_counter() - clock, 1))
             write(path, record)
             print(key(task), *(f"{k} {v:.4g}" for k, v in run.items() if isinstance(v, float)), flush=True)
@@ -92,9 +94,12 @@ def mean_error(values: Any) -> tuple[float, float]:
     return float(v.mean()), float(v.std(ddof=1) / np.sqrt(len(v))) if len(v) > 1 else float("nan")
 
 
-def made(record: dict[str, Any], command: str) -> str:
-    """The end of a caption: command, seed, commit, device, seconds."""
+def made(record: dict[str, Any]) -> str:
+    """The end of a caption: command, seed, commits, devices, seconds."""
+    parts = [record, *record.get("runs", {}).values()]
+    commits = " and ".join(sorted({part["commit"] for part in parts if "commit" in part}))
+    devices = " and ".join(sorted({part["device"] for part in parts if "device" in part}))
     return (
-        f"Made by `{command}` with seed {record['settings']['seed']} at {record['commit']} "
-        f"on {record['device']}, {record['seconds']:.0f} s."
+        f"Made by `{record['command']}`: seed {record['settings']['seed']}, commit {commits}, "
+        f"{devices}, {record['seconds']:.0f} s."
     )
