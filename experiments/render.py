@@ -3,7 +3,8 @@
     python experiments/render.py
 
 Each table stands between a pair of comments, <!-- NAME --> and <!-- /NAME -->, on the page that names it. The
-block NAME of the results page is what `block()` of the module page_NAME returns.
+block NAME of the results page is what `block()` of the module page_NAME returns, or what the functions in its
+BLOCKS return, where there are several.
 """
 
 import importlib
@@ -122,8 +123,12 @@ def _bound() -> str:
 
 def _results() -> dict[str, Callable[[], str]]:
     """The blocks of the results page, as far as their modules are there."""
-    names = [name for name in ("table1", "table2", "figures", "claims") if find_spec(f"page_{name}")]
-    return {name: importlib.import_module(f"page_{name}").block for name in names}
+    found: dict[str, Callable[[], str]] = {}
+    for name in ("table1", "table2", "figures", "claims"):
+        if find_spec(f"page_{name}"):
+            module = importlib.import_module(f"page_{name}")
+            found |= getattr(module, "BLOCKS", None) or {name: module.block}
+    return found
 
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {

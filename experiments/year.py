@@ -7,6 +7,7 @@ them.
 """
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ class Songs(NamedTuple):
     generated: bool
 
 
+@cache
 def load_year(limit: int | None = None) -> Songs:
     """The real table or a generated one; `limit` keeps so many training rows and a ninth as many to test."""
     found = _real()

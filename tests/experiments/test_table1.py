@@ -66,6 +66,17 @@ def test_a_ledger_knows_what_is_missing_after_it_was_read_again(tmp_path):
 
 
 @pytest.fixture
+def songs(monkeypatch, tmp_path):
+    """Year Prediction MSD with few rows, in a folder that does not have it."""
+    monkeypatch.setenv("TGGM_DATA", str(tmp_path))
+    monkeypatch.setattr(year, "TRAIN", 60)
+    monkeypatch.setattr(year, "TEST", 20)
+    year.load_year.cache_clear()
+    yield tmp_path
+    year.load_year.cache_clear()
+
+
+@pytest.fixture
 def small(monkeypatch, rng):
     """Forty rows called yacht, and models that are quick."""
     X = rng.standard_normal((40, 2))
@@ -114,15 +125,12 @@ def test_unknown_names_are_refused(capsys):
     assert "'yatch' is not one of boston, concrete" in capsys.readouterr().err
 
 
-def test_year_is_generated_where_it_is_absent_and_no_error_is_quoted(monkeypatch, tmp_path):
-    monkeypatch.setenv("TGGM_DATA", str(tmp_path))
-    monkeypatch.setattr(year, "TRAIN", 60)
-    monkeypatch.setattr(year, "TEST", 20)
+def test_year_is_generated_where_it_is_absent_and_no_error_is_quoted(songs, monkeypatch):
     monkeypatch.setattr(
         table1, "model_of", lambda *_: TGGMRegressor((2,), n_members=1, method="bp", max_epochs=1)
     )
-    args = table1.arguments(["--datasets", "year", "--rows-limit", "45", "--out", str(tmp_path)])
-    books = {row: Ledger(tmp_path / f"{row}.json") for row in table1.ROWS}
+    args = table1.arguments(["--datasets", "year", "--rows-limit", "45", "--out", str(songs)])
+    books = {row: Ledger(songs / f"{row}.json") for row in table1.ROWS}
     jobs = table1.plan(args, books)
     assert [(job.row, job.made_with["train_rows"], job.made_with["generated"]) for job in jobs] == [
         ("single", 45, True),
@@ -133,16 +141,13 @@ def test_year_is_generated_where_it_is_absent_and_no_error_is_quoted(monkeypatch
     assert not {"rmse", "ll", "crps", "pit"} & set(found)
 
 
-def test_year_is_read_where_it_is(monkeypatch, tmp_path, rng):
-    table = np.round(np.column_stack([rng.integers(1950, 2010, 8), rng.standard_normal((8, 90))]), 4)
-    np.savetxt(tmp_path / "YearPredictionMSD.txt", table, "%.4f", ",")
-    monkeypatch.setenv("TGGM_DATA", str(tmp_path))
-    monkeypatch.setattr(year, "TRAIN", 6)
-    monkeypatch.setattr(year, "TEST", 2)
-    songs = year.load_year()
-    assert not songs.generated
-    assert np.allclose(np.column_stack([songs.y, songs.X]), table, rtol=1e-6)
-    assert [part.tolist() for part in songs.splits[0]] == [[0, 1, 2, 3, 4, 5], [6, 7]]
+def test_year_is_read_where_it_is(songs, rng):
+    table = np.round(np.column_stack([rng.integers(1950, 2010, 80), rng.standard_normal((80, 90))]), 4)
+    np.savetxt(songs / "YearPredictionMSD.txt", table, "%.4f", ",")
+    found = year.load_year()
+    assert not found.generated
+    assert np.allclose(np.column_stack([found.y, found.X]), table, rtol=1e-6)
+    assert [part.tolist() for part in found.splits[0]] == [list(range(60)), list(range(60, 80))]
 
 
 def test_workers_compute_on_one_core_and_end_with_the_block(monkeypatch, tmp_path):
