@@ -24,7 +24,7 @@ from typing import Any
 import jax
 import numpy as np
 from gauge import change_of_density
-from runs import RESULTS, origin, write
+from runs import RESULTS, on_cpu, origin, write
 
 from tggm import TGGMRegressor
 from tggm.datasets import load_uci
@@ -59,6 +59,7 @@ def main() -> None:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--jobs", type=int, default=1, help="processes")
     args = p.parse_args()
+    on_cpu()
     only = args.only.split(",")
     if "gauge" in only:
         clock = time.perf_counter()

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, complete, mean_error, origin, read
+from runs import IMAGES, RESULTS, complete, mean_error, on_cpu, origin, read
 from sklearn.datasets import load_digits
 
 from tggm import TGGMClassifier
@@ -157,6 +157,7 @@ def main() -> None:
     p.add_argument("--jobs", type=int, default=1, help="processes")
     p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
+    on_cpu()
     if not args.render:
         cycles = [2, 5]
         settings = {"epochs": args.epochs, "every": args.every, "cycles": cycles, "seed": args.seed}

@@ -21,11 +21,14 @@ import numpy as np
 from page import RESULTS, ROOT
 from pool import Pool
 
-if not os.environ.get("JAX_PLATFORMS"):
-    jax.config.update("jax_platforms", "cpu")  # single small networks: nothing here is worth an accelerator
-
-__all__ = ["IMAGES", "RESULTS", "complete", "key", "made", "mean_error", "origin", "read", "write"]
+__all__ = ["IMAGES", "RESULTS", "complete", "key", "made", "mean_error", "on_cpu", "origin", "read", "write"]
 IMAGES = ROOT / "docs" / "images"
+
+
+def on_cpu() -> None:
+    """Compute on the CPU unless JAX_PLATFORMS says otherwise: single small networks are fastest there."""
+    if not os.environ.get("JAX_PLATFORMS"):
+        jax.config.update("jax_platforms", "cpu")
 
 
 def origin(**more: Any) -> dict[str, Any]:
@@ -43,8 +46,17 @@ def write(path: Path, record: dict[str, Any]) -> None:
     """Store a record so that a reader sees the old one or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(record, indent=1) + "\n")
+    part.write_text(_text(record))
     part.replace(path)
+
+
+def _text(record: dict[str, Any]) -> str:
+    """JSON with one line for each entry, and one for each run."""
+    lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in record.items() if k != "runs"]
+    if "runs" in record:
+        runs = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in record["runs"].items())
+        lines.append(f' "runs": {{\n{runs}\n }}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def complete(
