@@ -8,6 +8,7 @@ is stored.
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterable
@@ -23,12 +24,12 @@ Result = dict[str, Any]
 @cache
 def origin() -> dict[str, str]:
     """Commit (TGGM_COMMIT where there is no repository) and the device of this process."""
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    commit = os.environ.get("TGGM_COMMIT") or subprocess.run(git, capture_output=True, text=True).stdout
-    return {
-        "commit": commit.strip(),
-        "device": f"{jax.devices()[0].device_kind}, {os.cpu_count()} cores",
-    }
+    commit = os.environ.get("TGGM_COMMIT", "")
+    if not commit and shutil.which("git"):
+        git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(git, capture_output=True, text=True).stdout
+    device = f"{jax.devices()[0].device_kind}, {os.cpu_count()} cores"
+    return {"commit": commit.strip(), "device": device}
 
 
 class Ledger:
