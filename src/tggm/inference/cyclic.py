@@ -5,6 +5,7 @@ O(mn) a row, not O(m²); other structures use the rows of the dense matrix. `new
 the same problem in a handful of steps.
 """
 
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +14,8 @@ from jax import Array, lax
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.factors import standardised
 from tggm.precision import LowRank
+
+UNROLL = 8  # visits compiled together on a GPU, where starting an operation takes longer than a visit
 
 
 def cyclic(tg: TruncatedGaussian, start: Array, n_cycles: Array) -> Array:
@@ -36,7 +39,9 @@ def cyclic(tg: TruncatedGaussian, start: Array, n_cycles: Array) -> Array:
     def cycle(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         mean, product, _ = carry
         inputs = (columns, mean, jnp.arange(P.size))
-        product, (mean, theta) = lax.scan(visit, product, inputs)
+        product, (mean, theta) = lax.platform_dependent(
+            product, inputs, cuda=partial(lax.scan, visit, unroll=UNROLL), default=partial(lax.scan, visit)
+        )
         return mean, product, theta
 
     mean = start.T
