@@ -32,9 +32,10 @@ def signed(mean: float, error: float) -> str:
     return f"{mean:+.{digits}f} ± {error:.{digits}f}"
 
 
-def both(values: Any) -> str:
+def both(values: Any, digits: int = 3) -> str:
     """A mean with its standard error."""
-    return "{:.3f} ± {:.3f}".format(*mean_error(values))
+    mean, error = mean_error(values)
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"
 
 
 def comparison(row: str, against: str, names: tuple[str, str]) -> str:
