@@ -43,10 +43,10 @@ def relu_limit() -> str:
         f"{gaps[0]['sigma']:g} to {gaps[-1]['sigma']:g}. Putting max(0, ·) in the place of g in networks "
         f"trained with σ0 changes predictions by {changes} of the target's standard deviation. On Concrete "
         f"the test RMSE of TGGM-BP at σ0² = {least:g} {'is' if abs(mean) < 2 * error else 'is not'} that of "
-        f"a ReLU network trained by the same loop within two standard errors ({signed(mean, error)}, {len(relu)} splits).\n\n"
-        f"That a larger σ0 does better: held-out rows choose σ0² = {best:g}, where the test RMSE differs "
-        f"from that of ReLU by {against(bp[best], relu)}; at the largest, {largest:g}, it differs by "
-        f"{against(bp[largest], relu)}. {made(record)}"
+        "a ReLU network trained by the same loop within two standard errors "
+        f"({signed(mean, error)}, {len(relu)} splits).\n\nThat a larger σ0 does better: held-out rows choose "
+        f"σ0² = {best:g}, where the test RMSE differs from that of ReLU by {against(bp[best], relu)}; at the "
+        f"largest, {largest:g}, it differs by {against(bp[largest], relu)}. {made(record)}"
     )
     if per_split("relu"):
         found = comparison("paper-bp", "relu", ("TGGM-BP", "ReLU-BP"))
