@@ -18,7 +18,6 @@ import fcntl
 import itertools
 import json
 import os
-import subprocess
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -27,10 +26,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from classify import many, merits
 from deep import SETTINGS, Problem, digits, documents, layers
+from ledger import origin
 from sklearn.linear_model import LogisticRegression
 from text import STRENGTHS as TEXT_STRENGTHS
 
@@ -119,13 +118,6 @@ def told(estimator: TGGMClassifier) -> dict[str, Any]:
         "undone": int(np.sum(estimator.history_.get("undone", 0))),
         "converged": bool(estimator.converged_),
     }
-
-
-def origin() -> dict[str, str]:
-    """Commit and device."""
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    commit = os.environ.get("TGGM_COMMIT", found.stdout.strip())  # for a copy without its history
-    return {"commit": commit, "device": str(jax.devices()[0].device_kind)}
 
 
 @contextmanager
