@@ -12,6 +12,7 @@ from tggm.cli.errors import sentence_for
 from tggm.cli.evaluate import evaluate
 from tggm.cli.fit import INTERRUPTED, fit
 from tggm.cli.info import info
+from tggm.cli.joining import leave_alone
 from tggm.cli.predict import predict
 from tggm.cli.report import report
 from tggm.cli.reproduce import reproduce
@@ -55,6 +56,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if sentence is None:
             raise
         print("tggm: " + " ".join(sentence.split()), file=sys.stderr)
+        leave_alone()
         return 2
     return code if isinstance(code, int) else 0
 

@@ -13,7 +13,10 @@ def sentence_for(error: Exception) -> str | None:
     from tggm.persistence import ModelFileError
     from tggm.tables import TableError
 
+    lost = type(error).__name__ == "ProcessError"  # by name: its module, and JAX, need not be loaded here
     match error:
+        case RuntimeError() if lost:
+            return str(error)
         case CommandError() | DatasetError() | ModelFileError() | TableError():
             return str(error)
         case ValueError() if str(error).startswith("`X`"):  # rows that the model cannot compute with

@@ -9,6 +9,7 @@ import typer
 from tggm.cli import options
 from tggm.cli.errors import CommandError
 from tggm.cli.files import STREAM, check_output, say, write_result
+from tggm.cli.joining import joined
 
 if TYPE_CHECKING:
     from tggm.cli.fitting import Outcome
@@ -47,6 +48,14 @@ def fit(
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows at most.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was interrupted.")] = False,
+    distributed: Annotated[
+        bool, typer.Option("--distributed", help="Share the fit with the same command in other processes.")
+    ] = False,
+    coordinator: Annotated[
+        str | None, typer.Option(help="HOST:PORT of process 0; found by itself on clusters JAX knows.")
+    ] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="How many processes there are.")] = None,
+    process_id: Annotated[int | None, typer.Option(min=0, help="Which of them this is, from 0.")] = None,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     force: options.Force = False,
@@ -58,9 +67,10 @@ def fit(
     Regression or classification is decided by the target. Gaps are filled (and said so), words become
     categories, and a part of the rows is held out to say honestly how good the model is.
     """
-    check_output(output, force or resume, data)
-    if test_output is not None:
-        check_output(test_output, force or resume, data)
+    first = joined(distributed, coordinator, processes, process_id, STREAM in (data, output))
+    quiet = quiet or not first
+    for path in filter(None, (output, test_output)) if first else ():
+        check_output(path, force or resume, data)
     _check_words(task, decimal)
     from tggm.cli.fitting import Wish, fit_table
     from tggm.learning.checkpoints import remove_checkpoints
@@ -80,6 +90,8 @@ def fit(
     else:
         table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps)
         outcome = fit_table(table, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
+    if not first:
+        return
     write_result(output, model_file(outcome.model, outcome.preparation))
     if test_output is not None and outcome.test is not None:
         from tggm.cli.writing import csv_text

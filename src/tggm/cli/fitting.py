@@ -14,6 +14,7 @@ from tggm.cli.files import say
 from tggm.cli.judging import judge
 from tggm.cli.progress import Progress
 from tggm.learning.checkpoints import CheckpointError, remove_checkpoints
+from tggm.learning.processes import is_first
 from tggm.tables import Preparation, Table, choose_target, prepare
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.preparation import Fitted
@@ -176,7 +177,8 @@ def train_model(
 def _check_checkpoint(path: str, quiet: bool, resume: bool) -> None:
     """Without a wish to resume there is nothing to go on from."""
     if not resume:
-        remove_checkpoints(path)
+        if is_first():
+            remove_checkpoints(path)
     elif not quiet and not os.path.exists(path):
         say(f"  no checkpoint {path}; starting anew")
 

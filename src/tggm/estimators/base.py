@@ -30,6 +30,7 @@ from tggm.learning import (
 )
 from tggm.learning.checkpoints import Checkpoints, identity
 from tggm.learning.loop import start
+from tggm.learning.processes import is_first, require_same
 from tggm.learning.rows import bucket
 from tggm.learning.training import steps_per_epoch
 from tggm.models.deep import FORMS
@@ -127,7 +128,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         batch, epochs = self._schedule(int(members.n_train.max()))
         plan = Plan(layout, batch, CAPACITY, self.optimizer, self.schedule, self.average > 0)
         hyper = self._hyper(work, epochs * steps_per_epoch(plan, members), self._patience(epochs))
-        report = self._progress(epochs) if self.verbose else None
+        report = self._progress(epochs) if self.verbose and is_first() else None
         seed = int(rng.integers(2**31))
         data, weight = self._padded(work)
         with self._precision():
@@ -145,12 +146,15 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         return result
 
     def _checkpoints(self, plan: Plan, work: Work, more: Any = ()) -> Checkpoints | None:
-        """Where the state of this fit is kept, None if nowhere."""
-        if self.checkpoint is None:
+        """Where the state of this fit is kept, None if nowhere; processes must begin with the same."""
+        if self.checkpoint is None and jax.process_count() == 1:
             return None
         ignored = ("checkpoint", "verbose", "warm_start")  # where a warm start begins is in the parameters
         words = {k: plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}
         fit = identity(words, (work.params, work.context, work.data, work.weight, more))
+        require_same(f"{fit} {self.checkpoint is None}")
+        if self.checkpoint is None:
+            return None
         template = start(plan, work.params, np.zeros(self.n_members, np.uint32))
         noted = {"note": self._note} if hasattr(self, "_note") else {}
         return Checkpoints(self.checkpoint, fit, template, **noted)

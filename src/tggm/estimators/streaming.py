@@ -17,6 +17,7 @@ from tggm.estimators.survey import Survey, scattered, surveyed
 from tggm.estimators.targets import Targets, checked
 from tggm.learning import Layout, Plan, Rows
 from tggm.learning.classification import Labelled
+from tggm.learning.processes import is_first
 from tggm.learning.rows import bucket
 from tggm.learning.streaming import Blocks, train_blocks
 from tggm.streams import Stream, from_arrays
@@ -165,7 +166,7 @@ def _trained(model: Any, work: Work, blocks: Blocks, seed: int) -> Any:
         resume = None if kept is None else kept.read()
         if resume is not None:
             model._resumed(resume.train.shape[1] // blocks.per_pass)
-        report = model._progress(epochs) if model.verbose else None
+        report = model._progress(epochs) if model.verbose and is_first() else None
         result = train_blocks(
             plan, work.objective, work.params, blocks, work.context, hyper, max_epochs=epochs, seed=seed,
             report=report, resume=resume, keep=None if kept is None else kept.keep,

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from tggm.learning.loop import State
+from tggm.learning.processes import from_first, is_first
 from tggm.learning.training import Checkpoint
 from tggm.storage.container import ModelFileError, decode, encode
 from tggm.storage.files import read_regular, write_atomically
@@ -81,17 +82,20 @@ class Checkpoints:
 
     def write(self, *, finished: bool = False) -> None:
         """Write the last checkpoint; that of a `finished` fit may be replaced by any other fit's."""
-        if self._last is None:
+        if self._last is None or not is_first():
             return
-        leaves = jax.tree.leaves(self._last.state)
-        arrays = {f"state.{k:03d}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
-        arrays |= {"train": self._last.train, "held": self._last.held}
-        header = {"class": _KIND, "fit": self._fit, "finished": finished}
         try:
-            write_atomically(self._path, encode(arrays, header), previous=self._previous)
+            content = self._encoded(self._last, finished)
+            write_atomically(self._path, content, previous=self._previous)
         except (OSError, TypeError) as error:
             self._complain(f"no checkpoint could be written to {self._path} ({_reason(error)})")
         self._written = time.monotonic()
+
+    def _encoded(self, checkpoint: Checkpoint, finished: bool) -> bytes:
+        leaves = jax.tree.leaves(checkpoint.state)
+        arrays = {f"state.{k:03d}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+        arrays |= {"train": checkpoint.train, "held": checkpoint.held}
+        return encode(arrays, {"class": _KIND, "fit": self._fit, "finished": finished})
 
     def _complain(self, text: str) -> None:
         if not self._complained:
@@ -106,6 +110,17 @@ class Checkpoints:
         CheckpointError
             If there is one of another fit that did not end, or nothing there can be read.
         """
+        if jax.process_count() == 1:
+            return self._read()
+
+        def read() -> bytes:
+            found = self._read()
+            return b"" if found is None else self._encoded(found, finished=False)
+
+        content = from_first(read)
+        return self._checkpoint(self._path, decode(content)[0]) if content else None
+
+    def _read(self) -> Checkpoint | None:
         self._tidy()
         complaints = []
         for path in (self._path, self._previous):

@@ -5,6 +5,7 @@ device takes its share of the rows of a mini-batch; the sums of the gradient are
 exchange a step. The rows, their order and so the parameters are those of one device, but for rounding.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,12 +18,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tggm.learning.loop import Plan, State, Trace, run_chunk
 from tggm.learning.objectives import Objective
+from tggm.learning.processes import together
 from tggm.learning.shares import AXIS
 
 LEAST_ROWS = (
     2048  # of a mini-batch, counted over members, for each device: fewer are done before they are dealt
 )
 
+_ONE_AT_A_TIME = threading.Lock()  # two programs could wait for each other's devices
 _CHOSEN: ContextVar[tuple[jax.Device, ...] | None] = ContextVar("tggm_devices", default=None)
 
 
@@ -88,6 +91,11 @@ class Mates:
         self._mesh = Mesh(np.asarray(devices, dtype=object), (AXIS,))
         self._everywhere = NamedSharding(self._mesh, PartitionSpec())
 
+    def threads(self) -> bool:
+        """Whether devices are threads of this process."""
+        own = [device for device in self.devices if device.process_index == jax.process_index()]
+        return len(own) > 1 and bool(own[0].platform == "cpu")
+
     def place(self, tree: Any) -> Any:
         """The same arrays on every device; what is there already stays."""
         return jax.tree.map(self._copied, tree)
@@ -102,6 +110,7 @@ class Mates:
 
     def run(self, plan: Plan, objective: Objective, *arguments: Any) -> tuple[State, Trace]:
         """As `run_chunk`; the result is on the host."""
-        out = run_shares(self._mesh, plan, objective, *self.place(arguments))
-        result: tuple[State, Trace] = jax.tree.map(np.asarray, out)
+        with _ONE_AT_A_TIME, together():
+            out = run_shares(self._mesh, plan, objective, *self.place(arguments))
+            result: tuple[State, Trace] = jax.tree.map(np.asarray, out)
         return result

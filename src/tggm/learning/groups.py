@@ -98,12 +98,15 @@ class Crew:
 
     def _prepare(self, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> None:
         """See whether threads may run the program; compile it before they do: each of them would."""
+        self._ready = True
+        if self._mates is not None and not self._mates.threads():
+            return
         traced = self._run(run_chunk.trace, plan, objective, part, shared, counts)
-        self._factorises, self._ready = factorises(traced.jaxpr.jaxpr), True
-        if self._factorises:
+        self._factorises = factorises(traced.jaxpr.jaxpr)
+        if self._factorises and self._mates is not None:
+            self._mates.use(one_each(self._mates.devices))
+        elif self._factorises:
             self._pool = None
-            if self._mates is not None and jax.default_backend() == "cpu":
-                self._mates.use(one_each(self._mates.devices))
         elif self._pool is not None:
             self._run(run_chunk, plan, objective, part, shared, (np.int32(0), counts[1]))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tggm.learning.groups import crew
 from tggm.learning.loop import FAILURES, Hyper, Membership, Plan, State, Trace, start
 from tggm.learning.objectives import Objective
+from tggm.learning.processes import agreed
 
 _CHUNK_SECONDS = 0.1  # progress, interruption and patience wait no longer than about twice this
 
@@ -118,7 +119,7 @@ def train(
                     keep(_checkpoint(state, traces))
             except KeyboardInterrupt:
                 interrupted = True
-            if time.perf_counter() - clock < _CHUNK_SECONDS:
+            if agreed(time.perf_counter() - clock < _CHUNK_SECONDS):
                 n = min(2 * n, plan.capacity)
     return _result(plan, state, hyper, traces, interrupted)
 

@@ -1,0 +1,134 @@
+"""One fit in several processes, on one machine or many, by JAX's own runtime.
+
+    import tggm.distributed
+
+    tggm.distributed.initialize()  # on a cluster that JAX knows; else with coordinator, processes, process_id
+    TGGMRegressor(..., random_state=0, checkpoint="fit.checkpoint").fit(X, y)
+
+Every process runs the same program on the same rows; every mini-batch is cut over the devices of all. Each
+ends with the same model. The first one alone writes checkpoints and reports progress. When a process dies the
+others end within a minute and say so.
+"""
+
+import atexit
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import jax
+
+from tggm.learning.devices import use_devices as use_devices
+from tggm.learning.processes import Losses, agreed
+from tggm.learning.processes import ProcessError as ProcessError
+from tggm.learning.processes import is_first as is_first
+
+HEARTBEAT_SECONDS = 30  # without a sign of life, after which a process counts as dead
+
+# Stands by in a process of its own: JAX aborts a process whose mates are lost, before Python could say why.
+_WITNESS = """
+import sys
+told = sys.stdin.buffer.read()
+if not told.endswith(b"done"):
+    sys.stderr.write("tggm: " + sys.argv[1 + told.startswith(b"joined")] + chr(10))
+"""
+
+
+def initialize(
+    coordinator: str | None = None,
+    processes: int | None = None,
+    process_id: int | None = None,
+    *,
+    wait_seconds: int = 300,
+) -> None:
+    """Join the processes of a fit; call it before anything else that uses JAX.
+
+    Parameters
+    ----------
+    coordinator : str, optional
+        ``HOST:PORT`` of the first process, as the others reach it; any free port. Anyone who reaches it could
+        join: use it inside a network that you trust.
+    processes, process_id : int, optional
+        How many processes there are, and which of them this is, from 0.
+    wait_seconds : int
+        How long to wait for the others to come.
+
+    Raises
+    ------
+    ValueError
+        If something is neither given nor detected; JAX detects SLURM, Open MPI, Kubernetes jobs and TPUs.
+    """
+    witness = _witness(coordinator, wait_seconds)
+    atexit.register(_leave, witness)
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            processes,
+            process_id,
+            initialization_timeout=wait_seconds,
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            shutdown_timeout_seconds=3600,  # the others wait while the first judges and writes
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"no processes to join were detected ({error}) Give `coordinator` as HOST:PORT, the number of "
+            "`processes`, and the `process_id` of this one, from 0."
+        ) from None
+    _tell(witness, b"joined")
+    with _quiet_output():
+        agreed(True)  # the first exchange, which connects all
+
+
+def fail() -> None:
+    """Note that this process ends by an error: it then does not wait for the others to end."""
+    Losses.any = True
+
+
+def _witness(coordinator: str | None, wait_seconds: int) -> "subprocess.Popen[bytes]":
+    """A child that says a sentence when this process ends without a farewell to it."""
+    before = (
+        f"the processes of this fit did not find each other within {wait_seconds} s; start all of them, and "
+        f"let the coordinator ({coordinator or 'detected'}) be an address and a free port of process 0 that "
+        "the others reach."
+    )
+    after = (
+        "this process ended before its fit was done: it was killed, or another process died or could not be "
+        "reached. Start all of them again; tggm fit --resume, or the same `checkpoint`, goes on from the "
+        "last checkpoint."
+    )
+    words = [sys.executable, "-I", "-S", "-c", _WITNESS, before, after]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def _tell(witness: "subprocess.Popen[bytes]", word: bytes) -> None:
+    assert witness.stdin is not None
+    with contextlib.suppress(OSError):
+        witness.stdin.write(word)
+        witness.stdin.flush()
+
+
+def _leave(witness: "subprocess.Popen[bytes]") -> None:
+    """End: with the others, or, after an error, without them, who would be waited for in vain."""
+    _tell(witness, b"done")
+    with contextlib.suppress(OSError):
+        witness.communicate()
+    if Losses.any or hasattr(sys, "last_value"):  # an exception that nobody caught
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(2)
+
+
+@contextlib.contextmanager
+def _quiet_output() -> Iterator[None]:
+    """Nothing that C++ prints reaches standard output, where results may be read from."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

@@ -1,0 +1,113 @@
+"""Two real processes share a fit: they end with what one ends with, and one notices that the other died."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tests.cli.commands import complaint
+from tests.cli.two_processes import FITS
+from tests.learning.small_fits import fitted
+from tggm import load
+
+ROOT = Path(__file__).parents[2]
+CLOSE = {"float64": 1e-9, "float32": 1e-4}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def both(folder, *more):
+    """The two processes, what they say going to files; they end with the block."""
+    port, found = free_port(), []
+    try:
+        for process in "01":
+            words = [sys.executable, "-m", "tests.cli.two_processes", process, str(port), str(folder), *more]
+            env = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(folder / "cache")}
+            with (folder / f"said{process}").open("w") as said:
+                found.append(
+                    subprocess.Popen(words, cwd=ROOT, env=env, stdout=said, stderr=subprocess.STDOUT)
+                )
+        yield found
+    finally:
+        for process in found:
+            process.kill()
+            process.wait()
+
+
+def parameters(path):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(load(path)._params)])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where a fit of two processes was cut by the death of the second, and then resumed."""
+    place = tmp_path_factory.mktemp("two")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    table = np.c_[X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)]
+    np.savetxt(place / "data.csv", table, delimiter=",", header="a,b,y", comments="")
+    checkpoint = place / "model.tggm.checkpoint"
+    with both(place) as (survivor, victim):
+        assert victim.wait(120) == -signal.SIGKILL, (place / "said1").read_text()
+        died = time.monotonic()
+        code = survivor.wait(60)
+        (place / "survived").write_text(f"{code} {time.monotonic() - died} {checkpoint.exists()}")
+    (place / "said0").rename(place / "said")
+    with both(place, "--resume") as again:
+        assert [process.wait(120) for process in again] == [0, 0], (place / "said0").read_text()
+    return place
+
+
+def test_a_process_that_dies_ends_the_others_with_a_sentence(folder):
+    code, seconds, left = (folder / "survived").read_text().split()
+    assert code != "0"
+    assert left == "True"
+    assert float(seconds) < 60
+    said = (folder / "said").read_text()
+    assert "--resume" in said
+    assert "another process" in said
+
+
+def test_resumed_they_end_with_the_parameters_of_a_fit_that_was_never_cut(folder):
+    assert "going on after epoch" in (folder / "said0").read_text()
+    assert_array_equal(parameters(folder / "model.tggm"), parameters(folder / "whole0.tggm"))
+    assert not (folder / "model.tggm.checkpoint").exists()
+
+
+def test_only_the_first_process_speaks(folder):
+    assert "written" in (folder / "said0").read_text()
+    assert (folder / "said1").read_text() == ""
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_two_processes_give_what_one_gives(folder, name):
+    close = CLOSE[name.split()[1]]
+    first, second = (np.load(folder / f"small{process}.npz")[name] for process in (0, 1))
+    assert_array_equal(first, second)
+    assert_allclose(first, fitted(name), rtol=close, atol=close)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--processes", "2"], "belong to --distributed"),
+        (["--distributed", "--coordinator", "here"], "--coordinator is HOST:PORT"),
+        (["--distributed", "-o", "-"], "names of files"),
+    ],
+)
+def test_what_cannot_be_shared_is_said_before_anything_starts(capsys, words, sentence):
+    assert sentence in complaint(capsys, "fit", "data.csv", "--target", "y", *words)

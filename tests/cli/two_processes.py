@@ -1,0 +1,55 @@
+"""One of two processes that share fits: ``python -m tests.cli.two_processes PROCESS PORT FOLDER [--resume]``.
+
+Without --resume, `tggm fit --distributed`, in which the second process kills itself. With it, the fit goes
+on; then follow what tests compare: the same without an interruption, and small fits.
+"""
+
+import itertools
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tests.learning.small_fits import fitted
+from tggm.cli.app import run
+from tggm.learning import checkpoints, training
+
+FITS = ("regressor float64", "classifier float32")
+
+
+def words(folder, output, *more):
+    """A command line."""
+    given = [str(folder / "data.csv"), "--target", "y", "-o", str(folder / output), "--force"]
+    return ["fit", *given, "--hidden", "3", "--members", "1", "--epochs", "60", "--test-size", "0", *more]
+
+
+def die_after(chunks):
+    """Let this process be killed when so many chunks of epochs are done."""
+    count, agreed = itertools.count(1), training.agreed
+
+    def dying(decision):
+        if next(count) == chunks:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return agreed(decision)
+
+    training.agreed = dying
+
+
+def main(process, port, place, *more):
+    checkpoints.SECONDS = 0.0  # a checkpoint after every chunk
+    if process == "1" and not more:
+        die_after(5)
+    folder = Path(place)
+    joined = ["--distributed", "--coordinator", f"127.0.0.1:{port}", "--processes", "2"]
+    code = run(words(folder, "model.tggm", *joined, "--process-id", process, *more))
+    if code:
+        return code
+    run(words(folder, f"whole{process}.tggm", "--quiet"))
+    np.savez(folder / f"small{process}.npz", **{name: fitted(name) for name in FITS})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
