@@ -114,15 +114,11 @@ def classify(name: str, model: str, hidden: str, args: argparse.Namespace) -> li
             seconds.append(time.perf_counter() - clock)
         row = {"seed": seed, "fit_s": seconds[0], "again_s": seconds[-1]}
         row |= merits(estimator.predict_proba(part.X_test), part.y_test)
-        row |= {"best_epoch": float(estimator.best_epoch_.mean()), "undone": _undone(estimator)}
+        row |= {"best_epoch": float(estimator.best_epoch_.mean()), "undone": int(estimator.undone_.sum())}
         found.append(row)
         if args.verbose:
             print(np.round(estimator.history_["held_out"].mean(0)[:: args.verbose], 4))
     return found
-
-
-def _undone(estimator: Any) -> int:
-    return int(np.sum(estimator.history_.get("undone", 0)))
 
 
 def regress(name: str, model: str, hidden: str, args: argparse.Namespace) -> list[dict[str, Any]]:

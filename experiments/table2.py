@@ -115,7 +115,7 @@ def told(estimator: TGGMClassifier) -> dict[str, Any]:
     return {
         "best_epoch": float(np.mean(estimator.best_epoch_)),
         "epochs": estimator.n_iter_,
-        "undone": int(np.sum(estimator.history_.get("undone", 0))),
+        "undone": int(estimator.undone_.sum()),
         "converged": bool(estimator.converged_),
     }
 

@@ -218,6 +218,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         self.history_ = {"train": result.train, "held_out": result.held}
         self.n_iter_ = int(result.train.shape[1])
         self.best_epoch_ = result.best_epoch + 1
+        self.undone_ = result.undone
         self.converged_ = not result.interrupted
         self._interrupted = result.interrupted
         steps = int(np.max(result.state.step))

@@ -14,6 +14,7 @@ from tggm.estimators.state import (
     checked_settings,
     flat_parameters,
     restored_deep,
+    restored_undone,
     stored_settings,
 )
 from tggm.models import Shallow
@@ -29,6 +30,7 @@ def classifier_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]
     arrays |= {"x_shift": model._x.shift, "x_scale": model._x.scale}
     arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
     arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
+    arrays["undone"] = np.asarray(model.undone_, np.int32)
     names = getattr(model, "feature_names_in_", None)
     settings = stored_settings(model)
     if isinstance(settings["class_weight"], Mapping):  # JSON's keys are strings; ours may be numbers
@@ -94,6 +96,7 @@ def restore_classifier(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappi
     model.history_ = {name: arrays[f"history.{name}"] for name in HISTORY}
     model.n_iter_ = int(model.history_["train"].shape[1])
     model.best_epoch_ = arrays["best_epoch"]
+    model.undone_ = restored_undone(arrays, K)
     model.converged_ = bool(meta["converged"])
     params: Any = Shallow(W0, b0, W1, b1, np.zeros_like(b1))  # type: ignore[arg-type]  # NumPy until training
     if len(layers(model.hidden)) > 1:

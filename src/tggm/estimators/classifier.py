@@ -115,7 +115,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         (n_members, m), (n_members, n, m) and (n_members, n).
     between_ : list of (W, b)
         Weights and biases from each hidden layer to the next, with a leading axis of members.
-    n_iter_, best_epoch_, history_, converged_
+    n_iter_, best_epoch_, history_, undone_, converged_
         As in `TGGMRegressor`.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.

@@ -120,6 +120,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Epoch, counted from 1, whose parameters each member kept.
     history_ : dict
         "train" and "held_out": mean objective and mean held-out score, shape (n_members, n_iter_).
+    undone_ : ndarray of shape (n_members,)
+        Steps, and epochs that collapsed, which each member took back.
     converged_ : bool
         Whether training ran to its planned end (it was not interrupted).
     n_features_in_, feature_names_in_

@@ -54,6 +54,14 @@ def flat_parameters(params: Any) -> dict[str, np.ndarray]:
     return arrays
 
 
+def restored_undone(arrays: Mapping[str, np.ndarray], n_members: int) -> np.ndarray:
+    """Steps taken back by each member; older files do not tell, which reads as none."""
+    undone = arrays.get("undone", np.zeros(n_members, np.int32))
+    if undone.shape != (n_members,):
+        raise ValueError(f"steps taken back by {undone.shape} members, not {n_members}")
+    return undone
+
+
 def restored_deep(arrays: Mapping[str, np.ndarray], form: str, hidden: tuple[int, ...]) -> Any:
     """The deep model that `flat_parameters` took apart; ValueError if its layers do not fit together."""
     first = [arrays[f"params.{name}"] for name in ("W0", "b0", "W1", "b1")]
@@ -78,6 +86,7 @@ def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     arrays |= dict(zip(COLUMNS, (*model._x, *model._y), strict=True))
     arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
     arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
+    arrays["undone"] = np.asarray(model.undone_, np.int32)
     names = getattr(model, "feature_names_in_", None)
     meta = {
         "settings": stored_settings(model),
@@ -121,6 +130,7 @@ def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappin
     model.history_ = {name: arrays[f"history.{name}"] for name in HISTORY}
     model.n_iter_ = int(model.history_["train"].shape[1])
     model.best_epoch_ = arrays["best_epoch"]
+    model.undone_ = restored_undone(arrays, K)
     model.converged_ = bool(meta["converged"])
     with np.errstate(all="ignore"):  # a file may hold any numbers
         model._adopt(params)
