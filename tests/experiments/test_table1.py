@@ -40,7 +40,7 @@ def test_rows_have_the_papers_settings():
     assert np.allclose([bp.sigma0**2, bp.noise, ml.sigma0**2, ml.noise], [0.01, 0.01, 0.5, 0.5])
     assert (ml.method, ml.solver, ml.n_cycles) == ("meanfield", "cyclic", 10)
     protein = table1.model_of("paper-ml", "protein", 41_157, 0)
-    assert (protein.hidden, protein.batch_size, protein.max_epochs) == ((100,), 100, 100)
+    assert (protein.hidden, protein.batch_size, protein.max_epochs) == ((100,), 100, 200)
     assert (
         table1.model_of("default", "yacht", 277, 0).get_params() == TGGMRegressor(random_state=0).get_params()
     )
