@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from page import ROOT, stored, table
+from quoted import OTHERS, PAPER
 from uci import summary
 
 DATASETS = ("boston", "concrete", "energy", "yacht")
@@ -42,6 +43,13 @@ def _calibration(record: dict[str, Any]) -> str:
     """CRPS and coverage in per cent."""
     s = summary(record["splits"])
     return f"{s['crps'][0]:.3f}, {100 * s['cover50'][0]:.0f}, {100 * s['cover90'][0]:.0f}"
+
+
+def _quoted() -> str:
+    rows = [[f"paper, {c}", *(f"{PAPER[d][c].mean:.3f}" for d in DATASETS)] for c in ("TGGM-BP", "TGGM-ML")]
+    for name, figures in OTHERS.items():
+        rows.append([name, *(" / ".join(figures[d]) for d in DATASETS)])
+    return table(["quoted", *(d.capitalize() for d in DATASETS)], rows)
 
 
 def _origin() -> str:
@@ -135,6 +143,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "choosing-a-method.md": {
         "accuracy": lambda: _uci(_accuracy),
         "calibration": lambda: _uci(_calibration),
+        "quoted": _quoted,
         "origin": _origin,
     },
     "designing-a-graph.md": {
