@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import stats
+from scipy import optimize, stats
 
 from tggm.models import Shallow
-from tggm.models.probit import class_mean, class_moments
+from tggm.models.probit import class_mean, class_moments, contended_moments, contended_of_covariance
 from tggm.models.probit_ep import class_log_likelihood_ep
 from tggm.models.probit_posterior import class_bound, latent_cycles, latent_posterior
 from tggm.models.sparse import DENSE_UP_TO, SparseRows
-from tggm.special.probit import log_probit
+from tggm.special.probit import log_probit, probit_all
 from tggm.special.probit_bound import exact, factorised
 
 S0 = jnp.asarray(0.7)
@@ -78,6 +78,61 @@ def test_two_classes_have_the_exact_variance_of_their_difference(rng):
     v = stats.truncnorm(-a / sd, np.inf, loc=a, scale=sd).var()
     expected = 2 + v @ np.asarray(params.W1[0] - params.W1[1]) ** 2
     assert_allclose((std**2).sum(1), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_differences_of_two_or_three_classes_have_their_exact_variances(rng, n):
+    params, X, _ = problem(rng, m=5, n=n)
+    _, std = (np.asarray(v) for v in contended_moments(params, X, S0))
+    a = np.asarray(X @ params.W0.T + params.b0[None, :])
+    sd = float(np.sqrt(S0))
+    v = stats.truncnorm(-a / sd, np.inf, loc=a, scale=sd).var()
+    W1 = np.asarray(params.W1)
+    for i in range(n):
+        for j in range(i):
+            assert_allclose((std**2)[:, i] + (std**2)[:, j], 2 + v @ (W1[i] - W1[j]) ** 2, rtol=1e-9)
+
+
+def test_contended_deviations_are_those_of_least_squares(rng):
+    """The closed form against a general solver, with the weights that the docstring describes."""
+    params, X, _ = problem(rng, m=5, n=5)
+    mean, std = (np.asarray(v) for v in contended_moments(params, X, S0))
+    cheap = np.asarray(class_moments(params, X, S0)[1])
+    a = np.asarray(X @ params.W0.T + params.b0[None, :])
+    sd = float(np.sqrt(S0))
+    v = stats.truncnorm(-a / sd, np.inf, loc=a, scale=sd).var()
+    pairs = [(i, j) for i in range(5) for j in range(i)]
+    for row in range(len(mean)):
+        c = mean[row].argmax()
+        chance = stats.norm.cdf((mean[row] - mean[row, c]) / np.hypot(cheap[row], cheap[row, c])) ** 2
+        chance[c] = 0
+        w = 0.2 / 5 + 0.8 * np.where(np.arange(5) == c, 0.5, 0.5 * chance / chance.sum())
+        C = np.asarray(params.W1) @ np.diag(v[row]) @ np.asarray(params.W1).T
+        t = np.array([2 + C[i, i] + C[j, j] - 2 * C[i, j] for i, j in pairs])
+        A = np.array([[float(k in pair) for k in range(5)] for pair in pairs])
+        root = np.sqrt([w[i] * w[j] for i, j in pairs])
+        D = optimize.lsq_linear(A * root[:, None], t * root, (0.25, np.inf), method="bvls").x
+        assert_allclose(std[row] ** 2, D, rtol=1e-8)
+        cov = jnp.asarray(C + np.eye(5))[None]
+        assert_allclose(
+            contended_of_covariance(jnp.asarray(mean[row : row + 1]), cov)[0], std[row], rtol=1e-8
+        )
+
+
+def test_predicted_probabilities_agree_with_a_million_draws(rng):
+    """Thirty latents and six classes; the simpler variances of training are further off."""
+    params, X, _ = problem(rng, m=30, n=6)
+    X = X[:2]
+    a, sd = np.asarray(X @ params.W0.T + params.b0[None, :]), float(np.sqrt(S0))
+    draws = 1_000_000
+    for row in range(2):
+        h = stats.truncnorm.rvs(-a[row] / sd, np.inf, a[row], sd, size=(draws // 10, 30), random_state=rng)
+        h = np.tile(h, (10, 1))  # the same latents with ten draws of the noise
+        z = h @ np.asarray(params.W1).T + np.asarray(params.b1) + rng.normal(size=(draws, 6))
+        want = np.bincount(z.argmax(1), minlength=6) / draws
+        got = np.asarray(probit_all(*(v[row : row + 1] for v in contended_moments(params, X, S0))))[0]
+        # five standard errors of 10⁵ independent latents, and what the normal approximation errs by
+        assert np.abs(got - want).max() < 5 * 0.5 / np.sqrt(draws // 10) + 0.005
 
 
 def test_moments_are_close_to_the_integral(solved):

@@ -20,7 +20,7 @@ from tggm.estimators.labels import encoded
 from tggm.inference.alone import alone
 from tggm.learning.rows import bucket
 from tggm.models import Shallow
-from tggm.models.probit import class_moments
+from tggm.models.probit import contended_moments
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 
 BLOCK = 8192  # rows predicted at once
@@ -43,8 +43,8 @@ class ClassPrediction(BaseTGGM):
         """Probability of each class, shape (n_rows, n_classes), the latent variables integrated out.
 
         Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1. Scores are taken for
-        normal, with their exact means and with variances that fit those of their differences
-        (`tggm.models.probit`): an approximation, coarser the fewer hidden units there are.
+        normal, with their exact means and with variances that fit those of the differences between classes
+        that may win (`tggm.models.probit`): an approximation, coarser the fewer hidden units there are.
         """
         limits = np.finfo(np.float64)
         probability: Floats = np.clip(self._probabilities(X), limits.tiny, 1 - limits.epsneg)
@@ -127,7 +127,7 @@ def _block(params: Any, rows: Any, s0: NDArray[Any], log: bool, engine: str) -> 
 @partial(jax.jit, static_argnames="engine")
 def _moments(params: Any, X: Any, s0: Array, engine: str) -> tuple[Array, Array, Array]:
     """Means and deviations of z for each member, (members, rows, n), and how long a grid spans them."""
-    of_member: Any = class_moments
+    of_member: Any = contended_moments
     if not isinstance(params, Shallow):
         from tggm.estimators.deep import class_moments_of
 

@@ -12,7 +12,8 @@ from tggm.estimators.columns import Columns, Floats
 from tggm.inference.alone import alone
 from tggm.learning.rows import bucket
 from tggm.models.deep import Deep, Directed
-from tggm.models.deep_moments import directed_class_moments, directed_output_moments
+from tggm.models.deep_moments import directed_output_moments
+from tggm.models.probit import contended_of_covariance
 from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
 
@@ -27,12 +28,9 @@ def output_moments_of(params: Deep, X: Array, s0: Array, engine: str) -> tuple[A
 
 
 def class_moments_of(params: Deep, X: Any, s0: Array, engine: str) -> tuple[Array, Array]:
-    """Means and deviations of z, (rows, n) each, for one member."""
-    if isinstance(params, Directed):
-        return directed_class_moments(params, X, s0)
-    from tggm.models.undirected_moments import undirected_class_moments
-
-    return undirected_class_moments(params, X, s0, engine)
+    """Means and deviations of z, (rows, n) each, for one member, as they are predicted with."""
+    mean, cov = output_moments_of(params, X, s0, engine)
+    return mean, contended_of_covariance(mean, cov)
 
 
 @partial(jax.jit, static_argnames="engine")

@@ -6,10 +6,16 @@ The unit noise of z is a gauge like s0: scaling z changes no class. Parameters a
 log_noise = 0.
 """
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jax import Array
 
 from tggm.models.shallow import Shallow, latent_moments
+from tggm.special import standard
+
+CONTENDERS = 0.8  # weight of the classes that may win, against all alike
+LEAST_VARIANCE = 0.25
 
 
 def class_moments(params: Shallow, X: Array, s0: Array) -> tuple[Array, Array]:
@@ -33,6 +39,65 @@ def class_moments(params: Shallow, X: Array, s0: Array) -> tuple[Array, Array]:
     contrast = params.W1 - params.W1.mean(0, keepdims=True)
     var = 1 + v @ (contrast**2).T * (n / (n - 1))
     return h @ params.W1.T + params.b1[None, :], jnp.sqrt(var)
+
+
+def contended_moments(params: Shallow, X: Array, s0: Array) -> tuple[Array, Array]:
+    """As `class_moments`, with the deviations of `contended_std`: what is predicted."""
+    mean, std = class_moments(params, X, s0)
+    v = latent_moments(params, X, s0)[1]
+    return mean, contended_std(mean, std, v @ (params.W1**2).T, lambda w: (v * (w @ params.W1)) @ params.W1.T)
+
+
+def contended_of_covariance(mean: Array, cov: Array) -> Array:
+    """`contended_std` from the whole matrix, (rows, n, n), the unit noise included."""
+    n = mean.shape[1]
+    centred = cov - cov.mean(1, keepdims=True)
+    centred = centred - centred.mean(2, keepdims=True)  # of z_j − z̄, whose variances give `class_moments`'
+    std = jnp.sqrt(jnp.maximum(jnp.diagonal(centred, axis1=1, axis2=2) * (n / (n - 1)), LEAST_VARIANCE))
+    var = jnp.diagonal(cov, axis1=1, axis2=2) - 1
+    return contended_std(mean, std, var, lambda w: jnp.einsum("bij,bj->bi", cov, w) - w)
+
+
+def contended_std(mean: Array, std: Array, var: Array, product: Callable[[Array], Array]) -> Array:
+    r"""Deviations of independent normals whose differences vary as those of the classes that may win.
+
+    With C the covariance of W1 h given x, t_ij = 2 + C_ii + C_jj − 2 C_ij are the variances of differences.
+    Independent normals have D_i + D_j instead: exact for up to three classes, and the least squares
+
+    .. math:: \min_D \sum_{i<j} w_i w_j\, (D_i + D_j - t_{ij})^2
+
+    for more, in closed form. The class with the largest mean has half of the weight, the others share the
+    rest by the square of the chance of each to pass it (`std` serves for that), and a part is for all alike.
+
+    Parameters
+    ----------
+    mean, std, var : Array, shape (rows, n)
+        Means and deviations as of `class_moments`; diagonal of C.
+    product : callable
+        (rows, n) weights to the rows' C w.
+    """
+    n = mean.shape[1]
+    if n == 2:
+        sign = jnp.asarray([1.0, -1.0], mean.dtype)[None, :]
+        difference = (product(jnp.broadcast_to(sign, mean.shape)) * sign).sum(1, keepdims=True)
+        return jnp.broadcast_to(jnp.sqrt(1 + 0.5 * difference), mean.shape)
+    first = mean.argmax(1)[:, None] == jnp.arange(n)[None, :]
+    top, spread = (jnp.where(first, a, 0.0).sum(1, keepdims=True) for a in (mean, std**2))
+    log_chance = 2 * standard.log_ndtr((mean - top) / jnp.sqrt(std**2 + spread))
+    log_chance = jnp.where(first, -jnp.inf, log_chance)
+    chance = jnp.exp(log_chance - log_chance.max(1, keepdims=True))
+    share = jnp.where(first, 0.5, 0.5 * chance / chance.sum(1, keepdims=True))
+    w = (1 - CONTENDERS) / n + CONTENDERS * share  # sums to 1, and no weight reaches 1/2
+    t = 2 * (1 - w) + var * (1 - 2 * w) + (w * var).sum(1, keepdims=True) - 2 * (product(w) - w * var)
+    # Σ_j≠i w_j t_ij = D_i (1 − 2 w_i) + Σ_j w_j D_j; the last sum follows from multiplying by w_i and adding
+    rest, free, D = 1 - 2 * w, jnp.ones_like(w), jnp.zeros_like(w)
+    for _ in range(3):  # where classes exclude each other D may want to be negative: held, the others follow
+        held = (w * (1 - free)).sum(1, keepdims=True) * LEAST_VARIANCE
+        total = (free * w * (t - held) / rest).sum(1, keepdims=True)
+        total = total / (1 + (free * w / rest).sum(1, keepdims=True))
+        D = jnp.where(free > 0, (t - held - total) / rest, LEAST_VARIANCE)
+        free = jnp.where(D > LEAST_VARIANCE, free, 0.0)
+    return jnp.sqrt(jnp.maximum(D, LEAST_VARIANCE))
 
 
 def class_mean(params: Shallow, X: Array, s0: Array) -> Array:
