@@ -54,9 +54,9 @@ def default_batch_size(n_rows: int) -> int:
     return int(np.clip(bucket(max(n_rows // 8, 1)), 128, 512))
 
 
-def default_epochs(n_rows: int, batch_size: int) -> int:
-    """Epochs when `max_epochs="auto"`: a fixed number of gradient steps, and never fewer than 60 epochs."""
-    return max(60, round(5000 * batch_size / max(n_rows, batch_size)))
+def default_epochs(n_rows: int, batch_size: int, steps: float) -> int:
+    """Epochs when `max_epochs="auto"`: those that so many gradient steps take, and never fewer than 60."""
+    return max(60, round(steps * batch_size / max(n_rows, batch_size)))
 
 
 class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -107,8 +107,13 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
     def _schedule(self, n_rows: int) -> tuple[int, int]:
         """Batch size and number of epochs for this many rows to train on."""
         batch = default_batch_size(n_rows) if self.batch_size == "auto" else int(self.batch_size)
-        epochs = default_epochs(n_rows, batch) if self.max_epochs == "auto" else int(self.max_epochs)
-        return batch, epochs
+        if self.max_epochs != "auto":
+            return batch, int(self.max_epochs)
+        return batch, default_epochs(n_rows, batch, self._planned_steps(n_rows))
+
+    def _planned_steps(self, n_rows: int) -> float:
+        """Gradient steps when `max_epochs="auto"`."""
+        return 5000.0
 
     def _patience(self, epochs: int) -> float:
         """Epochs without a better score that end a member's training; "auto" is a quarter of the plan."""
