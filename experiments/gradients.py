@@ -72,8 +72,8 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float((a * b).sum()) / norm if norm > 0 else 0.0
 
 
-def cosines(model: TGGMRegressor, X: np.ndarray, y: np.ndarray) -> dict[str, dict[str, float]]:
-    """Of every method's gradient with the exact one, at the parameters of `model`."""
+def compared(model: TGGMRegressor, X: np.ndarray, y: np.ndarray) -> dict[str, dict[str, Any]]:
+    """Cosines of every method's gradient with the exact one at the parameters of `model`, and its norms."""
 
     def blocks(objective: Any) -> dict[str, np.ndarray]:
         found = gradient(objective, *arguments)
@@ -84,9 +84,10 @@ def cosines(model: TGGMRegressor, X: np.ndarray, y: np.ndarray) -> dict[str, dic
         arguments = seen(model, X, y)
         exact = blocks(METHODS["exact"]())
         others = {name: blocks(objective) for name, objective in OBJECTIVES.items()}
-    return {
+    angles = {
         name: {part: cosine(found[part], exact[part]) for part in exact} for name, found in others.items()
     }
+    return {"cosines": angles, "norms": {part: float(np.linalg.norm(g)) for part, g in exact.items()}}
 
 
 def run(name: str, dataset: str, epochs: int, every: int, seed: int) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def run(name: str, dataset: str, epochs: int, every: int, seed: int) -> dict[str
         model.partial_fit(X, y)
         if epoch == 1 or epoch % every == 0:
             fit = float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
-            course.append({"epoch": epoch, "rmse": fit, "cosines": cosines(model, X, y)})
+            course.append({"epoch": epoch, "rmse": fit, **compared(model, X, y)})
     return {"course": course}
 
 

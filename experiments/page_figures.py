@@ -40,7 +40,7 @@ def _gap() -> str:
         f"nats a row for mean field, {own['ep']} for EP and {own['moments']} for moments, each on the "
         "network that it trained. Mean field trains networks for which its bound is tight: on the one that "
         f"moments trained it is {far['meanfield']['absolute']:.2g} nats away, and "
-        f"{far['cycles']['absolute']:.2g} after the paper's ten cycles. {made(record)}"
+        f"{far['cycles']['absolute']:,.0f} after the paper's ten cycles. {made(record)}"
     )
 
 

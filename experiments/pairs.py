@@ -26,9 +26,10 @@ def paired(one: Splits, two: Splits, measure: str) -> tuple[float, float, int]:
     return *mean_error([one[i][measure] - two[i][measure] for i in common]), len(common)
 
 
-def signed(mean: float, error: float) -> str:
+def signed(mean: float, error: float, digits: int | None = None) -> str:
     """A difference with its standard error."""
-    digits = 3 if abs(mean) + abs(error) >= 0.05 else 5
+    if digits is None:
+        digits = 3 if abs(mean) + abs(error) >= 0.05 else 5
     return f"{mean:+.{digits}f} ± {error:.{digits}f}"
 
 
@@ -51,9 +52,9 @@ def comparison(row: str, against: str, names: tuple[str, str]) -> str:
         shown = f"{quoted:+.3f}" if abs(quoted) >= 0.02 else f"{quoted:+.5f}"
         lines.append([name.capitalize(), str(n), signed(mean, error), shown, density])
     counted = (
-        f"{names[0]} has the lower mean RMSE on {better} of {len(sets)} sets: lower by more than two "
-        f"standard errors of the paired difference on {surely}, higher by more than two on {worse}. The sign "
-        f"is that of the paper's figures on {agreed} of {len(sets)}."
+        f"**Held on {better} of {len(sets)} sets**, where {names[0]} has the lower mean RMSE: lower by more "
+        f"than two standard errors of the paired difference on {surely}, higher by more than two on {worse}. "
+        f"The sign is that of the paper's figures on {agreed} of {len(sets)}."
     )
     head = ["data set", "splits", "RMSE difference", "the paper's", "log-likelihood difference"]
     return f"{counted}\n\n{table(head, lines)}"
