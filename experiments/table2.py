@@ -20,7 +20,7 @@ import json
 import os
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -39,7 +39,8 @@ RESULTS = Path(__file__).parent / "results" / "table2"
 DATA = ("mnist", "news", "blogs")
 MODELS = ("linear", "relu", "tggm-bp", "tggm-ml", "default")
 HIDDEN = ("100", "200", "100-100", "200-200")
-SMALLER = {"shallow": "100", "deep": "100-100"}  # where the step size of a kind is chosen
+CHOICES = ("learning_rate", "standardize")  # what is chosen on training rows, and
+SMALLER = {"shallow": "100", "deep": "100-100"}  # at which size
 
 # What the estimator's defaults do not say, chosen on training rows: see experiments/deep.py, and text.py for
 # the ensemble.
@@ -137,22 +138,27 @@ def read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def keep(path: Path | None, key: str, entry: dict[str, Any]) -> None:
-    """Put an entry into the file at once, whoever else writes and whenever the process may end."""
+def keep(path: Path | None, key: str, same: dict[str, Any], run: dict[str, Any], by: Sequence[str]) -> None:
+    """Add a run to the entry of that key, in the place of one with the same values of `by`.
+
+    The entry starts anew where it was made with other settings. Other processes may have added runs
+    meanwhile; and whenever this one may end, the file is whole.
+    """
     if path is None:
         return
     with locked(path.parent):
-        record = {**read(path), key: entry}
+        record = read(path)
+        there = known(path, key, same).get("runs", [])
+        others = [old for old in there if any(old[name] != run[name] for name in by)]
+        record[key] = {**same, "runs": [*others, run]}
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(record, indent=1) + "\n")
         temporary.replace(path)
 
 
-def stored(path: Path | None, key: str, same: dict[str, Any], args: Namespace) -> dict[str, Any]:
+def known(path: Path | None, key: str, same: dict[str, Any]) -> dict[str, Any]:
     """The entry of that key if it was made with these settings, else nothing."""
-    if path is None or args.force:
-        return {}
-    entry = read(path).get(key, {})
+    entry = read(path).get(key, {}) if path else {}
     same = json.loads(json.dumps(same))  # tuples are lists in a file
     return entry if all(entry.get(name) == value for name, value in same.items()) else {}
 
@@ -168,10 +174,10 @@ def show(data: str, model: str, hidden: str, row: dict[str, Any], note: str = ""
 
 
 def chosen(data: str, model: str, kind: str, out: Path | None) -> dict[str, Any]:
-    """What `choose` noted."""
-    noted = read(out / "rates.json") if out else {}
-    found: dict[str, Any] = noted.get(f"{data} {model} {kind}", {}).get("chosen", {})
-    return found
+    """The most accurate of the step sizes and scales that `choose` tried."""
+    tried = (read(out / "rates.json") if out else {}).get(f"{data} {model} {kind}", {}).get("runs", [])
+    best: dict[str, Any] = max(tried, key=lambda run: run["accuracy"], default={})
+    return {name: best[name] for name in CHOICES if best}
 
 
 def test(data: str, model: str, hidden: str, args: Namespace, out: Path | None) -> None:
@@ -182,47 +188,42 @@ def test(data: str, model: str, hidden: str, args: Namespace, out: Path | None) 
         noted = chosen(data, model, kind_of(hidden), out)
         settings |= noted or {"learning_rate": 1e-3, "standardize": SCALES[data][0]}
     same = {"settings": settings, "limit": args.limit, "epochs": args.epochs}
-    entry = stored(path, hidden, same, args) or {**same, "runs": []}
-    for seed in range(args.seeds):
-        if any(run["seed"] == seed for run in entry["runs"]):
-            continue
+    there = [] if args.force else [run["seed"] for run in known(path, hidden, same).get("runs", [])]
+    for seed in [seed for seed in range(args.seeds) if seed not in there]:
         estimator = network(hidden, seed, settings, args)
         row = fitted(estimator, problem(data, False), args, again=args.again and seed == 0)
-        entry["runs"].append({"seed": seed, **row, **told(estimator), **origin()})
-        show(data, model, hidden, row, f"best epoch {entry['runs'][-1]['best_epoch']:.0f}")
-        keep(path, hidden, entry)
+        run = {"seed": seed, **row, **told(estimator), **origin()}
+        show(data, model, hidden, run, f"best epoch {run['best_epoch']:.0f}")
+        keep(path, hidden, same, run, ["seed"])
 
 
 def choose(data: str, model: str, kind: str, args: Namespace, out: Path | None) -> None:
-    """The step size and scale most accurate on rows held out of training, at the smaller size of the kind."""
+    """Try step sizes and scales on rows held out of training, at the smaller size of the kind."""
     path, key, hidden = out and out / "rates.json", f"{data} {model} {kind}", SMALLER[kind]
     settings = settings_of(data, model, hidden)
     settings.pop("learning_rate", None)
     same = {"settings": settings, "hidden": hidden, "limit": args.limit, "epochs": args.epochs}
-    entry = stored(path, key, same, args) or {**same, "tried": {}}
+    runs = [] if args.force else known(path, key, same).get("runs", [])
+    there = [{name: run[name] for name in CHOICES} for run in runs]
     shallow = chosen(data, model, "shallow", out) if kind == "deep" else {}
     scales = [shallow["standardize"]] if shallow else SCALES[data]
     for rate, scale in itertools.product(args.learning_rates, scales):
-        name = f"{rate:g} {scale}"
-        if name in entry["tried"]:
+        trial = dict(zip(CHOICES, (rate, scale), strict=True))
+        if trial in there:
             continue
-        trial = {"learning_rate": rate, "standardize": scale}
         estimator = network(hidden, 0, {**settings, **trial}, args)
         row = fitted(estimator, problem(data, True), args, again=False)
-        entry["tried"][name] = {**trial, **row, **told(estimator), **origin()}
-        best = max(entry["tried"].values(), key=lambda found: found["accuracy"])
-        entry["chosen"] = {key: best[key] for key in trial}
-        show(
-            data, model, hidden, row, f"{name}, best epoch {told(estimator)['best_epoch']:.0f}, held-out rows"
-        )
-        keep(path, key, entry)
+        run = {**trial, **row, **told(estimator), **origin()}
+        words = f"{rate:g} {scale}, best epoch {run['best_epoch']:.0f}, held-out rows"
+        show(data, model, hidden, run, words)
+        keep(path, key, same, run, CHOICES)
 
 
 def linear(data: str, args: Namespace, out: Path | None) -> None:
     """Logistic regression, its strength chosen on rows held out of training by their log-probability."""
     path = out and out / f"{data}_linear.json"
     same = {"settings": {"strengths": STRENGTHS[data]}, "limit": args.limit, "epochs": 0}
-    if stored(path, "none", same, args):
+    if known(path, "none", same) and not args.force:
         return
     tried = {
         C: fitted(LogisticRegression(C=C, max_iter=1000), problem(data, True), args, again=False)["nll"]
@@ -231,8 +232,7 @@ def linear(data: str, args: Namespace, out: Path | None) -> None:
     best = min(tried, key=lambda C: tried[C])
     row = fitted(LogisticRegression(C=best, max_iter=1000), problem(data, False), args, again=False)
     show(data, "linear", "none", row, f"strength {best:g}")
-    found = {"seed": 0, **row, "strength": best, **origin(), "device": "cpu"}
-    keep(path, "none", {**same, "tried": {str(C): nll for C, nll in tried.items()}, "runs": [found]})
+    keep(path, "none", same, {"seed": 0, **row, "strength": best, **origin(), "device": "cpu"}, ["seed"])
 
 
 def main() -> None:
