@@ -92,8 +92,8 @@ def best_sigma() -> str:
             ]
         )  # fmt: skip
     head = [
-        "", "best σ0²", "as good within one s.e.", "held-out RMSE", "test RMSE", "range of test RMSE over σ0²",
-        "the same, start and steps carried along",
+        "", "best σ0²", "as good within one s.e.", "held-out RMSE", "test RMSE",
+        "range of test RMSE over σ0²", "the same, start and steps carried along",
     ]  # fmt: skip
     others = ", ".join(f"{s:g}" for s in gauge["s0"])
     change = max(value for name, value in gauge.items() if name.startswith("noise"))
