@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from page import table
-from runs import IMAGES, RESULTS, complete, on_cpu, origin, read
+from runs import IMAGES, RESULTS, begin, complete, origin, read
 from scipy import stats
 from uci import judge
 
@@ -109,7 +109,7 @@ def main() -> None:
     p.add_argument("--jobs", type=int, default=1, help="processes")
     p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
-    on_cpu()
+    begin()
     if not args.render:
         missing = [name for name in args.datasets.split(",") if name not in read(TABLE1)]
         tasks = [(name, i, args.seed) for name in missing for i in range(args.splits)]

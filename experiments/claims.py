@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 from gauge import change_of_density
-from runs import RESULTS, on_cpu, origin, read, write
+from runs import RESULTS, begin, origin, read, write
 
 from tggm import TGGMRegressor
 from tggm.datasets import load_uci
@@ -74,7 +74,7 @@ def main() -> None:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--jobs", type=int, default=1, help="processes")
     args = p.parse_args()
-    on_cpu()
+    begin()
     only = args.only.split(",")
     measured = {name: make for name, make in (("relu", relu), ("gauge", gauge)) if name in only}
     if measured:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, on_cpu, origin, read, write
+from runs import IMAGES, RESULTS, begin, origin, read, write
 
 from tggm import TruncatedGaussian
 from tggm.inference import mean_field
@@ -98,7 +98,7 @@ def main() -> None:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
-    on_cpu()
+    begin()
     if not args.render:
         clock = time.perf_counter()
         found = measure(args.rows, args.units, args.seed)

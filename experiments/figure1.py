@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, on_cpu, origin, read, write
+from runs import IMAGES, RESULTS, begin, origin, read, write
 
 from tggm.plotting import plot_activation
 from tggm.special import truncated_mean
@@ -42,7 +42,7 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
-    on_cpu()
+    begin()
     if not args.render:
         clock = time.perf_counter()
         gaps = [largest_gap(sigma) for sigma in SMALL]

@@ -21,7 +21,7 @@ from gauge import fit_in_gauge
 from jax import Array
 from jax import numpy as jnp
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, complete, key, mean_error, on_cpu, origin, read
+from runs import IMAGES, RESULTS, begin, complete, key, mean_error, origin, read
 
 from tggm import TGGMRegressor
 from tggm.datasets import load_uci
@@ -145,7 +145,7 @@ def main() -> None:
     p.add_argument("--jobs", type=int, default=1, help="processes")
     p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
-    on_cpu()
+    begin()
     if not args.render:
         settings = {"dataset": DATASET, "epochs": args.epochs, "seed": args.seed}
         complete(RESULT, origin(settings=settings), run, wanted(args), args.jobs)

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from gap import seen
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, complete, on_cpu, origin, read
+from runs import IMAGES, RESULTS, begin, complete, origin, read
 
 from tggm import TGGMRegressor
 from tggm.datasets import load_uci
@@ -134,7 +134,7 @@ def main() -> None:
     p.add_argument("--jobs", type=int, default=1, help="processes")
     p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
-    on_cpu()
+    begin()
     if not args.render:
         settings = {"dataset": args.dataset, "epochs": args.epochs, "every": args.every, "seed": args.seed}
         tasks = [(name, *settings.values()) for name in RUNS]

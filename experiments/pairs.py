@@ -12,11 +12,13 @@ Splits = dict[int, dict[str, Any]]
 
 
 def per_split(row: str) -> dict[str, Splits]:
-    """Figures of a row of Table 1 by data set and split; of a set it lacks, those of experiments/uci.py."""
+    """Figures of a row of Table 1 by data set and split, or of experiments/uci.py where it made more of them."""
     found: dict[str, Splits] = {}
     for path in (RESULTS / f"uci_{row}.json", RESULTS / "table1" / f"{row}.json"):
         for name, kept in read(path).items():
-            found[name] = {s.get("split", i): s for i, s in enumerate(kept["splits"]) if "rmse" in s}
+            splits = {s.get("split", i): s for i, s in enumerate(kept["splits"]) if "rmse" in s}
+            if len(splits) >= len(found.get(name, {})):
+                found[name] = splits
     return {name: found[name] for name in UCI if found.get(name)}
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, complete, mean_error, on_cpu, origin, read
+from runs import IMAGES, RESULTS, begin, complete, mean_error, origin, read
 from sklearn.datasets import load_digits
 
 from tggm import TGGMClassifier
@@ -151,7 +151,7 @@ def picture(record: dict[str, Any]) -> None:
     axes[-1].legend(frameon=False, fontsize=7)
     for ax in axes:
         ax.grid(True, color="0.92")
-    figure.savefig(IMAGE, dpi=85)
+    figure.savefig(IMAGE, dpi=85 if len(axes) < 4 else 65)
 
 
 def main() -> None:
@@ -164,7 +164,7 @@ def main() -> None:
     p.add_argument("--jobs", type=int, default=1, help="processes")
     p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
-    on_cpu()
+    begin()
     if not args.render:
         cycles = [int(n) for n in args.cycles.split(",")]
         settings = {"epochs": args.epochs, "every": args.every, "cycles": cycles, "seed": args.seed}

@@ -7,6 +7,7 @@ goes on where it stopped, and a larger command adds to what a smaller one made.
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -21,14 +22,20 @@ import numpy as np
 from page import RESULTS, ROOT
 from pool import Pool
 
-__all__ = ["IMAGES", "RESULTS", "complete", "key", "made", "mean_error", "on_cpu", "origin", "read", "write"]
+__all__ = ["IMAGES", "RESULTS", "begin", "complete", "key", "made", "mean_error", "origin", "read", "write"]
 IMAGES = ROOT / "docs" / "images"
 
 
-def on_cpu() -> None:
-    """Compute on the CPU unless JAX_PLATFORMS says otherwise: single small networks are fastest there."""
+def begin() -> None:
+    """What a command does first.
+
+    It computes on the CPU unless JAX_PLATFORMS says otherwise: single small networks are fastest there. And
+    Ctrl-C ends it: as KeyboardInterrupt it would end a fit early, which would be stored as though complete.
+    """
     if not os.environ.get("JAX_PLATFORMS"):
         jax.config.update("jax_platforms", "cpu")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(130))
 
 
 def origin(**more: Any) -> dict[str, Any]:
