@@ -12,7 +12,7 @@ Splits = dict[int, dict[str, Any]]
 
 
 def per_split(row: str) -> dict[str, Splits]:
-    """Figures of a row of Table 1 by data set and split, or of experiments/uci.py where it made more of them."""
+    """Figures of a row of Table 1 by data set and split, or of experiments/uci.py where that has more."""
     found: dict[str, Splits] = {}
     for path in (RESULTS / f"uci_{row}.json", RESULTS / "table1" / f"{row}.json"):
         for name, kept in read(path).items():
