@@ -11,8 +11,8 @@
 4. BP's gradient approximates ML's: experiments/gradients.py.
 5. Starting the prior from the posterior helps: experiments/prior_start.py.
 
-This runs `relu` and `gauge` and then, with their default options and `--jobs`, the scripts named above; what
-they have stored they do not make again. Writes experiments/results/claims.json.
+This runs `relu` and `gauge` and then, with their default options and `--jobs`, the scripts named above that
+have stored nothing yet. Writes experiments/results/claims.json.
 """
 
 import argparse
@@ -84,6 +84,9 @@ def main() -> None:
         write(RESULT, {**read(RESULT), **origin(settings={"seed": args.seed}, seconds=seconds), **found})
         print(found)
     for name in [name for name in SCRIPTS if name in only]:
+        if (RESULTS / f"{name}.json").exists():
+            print(f"experiments/results/{name}.json is there; run experiments/{name}.py itself to add to it")
+            continue
         script = Path(__file__).with_name(f"{name}.py")
         options = ["--jobs", str(args.jobs)] if SCRIPTS[name] else []
         subprocess.run([sys.executable, str(script), *options], check=True)
