@@ -159,7 +159,7 @@ def least_norm(record: dict[str, Any]) -> float:
 def prior_claim() -> str:
     record = read(prior_start.RESULT)
     rows, gains, words, nearer, n_seeds = [], [], [], [], 0
-    for n in record["settings"]["cycles"]:
+    for n in prior_start.cycles_of(record):
         kinds, at = prior_start.by_prior(record, n), prior_start.WATCHED.index(n)
         for kind, runs in kinds.items():
             errors = np.array([_prior_errors(r, at) for r in runs])

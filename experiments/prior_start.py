@@ -109,6 +109,11 @@ def run(prior: str, cycles: int, seed: int, epochs: int, every: int) -> dict[str
     return {"accuracy": course[-1]["accuracy"], "stopped": chosen["accuracy"], "course": course}
 
 
+def cycles_of(record: dict[str, Any]) -> list[int]:
+    """Numbers of cycles that networks were trained with."""
+    return sorted({int(name.split()[1]) for name in record["runs"] if not name.startswith("guarded")})
+
+
 def by_prior(record: dict[str, Any], cycles: int) -> dict[str, list[dict[str, Any]]]:
     """Runs of each kind of prior with so many cycles, in the order of their seeds."""
     found: dict[str, dict[int, Any]] = {}
@@ -128,7 +133,7 @@ def ratios(record: dict[str, Any], cycles: int) -> np.ndarray:
 
 
 def picture(record: dict[str, Any]) -> None:
-    cycles = record["settings"]["cycles"]
+    cycles = cycles_of(record)
     figure = Figure(figsize=(2.7 * (len(cycles) + 1) + 0.6, 3.6), layout="constrained")
     axes = figure.subplots(1, len(cycles) + 1)
     for ax, n in zip(axes, cycles, strict=False):
@@ -167,13 +172,13 @@ def main() -> None:
     begin()
     if not args.render:
         cycles = [int(n) for n in args.cycles.split(",")]
-        settings = {"epochs": args.epochs, "every": args.every, "cycles": cycles, "seed": args.seed}
+        settings = {"epochs": args.epochs, "every": args.every, "seed": args.seed}
         seeds = range(args.seed, args.seed + args.seeds)
         kinds = [("guarded", 5)] + [(prior, n) for n in cycles for prior in ("posterior", "same")]
         tasks = [(prior, n, s, args.epochs, args.every) for s in seeds for prior, n in kinds]
         complete(RESULT, origin(settings=settings), run, tasks, args.jobs)
     record = read(RESULT)
-    for n in record["settings"]["cycles"]:
+    for n in cycles_of(record):
         for prior, runs in by_prior(record, n).items():
             ends = [
                 "{:.2f} ± {:.2f}".format(*mean_error([r[k] for r in runs])) for k in ("accuracy", "stopped")
