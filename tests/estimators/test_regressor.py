@@ -311,3 +311,14 @@ def test_wrong_number_of_features(fitted):
 def test_not_fitted():
     with pytest.raises(NotFittedError):
         TGGMRegressor().predict([[1.0]])
+
+
+@pytest.mark.parametrize(("rows", "steps"), [(100, 5000), (2000, 10_000), (40_000, 60_000), (10**6, 117_240)])
+def test_larger_tables_get_more_and_smaller_steps(rows, steps):
+    """Five steps a row, 5,000 to 60,000, or 60 epochs; the rate falls with the root of their number."""
+    model = TGGMRegressor()
+    batch, epochs = model._schedule(rows)
+    planned = epochs * -(-rows // batch)
+    assert abs(planned / steps - 1) < 0.25  # epochs are whole, and their last batch may be small
+    assert_allclose(model._rate(planned), 0.03 * np.sqrt(5000 / max(planned, 5000)))
+    assert TGGMRegressor(max_epochs=300)._rate(planned) == 0.03

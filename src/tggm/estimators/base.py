@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from tggm.estimators import settings
 from tggm.estimators.columns import Columns, Floats, require_moderate
+from tggm.estimators.schedule import LEAST_STEPS, default_batch_size, default_epochs
 from tggm.estimators.settings import plain
 from tggm.learning import (
     OPTIMISERS,
@@ -47,16 +48,6 @@ class Work(NamedTuple):
     context: Any  # a leading axis of members
     data: Any  # rows first
     weight: Floats  # (rows,)
-
-
-def default_batch_size(n_rows: int) -> int:
-    """Rows in a mini-batch when `batch_size="auto"`."""
-    return int(np.clip(bucket(max(n_rows // 8, 1)), 128, 512))
-
-
-def default_epochs(n_rows: int, batch_size: int, steps: float) -> int:
-    """Epochs when `max_epochs="auto"`: those that so many gradient steps take, and never fewer than 60."""
-    return max(60, round(steps * batch_size / max(n_rows, batch_size)))
 
 
 class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -113,7 +104,11 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _planned_steps(self, n_rows: int) -> float:
         """Gradient steps when `max_epochs="auto"`."""
-        return 5000.0
+        return LEAST_STEPS
+
+    def _rate(self, total_steps: float) -> float:
+        """Learning rate at the start of a plan of so many steps."""
+        return float(self.learning_rate)
 
     def _patience(self, epochs: int) -> float:
         """Epochs without a better score that end a member's training; "auto" is a quarter of the plan."""
@@ -188,7 +183,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             self.n_members,
             Layout.of(work.params, axes=1).spread(work.rates),
             self.dtype,
-            learning_rate=self.learning_rate,
+            learning_rate=self._rate(total_steps),
             # a row of weight 2 counts twice, so the penalty is shared by the sum of the weights
             weight_decay=self._decay() / work.weight.mean(),
             clip=self.clip,

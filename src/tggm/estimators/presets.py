@@ -16,6 +16,17 @@ REGRESSION: dict[str, Any] = {
     "average": 0.0,
 }
 
+REGRESSION_BP: dict[str, Any] = {**REGRESSION, "method": "bp", "sigma0": 0.1, "noise": 0.01}
+REGRESSION_ML: dict[str, Any] = {
+    **REGRESSION,
+    "method": "meanfield",
+    "solver": "cyclic",
+    "n_cycles": 10,
+    "sigma0": 0.5**0.5,
+    "noise": 0.5,
+    "learning_rate": 1e-2,  # best of four on inner hold-outs of four sets
+}
+
 # One network, weights from N(0, 0.01), RMSProp; mini-batches of 500 for MNIST and 200 for text. The step size
 # was chosen from [1e-4, 5e-3] on validation data; epochs and early stopping are ours.
 CLASSIFICATION: dict[str, Any] = {

@@ -15,7 +15,8 @@ from tggm.estimators import settings
 from tggm.estimators.base import Work
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.prediction import Prediction
-from tggm.estimators.presets import REGRESSION
+from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
+from tggm.estimators.schedule import falling_rate, growing_steps
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
 from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
 from tggm.estimators.streaming import as_stream, fit_stream
@@ -64,6 +65,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
     learning_rate : float, default 0.03
+        Where ``max_epochs="auto"`` plans k times 5,000 steps, k > 1, it is divided by √k.
     schedule : {"cosine", "linear", "constant"}, default "cosine"
         How the learning rate falls over the planned number of steps.
     batch_size : int or "auto", default "auto"
@@ -192,14 +194,12 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     @classmethod
     def paper_bp(cls, **settings: Any) -> Self:
         """The paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
-        return cls(**{**REGRESSION, "method": "bp", "sigma0": 0.1, "noise": 0.01, **settings})
+        return cls(**{**REGRESSION_BP, **settings})
 
     @classmethod
     def paper_ml(cls, **settings: Any) -> Self:
         """The paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
-        ml = {"method": "meanfield", "solver": "cyclic", "n_cycles": 10, "sigma0": 0.5**0.5, "noise": 0.5}
-        ml["learning_rate"] = 1e-2  # best of four on inner hold-outs of four sets
-        return cls(**{**REGRESSION, **ml, **settings})
+        return cls(**{**REGRESSION_ML, **settings})
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -235,10 +235,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         censored : array_like, shape (n_rows,), optional
             1 or "right" where the truth is at least `y`, −1 or "left" where it is at most `y`, 0 or "none"
             where `y` was measured; for one output. Predictions are of the truth.
-
-        Returns
-        -------
-        self
         """
         self._check_settings()
         if (stream := as_stream(X, y, sample_weight, censored)) is not None:
@@ -290,8 +286,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         return X_[kept], targets.of(kept), weight[kept]
 
     def _planned_steps(self, n_rows: int) -> float:
-        # on inner hold-outs of the larger UCI tables more steps went on paying (experiments/tune.py)
-        return float(np.clip(5 * n_rows, 5000, 60_000))
+        return growing_steps(n_rows)
+
+    def _rate(self, total_steps: float) -> float:
+        planned = self.max_epochs == "auto" and np.isfinite(total_steps)
+        return falling_rate(self.learning_rate, total_steps) if planned else float(self.learning_rate)
 
     def _standardise_targets(self, Y: Floats, weight: Floats) -> Columns:
         return standardisation(Y, weight) if self.standardize else Columns.unchanged(Y.shape[1])
@@ -300,8 +299,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self, X: Floats, targets: Targets, weight: Floats, params: Any, rng: np.random.Generator
     ) -> Work:
         n = targets.Y.shape[1]
-        noise = settings.noise_variance(self.noise, n)
-        s0 = float(self.sigma0) ** 2
+        noise, s0 = settings.noise_variance(self.noise, n), float(self.sigma0) ** 2
         if params is None:
             params = drawn(self, sizes_of(self, X.shape[1], n), 0.5 if noise is None else noise, rng)
         standard = targets._replace(Y=self._y.apply(targets.Y))

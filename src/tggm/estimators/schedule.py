@@ -1,0 +1,30 @@
+"""How long and how fast to train when the settings say "auto"."""
+
+import numpy as np
+
+from tggm.learning.rows import bucket
+
+LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
+
+
+def default_batch_size(n_rows: int) -> int:
+    """Rows in a mini-batch when `batch_size="auto"`."""
+    return int(np.clip(bucket(max(n_rows // 8, 1)), 128, 512))
+
+
+def default_epochs(n_rows: int, batch_size: int, steps: float) -> int:
+    """Epochs when `max_epochs="auto"`: those that so many gradient steps take, and never fewer than 60."""
+    return max(60, round(steps * batch_size / max(n_rows, batch_size)))
+
+
+def growing_steps(n_rows: int) -> float:
+    """Five gradient steps a row: on inner hold-outs of the larger UCI tables more of them went on paying.
+
+    ``python experiments/tune.py --steps`` compares numbers of steps and rates.
+    """
+    return float(np.clip(5 * n_rows, LEAST_STEPS, MOST_STEPS))
+
+
+def falling_rate(rate: float, steps: float) -> float:
+    """The rate for a longer plan: divided by √k for k times as many steps as the shortest has."""
+    return float(rate * np.sqrt(LEAST_STEPS / max(steps, LEAST_STEPS)))
