@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from page import table
-from runs import IMAGES, RESULTS, begin, complete, origin, read
+from runs import IMAGES, RESULTS, begin, complete, made, origin, read
 from scipy import stats
 from uci import judge
 
@@ -52,6 +52,26 @@ def histograms() -> dict[str, dict[str, Any]]:
         # a row that is tested in several splits says little new the second time
         known["rows"] = int(min(known["counts"].sum(), known["table"]))
     return {name: found[name] for name in UCI if name in found}
+
+
+def source() -> str:
+    """How the counts were made."""
+    parts = []
+    if kept := read(TABLE1):
+        splits = [split for known in kept.values() for split in known["splits"] if "pit" in split]
+        seeds, commits, devices = (
+            " and ".join(sorted({str(v) for v in values}))
+            for values in (
+                (known["seed"] for known in kept.values()),
+                (split["commit"] for split in splits),
+                (split["device"] for split in splits),
+            )
+        )
+        parts.append(f"Made by `tggm reproduce table1`: seed {seeds}, commit {commits}, {devices}.")
+    own = read(RESULT)
+    if own and {name.split()[0] for name in own["runs"]} - set(kept):
+        parts.append(made(own))
+    return " ".join(parts)
 
 
 def coverage(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
