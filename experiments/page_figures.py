@@ -64,7 +64,7 @@ def _calibration() -> str:
         "![Calibration](images/calibration.png)\n\n**Calibration of the default**: fraction of test targets "
         "inside central predictive intervals; the band holds 95 % of what a calibrated model would show for "
         f"so many different rows. On {modest} of {len(worst)} sets the interval that is furthest off is too "
-        f"wide, on the others too narrow. {calibration.source()}\n\n"
+        f"wide. {calibration.source()}\n\n"
         f"Fraction inside, in per cent:\n\n{calibration.summary_table()}"
     )
 
