@@ -32,7 +32,7 @@ lint: venv-dev
 	$(BIN)/lint-imports
 
 bench: venv-dev
-	$(BIN)/python benchmarks/special.py
+	$(BIN)/python benchmarks/bench.py
 
 fuzz: venv-dev
 	$(BIN)/python -W error tools/fuzz_model_files.py --files 130000 --output benchmarks/results/fuzz.json

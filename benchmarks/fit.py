@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from record import results
 
 ROOT = Path(__file__).parents[1]
 GP_ROWS = 2000
@@ -166,9 +167,7 @@ def main() -> None:
         "machine": f"{platform.machine()}, {os.cpu_count()} cores", "python": platform.python_version(),
         "fits": table, "first_fit_cold_s": cold, "first_fit_warm_s": warm,
     }  # fmt: skip
-    out = ROOT / "benchmarks" / "results" / "fit.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(record, indent=1) + "\n")
+    (results() / "fit.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

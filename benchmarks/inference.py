@@ -49,6 +49,7 @@ if OPTIONS and OPTIONS.threads == 1 and not OPTIONS.gpu:  # before JAX starts it
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+from record import results  # noqa: E402
 from scipy.special import log_ndtr, ndtri_exp  # noqa: E402
 
 from tggm.gaussian import TruncatedGaussian  # noqa: E402
@@ -271,7 +272,7 @@ def commit():
 
 def write(name, sections):
     """Sections of this run over those of earlier ones."""
-    target = ROOT / "benchmarks" / "results" / f"{name}.json"
+    target = results() / f"{name}.json"
     report = json.loads(target.read_text()) if target.exists() else {}
     device = jax.devices()[0]
     stamp = {
@@ -282,7 +283,6 @@ def write(name, sections):
         "threads": OPTIONS.threads or "all",
     }
     report |= {section: {**stamp, "results": rows} for section, rows in sections.items()}
-    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(report, indent=1) + "\n")
 
 

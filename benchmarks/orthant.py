@@ -20,6 +20,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from record import results
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
@@ -146,7 +147,7 @@ def main():
     )
     parser.add_argument("--seeds", type=int, default=11)
     parser.add_argument("--shifts", type=int, default=8)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "orthant.json")
+    parser.add_argument("--output", type=Path, default=results() / "orthant.json")
     arguments = parser.parse_args()
     print("            |  tggm: error, ms, first s   |  scipy: error, ms  | scipy/us | botorch: error, ms")
     rows = []

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from record import commit, machine, results
 from sklearn.neural_network import MLPClassifier
 
 from tggm import TGGMClassifier
@@ -37,7 +38,7 @@ def main() -> None:
     p.add_argument("--hidden", type=int, default=100)
     p.add_argument("--members", type=int, default=1)
     p.add_argument("--repeat", type=int, default=7)
-    p.add_argument("--out", type=Path, default=Path("benchmarks/results/predict_proba.json"))
+    p.add_argument("--out", type=Path, default=results() / "predict_proba.json")
     args = p.parse_args()
     rng = np.random.default_rng(0)
     X = rng.random((args.rows, 784), np.float32)
@@ -61,7 +62,7 @@ def main() -> None:
     record["ratio"] = record["TGGMClassifier"] / record["MLPClassifier"]
     print(f"{'ratio':16s} {record['ratio']:8.2f}")
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(record, indent=1))
+    args.out.write_text(json.dumps(record | {"commit": commit(), "machine": machine()}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

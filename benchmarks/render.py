@@ -1,13 +1,17 @@
-"""Fill the comparison of README.md from benchmarks/results/fit.json: no figure there is typed.
+"""Fill the tables of README.md and of pages from benchmarks/results: no figure there is typed.
 
     python benchmarks/render.py
 
-The table stands between <!-- comparison --> and <!-- /comparison -->.
+A table stands between <!-- name --> and <!-- /name -->: README.md has `comparison`, docs/benchmarks.md has
+`ratios`, `growth` and `machines`, docs/scaling.md has `devices` and `costs`.
 """
 
-import json
 import re
 from pathlib import Path
+from typing import Any
+
+import costs
+from ratios import SOURCES, duration, ratios, stored
 
 ROOT = Path(__file__).parents[1]
 NAMES = {
@@ -17,42 +21,121 @@ NAMES = {
     "NGBoost": "NGBoost",
     "CatBoost": "CatBoost with uncertainty",
 }
+Figures = dict[str, dict[str, Any]]
 
 
-def comparison(record: dict) -> str:
+def table(names: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def comparison(figures: Figures) -> str:
     """RMSE, mean log-density and seconds of each model on each data set."""
+    record = figures["fit"]
     sets = list(dict.fromkeys(fit["dataset"] for fit in record["fits"]))
     found = {(fit["model"], fit["dataset"]): fit for fit in record["fits"]}
     rows = {name: next(fit["rows"] for fit in record["fits"] if fit["dataset"] == name) for name in sets}
-    lines = [
-        "| RMSE / mean log-density / seconds | "
-        + " | ".join(f"{name.capitalize()}, {rows[name]:,} rows" for name in sets) + " |",
-        "| --- " * (1 + len(sets)) + "|",
-    ]  # fmt: skip
+    lines = []
     for model, shown in NAMES.items():
         cells = [found.get((model, name)) for name in sets]
         if any(cells):
             text = [
                 f"{c['rmse']:.2f} / {c['ll']:.2f} / {c['seconds']:.1f}" if c else "not run" for c in cells
             ]
-            lines.append(f"| {shown} | " + " | ".join(text) + " |")
+            lines.append([shown, *text])
     note = (
         f"One split and one run, each library with its defaults, {record['machine']}, "
         f"commit {record['commit']}:\n`python benchmarks/fit.py`. The Gaussian process saw 2,000 rows at "
         "most; the first fit of a process also compiles,\nwhich takes a few seconds."
     )
-    return "\n".join(lines) + "\n\n" + note
+    heads = [f"{name.capitalize()}, {rows[name]:,} rows" for name in sets]
+    return table(["RMSE / mean log-density / seconds", *heads], lines) + "\n\n" + note
+
+
+def ratio_table(figures: Figures) -> str:
+    """All comparisons."""
+    rows = [
+        [
+            row.job,
+            row.opponent,
+            f"{row.factor:,.0f}" if row.factor >= 100 else f"{row.factor:.2g}",
+            duration(row.seconds),
+            duration(row.opponent_seconds),
+            row.accuracy,
+        ]
+        for row in ratios(figures)
+    ]
+    return table(["job", "opponent", "ratio", "tggm", "opponent takes", "accuracy: tggm, opponent"], rows)
+
+
+def growth(figures: Figures) -> str:
+    """Exponents, and the first and the last point that they come from."""
+    rows = []
+    for where, name in (("CPU", "growth"), ("GPU", "growth-gpu")):
+        for of, found in figures.get(name, {}).get("growth", {}).items():
+            ends = [
+                f"{found['sizes'][k]:,}: {duration(found['seconds'][k])}, {found['bytes'][k] / 2**20:.3g} MiB"
+                for k in (0, -1)
+            ]
+            exponents = [f"{found[key]:.2f}" for key in ("time_exponent", "memory_exponent")]
+            rows.append([where, of, *exponents, *ends])
+    return table(["", "size", "exponent of time", "of memory", "smallest", "largest"], rows)
+
+
+def machines(figures: Figures) -> str:
+    """Where and when each file of figures was made."""
+    rows = []
+    for name in (*SOURCES, "growth", "growth-gpu"):
+        found = figures.get(name, {})
+        parts = [found] if "machine" in found else [v for v in found.values() if isinstance(v, dict)]
+        facts = sorted({(str(p.get("machine", "")), str(p.get("commit", "not kept"))[:9]) for p in parts})
+        rows += [[f"`{name}.json`", *fact] for fact in facts if any(fact)]
+    return table(["figures", "machine", "commit"], rows)
+
+
+def devices(figures: Figures) -> str:
+    """Throughput of each way, by size of mini-batches."""
+    fits = figures["devices"]["fits"]
+    ways = list(dict.fromkeys(fit["way"] for fit in fits))
+    rows = []
+    for batch in dict.fromkeys(fit["batch"] for fit in fits):
+        found = {fit["way"]: fit for fit in fits if fit["batch"] == batch}
+        cells = [
+            f"{found[w]['rows_per_second']:,} ({found[w]['ratio']:.2f}), {found[w]['log_density']:.3f}"
+            for w in ways
+        ]
+        rows.append([f"{batch:,}", *cells])
+    return table(["rows of a mini-batch", *ways], rows)
+
+
+def cost_tables(figures: Figures) -> str:
+    """The cost model on two shapes."""
+    shapes = (costs.Shape(), costs.Shape(units=1000, members=10))
+    return "\n\n".join(f"{costs.facts(shape)}\n\n{costs.table(shape)}" for shape in shapes)
+
+
+PAGES = {
+    "README.md": {"comparison": comparison},
+    "docs/benchmarks.md": {"ratios": ratio_table, "growth": growth, "machines": machines},
+    "docs/scaling.md": {"devices": devices, "costs": cost_tables},
+}
+
+
+def rendered(page: str, name: str, figures: Figures) -> str:
+    """A page with its tables filled."""
+    for mark, make in PAGES[name].items():
+        ends = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+        block = f"{ends[0]}\n{make(figures)}\n{ends[1]}"
+        page, count = re.subn(f"{ends[0]}.*?{ends[1]}", lambda _, text=block: text, page, flags=re.S)
+        assert count == 1, f"{name} must hold the markers of {mark} once"
+    return page
 
 
 def main() -> None:
-    page = ROOT / "README.md"
-    table = comparison(json.loads((ROOT / "benchmarks" / "results" / "fit.json").read_text()))
-    marks = "<!-- comparison -->", "<!-- /comparison -->"
-    text, count = re.subn(
-        f"{marks[0]}.*?{marks[1]}", f"{marks[0]}\n{table}\n{marks[1]}", page.read_text(), flags=re.S
-    )
-    assert count == 1, "README.md must hold the markers of the comparison once"
-    page.write_text(text)
+    figures = stored(ROOT / "benchmarks" / "results")
+    for name in PAGES:
+        path = ROOT / name
+        path.write_text(rendered(path.read_text(), name, figures))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
+from record import results
 from scipy.stats import truncnorm
 
 from tggm.special import hazard, standard_moments
@@ -152,9 +153,7 @@ def main() -> None:
         "seed": options.seed,
         "rows": rows,
     }
-    target = ROOT / "benchmarks" / "results" / "special.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(result, indent=1) + "\n")
+    (results() / "special.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
