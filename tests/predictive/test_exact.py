@@ -165,6 +165,9 @@ def test_tiny_noise_stays_sane():
         (lambda d: d.cdf(np.nan), r"`y` must be finite; got nan"),
         (lambda d: d.ppf(1.5), r"`q` must be probabilities between 0 and 1; got 1.5"),
         (lambda d: d.interval(90), r"`level` must be between 0 and 1; got 90. For 90 % pass 0.9"),
+        (lambda d: d.interval([0.5, 0.9]), r"`level` must be between 0 and 1; got \[0.5, 0.9\]"),
+        (lambda d: d.rvs(-1), r"`size` must be the number of draws of each row, .*; got -1"),
+        (lambda d: d.rvs(1.5), r"`size` must be the number of draws of each row, .*; got 1.5"),
         (
             lambda d: Predictive(np.zeros((1, 2, 3)), np.zeros((1, 2)), 0, 1, 1),
             r"got \(1, 2, 3\) and \(1, 2\)",
@@ -232,3 +235,19 @@ def test_joint_density_is_plugged_in():
     assert_allclose(d.logpdf(y), want, rtol=1e-13)
     with pytest.raises(ValueError, match="pass `log_density`"):
         two_outputs().logpdf(y)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: d.marginal(5), "`output` must be the number of an output, 0 to 1; got 5"),
+        (lambda d: d.marginal("y"), "`output` must be the number of an output, 0 to 1; got 'y'"),
+        (lambda d: d.cdf(0.0), r"`y` must be finite, of shape \(3, 2\).*got shape \(\)"),
+        (lambda d: d.crps(np.zeros((3, 3))), r"of shape \(3, 2\).*got shape \(3, 3\).*use marginal"),
+        (lambda d: d.rvs(-1), "`size` must be the number of draws"),
+        (lambda d: d.interval([0.9]), r"`level` must be between 0 and 1; got \[0.9\]"),
+    ],
+)
+def test_bad_input_to_several_outputs_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(two_outputs())

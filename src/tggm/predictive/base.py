@@ -7,6 +7,7 @@ pairs (row, z); the affine map y = loc + scale · z, shapes, quantiles and score
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -127,15 +128,14 @@ class ScalarPredictive(ABC):
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Lower and upper end, (N,) each, of the central interval that holds y with probability `level`."""
-        if not 0 < level < 1:
-            raise ValueError(f"`level` must be between 0 and 1; got {level!r}. For 90 % pass 0.9.")
+        require_level(level)
         ends = self.ppf(np.array([[0.5 - 0.5 * level, 0.5 + 0.5 * level]]))
         return ends[:, 0], ends[:, 1]
 
     def rvs(self, size: int | None = None, random_state: Seed = None) -> Floats:
         """Independent draws: (N,) if `size` is None, otherwise (size, N)."""
         rng = generator(random_state)
-        draws = self._loc + self._scale * self._draw(1 if size is None else int(size), rng)
+        draws = self._loc + self._scale * self._draw(checked_size(size), rng)
         return draws[0] if size is None else draws
 
     def crps(self, y: ArrayLike) -> Floats:
@@ -202,6 +202,21 @@ def generator(random_state: Seed) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     return np.random.default_rng(random_state)
+
+
+def require_level(level: Any) -> None:
+    """Raise unless it is one probability."""
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
+        raise ValueError(f"`level` must be between 0 and 1; got {level!r}. For 90 % pass 0.9.")
+
+
+def checked_size(size: Any) -> int:
+    """How many draws: one if None."""
+    if size is not None and (isinstance(size, bool) or not isinstance(size, Integral) or size < 0):
+        raise ValueError(
+            f"`size` must be the number of draws of each row, or None for one without an axis; got {size!r}."
+        )
+    return 1 if size is None else int(size)
 
 
 def _first_bad(values: Floats) -> str:

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tggm.predictive.base import Floats, Seed, exponential, generator, mixture_weights
+from tggm.predictive.base import Floats, mixture_weights
 from tggm.predictive.exact import Predictive, truncated_draws
+from tggm.predictive.joint import JointPredictive
 
 LogDensity = Callable[[Floats], ArrayLike]
 
 
-class MultivariatePredictive:
+class MultivariatePredictive(JointPredictive[Predictive]):
     """Y = loc + scale · (bias + weights h + ε), h_i ~ N_T(locations_i, s0) and ε_j ~ N(0, s1_j) independent.
 
     A mixture over K ensemble members. Given the member the outputs depend on each other through h.
@@ -57,14 +58,12 @@ class MultivariatePredictive:
                 "`locations` must have shape (members, rows, units) and `weights` (members, outputs, units); "
                 f"got {a.shape} and {W.shape}."
             )
-        K, self._outputs = len(W), int(W.shape[1])
+        K, n = W.shape[:2]
         b, v = (_per_output(name, x, W.shape[:2]) for name, x in (("bias", bias), ("s1", s1)))
-        self._loc, self._scale = (
-            np.broadcast_to(np.asarray(x, float), (self._outputs,)) for x in (loc, scale)
-        )
+        places, scales = (np.broadcast_to(np.asarray(x, float), (n,)) for x in (loc, scale))
         self._mix = mixture_weights(member_weights, K)
         self._log_density = log_density
-        self._parts = [
+        parts = [
             Predictive(
                 a,
                 W[:, j],
@@ -72,35 +71,12 @@ class MultivariatePredictive:
                 s0,
                 v[:, j],
                 member_weights=self._mix,
-                loc=float(self._loc[j]),
-                scale=float(self._scale[j]),
+                loc=float(places[j]),
+                scale=float(scales[j]),
             )
-            for j in range(self._outputs)
+            for j in range(n)
         ]
-
-    def __len__(self) -> int:
-        return len(self._parts[0])
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs n."""
-        return self._outputs
-
-    def marginal(self, output: int) -> Predictive:
-        """The exact distribution of one output."""
-        return self._parts[output]
-
-    def mean(self) -> Floats:
-        """Expected value, (N, n)."""
-        return np.stack([p.mean() for p in self._parts], 1)
-
-    def var(self) -> Floats:
-        """Variance of each output, (N, n)."""
-        return np.stack([p.var() for p in self._parts], 1)
-
-    def std(self) -> Floats:
-        """Standard deviation of each output, (N, n)."""
-        return np.sqrt(self.var())
+        super().__init__(parts, places, scales)
 
     def cov(self) -> Floats:
         """Covariance of the outputs, (N, n, n): within members and between them."""
@@ -110,63 +86,28 @@ class MultivariatePredictive:
         away = mean - np.einsum("k,knj->nj", self._mix, mean)[None]
         within = np.einsum("k,kim,knm,kjm->nij", self._mix, coef, v, coef, optimize=True)
         between = np.einsum("k,kni,knj->nij", self._mix, away, away)
-        total = within + between + np.diag(self._mix @ noise)[None]
-        scaled: Floats = total * self._scale[None, :, None] * self._scale[None, None, :]
-        return scaled
+        return self._scaled(within + between + np.diag(self._mix @ noise)[None])
 
-    def logpdf(self, y: ArrayLike) -> Floats:
-        """Joint log density at one point a row, y of shape (N, n)."""
+    def _log_density_of(self, z: Floats) -> Floats:
         if self._log_density is None:
             raise ValueError(
                 "The joint density of several outputs needs an engine: pass `log_density`, "
                 "or use `marginal(j).logpdf` for one output."
             )
-        values = np.asarray(y, dtype=np.float64)
-        if values.shape != (len(self), self._outputs) or not np.all(np.isfinite(values)):
-            raise ValueError(
-                f"`y` must be finite, of shape ({len(self)}, {self._outputs}); got shape {values.shape}."
-            )
-        z = (values - self._loc[None, :]) / self._scale[None, :]
         members = np.asarray(self._log_density(z), dtype=np.float64)
         mixed: Floats = logsumexp(members, axis=0, b=self._mix[:, None])
-        return mixed - float(np.log(self._scale).sum())
+        return mixed
 
-    def pdf(self, y: ArrayLike) -> Floats:
-        """Joint density at one point a row."""
-        return exponential(self.logpdf(y))
-
-    def cdf(self, y: ArrayLike) -> Floats:
-        """Marginal probabilities of at most y, (N, n) for y of shape (N, n)."""
-        values = np.asarray(y, dtype=np.float64)
-        return np.stack([p.cdf(values[:, j]) for j, p in enumerate(self._parts)], 1)
-
-    def ppf(self, q: ArrayLike) -> Floats:
-        """Marginal quantiles at a probability, (N, n)."""
-        return np.stack([p.ppf(q) for p in self._parts], 1)
-
-    def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
-        """Central interval of each output, (N, n) each."""
-        ends = [p.interval(level) for p in self._parts]
-        return np.stack([low for low, _ in ends], 1), np.stack([high for _, high in ends], 1)
-
-    def crps(self, y: ArrayLike) -> Floats:
-        """Continuous ranked probability score of each output, (N, n)."""
-        values = np.asarray(y, dtype=np.float64)
-        return np.stack([p.crps(values[:, j]) for j, p in enumerate(self._parts)], 1)
-
-    def rvs(self, size: int | None = None, random_state: Seed = None) -> Floats:
-        """Joint draws: (N, n) if `size` is None, otherwise (size, N, n)."""
-        rng = generator(random_state)
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         alpha, coef, bias, noise = self._arrays()
-        N = len(self)
-        out = np.empty((1 if size is None else int(size), N, self._outputs))
+        N, n = len(self), self.n_outputs
+        out = np.empty((size, N, n))
         for draw in out:
             k = rng.choice(len(self._mix), size=N, p=self._mix)
             h = truncated_draws(alpha[k, np.arange(N)], rng)
             draw[:] = np.einsum("nm,njm->nj", h, coef[k]) + bias[k]
-            draw += np.sqrt(noise[k]) * rng.standard_normal((N, self._outputs))
-        out = self._loc + self._scale * out
-        return out[0] if size is None else out
+            draw += np.sqrt(noise[k]) * rng.standard_normal((N, n))
+        return out
 
     def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
         """α (K, N, m), coefficients (K, n, m), biases (K, n) and noise (K, n)."""

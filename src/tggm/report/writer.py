@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import tggm
+from tggm.predictive.base import require_level
 from tggm.report import classification, html, regression
 from tggm.report.case import Case, examined
 from tggm.report.comparison import compared, quality_section
@@ -28,8 +29,7 @@ def render_report(
     model: Any, X: Any, y: ArrayLike, *, title: str | None = None, level: float = 0.9, **names: Any
 ) -> str:
     """The report as one HTML page; see `write_report`."""
-    if not 0 < level < 1:
-        raise ValueError(f"`level` must be between 0 and 1; got {level!r}. For 90 % pass 0.9.")
+    require_level(level)
     case = examined(model, X, y, **names)
     dist = None if case.classifies else case.dist(case.X)
     order = ranked(case)
