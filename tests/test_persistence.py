@@ -328,6 +328,10 @@ def test_what_cannot_be_stored_is_named(tmp_path):
         save(Toy({}, {"hidden": float("nan")}), tmp_path / "m")
     with pytest.raises(TypeError, match="must not be called '__metadata__'"):
         save(Toy({"__metadata__": np.zeros(1)}, META), tmp_path / "m")
+    with pytest.raises(FileNotFoundError, match=r"There is no such folder; make it first: '.*/none'"):
+        save(Toy({}, META), tmp_path / "none" / "m")
+    with pytest.raises(IsADirectoryError, match="This is a folder; name a file in it"):
+        save(Toy({}, META), tmp_path)
     assert not os.listdir(tmp_path)
 
 

@@ -48,6 +48,7 @@ def filled(model, width, outputs):
     model._y, model._flat = Columns(np.zeros(outputs), np.ones(outputs)), outputs == 1
     model.history_ = {name: np.zeros((model.n_members, 2)) for name in ("train", "held_out")}
     model.best_epoch_ = np.ones(model.n_members, np.int32)
+    model.undone_ = np.zeros(model.n_members, np.int32)
     model.feature_names_in_ = np.array([f"x{k}" for k in range(width)], dtype=object)
     if isinstance(model, TGGMClassifier):
         model.classes_ = np.array(["a", "b", "ü"][:outputs])

@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from tggm import TGGMRegressor, load, save
+from tggm import Censored, TGGMRegressor, load, save
 
 QUICK = {
     "hidden": (6,),
@@ -264,6 +264,21 @@ def test_presets_are_the_papers():
         ({"dtype": "float16"}, "`dtype` must be one of 'float32', 'float64'; got 'float16'"),
         ({"init": "zero"}, "`init` must be one of .*; got 'zero'"),
         ({"solver": "magic"}, "`solver` must be one of 'cyclic', 'newton'; got 'magic'"),
+        ({"standardize": "whole"}, "`standardize` must be True or False; got 'whole'"),
+        ({"early_stopping": "x"}, "`early_stopping` must be True or False; got 'x'"),
+        ({"verbose": "x"}, "`verbose` must be True or False; got 'x'"),
+        ({"warm_start": None}, "`warm_start` must be True or False; got None"),
+        (
+            {"hidden": (3, 3), "deep": "undirected"},
+            r"hidden=\(3, 3\) and deep='undirected' cannot be trained with method='moments'; pass "
+            r"method='bp', method='ep' or method='meanfield', or deep='directed'\.",
+        ),
+        ({"hidden": (3, 3), "method": "exact"}, r"deep='directed' cannot .*, or one hidden layer\."),
+        (
+            {"lateral": 1},
+            r"lateral=1 cannot be trained with method='moments'; pass method='ep' or method='meanfield', "
+            r"or lateral=0\.",
+        ),
     ],
 )
 def test_bad_settings(table, settings, message):
@@ -276,7 +291,8 @@ def test_bad_settings(table, settings, message):
     [
         ([[np.nan], [1.0]], [1.0, 2.0], "Input X contains NaN"),
         ([[np.inf], [1.0]], [1.0, 2.0], "Input X contains infinity"),
-        ([[0.0], [1.0]], [1.0, np.nan], "Input y contains NaN"),
+        ([[0.0], [1.0]], [1.0, np.nan], r"Input y contains NaN. Leave such rows out: keep = np.isfinite"),
+        ([[0.0], [1.0]], Censored([1.0, 2.0], [0, 1]), r"pass its parts: fit\(X, y.value, censored=y.side"),
         ([[0.0], [1.0]], [np.inf, 2.0], "Input y contains infinity"),
         (np.zeros((0, 2)), [], r"Found array with 0 sample\(s\)"),
         (np.zeros((2, 0)), [1.0, 2.0], r"0 feature\(s\)"),

@@ -76,3 +76,20 @@ def test_inputs_alone_teach_nothing():
     graph = Graph().input("x").latent("h").observed("y").connect("x", "h").connect("h", "y")
     with pytest.raises(ValueError, match="nothing to learn from inputs alone"):
         fit_graph(graph, {"x": [[1.0]]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_epochs": 0}, "`max_epochs` must be an integer of at least 1; got 0"),
+        ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),
+        ({"learning_rate": -1}, "`learning_rate` must be finite and greater than 0; got -1"),
+        ({"schedule": "x"}, "`schedule` must be one of 'constant', 'cosine', 'linear'; got 'x'"),
+        ({"engine": "x"}, "`engine` must be one of 'ep', 'exact', 'mean_field'; got 'x'"),
+        ({"dtype": "x"}, "`dtype` must be one of 'float32', 'float64'; got 'x'"),
+        ({"validation_fraction": 2}, "`validation_fraction` must be finite and at least 0 and less than 1"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        fit_graph(Graph().observed("y"), {"y": [1.0, 2.0]}, **settings)

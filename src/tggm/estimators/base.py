@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from tggm.estimators import settings
 from tggm.estimators.columns import Columns, Floats, require_moderate
@@ -74,11 +76,33 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
                 settings.count(name, value)
         if self.patience not in (None, "auto"):
             settings.count("patience", self.patience)
+        for name in ("early_stopping", "warm_start", "verbose"):
+            settings.flag(name, getattr(self, name))
         settings.checkpoint(self.checkpoint, self.random_state)
+
+    def _check_method(self, shallow: Iterable[str], deep: Mapping[str, Iterable[str]]) -> None:
+        """Raise for a method that there is not, or not for this number of layers."""
+        settings.one_of("method", self.method, shallow)
+        if len(settings.layers(self.hidden)) > 1:
+            other = next((f"deep={form!r}" for form in deep if self.method in deep[form]), "one hidden layer")
+            cause = f"a model with hidden={self.hidden!r} and deep={self.deep!r}"
+            settings.works_with(cause, self.method, deep[self.deep], other)
 
     def _decay(self) -> float:
         """What multiplies the penalty."""
         return settings.number("weight_decay", self.weight_decay, least=0)
+
+    def _data(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
+        """Inputs and targets as scikit-learn checks them; what it says of missing targets gains a remedy."""
+        try:
+            X_, y_ = validate_data(self, X, y, ensure_min_samples=1, **options)
+        except ValueError as error:
+            if not str(error).startswith("Input y contains"):
+                raise
+            raise ValueError(
+                f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
+            ) from None
+        return X_, y_
 
     def _generator(self) -> np.random.Generator:
         state = check_random_state(self.random_state)
@@ -215,8 +239,9 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _record(self, result: Training) -> None:
         """Store what training tells about itself."""
-        self.history_ = {"train": result.train, "held_out": result.held}
         self.n_iter_ = int(result.train.shape[1])
+        epochs = np.arange(1, self.n_iter_ + 1)
+        self.history_ = {"train": result.train, "held_out": result.held, "epoch": epochs}
         self.best_epoch_ = result.best_epoch + 1
         self.undone_ = result.undone
         self.converged_ = not result.interrupted

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from tggm.estimators.columns import Columns
 from tggm.estimators.settings import layers, plain
 from tggm.estimators.state import (
-    HISTORY,
     checked_settings,
     flat_parameters,
+    restore_history,
     restored_deep,
     restored_undone,
+    stored_history,
     stored_settings,
 )
 from tggm.models import Shallow
@@ -28,7 +29,7 @@ def classifier_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]
     arrays = flat_parameters(model._params)
     del arrays["params.log_noise"]  # a gauge, 0 throughout
     arrays |= {"x_shift": model._x.shift, "x_scale": model._x.scale}
-    arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
+    arrays |= stored_history(model)
     arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
     arrays["undone"] = np.asarray(model.undone_, np.int32)
     names = getattr(model, "feature_names_in_", None)
@@ -93,8 +94,7 @@ def restore_classifier(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappi
     model.n_features_in_ = d
     if features is not None:
         model.feature_names_in_ = np.asarray(features, dtype=object)
-    model.history_ = {name: arrays[f"history.{name}"] for name in HISTORY}
-    model.n_iter_ = int(model.history_["train"].shape[1])
+    restore_history(model, arrays)
     model.best_epoch_ = arrays["best_epoch"]
     model.undone_ = restored_undone(arrays, K)
     model.converged_ = bool(meta["converged"])

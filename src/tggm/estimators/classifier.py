@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tggm.estimators import settings
 from tggm.estimators.base import Work
@@ -205,7 +205,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        settings.one_of("method", self.method, self._methods())
+        self._check_method(CLASS_METHODS, DEEP_CLASS_METHODS)
+        settings.flag("factorised", self.factorised)
         settings.one_of("init", self.init, INITIALISERS)
         settings.one_of("solver", self.solver, ("newton", "cyclic"))
         settings.one_of("prior", self.prior, PRIORS)
@@ -291,9 +292,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         return self
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        X_, y_ = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=1
-        )
+        X_, y_ = self._data(X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y_)
         return X_, y_
 

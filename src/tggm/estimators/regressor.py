@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tggm.estimators import settings
 from tggm.estimators.base import Work
@@ -20,7 +20,7 @@ from tggm.estimators.schedule import falling_rate, growing_steps
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
 from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
 from tggm.estimators.streaming import as_stream, fit_stream
-from tggm.estimators.targets import Targets, checked, filled, methods, standardisation
+from tggm.estimators.targets import Targets, checked, filled, methods, refuse_censored, standardisation
 from tggm.learning import METHODS, Context, Rows, Training
 from tggm.learning.deep import DEEP_METHODS
 from tggm.learning.deep_prior import PRIORS
@@ -121,7 +121,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     best_epoch_ : ndarray of shape (n_members,)
         Epoch, counted from 1, whose parameters each member kept.
     history_ : dict
-        "train" and "held_out": mean objective and mean held-out score, shape (n_members, n_iter_).
+        "train" and "held_out": mean objective and mean held-out score, shape (n_members, n_iter_); "epoch":
+        their epochs, from 1. A model file keeps a thousand of them at most.
     undone_ : ndarray of shape (n_members,)
         Steps, and epochs that collapsed, which each member took back.
     converged_ : bool
@@ -203,12 +204,12 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        several = len(settings.layers(self.hidden)) > 1
-        settings.one_of("method", self.method, DEEP_METHODS[self.deep] if several else METHODS)
+        settings.flag("standardize", self.standardize)
         if settings.count("lateral", self.lateral, least=0):
-            settings.one_of("method", self.method, LATERAL)
-            if several:
+            if len(settings.layers(self.hidden)) > 1:
                 raise ValueError(f"`lateral` connections need one hidden layer; got hidden={self.hidden!r}.")
+            settings.works_with(f"a model with lateral={self.lateral!r}", self.method, LATERAL, "lateral=0")
+        self._check_method(METHODS, DEEP_METHODS)
         settings.one_of("init", self.init, INITIALISERS)
         settings.one_of("solver", self.solver, ("newton", "cyclic"))
         settings.one_of("prior", self.prior, PRIORS)
@@ -273,10 +274,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self, X: Any, y: Any, sample_weight: Any, reset: bool, censored: Any = None
     ) -> tuple[Floats, Targets, Floats]:
         """Data as float64 matrices, without rows of weight 0 or without any target."""
-        X_, y_ = validate_data(
-            self, X, filled(y), reset=reset, dtype=np.float64, multi_output=True, y_numeric=True,
-            ensure_min_samples=1,
-        )  # fmt: skip
+        refuse_censored(y)
+        X_, y_ = self._data(X, filled(y), reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
         weight = _check_sample_weight(sample_weight, X_, dtype=np.float64, ensure_non_negative=True)
         if reset:
             self._flat = y_.ndim == 1

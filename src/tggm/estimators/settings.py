@@ -1,40 +1,27 @@
 """Checks of constructor arguments, made once in `fit`; every message names argument, value and remedy."""
 
 from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Integral
 from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 
-
-def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """One of a few words."""
-    options = sorted(allowed)
-    if not isinstance(value, str) or value not in options:
-        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, options))}; got {value!r}.")
-    return value
+from tggm.learning.settings import count as count
+from tggm.learning.settings import flag as flag
+from tggm.learning.settings import number as number
+from tggm.learning.settings import one_of as one_of
+from tggm.learning.settings import precision as precision
 
 
-def count(name: str, value: Any, *, least: int = 1) -> int:
-    """An integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
-    return int(value)
-
-
-def number(
-    name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf, below: float = np.inf
-) -> float:
-    """A finite real number within bounds."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise ValueError(f"`{name}` must be a number; got {value!r}.")
-    x = float(value)
-    if not (np.isfinite(x) and x > above and x >= least and x < below):
-        bounds = {"greater than": above, "at least": least, "less than": below}
-        wanted = " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if np.isfinite(bound))
-        raise ValueError(f"`{name}` must be finite and {wanted}; got {value!r}.")
-    return x
+def works_with(cause: str, method: Any, allowed: Iterable[str], remedy: str) -> None:
+    """Raise for a method that exists, but not for models of this kind."""
+    if method not in allowed:
+        known = [f"method={name!r}" for name in sorted(allowed)]
+        raise ValueError(
+            f"{cause} cannot be trained with method={method!r}; pass {', '.join(known[:-1])} or {known[-1]}, "
+            f"or {remedy}."
+        )
 
 
 def layers(value: Any) -> tuple[int, ...]:
@@ -73,12 +60,6 @@ def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
             "Pass None to learn it."
         )
     return noise
-
-
-def precision(value: Any) -> str:
-    """Single or double precision, as a word or a NumPy type."""
-    name = str(np.dtype(value)) if isinstance(value, type | np.dtype) else value
-    return one_of("dtype", name, ("float32", "float64"))
 
 
 def checkpoint(path: Any, random_state: Any) -> None:

@@ -13,6 +13,7 @@ from tggm.models.lateral import Lateral
 
 COLUMNS = ("x_shift", "x_scale", "y_shift", "y_scale")
 HISTORY = ("train", "held_out")
+MOST_POINTS = 1000  # of a learning curve in a file
 
 
 def stored_settings(model: Any) -> dict[str, Any]:
@@ -62,6 +63,27 @@ def restored_undone(arrays: Mapping[str, np.ndarray], n_members: int) -> np.ndar
     return undone
 
 
+def stored_history(model: Any) -> dict[str, np.ndarray]:
+    """Learning curves and their epochs, a thousand points at most: the first, the last, evenly between."""
+    curves = {name: np.asarray(model.history_[name]) for name in HISTORY}
+    n = curves["train"].shape[1]
+    epoch = np.asarray(model.history_.get("epoch", np.arange(1, n + 1)), np.int32)
+    kept = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
+    arrays = {f"history.{name}": curve[:, kept] for name, curve in curves.items()}
+    return arrays | {"history.epoch": epoch[kept]}
+
+
+def restore_history(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Curves and number of epochs; older files hold every epoch and do not number them."""
+    curves = {name: arrays[f"history.{name}"] for name in HISTORY}
+    n = curves["train"].shape[1]
+    epoch = arrays.get("history.epoch", np.arange(1, n + 1, dtype=np.int32))
+    if epoch.shape != (n,) or (np.diff(epoch, prepend=0) < 1).any():
+        raise ValueError(f"epochs of the learning curve must be {n} rising numbers")
+    model.history_ = curves | {"epoch": epoch}
+    model.n_iter_ = int(epoch[-1]) if n else 0
+
+
 def restored_deep(arrays: Mapping[str, np.ndarray], form: str, hidden: tuple[int, ...]) -> Any:
     """The deep model that `flat_parameters` took apart; ValueError if its layers do not fit together."""
     first = [arrays[f"params.{name}"] for name in ("W0", "b0", "W1", "b1")]
@@ -84,7 +106,7 @@ def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Everything a fitted regressor needs to predict and to be trained further."""
     arrays = flat_parameters(model._params)
     arrays |= dict(zip(COLUMNS, (*model._x, *model._y), strict=True))
-    arrays |= {f"history.{name}": np.asarray(model.history_[name]) for name in HISTORY}
+    arrays |= stored_history(model)
     arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
     arrays["undone"] = np.asarray(model.undone_, np.int32)
     names = getattr(model, "feature_names_in_", None)
@@ -127,8 +149,7 @@ def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappin
     model.n_features_in_ = d
     if features is not None:
         model.feature_names_in_ = np.asarray(features, dtype=object)
-    model.history_ = {name: arrays[f"history.{name}"] for name in HISTORY}
-    model.n_iter_ = int(model.history_["train"].shape[1])
+    restore_history(model, arrays)
     model.best_epoch_ = arrays["best_epoch"]
     model.undone_ = restored_undone(arrays, K)
     model.converged_ = bool(meta["converged"])

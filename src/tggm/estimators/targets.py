@@ -12,6 +12,7 @@ from tggm.learning import METHODS, Objective, Rows
 from tggm.learning.deep import DEEP_METHODS
 from tggm.learning.incomplete import INCOMPLETE, IncompleteRows
 from tggm.learning.lateral import LATERAL
+from tggm.models.graph.evidence import Censored
 from tggm.models.sides import sides
 
 
@@ -66,6 +67,14 @@ def checked(Y: Floats, censored: ArrayLike | None, method: str, lateral: int) ->
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
     return Targets(Y, side)
+
+
+def refuse_censored(y: Any) -> None:
+    """Raise for the way that graphs are told of limits."""
+    if isinstance(y, Censored):
+        raise ValueError(
+            "`y` is a Censored, which is for tggm.Graph; pass its parts: fit(X, y.value, censored=y.side)."
+        )
 
 
 def filled(y: Any) -> Any:

@@ -17,8 +17,10 @@ from jax import Array
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.exact import exact_log_z
 from tggm.inference.log_partition import log_partition
+from tggm.learning import settings
 from tggm.learning.layout import Layout
 from tggm.learning.loop import Plan
+from tggm.learning.optimisers import SCHEDULES
 from tggm.learning.rows import bucket, hold_out, membership
 from tggm.learning.training import hyper_parameters, steps_per_epoch, train
 from tggm.models.graph import Graph, Structure
@@ -109,6 +111,16 @@ def fit_graph(
     Graph
         With learned numbers, and `history`: "train" and "held_out" log-likelihood of a row by epoch.
     """
+    settings.one_of("engine", engine, ("ep", "mean_field", "exact"))
+    settings.one_of("schedule", schedule, SCHEDULES)
+    settings.precision(dtype)
+    for name, count in (("max_epochs", max_epochs), ("batch_size", batch_size), ("max_iter", max_iter)):
+        settings.count(name, count)
+    settings.number("learning_rate", learning_rate, above=0)
+    settings.number("weight_decay", weight_decay, least=0)
+    settings.number("clip", clip, above=0)
+    settings.number("average", average, least=0, below=1)
+    settings.number("validation_fraction", validation_fraction, least=0, below=1)
     evidence, pattern, n_rows = read(graph.structure, data)
     if not pattern:
         raise ValueError("`data` must hold an observed block; there is nothing to learn from inputs alone.")

@@ -110,13 +110,15 @@ def _weights(case: Case) -> list[Any]:
 
 def learning_section(case: Case) -> tuple[str, str, str] | None:
     """The learning curve, if the model kept one."""
-    history = {name: curve for name, curve in _curves(case.model).items() if np.isfinite(curve).any()}
+    model = case.model
+    history = {name: curve for name, curve in _curves(model).items() if np.isfinite(curve).any()}
     if not history:
         return None
-    model = case.model
-    epochs = next(iter(history.values())).shape[1]
-    kept = np.unique(np.linspace(0, epochs - 1, POINTS).astype(int))
-    thinned: dict[str, Any] = {"epoch": kept + 1, **{name: curve[:, kept] for name, curve in history.items()}}
+    points = next(iter(history.values())).shape[1]
+    epoch = np.asarray(model.history_.get("epoch", np.arange(1, points + 1)))
+    kept, epochs = np.unique(np.linspace(0, points - 1, POINTS).astype(int)), int(epoch[-1])
+    thinned: dict[str, Any] = {"epoch": epoch[kept]}
+    thinned |= {name: curve[:, kept] for name, curve in history.items()}
     last = {name: float(np.nanmedian(curve[:, -1])) for name, curve in history.items()}
     alt = f"Learning curve over {epochs} epochs; at the end " + ", ".join(
         f"{name.replace('_', ' ')} {value:.3g}" for name, value in last.items()
@@ -139,7 +141,7 @@ def _curves(model: Any) -> dict[str, Any]:
     return {
         name: np.atleast_2d(np.asarray(curve, np.float64))
         for name, curve in history.items()
-        if np.size(curve)
+        if name != "epoch" and np.size(curve)
     }
 
 

@@ -16,6 +16,10 @@ def write_atomically(path: Path, content: bytes, *, previous: Path | None = None
     With `previous`, what was at `path` is there afterwards; at every moment one of the two is whole.
     """
     target = path.resolve()
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "This is a folder; name a file in it", str(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder; make it first", str(target.parent))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:

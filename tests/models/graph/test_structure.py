@@ -14,6 +14,8 @@ BASE = Graph().input("x", 2).latent("h", 3).observed("y").connect("x", "h").conn
     ("build", "message"),
     [
         (lambda: BASE.latent("h"), "Block 'h' is already there"),
+        (lambda: Graph().latent("", 2), "The name of a block must be a word, as 'h'; got ''"),
+        (lambda: Graph().latent(3), "The name of a block must be a word, as 'h'; got 3"),
         (lambda: BASE.latent("g", 0), "Block 'g' must have at least one variable"),
         (lambda: BASE.latent("g", noise=-1.0), "Block 'g': `noise` is a variance and must be positive"),
         (lambda: BASE.connect("h", "x"), "Edge 'h -> x': 'x' is an input"),
@@ -91,13 +93,26 @@ def test_structures():
         ({"x": np.ones((2, 2)), "h": np.ones((2, 3))}, r"`data\['h'\]`: the block is latent"),
         ({"x": np.ones((2, 2)), "y": [1.0]}, r"`data\['y'\]` has 1 rows; other blocks have 2"),
         ({"x": np.full((2, 2), np.nan), "y": [1.0, 2.0]}, r"`data\['x'\]` must be finite"),
-        ({"x": np.ones((2, 2)), "y": Censored([1.0, 2.0], [0, 2])}, "sides must be -1"),
-        ({"x": np.ones((2, 2)), "y": Censored([1.0, 2.0], ["none", "up"])}, "got 'up'"),
+        ({"x": np.ones((2, 2)), "y": Censored([1.0], [1])}, r"`data\['y'\]` has 1 rows"),
     ],
 )
 def test_bad_data_is_refused(data, message):
     with pytest.raises(ValueError, match=message):
         BASE.initial().log_likelihood(data)
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        ("x", "`side`: sides are 'left', 'none' or 'right'; got 'x'"),
+        (["none", "up"], "got 'up'"),
+        ([0, 2], "`side`: sides must be -1"),
+        ([1], r"shape \(2,\); got shape \(1,\)"),
+    ],
+)
+def test_sides_of_limits_are_checked_at_once(side, message):
+    with pytest.raises(ValueError, match=message):
+        Censored([1.0, 2.0], side)
 
 
 def test_summary():

@@ -6,6 +6,7 @@ compiled.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ Pattern = tuple[
 ]  # (block, "known" | "missing" | "sided"); blocks left out are unobserved
 
 
-class Censored(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Censored:
     """Values of which some are limits.
 
     Parameters
@@ -34,6 +36,9 @@ class Censored(NamedTuple):
 
     value: ArrayLike
     side: ArrayLike
+
+    def __post_init__(self) -> None:
+        sides("side", self.side, np.shape(self.value))
 
 
 class Evidence(NamedTuple):
@@ -79,7 +84,7 @@ def _block(block: Block, given: Any) -> tuple[Floats, Floats | None]:
         )
     side = None
     if isinstance(given, Censored):
-        given, side = given
+        given, side = given.value, given.side
         if block.role != "observed":
             raise ValueError(
                 f"`data[{block.name!r}]`: only observed blocks can be censored, not {block.role} ones."

@@ -11,6 +11,7 @@ positive definite because K is: this is why a cycle is refused.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 ROLES = {
     "input": "input",
@@ -124,6 +125,9 @@ class Structure:
 
     def with_block(self, block: Block) -> "Structure":
         """One more block; errors name it."""
+        name: Any = block.name
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"The name of a block must be a word, as 'h'; got {name!r}.")
         if block.name in self.by_name:
             raise ValueError(f"Block {block.name!r} is already there; give the new one another name.")
         if block.size < 1:
