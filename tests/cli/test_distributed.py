@@ -101,6 +101,13 @@ def test_two_processes_give_what_one_gives(folder, name):
     assert_allclose(first, fitted(name), rtol=close, atol=close)
 
 
+def test_processes_are_told_when_they_disagree_and_when_the_first_fails(folder):
+    assert (folder / "errors0").read_text().splitlines() == ["nothing", "ValueError: the disk is gone"]
+    different, failed = (folder / "errors1").read_text().splitlines()
+    assert different.startswith("ProcessError: process 1 begins with other data")
+    assert failed == "ProcessError: the first process of this fit says: the disk is gone"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

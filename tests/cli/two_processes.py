@@ -15,6 +15,7 @@ import numpy as np
 from tests.learning.small_fits import fitted
 from tggm.cli.app import run
 from tggm.learning import checkpoints, training
+from tggm.learning.processes import ProcessError, from_first, require_same
 
 FITS = ("regressor float64", "classifier float32")
 
@@ -37,6 +38,21 @@ def die_after(chunks):
     training.agreed = dying
 
 
+def unreadable():
+    """What only the first process does, and fails in."""
+    raise ValueError("the disk is gone")
+
+
+def disagreements(process):
+    """What this process is told when both do not begin with the same, and when the first fails."""
+    for attempt in (lambda: require_same(f"data of {process}"), lambda: from_first(unreadable)):
+        try:
+            attempt()
+            yield "nothing"
+        except (ValueError, ProcessError) as error:
+            yield f"{type(error).__name__}: {error}"
+
+
 def main(process, port, place, *more):
     checkpoints.SECONDS = 0.0  # a checkpoint after every chunk
     if process == "1" and not more:
@@ -48,6 +64,7 @@ def main(process, port, place, *more):
         return code
     run(words(folder, f"whole{process}.tggm", "--quiet"))
     np.savez(folder / f"small{process}.npz", **{name: fitted(name) for name in FITS})
+    (folder / f"errors{process}").write_text("\n".join(disagreements(process)))
     return 0
 
 
