@@ -19,6 +19,7 @@ from quoted import OTHERS, PAPER
 from uci import summary
 
 DATASETS = ("boston", "concrete", "energy", "yacht")
+DIGITS = [f"mnist{rest}" for rest in ("", "_ep", "_meanfield", "_cpu", "_cpu_ep", "_cpu_meanfield")]
 METHODS = ("moments", "ep", "meanfield", "exact", "bp", "paper-bp", "paper-ml")
 
 
@@ -121,6 +122,27 @@ def _classes(names: list[str], skip: str = "") -> str:
     return table(head, rows)
 
 
+def _probabilities() -> str:
+    """Errors of predicted probabilities, mean over networks."""
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for name, run in stored("probabilities.json")[0]["runs"].items():
+        data, hidden, _ = name.split()
+        found.setdefault((data, hidden), []).append(run)
+    rows = []
+    for (data, hidden), runs in found.items():
+        mean = {k: np.mean([run[k] for run in runs]) for k in ("worst", "mean", "worst_simple", "draws")}
+        rows.append([data, hidden, *(f"{mean[k]:.3f}" for k in mean)])
+    head = [
+        "data",
+        "hidden",
+        "largest error",
+        "mean over rows",
+        "with simpler variances",
+        "error of the draws",
+    ]
+    return table(head, rows)
+
+
 def _bound() -> str:
     rows = [
         [r["model"], *(f"{r[k]:.3f}" for k in ("moments", "meanfield", "ep")), f"{r['accuracy']:.1f}"]
@@ -153,7 +175,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "lateral": _lateral,
     },
     "classification.md": {
-        "mnist": lambda: _classes(["mnist", "mnist_ep", "mnist_meanfield", "mnist_cpu"]),
+        "probabilities": _probabilities,
+        "mnist": lambda: _classes(DIGITS),
         "bound": _bound,
         "news": lambda: _classes(["text_news", "text_news_likelihood"], "news "),
         "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
