@@ -101,6 +101,11 @@ def test_two_processes_give_what_one_gives(folder, name):
     assert_allclose(first, fitted(name), rtol=close, atol=close)
 
 
+def test_a_process_may_fit_by_itself(folder):
+    own, alone = np.load(folder / "own.npz")[FITS[0]], fitted(FITS[0])
+    assert_allclose(own, alone, rtol=1e-9, atol=1e-9)
+
+
 def test_processes_are_told_when_they_disagree_and_when_the_first_fails(folder):
     assert (folder / "errors0").read_text().splitlines() == ["nothing", "ValueError: the disk is gone"]
     different, failed = (folder / "errors1").read_text().splitlines()

@@ -1,15 +1,19 @@
 """How the command line fails: one sentence, exit code 2, no traceback."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from tests.cli.commands import complaint
 from tggm.cli import main
 from tggm.cli.app import run
 from tggm.cli.errors import CommandError, sentence_for
 from tggm.cli.files import check_output
+from tggm.cli.options import names_in
 from tggm.persistence import ModelFileError
+from tggm.storage.container import encode
 from tggm.tables import TableError
 
 
@@ -72,3 +76,43 @@ def test_nothing_is_written_over_what_is_read(tmp_path):
 def test_rows_that_cannot_be_computed_with_are_the_users_to_mend():
     assert sentence_for(ValueError("`X` has a value of size 5e10")) == "`X` has a value of size 5e10"
     assert sentence_for(ValueError("ours")) is None
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["reproduce"]])
+def test_output_that_nobody_reads_ends_quietly(words):
+    """As with `tggm ... | head`: the exit code of a process that wrote into a closed pipe, and no message."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run([sys.executable, "-m", "tggm", *words], stdout=theirs, stderr=-1, check=False)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "one.csv", "-t", "y"], "one.csv has 1 row; a fit needs 10 or more: gather more rows."),
+        (["fit", "gaps.csv", "-t", "y"], "gaps.csv has 2 rows with a target; a fit needs 10 or more"),
+        (["fit", "some.csv", "-t", "y", "--hidden", "3,3", "--method", "ep"],
+         "--hidden with several layers needs --method bp, meanfield, moments; got 'ep'."),
+        (["predict", "one.csv", "m.tggm"],
+         "one.csv is not a model file, but m.tggm is; the model comes first: m.tggm one.csv"),
+        (["evaluate", "one.csv", "one.csv"], "one.csv is not a usable model file: it was not written by"),
+        (["info", "one.csv"], "one.csv is not a usable model file: it was not written by tggm.save or"),
+    ],
+)  # fmt: skip
+def test_files_that_do_not_suit(tmp_path, monkeypatch, capsys, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    tables = {"one": ["1,2"], "gaps": ["1,2", "2,3", *["3,"] * 10], "some": ["1,2", "2,5"] * 6}
+    for name, rows in tables.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,y", *rows, ""]))
+    (tmp_path / "m.tggm").write_bytes(encode({}, {}))
+    assert sentence in complaint(capsys, *words)
+
+
+def test_names_with_commas():
+    known = ["id", "b, in m", "x"]
+    assert names_in(["b, in m"], known) == ["b, in m"]
+    assert names_in(["id,x", "b, in m"], known) == ["id", "x", "b, in m"]
+    assert names_in(['id, "b, in m"'], known) == ["id", "b, in m"]
+    assert names_in(["id,y"], known) == ["id", "y"]  # what is not there is said by who looks for it

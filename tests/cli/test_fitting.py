@@ -5,6 +5,8 @@ import pytest
 
 from tggm.cli.errors import CommandError
 from tggm.cli.fitting import MOST_HELD_OUT, Wish, estimator, rare_classes, split
+from tggm.cli.progress import Progress
+from tggm.learning.loop import Trace
 
 
 def test_held_out_rows_are_a_random_part():
@@ -47,3 +49,28 @@ def test_classes_of_too_few_rows_are_named():
     assert rare_classes(np.repeat(["a", "b"], [9, 5]), "kind") == []
     (note,) = rare_classes(np.repeat(["a", "b"], [9, 4]), "kind")
     assert note == "kind: classes of fewer than 5 rows can hardly be learned ('b')"
+
+
+def test_a_first_look_is_shorter():
+    whole, quick = (estimator(Wish("y", quick=q), False, 10_000) for q in (False, True))
+    assert quick.n_members == 3 < whole.n_members
+    assert (whole.max_epochs, quick.max_epochs) == ("auto", 102)  # 2,000 steps of 512 rows
+    assert estimator(Wish("y", quick=True, epochs=7, members=2), False, 10_000).max_epochs == 7
+
+
+def test_a_long_fit_says_at_once_how_to_shorten_it(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("tggm.cli.progress.time.monotonic", lambda: now[0])
+    trace = Trace(np.zeros((1, 1)), np.zeros((1, 1)))
+    with Progress(quiet=False, measure="log-likelihood") as progress:
+        report = progress.watch(601)
+        for done, at in ((1, 5.0), (3, 5.4), (7, 6.2)):  # the first epoch compiles
+            now[0] = at
+            report(done, trace)
+        now[0] = 20.0
+        report(76, trace)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "  2 min 00 s at most; shorter with --quick or --epochs; Ctrl-C keeps the best so far"
+    assert second.startswith(
+        "epoch 76/601  log-likelihood 0.000, 0.000 in validation  at most 1 min 45 s left"
+    )

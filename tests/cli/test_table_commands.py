@@ -294,7 +294,7 @@ def test_a_model_from_python_loads_but_has_no_table(folder, tmp_path, capsys):
         (["fit", "{d}/train.csv", "-t", "price", "--delimiter", ";"], "separated by ','"),
         (["fit", "{t}/notarget.csv", "-t", "y"], "the target 'y' of {t}/notarget.csv is empty in all rows"),
         (["fit", "{t}/oneclass.csv", "-t", "y"], "has one value only, 'a'"),
-        (["fit", "{t}/short.csv", "-t", "y"], "has 4 rows with a target; a fit needs 10 or more"),
+        (["fit", "{t}/short.csv", "-t", "y"], "has 4 rows; a fit needs 10 or more: gather more rows."),
         (["fit", "{t}/dates.csv", "-t", "y"], "column 'x' of {t}/dates.csv holds dates"),
         (["fit", "{d}/train.csv", "-t", "price", "-o", "{t}"], "is a folder; name a file in it"),
         (["fit", "{d}/train.csv", "-t", "price", "-o", "{t}/no/m.tggm"], "there is no folder {t}/no"),

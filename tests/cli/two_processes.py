@@ -10,10 +10,12 @@ import signal
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from tests.learning.small_fits import fitted
 from tggm.cli.app import run
+from tggm.distributed import use_devices
 from tggm.learning import checkpoints, training
 from tggm.learning.processes import ProcessError, from_first, require_same
 
@@ -64,6 +66,9 @@ def main(process, port, place, *more):
         return code
     run(words(folder, f"whole{process}.tggm", "--quiet"))
     np.savez(folder / f"small{process}.npz", **{name: fitted(name) for name in FITS})
+    if process == "0":  # a fit of its own, of which the other knows nothing
+        with use_devices(jax.local_devices()):
+            np.savez(folder / "own.npz", **{FITS[0]: fitted(FITS[0])})
     (folder / f"errors{process}").write_text("\n".join(disagreements(process)))
     return 0
 

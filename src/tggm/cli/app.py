@@ -1,5 +1,7 @@
 """The table of subcommands, and the one place where errors become sentences and exit codes."""
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -17,6 +19,7 @@ from tggm.cli.predict import predict
 from tggm.cli.report import report
 from tggm.cli.reproduce import reproduce
 
+UNREAD = 141  # the exit code of a process whose output nobody reads on
 app = typer.Typer(name="tggm", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 for command in (fit, predict, evaluate, report, info, demo):
     app.command()(command)
@@ -32,7 +35,7 @@ def options(
 ) -> None:
     """Nonlinear regression and classification that know how sure they are.
 
-    Exit codes: 0 done; 2 something to mend, said in one sentence; 130 interrupted.
+    Exit codes: 0 done; 2 something to mend, said in one sentence; 130 interrupted; 141 output not read.
     """
     if version:
         print(f"tggm {tggm.__version__}")
@@ -42,13 +45,16 @@ def options(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code: 0, 2 after a sentence on standard error, or 130."""
+    """Run one command line and return its exit code: 0, 2 after a sentence on standard error, 130 or 141."""
     command = typer.main.get_command(app)
     words = None if arguments is None else list(arguments)
     try:
         code = command.main(args=words, prog_name="tggm", standalone_mode=False)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return _interrupted()
+    except (BrokenPipeError, SystemExit):  # the second is what the parser makes of the first
+        return _unread()
     except Exception as error:
         if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
             return _interrupted()
@@ -59,6 +65,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         leave_alone()
         return 2
     return code if isinstance(code, int) else 0
+
+
+def _unread() -> int:
+    """Nobody reads on, as after `| head`: end quietly, and let what is left in the buffer go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return UNREAD
 
 
 def _interrupted() -> int:

@@ -1,12 +1,13 @@
 """`tggm evaluate`: how good a model is on rows whose targets are known."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tggm.cli import options
-from tggm.cli.files import check_output, read_model, say, write_result
+from tggm.cli.files import check_output, write_result
+from tggm.cli.reading import read_case
 
 
 def evaluate(
@@ -24,24 +25,16 @@ def evaluate(
 ) -> None:
     """Compare predictions with what was observed, beside a linear model and one that sees no inputs."""
     check_output(output, force, model, data)
-    from tggm.cli.judging import HINT, figures_table, judge, labelled, linear_wins
-    from tggm.tables import read_table
+    from tggm.cli.judging import HINT, figures_table, judge, linear_wins
 
-    fitted, preparation = read_model(model, data)
-    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=preparation.gaps)
-    notes: list[str] = []
-    table, y = labelled(fitted, preparation, table, notes)
-    X = preparation.features(table, notes, strict=strict)
-    if not quiet:
-        for note in notes:
-            say(f"note: {note}")
-    figures = judge(fitted, preparation, X, y)
+    case = read_case(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
+    target, y = case.preparation.target, case.y
+    assert y is not None  # asked for
+    figures = judge(case.model, case.preparation, case.X, y)
     if as_json:
-        facts = {"rows": len(y), "target": preparation.target.name, "task": preparation.target.task}
-        write_result(output, json.dumps({**facts, "figures": figures, "notes": notes}, indent=1) + "\n")
+        facts: dict[str, Any] = {"rows": len(y), "target": target.name, "task": target.task}
+        write_result(output, json.dumps({**facts, "figures": figures, "notes": case.notes}, indent=1) + "\n")
     else:
-        text = (
-            f"{preparation.target.task} of {preparation.target.name!r} on {len(y)} rows of {table.source}\n\n"
-        )
+        text = f"{target.task} of {target.name!r} on {len(y)} rows of {case.table.source}\n\n"
         hint = f"\nhint: {HINT}\n" if linear_wins(figures) else ""
         write_result(output, text + figures_table(figures) + "\n" + hint)

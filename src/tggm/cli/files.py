@@ -54,7 +54,7 @@ def write_result(path: str, content: str | bytes) -> None:
 
 def read_model(path: str, data: str = "") -> "tuple[Any, Preparation]":
     """The model of a file (or of standard input) and the preparation of its table."""
-    from tggm.persistence import load_table_model, parse_model
+    from tggm.persistence import ModelFileError, load_table_model, parse_model
 
     if path == STREAM:
         if data == STREAM:
@@ -65,13 +65,29 @@ def read_model(path: str, data: str = "") -> "tuple[Any, Preparation]":
             raise CommandError(
                 f"there is no model file {path}; make one: tggm fit data.csv --target NAME -o {path}"
             )
-        model, preparation = load_table_model(path)
+        try:
+            model, preparation = load_table_model(path)
+        except ModelFileError:
+            if data not in ("", STREAM) and _is_model(data):
+                raise CommandError(
+                    f"{path} is not a model file, but {data} is; the model comes first: {data} {path}"
+                ) from None
+            raise
     if preparation is None:
         raise CommandError(
             f"{path} was saved from Python and does not say which columns it takes; use tggm.load there, or "
             "make it with tggm fit."
         )
     return model, preparation
+
+
+def _is_model(path: str) -> bool:
+    """Whether a file begins as those do that `tggm fit` writes."""
+    try:
+        with open(path, "rb") as file:
+            return b'"format":"tggm"' in file.read(300)
+    except OSError:
+        return False
 
 
 def say(text: str) -> None:

@@ -29,9 +29,12 @@ def fit(
         str, typer.Option("--output", "-o", help="Model file; - writes it out.")
     ] = "model.tggm",
     task: Annotated[str | None, typer.Option(help="regression or classification; found by itself.")] = None,
-    ignore: Annotated[str | None, typer.Option(help="Columns not to use, as id,name.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Columns not to use, as id,name; may be repeated.")
+    ] = None,
     categorical: Annotated[
-        str | None, typer.Option(help="Columns of numbers that are categories, as zip,month.")
+        list[str] | None,
+        typer.Option(help="Columns of numbers that are categories, as zip,month; may be repeated."),
     ] = None,
     missing: Annotated[
         list[str] | None, typer.Option(help="A word that means a gap; may be repeated.")
@@ -46,6 +49,9 @@ def fit(
     hidden: Annotated[str | None, typer.Option(help="Hidden units, as 50; layers, as 100,100.")] = None,
     members: Annotated[int | None, typer.Option(help="Networks in the ensemble.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows at most.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look: fewer networks, shorter training.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was interrupted.")] = False,
     distributed: Annotated[
@@ -80,7 +86,7 @@ def fit(
     gaps = tuple(missing or ())
     wish = Wish(
         target, task, method, _layers(hidden), members, epochs, seed, test_size,
-        options.names_in(ignore), options.names_in(categorical), gaps,
+        tuple(ignore or ()), tuple(categorical or ()), gaps, quick,
     )  # fmt: skip
     checkpoint = None if output == STREAM else f"{output}.checkpoint"
     if os.path.isdir(data):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tggm.cli.errors import CommandError
 from tggm.cli.files import say
 from tggm.cli.judging import judge
+from tggm.cli.options import names_in
 from tggm.cli.progress import Progress
 from tggm.learning.checkpoints import CheckpointError, remove_checkpoints
 from tggm.learning.processes import is_first
@@ -20,6 +21,7 @@ from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.preparation import Fitted
 
 LEAST_ROWS = 10
+QUICK_STEPS = 2000.0  # of the gradient, for a first look
 MOST_HELD_OUT = 10_000  # rows; more would not make the figures more honest, only later
 
 
@@ -38,6 +40,7 @@ class Wish:
     ignore: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,20 +59,21 @@ def fit_table(
     table: Table, wish: Wish, *, quiet: bool = False, checkpoint: str | None = None, resume: bool = False
 ) -> Outcome:
     """Split, prepare, train, and judge on the held-out rows; the model is the one that was judged."""
+    require_rows(table, wish.target)
     target, reason = choose_target(table, wish.target, wish.task)
     known, notes = target.known(table), list[str]()
     if not known.all():
         notes.append(f"{target.name}: {int((~known).sum())} rows without a target left out")
     table = table.take(known)
-    if len(table) < LEAST_ROWS:
-        raise CommandError(
-            f"{table.source} has {len(table)} rows with a target; a fit needs {LEAST_ROWS} or more."
-        )
     values = target.values(table)
     notes += rare_classes(values, target.name) if target.is_class else []
     train, test = split(values, wish.test_size, wish.seed, stratified=target.is_class)
     preparation = prepare(
-        table.take(train), target, ignore=wish.ignore, categorical=wish.categorical, gaps=wish.missing
+        table.take(train),
+        target,
+        ignore=names_in(wish.ignore, table.names),
+        categorical=names_in(wish.categorical, table.names),
+        gaps=wish.missing,
     )
     notes += [f"{name}: left out, {why}" for name, why in preparation.left_out]
     X = preparation.features(table, notes)
@@ -89,6 +93,15 @@ def fit_table(
     held_out = table.take(test) if len(test) else None
     interrupted = model._interrupted
     return Outcome(model, replace(preparation, fitted=fitted), held_out, reason, notes, interrupted)
+
+
+def require_rows(table: Table, target: str) -> None:
+    """Raise if there are too few rows with a target; that there are none at all is said elsewhere."""
+    table.require([target])
+    rows = sum(word is not None for word in table.words(target))
+    if 0 < rows < LEAST_ROWS:
+        found = f"{rows} row{'s' * (rows > 1)}{' with a target' * (rows < len(table))}"
+        raise CommandError(f"{table.source} has {found}; a fit needs {LEAST_ROWS} or more: gather more rows.")
 
 
 def split(
@@ -122,15 +135,21 @@ def rare_classes(labels: NDArray[Any], name: str, least: int = 5) -> list[str]:
 def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     """An unfitted estimator with the settings asked for, or those that suit so many rows."""
     from tggm.estimators import TGGMClassifier, TGGMRegressor
+    from tggm.estimators.schedule import default_batch_size, default_epochs
+    from tggm.learning.deep import DEEP_METHODS
 
-    members = 1 if is_class else 10 if n_rows < 50_000 else 5
+    if len(wish.hidden or ()) > 1 and wish.method in ("ep", "exact"):
+        known = ", ".join(sorted(DEEP_METHODS["directed"]))
+        raise CommandError(f"--hidden with several layers needs --method {known}; got {wish.method!r}.")
+    members = 1 if is_class else 3 if wish.quick else 10 if n_rows < 50_000 else 5
+    epochs = default_epochs(n_rows, default_batch_size(n_rows), QUICK_STEPS) if wish.quick else "auto"
     units = 100 if is_class or n_rows >= 10_000 else 50
     kind: Any = TGGMClassifier if is_class else TGGMRegressor
     model = kind(
         hidden=wish.hidden or (units,),
         method=wish.method,
         n_members=members if wish.members is None else wish.members,
-        max_epochs="auto" if wish.epochs is None else wish.epochs,
+        max_epochs=epochs if wish.epochs is None else wish.epochs,
         patience="auto",
         random_state=wish.seed,
     )

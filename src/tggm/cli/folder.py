@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 from tggm.cli.errors import CommandError
 from tggm.cli.files import say
 from tggm.cli.fitting import (
-    LEAST_ROWS,
     MOST_HELD_OUT,
     Outcome,
     Wish,
     baselines,
     estimator,
     rare_classes,
+    require_rows,
     train_model,
 )
 from tggm.cli.judging import judge
+from tggm.cli.options import names_in
 from tggm.estimators.survey import scattered
 from tggm.streams import Piece, Stream
 from tggm.tables import Preparation, Table, choose_target, prepare
@@ -74,14 +75,19 @@ def fit_folder(
         raise CommandError(f"--test-size must be at least 0 and less than 1; got {wish.test_size:g}.")
     folder = Folder(path, wish.missing)
     sample = folder.sample()
+    require_rows(sample, wish.target)
     target, reason = choose_target(sample, wish.target, wish.task)
     fraction = min(wish.test_size, MOST_HELD_OUT / folder.rows)
     sample = sample.take(target.known(sample) & ~held_out(wish.seed, sample.places, fraction))
-    if len(sample) < LEAST_ROWS:
-        raise CommandError(f"{path} has {len(sample)} rows with a target; a fit needs {LEAST_ROWS} or more.")
     values = target.values(sample)
     notes = rare_classes(values, target.name) if target.is_class else []
-    preparation = prepare(sample, target, ignore=wish.ignore, categorical=wish.categorical, gaps=wish.missing)
+    preparation = prepare(
+        sample,
+        target,
+        ignore=names_in(wish.ignore, sample.names),
+        categorical=names_in(wish.categorical, sample.names),
+        gaps=wish.missing,
+    )
     notes += [f"{name}: left out, {why}" for name, why in preparation.left_out]
     rows = Rows(folder, preparation, fraction, wish.seed)
     model = estimator(wish, target.is_class, folder.rows)

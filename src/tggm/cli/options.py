@@ -1,5 +1,7 @@
 """Options that several commands have."""
 
+import csv
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -18,6 +20,10 @@ Force = Annotated[bool, typer.Option("--force", help="Replace files that exist."
 Quiet = Annotated[bool, typer.Option("--quiet", help="No remarks, no progress.")]
 
 
-def names_in(text: str | None) -> tuple[str, ...]:
-    """Column names from "a,b"; a name that has a comma itself cannot be given."""
-    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Column names: each text is one that is known, or several as a,b or a,"b, in metres"."""
+    names: list[str] = []
+    for text in texts:
+        parts = [text] if text in known else next(csv.reader([text], skipinitialspace=True), [])
+        names += [part if part in known else part.strip() for part in parts if part.strip()]
+    return names

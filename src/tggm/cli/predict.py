@@ -6,7 +6,8 @@ import typer
 
 from tggm.cli import options
 from tggm.cli.errors import CommandError
-from tggm.cli.files import STREAM, check_output, read_model, say, write_result
+from tggm.cli.files import STREAM, check_output, say, write_result
+from tggm.cli.reading import read_case
 
 
 def predict(
@@ -38,16 +39,10 @@ def predict(
     levels = checked_levels(interval, quantiles)
     from tggm.cli.predictions import predicted
     from tggm.cli.writing import csv_text, json_text, parquet_bytes
-    from tggm.tables import read_table
 
-    fitted, preparation = read_model(model, data)
-    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=preparation.gaps)
-    notes: list[str] = []
-    X = preparation.features(table, notes, strict=strict)
-    if not quiet:
-        for note in notes:
-            say(f"note: {note}")
-    columns = predicted(fitted, preparation, X, interval, levels)
+    case = read_case(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=False)
+    table = case.table
+    columns = predicted(case.model, case.preparation, case.X, interval, levels)
     if inputs:
         observed = {name: f"{name}_observed" if name in columns else name for name in table.names}
         columns = {observed[name]: table.columns[name] for name in table.names} | columns

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 _PLAIN_SECONDS = 10.0  # between lines when nobody watches them change
+_LONG_SECONDS = 30.0  # after which a person would like to know what can be done
 
 
 class Progress:
@@ -28,13 +29,14 @@ class Progress:
         self._live: Any = None
         self._begin = self._said = time.monotonic()
         self._first: int | None = None
+        self._advised = False
 
     def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
             from rich.console import Console
             from rich.status import Status
 
-            self._live = Status("starting", console=Console(stderr=True))
+            self._live = Status("compiling, a few seconds", console=Console(stderr=True))
             self._live.start()
         return self
 
@@ -49,6 +51,7 @@ class Progress:
 
         def report(done: int, trace: Any) -> None:
             text = self._line(done, planned, np.asarray(trace.train), np.asarray(trace.held))
+            self._advise(done, planned)
             if self._live is not None:
                 self._live.update(text)
             elif not self._quiet and time.monotonic() - self._said > _PLAIN_SECONDS:
@@ -57,15 +60,35 @@ class Progress:
 
         return report
 
+    def _advise(self, done: int, planned: int) -> None:
+        """Once, as soon as it is known how long it takes: what makes it shorter."""
+        left = self._left(done, planned)
+        if self._quiet or self._advised or left is None:
+            return
+        self._advised = True
+        if left > _LONG_SECONDS:
+            text = (
+                f"  {_duration(left)} at most; shorter with --quick or --epochs; Ctrl-C keeps the best so far"
+            )
+            if self._live is not None:
+                self._live.console.print(text, highlight=False)  # above the live line
+            else:
+                print(text, file=sys.stderr, flush=True)
+
+    def _left(self, done: int, planned: int) -> float | None:
+        """Seconds to the planned end, None as long as only one report has come."""
+        if self._first is None or done <= self._first:
+            return None
+        return (time.monotonic() - self._begin) / (done - self._first) * (planned - done)
+
     def _line(self, done: int, planned: int, train: np.ndarray, held: np.ndarray) -> str:
-        now = time.monotonic()
         if self._first is None:  # what came before is compilation, or an earlier run
-            self._first, self._begin = done, now
+            self._first, self._begin = done, time.monotonic()
         text = f"epoch {done}/{planned}  {self._measure} {train[:, -1].mean() + self._offset:.3f}"
         if np.isfinite(held[:, -1]).all():
             text += f", {held[:, -1].mean() + self._offset:.3f} in validation"
-        if done > self._first:
-            left = (now - self._begin) / (done - self._first) * (planned - done)
+        left = self._left(done, planned)
+        if left is not None:
             text += f"  at most {_duration(left)} left"
         return text
 

@@ -7,7 +7,8 @@ import typer
 
 from tggm.cli import options
 from tggm.cli.errors import CommandError
-from tggm.cli.files import STREAM, check_output, read_model, say, write_result
+from tggm.cli.files import STREAM, check_output, write_result
+from tggm.cli.reading import read_case
 
 if TYPE_CHECKING:
     from tggm.tables import Preparation, Table
@@ -35,22 +36,14 @@ def report(
     check_output(output, force, model, data)
     if not 0 < interval < 1:
         raise CommandError(f"--interval is a probability between 0 and 1, as 0.9; got {interval:g}.")
-    from tggm.cli.judging import labelled
     from tggm.report import render_report
-    from tggm.tables import read_table
 
-    fitted, preparation = read_model(model, data)
-    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=preparation.gaps)
-    notes: list[str] = []
-    table, y = labelled(fitted, preparation, table, notes)
-    X = preparation.features(table, notes, strict=strict)
-    if not quiet:
-        for note in notes:
-            say(f"note: {note}")
-    page = render_report(fitted, X, y, title=title, level=interval, **described(preparation, table))
-    write_result(output, page)
+    case = read_case(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
+    assert case.y is not None  # asked for
+    names = described(case.preparation, case.table)
+    write_result(output, render_report(case.model, case.X, case.y, title=title, level=interval, **names))
     if not quiet and output != STREAM:
-        print(f"{len(y)} rows of {table.source} reported in {output}")
+        print(f"{len(case.y)} rows of {case.table.source} reported in {output}")
 
 
 def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:

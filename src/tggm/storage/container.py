@@ -93,6 +93,8 @@ def _split(content: bytes) -> tuple[bytes, memoryview]:
     if len(content) < 8:
         raise ModelFileError(f"it has {len(content)} bytes, too few for a header")
     length = int.from_bytes(content[:8], "little")
+    if length > len(content) - 8 and content[8:9] != b"{":
+        raise ModelFileError("it was not written by tggm.save or tggm fit")
     if length > len(content) - 8:
         raise ModelFileError(f"its header claims {length} bytes, but only {len(content) - 8} follow")
     if length % _ALIGNMENT:

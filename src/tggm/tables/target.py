@@ -99,6 +99,8 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
 
 def _decided(words: list[str], numbers: list[float | None]) -> tuple[str, str]:
     """Classes if the target has words, two values, or at most 10 whole numbers that each occur often."""
+    if len(set(words)) == 2:
+        return "classification", f"the target has two values, {' and '.join(sorted(set(words)))}"
     if any(number is None for number in numbers):
         return "classification", "the target has words"
     different = set(numbers)
