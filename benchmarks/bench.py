@@ -51,7 +51,7 @@ def run(name: str, quick: bool, folder: Path) -> bool:
     print(f"--- {name}", flush=True)
     code = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / f"{script}.py"), *words],
-        env=os.environ | {"TGGM_RESULTS": str(folder)},
+        env=os.environ | {"TGGM_RESULTS": str(folder), "PYTHONWARNINGS": "ignore"},
         check=False,
     ).returncode
     print(f"    {'failed after' if code else 'took'} {time.perf_counter() - clock:.0f} s", flush=True)

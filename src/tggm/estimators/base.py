@@ -33,7 +33,7 @@ from tggm.learning import (
 )
 from tggm.learning.checkpoints import Checkpoints, identity
 from tggm.learning.loop import start
-from tggm.learning.processes import is_first, require_same
+from tggm.learning.processes import is_first, require_same, shared
 from tggm.learning.rows import bucket
 from tggm.learning.training import steps_per_epoch
 from tggm.models.deep import FORMS
@@ -171,7 +171,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _checkpoints(self, plan: Plan, work: Work, more: Any = ()) -> Checkpoints | None:
         """Where the state of this fit is kept, None if nowhere; processes must begin with the same."""
-        if self.checkpoint is None and jax.process_count() == 1:
+        if self.checkpoint is None and not shared():
             return None
         ignored = ("checkpoint", "verbose", "warm_start")  # where a warm start begins is in the parameters
         words = {k: plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}

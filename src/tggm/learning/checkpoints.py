@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from tggm.learning.loop import State
-from tggm.learning.processes import from_first, is_first
+from tggm.learning.processes import from_first, is_first, shared
 from tggm.learning.training import Checkpoint
 from tggm.storage.container import ModelFileError, decode, encode
 from tggm.storage.files import read_regular, write_atomically
@@ -110,7 +110,7 @@ class Checkpoints:
         CheckpointError
             If there is one of another fit that did not end, or nothing there can be read.
         """
-        if jax.process_count() == 1:
+        if not shared():
             return self._read()
 
         def read() -> bytes:

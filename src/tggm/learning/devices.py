@@ -6,9 +6,7 @@ exchange a step. The rows, their order and so the parameters are those of one de
 """
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +16,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tggm.learning.loop import Plan, State, Trace, run_chunk
 from tggm.learning.objectives import Objective
-from tggm.learning.processes import together
+from tggm.learning.processes import chosen, shared, together
+from tggm.learning.processes import use_devices as use_devices
 from tggm.learning.shares import AXIS
 
 LEAST_ROWS = (
@@ -26,37 +25,14 @@ LEAST_ROWS = (
 )
 
 _ONE_AT_A_TIME = threading.Lock()  # two programs could wait for each other's devices
-_CHOSEN: ContextVar[tuple[jax.Device, ...] | None] = ContextVar("tggm_devices", default=None)
-
-
-@contextmanager
-def use_devices(devices: Sequence[jax.Device]) -> Iterator[None]:
-    """Fits inside the block train on these devices, however small their mini-batches.
-
-    Without it one process uses all devices that JAX finds where a mini-batch has 2048 rows, counted over the
-    members, for each of them, and else the first. Several processes use all devices of all.
-
-    Parameters
-    ----------
-    devices : sequence of jax.Device
-        As ``jax.devices()`` lists them; of every process the same list.
-    """
-    if not devices or not all(isinstance(device, jax.Device) for device in devices):
-        raise ValueError(f"`devices` must be a list of JAX devices, as jax.devices(); got {devices!r}.")
-    token = _CHOSEN.set(tuple(devices))
-    try:
-        yield
-    finally:
-        _CHOSEN.reset(token)
 
 
 def devices_for(rows: int) -> list[jax.Device]:
     """The devices that train on mini-batches of so many rows, counted over members; [] for JAX's default."""
-    chosen = _CHOSEN.get()
-    if chosen is not None:
-        return list(chosen)
+    if chosen() is not None:
+        return list(chosen() or ())
     devices: list[jax.Device] = jax.devices()
-    if jax.process_count() > 1:
+    if shared():
         return devices
     asked = getattr(jax.config, "jax_default_device", None) is not None  # chosen otherwise
     return [] if asked or len(devices) == 1 or rows < LEAST_ROWS * len(devices) else devices

@@ -1,12 +1,13 @@
-"""What the processes of one fit agree on (`jax.distributed`); with one process nothing here does anything.
+"""What the processes of one fit agree on (`jax.distributed`); for one process nothing here does anything.
 
 Every process reads the same rows and computes the same steps on its share of them. What depends on a clock or
 on a disk is decided by the first process, which alone writes.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import numpy as np
 
 _TROUBLE = re.compile(r"gloo|nccl|heartbeat|coordination|peer|unavailable|deadline", re.IGNORECASE)
 _ERROR, _RESULT = b"!", b" "
+_CHOSEN: ContextVar[tuple[jax.Device, ...] | None] = ContextVar("tggm_devices", default=None)
 
 
 class ProcessError(RuntimeError):
@@ -26,9 +28,43 @@ class Losses:
     any = False
 
 
+@contextmanager
+def use_devices(devices: Sequence[jax.Device]) -> Iterator[None]:
+    """Fits inside the block train on these devices, however small their mini-batches.
+
+    Without it one process uses all devices that JAX finds where a mini-batch has 2048 rows, counted over the
+    members, for each of them, and else the first. Several processes use all devices of all, and so share a
+    fit; with ``jax.local_devices()`` each makes one of its own.
+
+    Parameters
+    ----------
+    devices : sequence of jax.Device
+        As ``jax.devices()`` lists them; the same list in every process that shares a fit.
+    """
+    if not devices or not all(isinstance(device, jax.Device) for device in devices):
+        raise ValueError(f"`devices` must be a list of JAX devices, as jax.devices(); got {devices!r}.")
+    token = _CHOSEN.set(tuple(devices))
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+def chosen() -> tuple[jax.Device, ...] | None:
+    """The devices that `use_devices` names, if it does."""
+    return _CHOSEN.get()
+
+
+def shared() -> bool:
+    """Whether fits are shared by several processes."""
+    devices = chosen()
+    own = devices is not None and {device.process_index for device in devices} == {jax.process_index()}
+    return jax.process_count() > 1 and not own
+
+
 def is_first() -> bool:
     """Whether this process is the one that writes."""
-    return jax.process_index() == 0
+    return jax.process_index() == 0 or not shared()
 
 
 @contextmanager
@@ -37,7 +73,7 @@ def together() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:  # XLA raises both
-        if jax.process_count() == 1 or not _TROUBLE.search(str(error)):
+        if not shared() or not _TROUBLE.search(str(error)):
             raise
         Losses.any = True
         raise ProcessError(
@@ -60,12 +96,12 @@ def _broadcast(values: Any) -> Any:
 
 def agreed(decision: bool) -> bool:
     """The first process's decision."""
-    return decision if jax.process_count() == 1 else bool(_broadcast(np.asarray([decision], np.int32))[0])
+    return decision if not shared() else bool(_broadcast(np.asarray([decision], np.int32))[0])
 
 
 def from_first(call: Callable[[], bytes]) -> bytes:
     """What a call gives in the first process, which alone makes it; an error there is one everywhere."""
-    if jax.process_count() == 1:
+    if not shared():
         return call()
     content, error = b"", None
     if is_first():
@@ -85,7 +121,7 @@ def from_first(call: Callable[[], bytes]) -> bytes:
 
 def require_same(digest: str) -> None:
     """Raise unless all processes have the digest of the first."""
-    if jax.process_count() > 1 and from_first(digest.encode) != digest.encode():
+    if shared() and from_first(digest.encode) != digest.encode():
         raise ProcessError(
             f"process {jax.process_index()} begins with other data, settings or random numbers than process "
             "0; give all of them the same, and a number for `random_state`."
