@@ -164,7 +164,7 @@ def test_a_fit_goes_on_without_checkpoints(problem, tmp_path, monkeypatch, troub
     path = tmp_path / "fit" if trouble == "full" else tmp_path / "nowhere" / "fit"
     if trouble == "full":
         monkeypatch.setattr(files.os, "fsync", full)
-    match = "No space left on device" if trouble == "full" else "There is no such folder"
+    match = "No space left on device" if trouble == "full" else "There is no such folder; make it first"
     with pytest.warns(
         CheckpointWarning, match=rf"no checkpoint could be .* \({match}\); the fit goes on"
     ) as caught:
