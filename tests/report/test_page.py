@@ -14,7 +14,7 @@ import pytest
 from tests.report import chromium
 from tests.report.conftest import NASTY
 from tests.report.tree import Tree
-from tggm.report import render_report, write_report
+from tggm.report import html, render_report, write_report
 
 KINDS = pytest.mark.parametrize("kind", ["regression", "classes"])
 BROWSER = pytest.mark.skipif(
@@ -201,10 +201,12 @@ def test_nothing_is_complained_of_and_nothing_fetched(opened, kind):
 
 @BROWSER
 @KINDS
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("width", [390, 1000])
 def test_the_page_does_not_overflow_and_letters_are_readable(opened, kind, width):
     page = opened(kind, width)
     assert page.ask("document.documentElement.scrollWidth") <= width
+    boxes = page.ask("Array.from(document.querySelectorAll('.scroll'), s => s.clientWidth)")
+    assert 0 < max(boxes) <= width
     sizes = page.ask(
         "Array.from(document.querySelectorAll('svg.plot'), s => s.getBoundingClientRect().toJSON())"
     )
@@ -243,3 +245,10 @@ def test_it_prints(opened):
     pdf = opened("regression", 1200).printed()
     assert pdf.startswith(b"%PDF")
     assert 2 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type /Page/") <= 8
+
+
+def test_a_column_of_numbers_with_gaps_is_one_of_numbers():
+    gap, two = html.Cell(""), html.number(2.0)
+    page = html.table("t", ["row", "area", "town"], [[1, two, "x"], [2, gap, gap]])
+    heads = re.findall(r'<th scope="col"([^>]*)>', page)
+    assert heads == [' class="number"', ' class="number"', ""]

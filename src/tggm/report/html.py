@@ -60,7 +60,7 @@ def table(name: str, head: Sequence[str], rows: Iterable[Sequence[Any]], *, stro
         A row to set off.
     """
     entries = [[cell(entry) for entry in row] for row in rows]
-    numeric = [all(row[k].value is not None for row in entries) for k in range(len(head))]
+    numeric = [_holds_numbers([row[k] for row in entries]) for k in range(len(head))]
     columns = "".join(
         f'<th scope="col"{_NUMBER if right else ""}><button type="button">{escape(h)}</button></th>'
         for h, right in zip(head, numeric, strict=True)
@@ -72,6 +72,11 @@ def table(name: str, head: Sequence[str], rows: Iterable[Sequence[Any]], *, stro
         f'<table class="sortable">\n<caption>{escape(name)}</caption>\n'
         f"<thead><tr>{columns}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
     )
+
+
+def _holds_numbers(column: Sequence[Cell]) -> bool:
+    """Whether a column has numbers, and gaps at most besides."""
+    return any(c.value is not None for c in column) and all(c.value is not None or not c.text for c in column)
 
 
 def _row(cells: Sequence[Cell], strong: bool) -> str:
