@@ -15,6 +15,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "typer":
             raise
-        print("tggm: the command line needs typer; install it with: pip install 'tggm[cli]'", file=sys.stderr)
+        print("tggm: the command line needs typer; install it with: pip install typer", file=sys.stderr)
         sys.exit(2)
     sys.exit(run(arguments))

@@ -1,6 +1,6 @@
 """One self-contained HTML page about a fitted model and its performance on labelled rows.
 
-`write_report(model, X, y, "report.html")` needs matplotlib (``pip install 'tggm[plot]'``); the page needs
+`write_report(model, X, y, "report.html")` needs matplotlib (``pip install matplotlib``); the page needs
 nothing but a browser, and no network.
 """
 
