@@ -4,7 +4,8 @@
 
 TGGM-BP on Naval and TGGM-ML on Protein, the first split; a tenth of its training rows is held out and judges,
 no test row is looked at. The preset of the paper with other step sizes and numbers of epochs, which the paper
-does not give. Writes experiments/results/exceptions.json.
+does not give; on Protein also with the E-step solved by Newton's method instead of ten cycles.
+Writes experiments/results/exceptions.json.
 """
 
 from typing import Any
@@ -19,6 +20,7 @@ RESULT = RESULTS / "exceptions.json"
 TASKS = [
     *(("paper-bp", "naval", rate, epochs) for rate in (1e-3, 3e-4) for epochs in (300, 1000, 3000)),
     *(("paper-ml", "protein", rate, epochs) for rate in (1e-2, 1e-3) for epochs in (20, 60)),
+    *(("newton", "protein", rate, 60) for rate in (1e-2, 1e-3)),
 ]
 
 
@@ -28,10 +30,11 @@ def run(row: str, dataset: str, rate: float, epochs: int) -> dict[str, Any]:
     train = np.random.default_rng(0).permutation(splits[0][0])
     held, train = train[: len(train) // 10], train[len(train) // 10 :]
     large = dataset == "protein"
-    make = {"paper-bp": TGGMRegressor.paper_bp, "paper-ml": TGGMRegressor.paper_ml}[row]
+    make = TGGMRegressor.paper_bp if row == "paper-bp" else TGGMRegressor.paper_ml
+    solver = {"solver": "newton"} if row == "newton" else {}
     model = make(
         hidden=(100,) if large else (50,), batch_size=100 if large else 50, max_epochs=epochs,
-        learning_rate=rate, random_state=0,
+        learning_rate=rate, random_state=0, **solver,
     )  # fmt: skip
     model.fit(X[train], y[train])
     error = model.predict(X[held]) - y[held]

@@ -178,6 +178,13 @@ def origin() -> str:
     return f"Seed {', '.join(seeds)}. {'. '.join(parts)}." if parts else "Nothing was run yet."
 
 
+EXCEPTIONS = {
+    "paper-bp": "TGGM-BP",
+    "paper-ml": "TGGM-ML",
+    "newton": "TGGM-ML, the E-step by Newton's method,",
+}
+
+
 def exceptions() -> str:
     """Held-out RMSE of the paper's settings with other rates and numbers of epochs."""
     records = stored("exceptions.json")
@@ -193,7 +200,7 @@ def exceptions() -> str:
             [rate, epochs, f"{run['rmse']:.3g}", f"{run['best_epoch']:.0f}"]
             for (rate, epochs), run in runs.items()
         ]
-        title = f"{'TGGM-BP' if row == 'paper-bp' else 'TGGM-ML'} on {dataset.capitalize()}:"
+        title = f"{EXCEPTIONS[row]} on {dataset.capitalize()}:"
         parts += [title, table(["step size", "epochs", "held-out RMSE", "best epoch"], lines)]
     return "\n\n".join(parts)
 
