@@ -15,7 +15,8 @@ from ratios import SOURCES, duration, ratios, stored
 
 ROOT = Path(__file__).parents[1]
 NAMES = {
-    "tggm, second fit": "`TGGMRegressor`",
+    "tggm, second fit": "`TGGMRegressor()`",
+    "tggm, 300 epochs": "`TGGMRegressor(max_epochs=300)`",
     "MLPRegressor": "scikit-learn `MLPRegressor`",
     "GaussianProcess": "scikit-learn Gaussian process",
     "NGBoost": "NGBoost",
