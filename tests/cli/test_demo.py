@@ -42,4 +42,4 @@ def test_the_demo_leaves_what_it_says(tmp_path, short, capsys):
 def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert run(["demo", "--output", str(tmp_path / "file")]) == 2
-    assert capsys.readouterr().err == f"tggm: File exists: {tmp_path / 'file'}\n"
+    assert capsys.readouterr().err == f"tggm: {tmp_path / 'file'} is a file; name a folder with --output.\n"

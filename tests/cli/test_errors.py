@@ -21,7 +21,8 @@ from tggm.tables import TableError
     ("words", "sentence"),
     [
         (["nonsense"], "tggm: No such command 'nonsense'. See: tggm --help\n"),
-        (["demo", "--nonsense"], "tggm: No such option: --nonsense. See: tggm --help\n"),
+        (["demo", "--nonsense"], "tggm: No such option: --nonsense. See: tggm demo --help\n"),
+        (["fit", "a.csv"], "tggm: Missing option '--target' / '-t'. See: tggm fit --help\n"),
     ],
 )
 def test_an_error_is_one_sentence_and_exit_code_2(words, sentence, capsys):

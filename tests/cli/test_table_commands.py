@@ -304,10 +304,10 @@ def test_a_model_from_python_loads_but_has_no_table(folder, tmp_path, capsys):
             ["fit", "{d}/train.csv", "-t", "price", "--task", "ranking"],
             "--task is regression or classification",
         ),
-        (["fit", "{d}/train.csv", "-t", "price", "--method", "magic"], "`method` must be one of"),
+        (["fit", "{d}/train.csv", "-t", "price", "--method", "magic"], "--method must be one of"),
         (
             ["fit", "{d}/train.csv", "-t", "price", "--members", "0"],
-            "`members` must be an integer of at least 1",
+            "--members must be an integer of at least 1",
         ),
         (["fit", "{d}/train.csv", "-t", "price", "--hidden", "many"], "--hidden is a number of units"),
         (["fit", "{d}/train.csv", "-t", "price", "--test-size", "1.5"], "--test-size must be"),

@@ -24,6 +24,8 @@ def demo(
 ) -> None:
     """Run the main job on two data sets: fit, predict, evaluate, figures and report; under a minute."""
     begin = time.perf_counter()
+    if output.exists() and not output.is_dir():
+        raise CommandError(f"{output} is a file; name a folder with --output.")
     output.mkdir(parents=True, exist_ok=True)
     diabetes, digits = str(output / "diabetes"), str(output / "digits")
     write_tables(output)

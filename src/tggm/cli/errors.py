@@ -31,5 +31,6 @@ def sentence_for(error: Exception) -> str | None:
     # Errors of the command line itself: newer typer carries click inside, older typer depends on it, so
     # their class has no lasting address; the method that gives the message has.
     if hasattr(error, "format_message"):
-        return f"{error.format_message().rstrip('.')}. See: tggm --help"
+        where = getattr(getattr(error, "ctx", None), "command_path", "tggm")
+        return f"{error.format_message().rstrip('.')}. See: {where} --help"
     return None

@@ -1,6 +1,7 @@
 """The work of `tggm fit`: a table in, a model with its preparation and honest figures out."""
 
 import os
+import re
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from tggm.tables import Preparation, Table, choose_target, prepare
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.preparation import Fitted
 
+_OPTION = re.compile(r"`(?:n_|max_)?(\w+)`")  # a setting as messages of estimators name it
 LEAST_ROWS = 10
 QUICK_STEPS = 2000.0  # of the gradient, for a first look
 MOST_HELD_OUT = 10_000  # rows; more would not make the figures more honest, only later
@@ -156,9 +158,7 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     try:
         model._check_settings()
     except ValueError as error:
-        raise CommandError(
-            str(error).replace("n_members", "members").replace("max_epochs", "epochs")
-        ) from None
+        raise CommandError(_OPTION.sub(r"--\1", str(error))) from None
     return model
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tggm.cli.errors import CommandError
+from tggm.cli.files import say
 
 EXPERIMENTS = {
     "table1": "regression on nine UCI sets",
@@ -36,7 +37,12 @@ def reproduce(
         return
     if name not in EXPERIMENTS:
         raise CommandError(f"there is no experiment {name!r}; known are {', '.join(EXPERIMENTS)}")
-    raise typer.Exit(_run(script(name), context.args))
+    path = script(name)
+    code = _run(path, context.args)
+    if code == 0 and not {"-h", "--help"} & set(context.args):
+        images = path.parents[1] / "docs" / "images"
+        say(f"what it found is in {path.parent / 'results'}, its figures in {images}")
+    raise typer.Exit(code)
 
 
 def script(name: str) -> Path:

@@ -46,7 +46,7 @@ def confusion_section(case: Case) -> tuple[str, str, str]:
         ]
         count, i, j = max(off, key=lambda item: item[0])
         worst = (
-            f"most often {classes[i]} is taken for {classes[j]} ({count} rows)"
+            f"most often {classes[i]} is taken for {classes[j]} ({count} {'row' if count == 1 else 'rows'})"
             if count
             else "nothing is confused"
         )
