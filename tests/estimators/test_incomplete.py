@@ -58,7 +58,7 @@ def test_refusals(curve):
         quick().fit(X, np.stack([y, np.full(200, np.nan)], 1))
     with pytest.raises(ValueError, match="contains NaN"):
         quick().fit(X, np.where(y > 1, np.nan, y))
-    with pytest.raises(ValueError, match="`method` must be one of 'ep', 'meanfield'"):
+    with pytest.raises(ValueError, match="lateral=1 cannot be trained with method='moments'"):
         quick(lateral=1).fit(X, y)
     with pytest.raises(ValueError, match="`lateral` connections are for one output"):
         quick(lateral=1, method="ep").fit(X, np.stack([y, y], 1))
