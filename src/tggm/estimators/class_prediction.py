@@ -25,7 +25,8 @@ from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_
 
 BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory
-NODES = (24, 32, 48, 96, 192)  # sizes of the grid of a row; the smallest that suffices is used
+NODES = (32, 64, 192)  # sizes of the grid of a row; the smallest that suffices is used
+CHUNKS = (64, 1024)  # rows of one size that are computed at once: few shapes, as each is compiled
 # standard deviations between nodes: probabilities above e^-50 err by less than 1e-6 of themselves
 SPACING = {"float32": 0.6, "float64": 0.4}
 
@@ -88,10 +89,11 @@ class ClassPrediction(BaseTGGM):
         engine = "ep" if self.method == "ep" else "mean_field"  # for what needs inference to predict
         with self._precision(), jax.default_matmul_precision("highest"), alone(bool(self.between_)):
             parts = [
-                _block(params, prepared(X_[begin : begin + block], columns, self.dtype), s0, log, engine)
+                _scores(params, prepared(X_[begin : begin + block], columns, self.dtype), s0, engine)
                 for begin in range(0, X_.shape[0], block)
             ]
-        result = np.concatenate(parts).astype(np.float64)
+            mean, std, length = (np.concatenate(part, axis=-2) for part in zip(*parts, strict=True))
+            result = _by_length(mean, std, length[:, 0], log).astype(np.float64)
         lost = np.isnan(result).any(1) | (result.max(1) == -np.inf)
         if lost.any():
             row = int(np.argmax(lost))
@@ -107,20 +109,27 @@ def _padded(rows: Any, count: int) -> Any:
     return jax.tree.map(lambda a: np.pad(a, [(0, extra), (0, 0)]), rows) if extra else rows
 
 
-def _block(params: Any, rows: Any, s0: NDArray[Any], log: bool, engine: str) -> NDArray[Any]:
-    """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
+def _scores(params: Any, rows: Any, s0: NDArray[Any], engine: str) -> tuple[NDArray[Any], ...]:
+    """Means and deviations of z, (members, rows, n), and the lengths of grids for them, (rows, 1)."""
     count = len(jax.tree.leaves(rows)[0])
     mean, std, length = _moments(params, _padded(rows, count), s0, engine)
-    kind = np.searchsorted(NODES, np.asarray(length)[:count] / SPACING[str(mean.dtype)])
-    if (kind == kind[0]).all():
-        return np.asarray(_mixture(mean, std, (*NODES, None)[kind[0]], log))[:count]
-    mean, std = np.asarray(mean), np.asarray(std)
-    result = np.empty((count, mean.shape[-1]), mean.dtype)
+    return np.asarray(mean)[:, :count], np.asarray(std)[:, :count], np.asarray(length)[:count, None]
+
+
+def _by_length(
+    mean: NDArray[Any], std: NDArray[Any], length: NDArray[Any], log: bool
+) -> NDArray[np.floating]:
+    """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
+    kind = np.searchsorted(NODES, length / SPACING[str(mean.dtype)])
+    result = np.empty(mean.shape[1:], mean.dtype)
     for k in np.unique(kind):
         (chosen,) = np.nonzero(kind == k)
-        index = np.resize(chosen, bucket(len(chosen)))
-        part = _mixture(mean[:, index], std[:, index], (*NODES, None)[k], log)
-        result[chosen] = np.asarray(part)[: len(chosen)]
+        size = next((chunk for chunk in CHUNKS if len(chosen) <= chunk), CHUNKS[-1])
+        for begin in range(0, len(chosen), size):
+            rows = chosen[begin : begin + size]
+            padded = np.resize(rows, size)
+            part = _mixture(mean[:, padded], std[:, padded], (*NODES, None)[k], log)
+            result[rows] = np.asarray(part)[: len(rows)]
     return result
 
 
