@@ -3,7 +3,7 @@ r"""Sites on the walls of a class: what expectation propagation shares whatever 
 Given the class c of a row, z_c exceeds every other z_j: y_j = z_c − z_j ≥ 0. Each wall, on an h_k or on a
 y_j, gets a Gaussian site exp(−½ λ h² + ν h) or exp(−½ τ y² + ρ y); a site is right when the Gaussian's
 marginal has the moments of the same marginal with the wall put back. Under the sites on h alone y is Gaussian
-with mean δ and covariance Δ, both n-dimensional. (y_c = 0 takes part without weight, so that rows look alike.)
+with mean δ and covariance Δ, both n-dimensional. (y_c = 0 takes part without weight: rows look alike.)
 """
 
 from collections.abc import Callable
