@@ -22,7 +22,10 @@ DIABETES = ["age", "sex", "bmi", "blood_pressure", "s1", "s2", "s3", "s4", "s5",
 def demo(
     output: Annotated[Path, typer.Option(help="Folder for all files; created if missing.")] = Path("demo"),
 ) -> None:
-    """Run the main job on two data sets: fit, predict, evaluate, figures and report; under a minute."""
+    """Do all of this on two data sets, in under a minute.
+
+    Fit, predict, evaluate, figures and report, with data that come with scikit-learn.
+    """
     begin = time.perf_counter()
     if output.exists() and not output.is_dir():
         raise CommandError(f"{output} is a file; name a folder with --output.")

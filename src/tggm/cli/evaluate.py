@@ -23,7 +23,10 @@ def evaluate(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Compare predictions with what was observed, beside a linear model and one that sees no inputs."""
+    """Compare predictions with what was observed.
+
+    The scores stand beside those of a linear model and of one that sees no inputs.
+    """
     check_output(output, force, model, data)
     from tggm.cli.judging import HINT, figures_table, judge, linear_wins
 

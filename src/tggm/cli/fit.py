@@ -30,14 +30,17 @@ def fit(
     ] = "model.tggm",
     task: Annotated[str | None, typer.Option(help="regression or classification; found by itself.")] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Columns not to use, as id,name; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Columns not to use, as id,name; may be repeated."),
     ] = None,
     categorical: Annotated[
         list[str] | None,
-        typer.Option(help="Columns of numbers that are categories, as zip,month; may be repeated."),
+        typer.Option(
+            metavar="NAMES", help="Columns of numbers that are categories, as zip,month; may be repeated."
+        ),
     ] = None,
     missing: Annotated[
-        list[str] | None, typer.Option(help="A word that means a gap; may be repeated.")
+        list[str] | None, typer.Option(metavar="WORD", help="A word that means a gap; may be repeated.")
     ] = None,
     test_size: Annotated[
         float, typer.Option(help="Part of the rows held out for the figures; 0 for none.")

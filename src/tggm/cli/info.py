@@ -20,7 +20,10 @@ def info(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Show what a model predicts, from which columns, how it was fitted and how good it was."""
+    """Show what is in a model file.
+
+    What the model predicts, from which columns, how it was fitted and how good it was.
+    """
     check_output(output, force, model)
     fitted, preparation = read_model(model)
     write_result(output, _json(fitted, preparation) if as_json else _text(fitted, preparation))

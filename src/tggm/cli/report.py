@@ -28,10 +28,10 @@ def report(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a page: what the model is, how good, how calibrated, its worst rows, what moves it.
+    """Write a page about a model and how it does.
 
-    The page is one HTML file that needs no network. Judge on rows that the model was not fitted to, as
-    tggm fit --test-output writes them.
+    What it is, how good, how calibrated, its worst rows, what moves it. The page is one HTML file that needs
+    no network. Judge on rows that the model was not fitted to, as tggm fit --test-output writes them.
     """
     check_output(output, force, model, data)
     if not 0 < interval < 1:

@@ -30,7 +30,10 @@ def reproduce(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Which; all are listed if none is named.")] = "",
 ) -> None:
-    """Run an experiment of the paper again; options after its name are the experiment's (table1 --help)."""
+    """Run an experiment of the paper again.
+
+    Options after its name are the experiment's own; tell them by: tggm reproduce table1 --help
+    """
     if not name:
         for known, what in EXPERIMENTS.items():
             print(f"tggm reproduce {known:12s} {what}")
