@@ -37,7 +37,7 @@ def main() -> None:
     p.add_argument("--rows", type=int, default=10_000)
     p.add_argument("--hidden", type=int, default=100)
     p.add_argument("--members", type=int, default=1)
-    p.add_argument("--repeat", type=int, default=7)
+    p.add_argument("--repeat", type=int, default=41)
     p.add_argument("--out", type=Path, default=results() / "predict_proba.json")
     args = p.parse_args()
     rng = np.random.default_rng(0)

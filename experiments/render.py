@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import page_deep
 from page import ROOT, stored, table
 from quoted import OTHERS, PAPER
 from uci import summary
@@ -181,6 +182,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "news": lambda: _classes(["text_news", "text_news_likelihood"], "news "),
         "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
     },
+    "deep.md": page_deep.BLOCKS,
     "results.md": _results(),
 }
 

@@ -97,17 +97,16 @@ def test_contended_deviations_are_those_of_least_squares(rng):
     """The closed form against a general solver, with the weights that the docstring describes."""
     params, X, _ = problem(rng, m=5, n=5)
     mean, std = (np.asarray(v) for v in contended_moments(params, X, S0))
-    cheap = np.asarray(class_moments(params, X, S0)[1])
     a = np.asarray(X @ params.W0.T + params.b0[None, :])
     sd = float(np.sqrt(S0))
     v = stats.truncnorm(-a / sd, np.inf, loc=a, scale=sd).var()
     pairs = [(i, j) for i in range(5) for j in range(i)]
     for row in range(len(mean)):
         c = mean[row].argmax()
-        chance = stats.norm.cdf((mean[row] - mean[row, c]) / np.hypot(cheap[row], cheap[row, c])) ** 2
-        chance[c] = 0
-        w = 0.2 / 5 + 0.8 * np.where(np.arange(5) == c, 0.5, 0.5 * chance / chance.sum())
         C = np.asarray(params.W1) @ np.diag(v[row]) @ np.asarray(params.W1).T
+        spread = np.sqrt(2 + np.diag(C) + C[c, c])
+        chance = np.where(np.arange(5) == c, 0, stats.norm.cdf((mean[row] - mean[row, c]) / spread) ** 2)
+        w = 0.2 / 5 + 0.8 * np.where(np.arange(5) == c, 0.5, 0.5 * chance / chance.sum())
         t = np.array([2 + C[i, i] + C[j, j] - 2 * C[i, j] for i, j in pairs])
         A = np.array([[float(k in pair) for k in range(5)] for pair in pairs])
         root = np.sqrt([w[i] * w[j] for i, j in pairs])

@@ -21,12 +21,13 @@ from tggm.inference.alone import alone
 from tggm.learning.rows import bucket
 from tggm.models import Shallow
 from tggm.models.probit import contended_moments
+from tggm.models.sparse import Product
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 
 BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory
-NODES = (32, 64, 192)  # sizes of the grid of a row; the smallest that suffices is used
-CHUNKS = (64, 1024)  # rows of one size that are computed at once: few shapes, as each is compiled
+NODES = (24, 64, 192)  # sizes of the grid of a row; the smallest that suffices is used
+CHUNKS = (64, 1024)  # rows with longer grids computed at once: few shapes, as each is compiled
 # standard deviations between nodes: probabilities above e^-50 err by less than 1e-6 of themselves
 SPACING = {"float32": 0.6, "float64": 0.4}
 
@@ -82,18 +83,19 @@ class ClassPrediction(BaseTGGM):
         params, columns = self._params, self._x
         if columns.mild():  # the map of the inputs goes into the weights: no pass over the rows
             W0 = self._params.W0 / columns.scale.astype(self.dtype)[None, None, :]
-            b0 = self._params.b0 - W0 @ columns.shift.astype(self.dtype)
+            # not a product of matrices: threads of BLAS would go on spinning and keep JAX's from the cores
+            b0 = self._params.b0 - (W0 * columns.shift.astype(self.dtype)[None, None, :]).sum(-1)
             params, columns = params._replace(W0=W0, b0=b0), Columns.unchanged(X_.shape[1])
-        block = SPARSE_BLOCK if sparse.issparse(X_) else BLOCK
+        by_scipy = sparse.issparse(X_) and columns is not self._x and jax.default_backend() == "cpu"
+        block = BLOCK if by_scipy or not sparse.issparse(X_) else SPARSE_BLOCK
         s0 = np.asarray(float(self.sigma0) ** 2, self.dtype)
         engine = "ep" if self.method == "ep" else "mean_field"  # for what needs inference to predict
         with self._precision(), jax.default_matmul_precision("highest"), alone(bool(self.between_)):
             parts = [
-                _scores(params, prepared(X_[begin : begin + block], columns, self.dtype), s0, engine)
+                _block(params, _rows(X_[begin : begin + block], params, columns, by_scipy), s0, log, engine)
                 for begin in range(0, X_.shape[0], block)
             ]
-            mean, std, length = (np.concatenate(part, axis=-2) for part in zip(*parts, strict=True))
-            result = _by_length(mean, std, length[:, 0], log).astype(np.float64)
+        result = np.concatenate(parts).astype(np.float64)
         lost = np.isnan(result).any(1) | (result.max(1) == -np.inf)
         if lost.any():
             row = int(np.argmax(lost))
@@ -104,45 +106,50 @@ class ClassPrediction(BaseTGGM):
         return result
 
 
-def _padded(rows: Any, count: int) -> Any:
+def _rows(X: Any, params: Any, columns: Columns, by_scipy: bool) -> Any:
+    """Inputs as models take them; sparse ones multiplied by W0 already, whatever their counts."""
+    W0 = params.W0
+    if not by_scipy:
+        return prepared(X, columns, W0.dtype)
+    members, m, d = W0.shape
+    with np.errstate(over="ignore", invalid="ignore"):  # values that overflow are seen to where they are used
+        product = X.astype(W0.dtype, copy=False) @ W0.reshape(members * m, d).T
+    return Product(np.moveaxis(product.reshape(-1, members, m), 1, 0))
+
+
+def _padded(inputs: Any, count: int) -> Any:
     extra = bucket(count) - count
-    return jax.tree.map(lambda a: np.pad(a, [(0, extra), (0, 0)]), rows) if extra else rows
+    return jax.tree.map(lambda a: np.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, extra), (0, 0)]), inputs)
 
 
-def _scores(params: Any, rows: Any, s0: NDArray[Any], engine: str) -> tuple[NDArray[Any], ...]:
-    """Means and deviations of z, (members, rows, n), and the lengths of grids for them, (rows, 1)."""
-    count = len(jax.tree.leaves(rows)[0])
-    mean, std, length = _moments(params, _padded(rows, count), s0, engine)
-    return np.asarray(mean)[:, :count], np.asarray(std)[:, :count], np.asarray(length)[:count, None]
-
-
-def _by_length(
-    mean: NDArray[Any], std: NDArray[Any], length: NDArray[Any], log: bool
-) -> NDArray[np.floating]:
+def _block(params: Any, inputs: Any, s0: NDArray[Any], log: bool, engine: str) -> NDArray[Any]:
     """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
-    kind = np.searchsorted(NODES, length / SPACING[str(mean.dtype)])
-    result = np.empty(mean.shape[1:], mean.dtype)
-    for k in np.unique(kind):
+    count = jax.tree.leaves(inputs)[0].shape[-2]
+    mean, std, length, short = _short(params, _padded(inputs, count), s0, log, engine)
+    result = np.array(short[:count])
+    kind = np.searchsorted(NODES, np.asarray(length)[:count] / SPACING[str(mean.dtype)])
+    mean, std = np.asarray(mean), np.asarray(std)
+    for k in range(1, kind.max(initial=0) + 1):
         (chosen,) = np.nonzero(kind == k)
-        size = next((chunk for chunk in CHUNKS if len(chosen) <= chunk), CHUNKS[-1])
+        size = CHUNKS[int(len(chosen) > CHUNKS[0])]
         for begin in range(0, len(chosen), size):
-            rows = chosen[begin : begin + size]
-            padded = np.resize(rows, size)
-            part = _mixture(mean[:, padded], std[:, padded], (*NODES, None)[k], log)
-            result[rows] = np.asarray(part)[: len(rows)]
+            part = np.resize(chosen[begin : begin + size], size)
+            long = _mixture(mean[:, part], std[:, part], (*NODES, None)[k], log)
+            result[part] = np.asarray(long)  # what fills the last part up repeats its rows
     return result
 
 
-@partial(jax.jit, static_argnames="engine")
-def _moments(params: Any, X: Any, s0: Array, engine: str) -> tuple[Array, Array, Array]:
-    """Means and deviations of z for each member, (members, rows, n), and how long a grid spans them."""
+@partial(jax.jit, static_argnames=("log", "engine"))
+def _short(params: Any, X: Any, s0: Array, log: bool, engine: str) -> tuple[Array, ...]:
+    """Means and deviations of z, (members, rows, n), lengths of grids, and what the shortest gives."""
     of_member: Any = contended_moments
     if not isinstance(params, Shallow):
         from tggm.estimators.deep import class_moments_of
 
         of_member = partial(class_moments_of, engine=engine)
-    mean, std = jax.vmap(of_member, in_axes=(0, None, None))(params, X, s0)
-    return mean, std, jax.vmap(grid_length)(mean, std).max(0)
+    each = 0 if isinstance(X, Product) else None
+    mean, std = jax.vmap(of_member, in_axes=(0, each, None))(params, X, s0)
+    return mean, std, jax.vmap(grid_length)(mean, std).max(0), _mixture(mean, std, NODES[0], log)
 
 
 @partial(jax.jit, static_argnames=("n_nodes", "log"))

@@ -9,10 +9,10 @@ log_noise = 0.
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
+from jax import Array, lax
 
 from tggm.models.shallow import Shallow, latent_moments
-from tggm.special import standard
 
 CONTENDERS = 0.8  # weight of the classes that may win, against all alike
 LEAST_VARIANCE = 0.25
@@ -43,22 +43,18 @@ def class_moments(params: Shallow, X: Array, s0: Array) -> tuple[Array, Array]:
 
 def contended_moments(params: Shallow, X: Array, s0: Array) -> tuple[Array, Array]:
     """As `class_moments`, with the deviations of `contended_std`: what is predicted."""
-    mean, std = class_moments(params, X, s0)
-    v = latent_moments(params, X, s0)[1]
-    return mean, contended_std(mean, std, v @ (params.W1**2).T, lambda w: (v * (w @ params.W1)) @ params.W1.T)
+    h, v = latent_moments(params, X, s0)
+    mean = h @ params.W1.T + params.b1[None, :]
+    return mean, contended_std(mean, v @ (params.W1**2).T, lambda w: (v * (w @ params.W1)) @ params.W1.T)
 
 
 def contended_of_covariance(mean: Array, cov: Array) -> Array:
     """`contended_std` from the whole matrix, (rows, n, n), the unit noise included."""
-    n = mean.shape[1]
-    centred = cov - cov.mean(1, keepdims=True)
-    centred = centred - centred.mean(2, keepdims=True)  # of z_j − z̄, whose variances give `class_moments`'
-    std = jnp.sqrt(jnp.maximum(jnp.diagonal(centred, axis1=1, axis2=2) * (n / (n - 1)), LEAST_VARIANCE))
     var = jnp.diagonal(cov, axis1=1, axis2=2) - 1
-    return contended_std(mean, std, var, lambda w: jnp.einsum("bij,bj->bi", cov, w) - w)
+    return contended_std(mean, var, lambda w: jnp.einsum("bij,bj->bi", cov, w) - w)
 
 
-def contended_std(mean: Array, std: Array, var: Array, product: Callable[[Array], Array]) -> Array:
+def contended_std(mean: Array, var: Array, product: Callable[[Array], Array]) -> Array:
     r"""Deviations of independent normals whose differences vary as those of the classes that may win.
 
     With C the covariance of W1 h given x, t_ij = 2 + C_ii + C_jj − 2 C_ij are the variances of differences.
@@ -67,12 +63,12 @@ def contended_std(mean: Array, std: Array, var: Array, product: Callable[[Array]
     .. math:: \min_D \sum_{i<j} w_i w_j\, (D_i + D_j - t_{ij})^2
 
     for more, in closed form. The class with the largest mean has half of the weight, the others share the
-    rest by the square of the chance of each to pass it (`std` serves for that), and a part is for all alike.
+    rest by the square of the chance of each to pass it, and a part is for all alike.
 
     Parameters
     ----------
-    mean, std, var : Array, shape (rows, n)
-        Means and deviations as of `class_moments`; diagonal of C.
+    mean, var : Array, shape (rows, n)
+        Means of z, and the diagonal of C.
     product : callable
         (rows, n) weights to the rows' C w.
     """
@@ -82,10 +78,9 @@ def contended_std(mean: Array, std: Array, var: Array, product: Callable[[Array]
         difference = (product(jnp.broadcast_to(sign, mean.shape)) * sign).sum(1, keepdims=True)
         return jnp.broadcast_to(jnp.sqrt(1 + 0.5 * difference), mean.shape)
     first = mean.argmax(1)[:, None] == jnp.arange(n)[None, :]
-    top, spread = (jnp.where(first, a, 0.0).sum(1, keepdims=True) for a in (mean, std**2))
-    log_chance = 2 * standard.log_ndtr((mean - top) / jnp.sqrt(std**2 + spread))
-    log_chance = jnp.where(first, -jnp.inf, log_chance)
-    chance = jnp.exp(log_chance - log_chance.max(1, keepdims=True))
+    spread = 2 + var + jnp.where(first, var, 0.0).sum(1, keepdims=True)
+    behind = (mean.max(1, keepdims=True) - mean) / jnp.sqrt(2 * spread)
+    chance = jnp.where(first, 0.0, lax.erfc(behind) ** 2 + np.finfo(mean.dtype).tiny)
     share = jnp.where(first, 0.5, 0.5 * chance / chance.sum(1, keepdims=True))
     w = (1 - CONTENDERS) / n + CONTENDERS * share  # sums to 1, and no weight reaches 1/2
     t = 2 * (1 - w) + var * (1 - 2 * w) + (w * var).sum(1, keepdims=True) - 2 * (product(w) - w * var)

@@ -1,7 +1,8 @@
-"""Rows of a sparse table with a fixed number of places each, so that mini-batches have a shape.
+"""What may stand for a matrix of inputs X: models only use X @ W0ᵀ.
 
+`SparseRows` are rows of a sparse table with a fixed number of places each, so that mini-batches have a shape.
 Place k of row i holds the value `values[i, k]` of column `indices[i, k]`; unused places hold 0 of any column.
-Such rows stand wherever a matrix of inputs X does: models only use X @ W0ᵀ.
+`Product` is X @ W0ᵀ itself, where it was computed before.
 """
 
 from typing import NamedTuple
@@ -27,3 +28,13 @@ class SparseRows(NamedTuple):
             dense = jnp.zeros((self.values.shape[0], d), self.values.dtype)
             return dense.at[row, self.indices].add(self.values) @ matrix
         return jnp.einsum("bk,bkm->bm", self.values, matrix[self.indices])
+
+
+class Product(NamedTuple):
+    """The product of rows with W0ᵀ."""
+
+    value: Array  # (rows, m)
+
+    def __matmul__(self, matrix: Array) -> Array:
+        """What it is, whatever the matrix: it must be that W0ᵀ."""
+        return self.value

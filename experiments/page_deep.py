@@ -1,0 +1,81 @@
+"""Blocks of docs/deep.md: what was measured with several hidden layers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from page import stored, table
+
+MODELS = {"relu": "ReLU, directed", "tggm-bp": "undirected, `bp`", "tggm-ml": "undirected, `meanfield`"}
+MODELS["default"] = "directed, `moments` (default)"
+
+
+def validation() -> str:
+    """Step size and weight decay of directed/moments 200-200, on 10,000 training images held out."""
+    rows = []
+    for entry in stored("deep_validation.json")[0]:
+        settings, runs = entry["settings"], entry["runs"]
+        figures = [np.mean([run[key] for run in runs]) for key in ("accuracy", "nll", "ece")]
+        rows.append(
+            [f"{settings['learning_rate']:g}", f"{settings['weight_decay']:g}", f"{figures[0]:.2f}"]
+            + [f"{f:.4f}" for f in figures[1:]]
+        )
+    return table(["step size", "weight decay", "accuracy %", "NLL", "ECE"], sorted(rows))
+
+
+def digits() -> str:
+    """Test figures of two layers on handwritten digits, from the runs of table 2."""
+    rows = []
+    for model, words in MODELS.items():
+        for record in stored(f"table2/mnist_{model}.json"):
+            for hidden, entry in record.items():
+                rows += [_row(words, hidden, run) for run in entry["runs"] if "-" in hidden]
+    head = ["form, method", "hidden", "accuracy %", "NLL", "ECE", "seconds", "on"]
+    return table(head, rows) if rows else "Not run."
+
+
+def _row(words: str, hidden: str, run: dict[str, Any]) -> list[str]:
+    seconds = f"{run['again_s']:.1f}" if run["again_s"] else f"{run['fit_s']:.0f}*"
+    figures = [f"{run['accuracy']:.2f}", f"{run['nll']:.4f}", f"{run['ece']:.4f}"]
+    return [words, hidden, *figures, seconds, run["device"].split(",")[0]]
+
+
+def tables() -> str:
+    """One and two hidden layers on the UCI tables: RMSE and log-likelihood, same splits."""
+    records = stored("deep_uci.json")
+    if not records:
+        return "Not run."
+    rows = []
+    for entry in records[0]:
+        cells = []
+        for key in ("rmse", "ll"):
+            values = np.array([run[key] for run in entry["runs"]])
+            cells.append(f"{values.mean():.3f} ± {values.std() / np.sqrt(max(len(values) - 1, 1)):.3f}")
+        rows.append([entry["data"].capitalize(), entry["hidden"], str(len(entry["runs"])), *cells])
+    return table(["set", "hidden", "splits", "RMSE", "log-likelihood"], sorted(rows))
+
+
+def collapse() -> str:
+    """Parts of the objective of undirected mean field at the end of training."""
+    records = stored("collapse.json")
+    if not records:
+        return "Not run."
+    rows = []
+    for name, run in records[0]["runs"].items():
+        prior, seed = name.split()[:2]
+        last = run["course"][-1]
+        parts = [last[k] for k in ("objective", "log_likelihood", "prior_gap", "posterior_gap")]
+        rows.append(
+            [f'`"{prior}"`, seed {seed}', str(last["epoch"]), f"{run['best']:.1f}", f"{run['last']:.1f}"]
+            + [f"{part:.3g}" for part in parts]
+        )
+    head = ["prior", "passes", "best accuracy %", "last", "objective", "log-likelihood", "prior's gap"]
+    return table([*head, "posterior's gap"], rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "deep-validation": validation,
+    "deep-digits": digits,
+    "deep-tables": tables,
+    "deep-collapse": collapse,
+}
