@@ -113,7 +113,7 @@ def picture(record: dict[str, Any]) -> None:
             likelihood.plot(epochs, [p[key] for p in course], style, color=COLOURS[prior], **told)
     accuracy.set(title="held-out accuracy %")
     parts.set(title="gaps of mean field, nats a row", yscale="log")
-    likelihood.set(title="objective and log-likelihood, nats a row", yscale="symlog")
+    likelihood.set(title="objective, log-likelihood", yscale="symlog")
     for ax in (accuracy, parts, likelihood):
         ax.set_xlabel("passes over the data")
         ax.grid(True, color="0.92")
