@@ -20,7 +20,9 @@ from quoted import OTHERS, PAPER
 from uci import summary
 
 DATASETS = ("boston", "concrete", "energy", "yacht")
-DIGITS = [f"mnist{rest}" for rest in ("", "_ep", "_meanfield", "_cpu", "_cpu_ep", "_cpu_meanfield")]
+DIGITS = [
+    f"mnist{rest}" for rest in ("", "_ep", "_meanfield", "_cpu", "_cpu_ep", "_cpu_ep200", "_cpu_meanfield")
+]
 METHODS = ("moments", "ep", "meanfield", "exact", "bp", "paper-bp", "paper-ml")
 
 
