@@ -7,13 +7,12 @@ predictive distribution each test target falls; data sets that are not among the
 splits. Writes experiments/results/calibration.json and docs/images/calibration.png.
 """
 
-import argparse
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from page import table
-from runs import IMAGES, RESULTS, begin, complete, made, origin, read
+from runs import IMAGES, RESULTS, begin, complete, made, options, origin, read
 from scipy import stats
 from uci import judge
 
@@ -122,12 +121,9 @@ def summary_table() -> str:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = options(__doc__)
     p.add_argument("--datasets", default="boston,yacht", help="to run here if Table 1 has not run them")
     p.add_argument("--splits", type=int, default=2)
-    p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--jobs", type=int, default=1, help="processes")
-    p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
     begin()
     if not args.render:

@@ -12,7 +12,6 @@ prior, "guarded" (the default) does so only as far as an upper bound is near.
 Writes experiments/results/collapse.json and docs/images/collapse.png.
 """
 
-import argparse
 import warnings
 from typing import Any
 
@@ -20,7 +19,7 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 from prior_start import digits
-from runs import IMAGES, RESULTS, begin, complete, origin, read
+from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMClassifier
 from tggm.estimators.inputs import prepared
@@ -122,19 +121,17 @@ def picture(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = options(__doc__)
     p.add_argument("--epochs", type=int, default=60)
     p.add_argument("--every", type=int, default=5)
     p.add_argument("--rate", type=float, default=5e-3)
     p.add_argument("--seeds", type=int, default=2)
-    p.add_argument("--jobs", type=int, default=1, help="processes")
-    p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
     begin()
     if not args.render:
         tasks = [
             (prior, seed, args.epochs, args.every, args.rate)
-            for seed in range(args.seeds)
+            for seed in range(args.seed, args.seed + args.seeds)
             for prior in ("same", "guarded")
         ]
         made_by = origin(settings={"epochs": args.epochs, "every": args.every, "rate": args.rate})

@@ -21,7 +21,7 @@ from gauge import fit_in_gauge
 from jax import Array
 from jax import numpy as jnp
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, begin, complete, key, mean_error, origin, read
+from runs import IMAGES, RESULTS, begin, complete, key, mean_error, options, origin, read
 
 from tggm import TGGMRegressor
 from tggm.datasets import load_uci
@@ -53,7 +53,7 @@ def fitted(method: str, s0: float, X: np.ndarray, y: np.ndarray, **settings: Any
         return fit_in_gauge(model, X, y, OWN[name])
     if name == "relu":
         inner = model._work
-        model._work = lambda *a: inner(*a)._replace(objective=ReluError())  # type: ignore[method-assign]
+        model._work = lambda *a: inner(*a)._replace(objective=ReluError())  # type: ignore[method-assign]  # this object
     return model.fit(X, y)
 
 
@@ -136,14 +136,11 @@ def picture(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = options(__doc__)
     p.add_argument("--epochs", type=int, default=300)
     p.add_argument("--splits", type=int, default=5, help="of TGGM-BP and ReLU, the first so many")
     p.add_argument("--ml-splits", type=int, default=2)
     p.add_argument("--gauged-splits", type=int, default=1)
-    p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--jobs", type=int, default=1, help="processes")
-    p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
     begin()
     if not args.render:

@@ -9,14 +9,13 @@ Gaussian with the exact moments take it for, all in double precision. A network 
 but the ten cycles. Writes experiments/results/gap.json and docs/images/gap.png.
 """
 
-import argparse
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, begin, complete, origin, read
+from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMRegressor
 from tggm.datasets import load_uci
@@ -102,13 +101,10 @@ def picture(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = options(__doc__)
     p.add_argument("--dataset", default="boston")
     p.add_argument("--epochs", type=int, default=300)
     p.add_argument("--every", type=int, default=10)
-    p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--jobs", type=int, default=1, help="processes")
-    p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
     begin()
     if not args.render:

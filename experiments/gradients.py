@@ -11,7 +11,6 @@ the paper's two settings, each trained by its own method, and learned noise trai
 Writes experiments/results/gradients.json and docs/images/gradients.png.
 """
 
-import argparse
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ import jax
 import numpy as np
 from gap import seen
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, begin, complete, origin, read
+from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMRegressor
 from tggm.datasets import load_uci
@@ -126,13 +125,10 @@ def picture(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = options(__doc__)
     p.add_argument("--dataset", default="concrete")
     p.add_argument("--epochs", type=int, default=200)
     p.add_argument("--every", type=int, default=10)
-    p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--jobs", type=int, default=1, help="processes")
-    p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
     begin()
     if not args.render:

@@ -12,7 +12,6 @@ means are from the optimum after some cycles from either start, at the parameter
 Writes experiments/results/prior_start.json and docs/images/prior_start.png.
 """
 
-import argparse
 import warnings
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, begin, complete, mean_error, origin, read
+from runs import IMAGES, RESULTS, begin, complete, mean_error, options, origin, read
 from sklearn.datasets import load_digits
 
 from tggm import TGGMClassifier
@@ -160,14 +159,11 @@ def picture(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = options(__doc__)
     p.add_argument("--epochs", type=int, default=40)
     p.add_argument("--every", type=int, default=4)
     p.add_argument("--cycles", default="2,5", help=f"numbers among {WATCHED}, at most four")
     p.add_argument("--seeds", type=int, default=3)
-    p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--jobs", type=int, default=1, help="processes")
-    p.add_argument("--render", action="store_true", help="only draw what is stored")
     args = p.parse_args()
     begin()
     if not args.render:

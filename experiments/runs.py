@@ -5,6 +5,7 @@ the words that describe it; runs that a record already holds are not made again,
 goes on where it stopped, and a larger command adds to what a smaller one made.
 """
 
+import argparse
 import json
 import os
 import signal
@@ -36,6 +37,15 @@ def begin() -> None:
         jax.config.update("jax_platforms", "cpu")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(130))
+
+
+def options(about: str | None) -> argparse.ArgumentParser:
+    """What all of these commands can be told."""
+    p = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--jobs", type=int, default=1, help="processes")
+    p.add_argument("--render", action="store_true", help="only draw what is stored")
+    return p
 
 
 def origin(**more: Any) -> dict[str, Any]:

@@ -239,7 +239,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         """
         self._check_settings()
         if (stream := as_stream(X, y, sample_weight, censored)) is not None:
-            return fit_stream(self, stream)  # type: ignore[no-any-return]
+            return fit_stream(self, stream)  # type: ignore[no-any-return]  # it returns self
         X_, targets, weight = self._checked(X, y, sample_weight, reset=True, censored=censored)
         rng = self._generator()
         warm = getattr(self, "_params", None) if self.warm_start else None

@@ -126,7 +126,7 @@ def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mappin
     if len(layers(model.hidden)) > 1:
         params = restored_deep(arrays, model.deep, layers(model.hidden))
     else:
-        params = kind(*(arrays[f"params.{name}"] for name in kind._fields))  # type: ignore[arg-type]
+        params = kind(*(arrays[f"params.{name}"] for name in kind._fields))  # type: ignore[arg-type]  # NumPy
     columns = [np.asarray(arrays[name], np.float64) for name in COLUMNS]
     (K, m, d), n = params.W0.shape, params.b1.shape[-1]
     rest: list[Any] = [*params[1:5], *columns]

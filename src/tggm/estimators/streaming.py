@@ -94,10 +94,10 @@ def _work(model: Any, X: NDArray[Any], y: NDArray[Any], params: Any, rng: np.ran
     one = np.ones(len(X))
     X = X.astype(np.float64, copy=False)
     if hasattr(model, "predict_proba"):
-        return model._work(X, encoded(y, model.classes_), one, params, rng)  # type: ignore[no-any-return]
+        return model._work(X, encoded(y, model.classes_), one, params, rng)  # type: ignore[no-any-return]  # a Work
     Y = np.asarray(y, np.float64).reshape(len(X), -1)
     targets: Targets = checked(Y, None, model.method, model.lateral)
-    return model._work(X, targets, one, params, rng)  # type: ignore[no-any-return]
+    return model._work(X, targets, one, params, rng)  # type: ignore[no-any-return]  # a Work
 
 
 def _blocks(

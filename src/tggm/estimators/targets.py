@@ -38,7 +38,7 @@ class Targets(NamedTuple):
         if self.complete:
             return Rows(X, Y)  # type: ignore[arg-type]  # NumPy until training
         side = np.zeros_like(self.Y) if self.side is None else self.side
-        return IncompleteRows(X, Y, side.astype(dtype))  # type: ignore[arg-type]
+        return IncompleteRows(X, Y, side.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
 
 
 def methods(targets: Targets, model: Any) -> Mapping[str, Callable[..., Objective]]:

@@ -116,7 +116,7 @@ def _train(models: list[TGGMRegressor], shares: list[_Share], X: Floats, Y: Floa
     hyper = _joined(
         [m._hyper(share.work, steps, m._patience(epochs)) for m, share in zip(models, shares, strict=True)]
     )
-    data = Rows(X.astype(dtype), Y.astype(dtype))  # type: ignore[arg-type]
+    data = Rows(X.astype(dtype), Y.astype(dtype))  # type: ignore[arg-type]  # NumPy
     with first._precision():
         return train(
             plan, shares[0].work.objective, params, members, context, hyper, data, np.ones(len(X), dtype),

@@ -106,7 +106,8 @@ class IncompleteLikelihood(Likelihood):
             # an output without weights or residual adds its normaliser only, which is taken back
             part = params._replace(W1=params.W1 * o[:, None])
             y = jnp.where(o > 0, y, params.b1)
-            one = like(part, IncompleteRows(x[None], y[None], y[None]), context)  # type: ignore[arg-type]
+            whole = IncompleteRows(x[None], y[None], y[None])
+            one = like(part, whole, context)  # type: ignore[arg-type]  # has X and Y, as Rows have
             return one[0] + 0.5 * ((1 - o) * (params.log_noise + LOG_2PI)).sum()
 
         out: Array = jax.vmap(row)(batch.X, Y, there)
