@@ -206,8 +206,26 @@ def run_grid(X: Any, label: np.ndarray, n_validation: int, args: Any, out: Path)
 
 def write(path: Path, record: dict[str, Any]) -> None:
     """Figures with the commit that made them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(_made(record), indent=1))
+
+
+def add(path: Path, record: dict[str, Any]) -> None:
+    """Figures beside those that the file has of other settings, in the place of those of the same."""
+    known = json.loads(path.read_text()) if path.exists() else []
+    record = _made(record)
+    others = [old for old in known if _key(old) != _key(record)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([*others, record], indent=1))
+
+
+def _made(record: dict[str, Any]) -> dict[str, Any]:
     found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     commit = os.environ.get("TGGM_COMMIT", found.stdout.strip())  # for a copy without its history
-    path.parent.mkdir(parents=True, exist_ok=True)
-    device = str(jax.devices()[0].device_kind)
-    path.write_text(json.dumps({"commit": commit, "device": device, **record}, indent=1))
+    return {"commit": commit, "device": str(jax.devices()[0].device_kind), **record}
+
+
+def _key(record: dict[str, Any]) -> str:
+    """Settings, seed and what was fitted."""
+    fitted = [(run["model"], run["hidden"]) for run in record["runs"][:1]]
+    return json.dumps([record["settings"], record["seed"], fitted], sort_keys=True)

@@ -1,13 +1,14 @@
 """Handwritten digits: accuracy, log-probability, calibration and seconds of TGGMClassifier.
 
     TGGM_DATA=... python experiments/mnist.py --methods moments,bp --hidden 100,200
+    TGGM_DATA=... python experiments/mnist.py --validate --methods meanfield --set sigma0=0.5
     TGGM_DATA=... python experiments/mnist.py --grid --learning-rate 1e-3,3e-3 --weight-decay 1,3
 
 60,000 images to train on, 10,000 to test on, pixels / 255, no augmentation, 60 epochs of batches of 500. The
 first form uses the public interface, prints test figures and writes experiments/results/mnist.json. The
-second never looks at a test image: it trains the product of the alternatives at once on 50,000 images and
-compares them on the other 10,000 training images; so does `--validate` for the first form. A method
-"moments>meanfield" trains by the one and goes on by the other.
+others never look at a test image, but train on 50,000 images and compare on the other 10,000 training images:
+`--validate` adds one choice of settings to experiments/results/mnist_validation.json, `--grid` trains the
+product of the alternatives at once. A method "moments>meanfield" trains by the one and goes on by the other.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from classify import HEADER, LINE, add_grid_options, judge, many, run_grid, write
+from classify import HEADER, LINE, add, add_grid_options, judge, many, run_grid, write
 
 from tggm import TGGMClassifier
 from tggm.datasets import load_mnist
@@ -40,16 +41,18 @@ def main() -> None:
     p.add_argument("--once", action="store_true", help="do not fit again to time it without compilation")
     p.add_argument("--validate", action="store_true", help="figures on 10,000 held-out training images")
     p.add_argument("--raw", action="store_true", help="grid on pixels / 255 without subtracting their mean")
-    p.add_argument("--out", type=Path, default=Path("experiments/results/mnist.json"))
+    p.add_argument("--out", type=Path, help="experiments/results/mnist.json, or mnist_validation.json")
     add_grid_options(p)
     args = p.parse_args()
+    name = "mnist_grid" if args.grid else "mnist_validation" if args.validate else "mnist"
+    out = args.out or Path(f"experiments/results/{name}.json")
     X, y, X_test, y_test = load_mnist()
     order = np.random.default_rng(0).permutation(len(X))[: args.rows]  # the same validation part in every run
     X, y = X[order].astype(np.float32) / 255, y[order]
     if args.grid:
         args.columns = X.shape[1]
         X = X if args.raw else (X - MEAN) / DEVIATION
-        run_grid(X.astype(np.float32), y, len(X) // 6, args, args.out.with_name("mnist_grid.json"))
+        run_grid(X.astype(np.float32), y, len(X) // 6, args, out)
         return
     X_test = X_test.astype(np.float32) / 255
     if args.validate:
@@ -62,9 +65,8 @@ def main() -> None:
     def report(name: str, hidden: int, model: object, *, again: bool) -> None:
         runs.append(judge(name, hidden, model, (X, y), (X_test, y_test), again=again))
         print(LINE.format(**runs[-1]), flush=True)
-        write(
-            args.out, {"settings": settings, "seed": args.seed, "runs": runs}
-        )  # a long run may be cut short
+        keep = add if args.validate else write  # now: a long run may be cut short
+        keep(out, {"settings": settings, "seed": args.seed, "runs": runs})
 
     for hidden in args.hidden:
         for method in args.methods:

@@ -19,10 +19,13 @@ from page import ROOT, stored, table
 from quoted import OTHERS, PAPER
 from uci import summary
 
+from tggm import TGGMClassifier
+
 DATASETS = ("boston", "concrete", "energy", "yacht")
 DIGITS = [
     f"mnist{rest}" for rest in ("", "_ep", "_meanfield", "_cpu", "_cpu_ep", "_cpu_ep200", "_cpu_meanfield")
 ]
+NUMBERS = ("sigma0", "learning_rate", "weight_decay", "average", "batch_size")
 METHODS = ("moments", "ep", "meanfield", "exact", "bp", "paper-bp", "paper-ml")
 
 
@@ -146,6 +149,31 @@ def _probabilities() -> str:
     return table(head, rows)
 
 
+def _choices() -> str:
+    """Settings of mean field and their figures on training images held out."""
+    usual = TGGMClassifier().get_params()
+    rows = []
+    for record in stored("mnist_validation.json")[0]:
+        settings = {**usual, **record["settings"]}
+        words = ["one by one" if settings["factorised"] else "together", settings["init"]]
+        words += [settings["optimizer"], *(f"{settings[k]:g}" for k in NUMBERS), str(settings["max_epochs"])]
+        for run in record["runs"]:
+            rows.append([run["model"], *words, f"{run['accuracy']:.2f}", f"{run['nll']:.4f}"])
+    head = [
+        "trained by",
+        "scores",
+        "start",
+        "optimiser",
+        "σ0",
+        "step size",
+        "decay",
+        "averaging",
+        "batch",
+        "epochs",
+    ]
+    return table([*head, "accuracy %", "NLL"], sorted(rows, key=lambda row: row[-2]))
+
+
 def _bound() -> str:
     rows = [
         [r["model"], *(f"{r[k]:.3f}" for k in ("moments", "meanfield", "ep")), f"{r['accuracy']:.1f}"]
@@ -180,6 +208,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "classification.md": {
         "probabilities": _probabilities,
         "mnist": lambda: _classes(DIGITS),
+        "choices": _choices,
         "bound": _bound,
         "news": lambda: _classes(["text_news", "text_news_likelihood"], "news "),
         "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
