@@ -4,10 +4,10 @@
 
 Handwritten digits, 100 hidden units. A model is trained by `moments`; then mean field goes on from it, and
 other mean-field models start from scratch, from the usual weights and from weights a tenth of them (there
-with the settings that experiments/mnist.py --validate found best). For each, on training images: the mean log-probability of the
-label, mean field's bound on it and EP's estimate of it (E-steps converged); and the accuracy on held-out
-training images. If the bound rises while probability and accuracy fall, its looseness is to blame; where it
-ends lower than from another start, so is optimisation. Test images are not used.
+with the settings that experiments/mnist.py --validate found best). For each, on training images: the mean
+log-probability of the label, mean field's bound on it and EP's estimate of it (E-steps converged); and the
+accuracy on held-out training images. If the bound rises while probability and accuracy fall, its looseness is
+to blame; where it ends lower than from another start, so is optimisation. Test images are not used.
 Writes experiments/results/bound.json.
 """
 

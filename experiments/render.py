@@ -25,7 +25,7 @@ DATASETS = ("boston", "concrete", "energy", "yacht")
 DIGITS = [
     f"mnist{rest}" for rest in ("", "_ep", "_meanfield", "_cpu", "_cpu_ep", "_cpu_ep200", "_cpu_meanfield")
 ]
-NUMBERS = ("sigma0", "learning_rate", "weight_decay", "average", "batch_size")
+NUMBERS = ("sigma0", "learning_rate", "weight_decay", "average", "batch_size", "max_epochs")
 METHODS = ("moments", "ep", "meanfield", "exact", "bp", "paper-bp", "paper-ml")
 
 
@@ -156,7 +156,7 @@ def _choices() -> str:
     for record in stored("mnist_validation.json")[0]:
         settings = {**usual, **record["settings"]}
         words = ["one by one" if settings["factorised"] else "together", settings["init"]]
-        words += [settings["optimizer"], *(f"{settings[k]:g}" for k in NUMBERS), str(settings["max_epochs"])]
+        words += [settings["optimizer"], *(f"{settings[k]:g}" for k in NUMBERS)]
         for run in record["runs"]:
             rows.append([run["model"], *words, f"{run['accuracy']:.2f}", f"{run['nll']:.4f}"])
     head = [
