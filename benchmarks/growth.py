@@ -29,7 +29,7 @@ SIZES = {
     "units": [2**k for k in range(7, 12)],
     "outputs": [2**k for k in range(2, 7)],
 }
-GPU_BASE = {"rows": 2**17, "columns": 32, "units": 64, "outputs": 1}
+GPU_BASE = {"rows": 2**14, "columns": 32, "units": 64, "outputs": 1}
 GPU_SIZES = {
     "rows": [2**k for k in range(17, 22)],
     "columns": [2**k for k in range(9, 14)],
