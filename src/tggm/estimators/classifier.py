@@ -79,8 +79,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     patience : int or None, default None
         End training when no member has found better parameters for so many epochs.
     init : {"scaled", "small", "sharp", "paper"}, default "scaled"
-        Distribution of the initial weights; "small" begins almost linear and suits text, "paper" is
-        N(0, 0.01) for all.
+        Distribution of the initial weights; "small" begins almost linear and suits text and mean field,
+        "paper" is N(0, 0.01) for all.
     solver : {"newton", "cyclic"}, default "newton"
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int or tuple of two, default (30, 5)
