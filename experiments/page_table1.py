@@ -175,7 +175,21 @@ def origin() -> str:
         if seen:
             parts.append(f"{ROWS[name]}: {'; '.join(sorted(seen))}")
     seeds = sorted({str(row.seed) for rows in read().values() for row in rows.values()})
-    return f"Seed {', '.join(seeds)}. {'. '.join(parts)}." if parts else "Nothing was run yet."
+    if not parts:
+        return "Nothing was run yet."
+    return f"Seed {', '.join(seeds)}. {'. '.join(parts)}. {_cost()}"
+
+
+def _cost() -> str:
+    """Minutes of all jobs, compilation included."""
+    spent = {"cpu": 0.0, "gpu": 0.0}
+    for rows in read().values():
+        for result in (result for row in rows.values() for result in row.results):
+            spent["cpu" if result["device"].startswith("cpu") else "gpu"] += result["job_s"]
+    return (
+        f"With compilation all jobs took {spent['gpu'] / 60:.0f} minutes of the GPU, and "
+        f"{spent['cpu'] / 60:.0f} of one core: {spent['cpu'] / 60 / 16:.0f} of 16 cores, at the same time."
+    )
 
 
 EXCEPTIONS = {
