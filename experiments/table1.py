@@ -51,6 +51,7 @@ def model_of(row: str, dataset: str, n_train: int, seed: int) -> TGGMRegressor:
     if row == "single":
         return TGGMRegressor(n_members=1, **own)
     own |= {"max_epochs": 1000 if n_train < 20_000 else 200, "batch_size": 100 if dataset in LARGE else 50}
+    own["deep"] = "directed"  # the same for one layer, and what stored results say
     if row == "paper-ml":
         return TGGMRegressor.paper_ml(**own)
     return TGGMRegressor.paper_bp(**own, **({"sigma0": RELU_SIGMA0} if row == "relu" else {}))

@@ -75,7 +75,7 @@ def settings_of(data: str, model: str, hidden: str) -> dict[str, Any]:
     """What distinguishes the estimator from `TGGMClassifier()`, but for its size and seed."""
     if model == "default":
         return dict(OURS[data])
-    deep = {"deep": "undirected", "max_epochs": UNDIRECTED[data]} if kind_of(hidden) == "deep" else {}
+    deep = {"max_epochs": UNDIRECTED[data]} if kind_of(hidden) == "deep" else {"deep": "directed"}
     if model == "tggm-ml":
         estimator = TGGMClassifier.paper_ml(**{**PAPER[data], **deep, **NEWTON})
     else:

@@ -2,9 +2,10 @@
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
 import numpy as np
@@ -38,7 +39,26 @@ from tggm.learning.rows import bucket
 from tggm.learning.training import steps_per_epoch
 from tggm.models.deep import FORMS
 
+P = ParamSpec("P")
+R = TypeVar("R")
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
+
+
+def intact(method: Callable[P, R]) -> Callable[P, R]:
+    """Where this method fails, its estimator stays what it was: no old model with the names of a new one."""
+
+    @wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        state = vars(args[0])
+        before = dict(state)
+        try:
+            return method(*args, **kwargs)
+        except Exception:
+            state.clear()
+            state.update(before)
+            raise
+
+    return guarded
 
 
 class Work(NamedTuple):
@@ -68,7 +88,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
         settings.one_of("schedule", self.schedule, SCHEDULES)
         settings.precision(self.dtype)
-        if isinstance(self.optimizer, str):
+        if not (hasattr(self.optimizer, "init") and hasattr(self.optimizer, "update")):
             settings.one_of("optimizer", self.optimizer, OPTIMISERS)
         for name in ("batch_size", "max_epochs"):
             value = getattr(self, name)
@@ -103,6 +123,12 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
                 f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
             ) from None
         return X_, y_
+
+    @property
+    def _s0(self) -> float:
+        """σ0² of the fitted parameters, whatever `set_params` may have said since."""
+        sigma0: Any = getattr(self, "_sigma0", self.sigma0)
+        return float(sigma0) ** 2
 
     def _generator(self) -> np.random.Generator:
         state = check_random_state(self.random_state)

@@ -73,7 +73,10 @@ class ClassPrediction(BaseTGGM):
     def label_log_proba(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log-probability of each row's label, shape (n_rows,)."""
         log_p = self.predict_log_proba(X)
-        picked: Floats = log_p[np.arange(len(log_p)), encoded(y, self.classes_)]
+        label = encoded(y, self.classes_)
+        if len(label) != len(log_p):
+            raise ValueError(f"`y` has {len(label)} labels, but `X` has {len(log_p)} rows.")
+        picked: Floats = log_p[np.arange(len(log_p)), label]
         return picked
 
     def _evaluated(self, X: ArrayLike, log: bool) -> Floats:
@@ -88,7 +91,7 @@ class ClassPrediction(BaseTGGM):
             params, columns = params._replace(W0=W0, b0=b0), Columns.unchanged(X_.shape[1])
         by_scipy = sparse.issparse(X_) and columns is not self._x and jax.default_backend() == "cpu"
         block = BLOCK if by_scipy or not sparse.issparse(X_) else SPARSE_BLOCK
-        s0 = np.asarray(float(self.sigma0) ** 2, self.dtype)
+        s0 = np.asarray(self._s0, self.dtype)
         engine = "ep" if self.method == "ep" else "mean_field"  # for what needs inference to predict
         with self._precision(), jax.default_matmul_precision("highest"), alone(bool(self.between_)):
             parts = [

@@ -12,14 +12,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tggm.estimators import settings
-from tggm.estimators.base import Work
+from tggm.estimators.base import Work, intact
 from tggm.estimators.class_prediction import ClassPrediction
 from tggm.estimators.class_state import classifier_state, restore_classifier, restored_settings
 from tggm.estimators.columns import Floats
-from tggm.estimators.inputs import STANDARDIZE, prepared, standardisation
-from tggm.estimators.labels import Labels, encoded, known_classes, weighted_rows
+from tggm.estimators.inputs import prepared, standardisation
+from tggm.estimators.labels import Labels, encoded, known_classes, require_two, weighted_rows
 from tggm.estimators.presets import CLASSIFICATION
-from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
+from tggm.estimators.starting import drawn, fits, method_options, rates_of, require_fitting, sizes_of
 from tggm.estimators.state import between
 from tggm.estimators.streaming import as_stream, fit_stream
 from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
@@ -211,13 +211,16 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         settings.one_of("solver", self.solver, ("newton", "cyclic"))
         settings.one_of("prior", self.prior, PRIORS)
         settings.cycles(self.n_cycles)
-        if self.standardize not in STANDARDIZE:
+        if not isinstance(self.standardize, str):
+            settings.flag("standardize", self.standardize)
+        elif self.standardize != "whole":
             raise ValueError(f"`standardize` must be True, 'whole' or False; got {self.standardize!r}.")
 
     def _methods(self) -> Mapping[str, Any]:
         """Objectives for this number of layers."""
         return DEEP_CLASS_METHODS[self.deep] if len(settings.layers(self.hidden)) > 1 else CLASS_METHODS
 
+    @intact
     def fit(
         self, X: ArrayLike | Stream, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -244,6 +247,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         before: Any = getattr(self, "classes_", None)
         self.classes_ = known_classes(y_)
         X_, label, weight = self._weighted(X_, y_, sample_weight)
+        require_two(label, self.classes_)
         rng = self._generator()
         warm = getattr(self, "_params", None) if self.warm_start else None
         sizes = sizes_of(self, X_.shape[1], len(self.classes_))
@@ -258,6 +262,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self._state = None
         return self
 
+    @intact
     def partial_fit(
         self,
         X: ArrayLike,
@@ -284,6 +289,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         rng = self._generator()
         if first:
             self._x = standardisation(X_, weight, self.standardize)
+        else:
+            require_fitting(self, sizes_of(self, X_.shape[1], len(self.classes_)))
         work = self._work(X_, label, weight, None if first else self._params, rng)
         result = self._train_on(work, getattr(self, "_state", None), rng)
         self._adopt(jax.tree.map(np.asarray, result.params))
@@ -326,7 +333,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
     def _adopt(self, params: Any) -> None:
         """Hold these parameters, as trained and in the units of the data."""
-        self._params = params
+        self._params, self._sigma0 = params, float(self.sigma0)
         W0, b0, self.W1_, self.b1_ = (np.asarray(a, np.float64) for a in params[:4])
         self.W0_ = W0 / self._x.scale[None, None, :]
         self.b0_ = b0 - self.W0_ @ self._x.shift

@@ -9,8 +9,6 @@ from tggm.estimators.columns import Columns, Floats
 from tggm.learning.rows import bucket
 from tggm.models.sparse import SparseRows
 
-STANDARDIZE = (True, False, "whole")
-
 
 def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
     """The map that brings inputs to unit size.
@@ -19,13 +17,13 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
     its zeros: it is divided by one number that makes the mean square of a column 1.
     """
     d = X.shape[1]
-    if how is False:
+    if how != "whole" and not how:
         return Columns.unchanged(d)
     if sparse.issparse(X):
         squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).reshape(-1)
         size = np.sqrt(np.average(squares, weights=weight) / d)
         return Columns(np.zeros(d), np.full(d, size if size > 0 else 1.0))
-    if how is True:
+    if how != "whole":
         return Columns.of(np.asarray(X, np.float64), weight)
     one = Columns.of(X.mean(1, dtype=np.float64)[:, None], weight)
     centred = X - one.shift.astype(X.dtype)[None, :]

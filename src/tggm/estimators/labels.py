@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from tggm.estimators.columns import Floats
@@ -15,7 +16,14 @@ Labels = NDArray[np.int32]
 
 def known_classes(y: ArrayLike) -> NDArray[Any]:
     """The different labels, sorted; there must be two at least."""
-    classes = np.unique(np.asarray(y))
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"`classes` must be a list of labels; got an array of shape {labels.shape}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("`classes` must be finite; NaN is no label.")
+    classes = np.unique(labels)
+    check_classification_targets(classes)
+    classes = classes.astype(classes.dtype.newbyteorder("="))  # as files have them
     if len(classes) < 2:
         raise ValueError(
             f"`y` has one class only, {classes.tolist()}; a classifier needs at least two classes."
@@ -45,12 +53,40 @@ def weighted_rows(
     """Rows of positive weight, their labels, and their weights times those of their classes."""
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if class_weight is not None:
-        missing = classes[np.setdiff1d(np.arange(len(classes)), label)]
-        if class_weight == "balanced" and len(missing):
+        weight = weight * _of_classes(class_weight, classes, label, weight)[label]
+    kept = weight > 0
+    if not kept.any():
+        raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
+    return (X, label, weight) if kept.all() else (X[kept], label[kept], weight[kept])
+
+
+def require_two(label: Labels, classes: NDArray[Any]) -> None:
+    """Raise where weights of 0 leave rows of one class only."""
+    if label.min() == label.max():
+        raise ValueError(
+            f"only rows of class {classes[label[0]]!r} have a positive weight; "
+            "a classifier needs at least two classes."
+        )
+
+
+def _of_classes(
+    given: Mapping[Any, float] | str, classes: NDArray[Any], label: Labels, weight: Floats
+) -> Floats:
+    """What multiplies the weights of the rows of each class."""
+    if given == "balanced":
+        sums = np.bincount(label, weight, len(classes))
+        missing = classes[sums == 0]
+        if len(missing):
             raise ValueError(
                 f"class_weight='balanced' needs rows of every class; {missing[:5].tolist()} have none. "
                 "Pass a dict of weights."
             )
-        weight = weight * compute_class_weight(class_weight, classes=classes, y=classes[label])[label]
-    kept = weight > 0
-    return (X, label, weight) if kept.all() else (X[kept], label[kept], weight[kept])
+        even: Floats = sums.sum() / (len(classes) * sums)
+        return even
+    found: Floats = compute_class_weight(given, classes=classes, y=classes[label])
+    wrong = ~(np.isfinite(found) & (found >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"`class_weight` must be finite and at least 0; got {found[wrong][0]} for {classes[wrong][0]!r}."
+        )
+    return found

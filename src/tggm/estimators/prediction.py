@@ -61,7 +61,7 @@ class Prediction(BaseTGGM):
         if self.between_:
             return self._deep(Z, None)
         W1, b1, s1 = self._outputs()
-        s0 = float(self.sigma0) ** 2
+        s0 = self._s0
         joint = partial(self._joint_log_density, Z)
         y = self._y
         return MultivariatePredictive(
@@ -114,7 +114,7 @@ class Prediction(BaseTGGM):
         with jax.enable_x64(True), alone():
             params = jax.tree.map(lambda a: np.asarray(a, np.float64), self._params)
             X, T = (np.pad(a, [(0, extra), (0, 0)]) for a in (Z, Y))
-            return np.asarray(_member_log_density(params, X, T, float(self.sigma0) ** 2))[:, : len(Z)]
+            return np.asarray(_member_log_density(params, X, T, self._s0))[:, : len(Z)]
 
     def _marginal(self, Z: Floats, j: int) -> "Predictive":
         """Exact distribution of output j."""
@@ -126,7 +126,7 @@ class Prediction(BaseTGGM):
 
         W1, b1, s1 = self._outputs()
         loc, scale = float(self._y.shift[j]), float(self._y.scale[j])
-        s0 = float(self.sigma0) ** 2
+        s0 = self._s0
         return Predictive(self._locations(Z), W1[:, j], b1[:, j], s0, s1[:, j], loc=loc, scale=scale)
 
     def _marginals(self, X: ArrayLike) -> "list[Predictive]":
@@ -137,14 +137,14 @@ class Prediction(BaseTGGM):
         """Distribution of the output of a model with lateral connections."""
         from tggm.estimators.lateral import lateral_predictive
 
-        found: Predictive = lateral_predictive(self._params, Z, float(self.sigma0) ** 2, self._y)
+        found: Predictive = lateral_predictive(self._params, Z, self._s0, self._y)
         return found
 
     def _deep(self, Z: Floats, j: int | None) -> "Predictive":
         """Distribution of output j, or of all outputs, of a model with several hidden layers."""
         from tggm.estimators.deep import deep_predictive
 
-        found: Any = deep_predictive(self._params, Z, float(self.sigma0) ** 2, self._y, j, self._engine())
+        found: Any = deep_predictive(self._params, Z, self._s0, self._y, j, self._engine())
         return found  # type: ignore[no-any-return]  # another class with the same face
 
     def _engine(self) -> str:
@@ -171,7 +171,7 @@ class Prediction(BaseTGGM):
 
     def _moments(self, X: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of each output under each member, (n_members, rows, n), in the target's units."""
-        s0 = np.asarray(float(self.sigma0) ** 2, self.dtype)
+        s0 = np.asarray(self._s0, self.dtype)
         means, variances = [], []
         infers = bool(self.between_) or isinstance(self._params, Lateral)
         with self._precision(), jax.default_matmul_precision("highest"), alone(infers):

@@ -12,12 +12,12 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tggm.estimators import settings
-from tggm.estimators.base import Work
+from tggm.estimators.base import Work, intact
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
 from tggm.estimators.schedule import falling_rate, growing_steps
-from tggm.estimators.starting import drawn, fits, method_options, rates_of, sizes_of
+from tggm.estimators.starting import drawn, fits, method_options, rates_of, require_fitting, sizes_of
 from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
 from tggm.estimators.streaming import as_stream, fit_stream
 from tggm.estimators.targets import Targets, checked, filled, methods, refuse_censored, standardisation
@@ -215,6 +215,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         settings.one_of("prior", self.prior, PRIORS)
         settings.count("n_cycles", self.n_cycles)
 
+    @intact
     def fit(
         self,
         X: ArrayLike | Stream,
@@ -252,6 +253,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self._state = None
         return self
 
+    @intact
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """One pass over these rows at a constant learning rate; the first call also standardises by them."""
         self._check_settings()
@@ -264,6 +266,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             raise ValueError(
                 f"`y` has {targets.Y.shape[1]} outputs, but this model was fitted to {self.b1_.shape[1]}."
             )
+        else:
+            require_fitting(self, sizes_of(self, X_.shape[1], targets.Y.shape[1]))
         work = self._work(X_, targets, weight, None if first else self._params, rng)
         result = self._train_on(work, getattr(self, "_state", None), rng)
         self._store(result, work)
@@ -322,7 +326,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def _adopt(self, params: Any) -> None:
         """Hold these parameters, as trained and in the units of the data."""
-        self._params = params
+        self._params, self._sigma0 = params, float(self.sigma0)
         W0, b0, W1, b1, log_noise = (np.asarray(a, np.float64) for a in params[:5])
         self.W0_ = W0 / self._x.scale[None, None, :]
         self.b0_ = b0 - self.W0_ @ self._x.shift

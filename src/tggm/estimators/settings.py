@@ -38,7 +38,7 @@ def layers(value: Any) -> tuple[int, ...]:
 
 def cycles(value: Any) -> tuple[int, int]:
     """First and last number of cycles, from a number or a pair."""
-    ends = (value, value) if isinstance(value, Integral) else tuple(value)
+    ends = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
     if len(ends) != 2:
         raise ValueError(f"`n_cycles` must be a number or (first, last), as (30, 5); got {value!r}.")
     return count("n_cycles", ends[0]), count("n_cycles", ends[1])

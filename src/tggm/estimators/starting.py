@@ -43,6 +43,17 @@ def fits(model: Any, params: Any, sizes: tuple[int, ...]) -> bool:
     return found == [(K, above, below) for below, above in pairwise(sizes)]
 
 
+def require_fitting(model: Any, sizes: tuple[int, ...]) -> None:
+    """Raise where `partial_fit` should go on with parameters of another form, size or precision."""
+    same = model._params.W0.dtype == np.dtype(model.dtype) and model._sigma0 == model.sigma0
+    if not same or not fits(model, model._params, sizes):
+        raise ValueError(
+            "`hidden`, `deep`, `n_members`, `sigma0` and `dtype` must stay what they were when the model was "
+            f"first fitted (weights of shape {model._params.W0.shape}, {model._params.W0.dtype}, σ0 = "
+            f"{model._sigma0:g}); use `fit`, or a clone."
+        )
+
+
 def rates_of(params: Any, noise: float) -> Any:
     """Multipliers of the steps: 1 for everything but the noise."""
     if isinstance(params, Shallow):

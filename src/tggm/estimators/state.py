@@ -19,7 +19,15 @@ MOST_POINTS = 1000  # of a learning curve in a file
 def stored_settings(model: Any) -> dict[str, Any]:
     """Constructor arguments as JSON holds them; a file must not choose where a later fit writes."""
     settings = model.get_params(deep=False).items()
-    return {name: plain(value) for name, value in settings if name != "checkpoint"}
+    found = {name: plain(value) for name, value in settings if name != "checkpoint"}
+    found["sigma0"] = model._sigma0  # what the parameters were fitted with
+    for name in ("optimizer", "random_state"):  # may be objects
+        if not isinstance(found[name], int | str | None):
+            raise TypeError(
+                f"`{name}` is a {type(getattr(model, name)).__name__}, which a model file cannot hold; call "
+                f"set_params({name}=...) with a number or a word first: the fitted parameters stay."
+            )
+    return found
 
 
 def checked_settings(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from tggm.learning import settings
 from tggm.plotting.canvas import DATA, MODEL, QUIET, REFERENCE, SECOND, axes_or_new, percent, shade
 
 CLASS_COLOURS = (MODEL, REFERENCE, SECOND, "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", QUIET)
@@ -43,6 +44,7 @@ def plot_reliability(
         Where to draw; a new figure by default.
     """
     p, label = _checked(probability, y, classes)
+    settings.count("bins", bins)
     sure, right = p.max(1), p.argmax(1) == label
     which = np.minimum((sure * bins).astype(int), bins - 1)
     count = np.bincount(which, minlength=bins)
@@ -175,6 +177,8 @@ def _checked(
             f"`probability` must have a row for each of the {len(y)} labels and a column for each class; "
             f"got shape {p.shape}."
         )
+    if not ((p >= 0) & (p <= 1 + 1e-6)).all():  # NaN is neither
+        raise ValueError("`probability` must lie between 0 and 1, as `predict_proba` gives it.")
     names = np.arange(p.shape[1]) if classes is None else np.asarray(classes)
     found = y[:, None] == names[None, :]
     if len(names) != p.shape[1] or not found.any(1).all():
