@@ -185,7 +185,7 @@ def _cost() -> str:
     spent = {"cpu": 0.0, "gpu": 0.0}
     for rows in read().values():
         for result in (result for row in rows.values() for result in row.results):
-            spent["cpu" if result["device"].startswith("cpu") else "gpu"] += result.get("job_s", 0.0)
+            spent["cpu" if result["device"].startswith("cpu") else "gpu"] += result["job_s"]
     return (
         f"With compilation all jobs took {spent['gpu'] / 60:.0f} minutes of the GPU, and "
         f"{spent['cpu'] / 60:.0f} of one core: {spent['cpu'] / 60 / 16:.0f} of 16 cores, at the same time."
