@@ -27,7 +27,7 @@ from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_
 BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory
 NODES = (24, 64, 192)  # sizes of the grid of a row; the smallest that suffices is used
-CHUNKS = (64, 1024)  # rows with longer grids computed at once: few shapes, as each is compiled
+CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few shapes, as each is compiled
 # standard deviations between nodes: probabilities above e^-50 err by less than 1e-6 of themselves
 SPACING = {"float32": 0.6, "float64": 0.4}
 
@@ -134,7 +134,7 @@ def _block(params: Any, inputs: Any, s0: NDArray[Any], log: bool, engine: str) -
     mean, std = np.asarray(mean), np.asarray(std)
     for k in range(1, kind.max(initial=0) + 1):
         (chosen,) = np.nonzero(kind == k)
-        size = CHUNKS[int(len(chosen) > CHUNKS[0])]
+        size = next((size for size in CHUNKS if size >= len(chosen)), CHUNKS[-1])
         for begin in range(0, len(chosen), size):
             part = np.resize(chosen[begin : begin + size], size)
             long = _mixture(mean[:, part], std[:, part], (*NODES, None)[k], log)
