@@ -59,7 +59,13 @@ def test_decision_regions_are_pale_where_unsure(ax):
             "`probability` must have a row for each of the 2 labels",
         ),
         (lambda: plot_reliability([[0.5, 0.5]], ["x"]), "`classes` must name the 2 columns"),
+        (lambda: plot_reliability([[1.5, 0.5]], [0]), "`probability` must lie between 0 and 1"),
+        (lambda: plot_reliability([[np.nan, 0.5]], [0]), "`probability` must lie between 0 and 1"),
+        (lambda: plot_reliability([[0.5, 0.5]], [0], bins=0), "`bins` must be an integer"),
         (lambda: plot_confusion([1, 2], [1]), "`predicted` and `y` must be vectors alike"),
+        (lambda: plot_confusion([], []), "`predicted` and `y` must be vectors alike"),
+        (lambda: plot_confusion([1, 2], ["a", "b"]), "different labels"),
+        (lambda: plot_confusion(["a", "b"], ["a", "b"], classes=["a"]), "'b'. are missing"),
         (lambda: plot_decision_regions(None, np.zeros((3, 4)), [0, 0, 1]), "`X` must have two features"),
     ],
 )

@@ -89,11 +89,18 @@ def plot_confusion(
         Where to draw; a new figure by default.
     """
     predicted, y = np.asarray(predicted), np.asarray(y)
-    if predicted.shape != y.shape or y.ndim != 1:
+    if predicted.shape != y.shape or y.ndim != 1 or not len(y):
         raise ValueError(
             f"`predicted` and `y` must be vectors alike; got shapes {predicted.shape}, {y.shape}."
         )
-    names = np.unique(np.r_[predicted, y]) if classes is None else np.asarray(classes)
+    kinds = {"text" if a.dtype.kind in "US" else "numbers" for a in (predicted, y) if a.dtype.kind != "O"}
+    if len(kinds) > 1:
+        raise ValueError(f"`predicted` holds {predicted.dtype} and `y` {y.dtype}: they are different labels.")
+    found = np.unique(np.r_[predicted, y])
+    names = found if classes is None else np.asarray(classes)
+    missing = np.setdiff1d(found, names)
+    if len(missing):
+        raise ValueError(f"`classes` must hold every label that occurs; {missing[:5].tolist()} are missing.")
     share = np.zeros((len(names), len(names)))
     for i, truth in enumerate(names):
         rows = y == truth
