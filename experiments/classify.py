@@ -1,10 +1,12 @@
 """What the classification experiments share: figures of merit, opponents, and a grid trained all at once."""
 
+import argparse
 import itertools
 import json
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,6 +167,18 @@ def _probabilities(params: Any, X: Any, s0: Any) -> jax.Array:
 def many(convert: type) -> Any:
     """A command-line type: alternatives separated by commas."""
     return lambda text: [convert(part) for part in text.split(",")]
+
+
+def some(known: Sequence[str]) -> Any:
+    """A command-line type: some of these names, separated by commas."""
+
+    def names(text: str) -> list[str]:
+        for name in text.split(","):
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(known)}")
+        return text.split(",")
+
+    return names
 
 
 def add_grid_options(p: Any, **defaults: Any) -> None:

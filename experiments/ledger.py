@@ -45,6 +45,10 @@ class Ledger:
         there = {result["split"] for result in self._same(dataset, made_with).get("splits", [])}
         return [i for i in splits if i not in there]
 
+    def others(self, dataset: str, made_with: dict[str, Any]) -> bool:
+        """Whether results made with other settings are stored."""
+        return dataset in self._record and not self._same(dataset, made_with)
+
     def add(self, dataset: str, made_with: dict[str, Any], results: list[Result], seconds: float) -> None:
         """Store results, which replace those of the same splits, and write the file."""
         with self._lock:

@@ -188,7 +188,7 @@ def _cost() -> str:
             spent["cpu" if result["device"].startswith("cpu") else "gpu"] += result["job_s"]
     return (
         f"With compilation all jobs took {spent['gpu'] / 60:.0f} minutes of the GPU, and "
-        f"{spent['cpu'] / 60:.0f} of one core: {spent['cpu'] / 60 / 16:.0f} of 16 cores, at the same time."
+        f"{spent['cpu'] / 60:.0f} of one core, so {spent['cpu'] / 60 / 16:.0f} of 16 busy cores."
     )
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+from classify import some
 from ledger import Ledger, Result, origin
 from pool import Pool
 from sklearn.base import clone
@@ -87,6 +88,11 @@ def plan(args: argparse.Namespace, books: dict[str, Ledger]) -> list[Job]:
             made_with = {"settings": settings, "seed": args.seed, "train_rows": n_train}
             made_with |= {"generated": True} if getattr(data, "generated", False) else {}
             todo = list(splits) if args.force else books[row].missing(dataset, made_with, splits)
+            if todo and not args.force and books[row].others(dataset, made_with):
+                sys.exit(
+                    f"{row} on {dataset} is stored with other settings, another seed or number of rows, and "
+                    "would be lost: --out FOLDER puts a trial elsewhere, --force replaces what is stored."
+                )
             if todo:
                 limit = args.rows_limit if dataset == "year" else None
                 jobs.append(Job(row, dataset, tuple(todo), args.seed, limit, made_with))
@@ -187,15 +193,6 @@ def show(args: argparse.Namespace, books: dict[str, Ledger]) -> None:
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
-    def some(known: tuple[str, ...]) -> Any:
-        def names(text: str) -> list[str]:
-            for name in text.split(","):
-                if name not in known:
-                    raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(known)}")
-            return text.split(",")
-
-        return names
-
     p = argparse.ArgumentParser(
         prog="tggm reproduce table1",
         description=__doc__,

@@ -18,6 +18,8 @@ import fcntl
 import itertools
 import json
 import os
+import signal
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -27,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from classify import many, merits
+from classify import many, merits, some
 from deep import SETTINGS, Problem, digits, documents, layers
 from ledger import origin
 from sklearn.linear_model import LogisticRegression
@@ -175,7 +177,9 @@ def show(data: str, model: str, hidden: str, row: dict[str, Any], note: str = ""
 
 def chosen(data: str, model: str, kind: str, out: Path | None) -> dict[str, Any]:
     """The most accurate of the step sizes and scales that `choose` tried."""
-    tried = (read(out / "rates.json") if out else {}).get(f"{data} {model} {kind}", {}).get("runs", [])
+    key = f"{data} {model} {kind}"
+    noted = (read(folder / "rates.json").get(key, {}).get("runs") for folder in (out, RESULTS) if folder)
+    tried = next((runs for runs in noted if runs), [])
     best: dict[str, Any] = max(tried, key=lambda run: run["accuracy"], default={})
     return {name: best[name] for name in CHOICES if best}
 
@@ -186,6 +190,8 @@ def test(data: str, model: str, hidden: str, args: Namespace, out: Path | None) 
     settings = settings_of(data, model, hidden)
     if model != "default":
         noted = chosen(data, model, kind_of(hidden), out)
+        if not noted:
+            print(f"no step size was chosen for {model} on {data}, so 0.001: see --validate", flush=True)
         settings |= noted or {"learning_rate": 1e-3, "standardize": SCALES[data][0]}
     same = {"settings": settings, "limit": args.limit, "epochs": args.epochs}
     there = [] if args.force else [run["seed"] for run in known(path, hidden, same).get("runs", [])]
@@ -235,11 +241,25 @@ def linear(data: str, args: Namespace, out: Path | None) -> None:
     keep(path, "none", same, {"seed": 0, **row, "strength": best, **origin(), "device": "cpu"}, ["seed"])
 
 
+def sizes(text: str) -> list[str]:
+    """A command-line type: numbers of units as 100,200-200."""
+    for part in text.split(","):
+        if not all(number.isdigit() and int(number) for number in part.split("-")):
+            raise argparse.ArgumentTypeError(f"{part!r} is no size like 100 or 100-100")
+    return text.split(",")
+
+
+def stop(*_: Any) -> None:
+    """End at once, even amid a computation; what was finished is stored."""
+    print("interrupted; what was finished is stored", file=sys.stderr, flush=True)
+    os._exit(130)
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--data", type=many(str), default=list(DATA))
-    p.add_argument("--models", type=many(str), default=list(MODELS))
-    p.add_argument("--hidden", type=many(str), default=list(HIDDEN))
+    p.add_argument("--data", type=some(DATA), default=list(DATA))
+    p.add_argument("--models", type=some(MODELS), default=list(MODELS))
+    p.add_argument("--hidden", type=sizes, default=list(HIDDEN))
     p.add_argument("--seeds", type=int, default=1, help="repetitions with other seeds")
     p.add_argument(
         "--validate", action="store_true", help="choose steps and scales; no test row is looked at"
@@ -251,6 +271,8 @@ def main() -> None:
     p.add_argument("--epochs", type=int, default=0, help="0 for the setting of the data set")
     p.add_argument("--out", type=Path, default=None, help="folder of the figures")
     args = p.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # not KeyboardInterrupt: a fit would end early and be kept
+        signal.signal(number, stop)
     out = args.out or (None if args.limit or args.epochs else RESULTS)
     for data in args.data:
         for model in args.models:

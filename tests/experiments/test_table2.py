@@ -40,7 +40,8 @@ def test_runs_are_added_replaced_and_dropped_with_their_settings(tmp_path):
 
 
 def test_the_most_accurate_trial_is_chosen(tmp_path):
-    assert table2.chosen("news", "relu", "deep", tmp_path) == {}
+    assert table2.chosen("news", "mlp", "deep", tmp_path) == {}
+    assert table2.chosen("news", "relu", "deep", tmp_path)  # the repository's, where the folder has none
     for rate, accuracy in ((1e-3, 70.0), (3e-3, 72.0), (3e-4, 71.0)):
         run = {"learning_rate": rate, "standardize": False, "accuracy": accuracy}
         table2.keep(tmp_path / "rates.json", "news relu deep", {}, run, table2.CHOICES)
@@ -64,3 +65,12 @@ def test_the_papers_best():
     bests = {data: max(quoted.best(data, h) for h in page.HIDDEN) for data in quoted.SETS}
     assert bests == {"mnist": 98.31, "news": 73.74, "blogs": 69.89}
     assert len(quoted.PAPER) == 36
+
+
+@pytest.mark.parametrize("words", [["--models", "lin"], ["--data", "blog"], ["--hidden", "100x"]])
+def test_names_that_are_not_known_are_refused(words, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["table2.py", *words])
+    with pytest.raises(SystemExit) as caught:
+        table2.main()
+    assert caught.value.code == 2
+    assert repr(words[1]) in capsys.readouterr().err
