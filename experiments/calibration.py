@@ -129,7 +129,7 @@ def main() -> None:
     if not args.render:
         missing = [name for name in args.datasets.split(",") if name not in read(TABLE1)]
         tasks = [(name, i, args.seed) for name in missing for i in range(args.splits)]
-        complete(RESULT, origin(settings={"seed": args.seed}), run, tasks, args.jobs)
+        complete(RESULT, origin(settings={"seed": args.seed}), run, tasks, args.jobs, force=args.force)
     print(summary_table())
     picture(histograms())
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from classify import many
+from classify import some
 from matplotlib.figure import Figure
 from prior_start import digits
 from runs import IMAGES, RESULTS, begin, complete, options, origin, read
@@ -149,11 +149,11 @@ def picture(record: dict[str, Any], name: str) -> None:
 def main() -> None:
     p = options(__doc__)
     p.add_argument("--data", choices=list(NAMES), default="digits")
-    p.add_argument("--ways", type=many(str), default=["same", "guarded"], help="of " + ", ".join(WAYS))
+    p.add_argument("--ways", type=some(list(WAYS)), default=list(WAYS), metavar="NAME,...")
     p.add_argument("--epochs", type=int, default=60)
-    p.add_argument("--every", type=int, default=5)
+    p.add_argument("--every", type=int, default=10)
     p.add_argument("--rate", type=float, default=5e-3)
-    p.add_argument("--seeds", type=int, default=2)
+    p.add_argument("--seeds", type=int, default=3)
     args = p.parse_args()
     begin()
     result = RESULTS / f"{NAMES[args.data]}.json"
@@ -164,7 +164,7 @@ def main() -> None:
             for way in args.ways
         ]
         settings = {name: getattr(args, name) for name in ("data", "epochs", "every", "rate", "seed")}
-        complete(result, origin(settings=settings), run, tasks, args.jobs)
+        complete(result, origin(settings=settings), run, tasks, args.jobs, force=args.force)
     record = read(result)
     for name, found in record["runs"].items():
         print(name, f"best {found['best']:.1f} %, last {found['last']:.1f} %")

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
-from runs import IMAGES, RESULTS, begin, origin, read, write
+from runs import IMAGES, RESULTS, begin, origin, read, spare, write
 
 from tggm import TruncatedGaussian
 from tggm.inference import mean_field
@@ -97,12 +97,14 @@ def main() -> None:
     p.add_argument("--units", type=int, default=50)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--render", action="store_true", help="only draw what is stored")
+    p.add_argument("--force", action="store_true", help="replace what is stored with other settings")
     args = p.parse_args()
     begin()
     if not args.render:
+        settings = {"rows": args.rows, "units": args.units, "seed": args.seed}
+        spare(RESULT, settings, args.force)
         clock = time.perf_counter()
         found = measure(args.rows, args.units, args.seed)
-        settings = {"rows": args.rows, "units": args.units, "seed": args.seed}
         write(RESULT, origin(settings=settings, **found, seconds=round(time.perf_counter() - clock, 1)))
     record = read(RESULT)
     for name in ("cyclic", "newton", "low_rank"):

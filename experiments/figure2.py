@@ -145,7 +145,7 @@ def main() -> None:
     begin()
     if not args.render:
         settings = {"dataset": DATASET, "epochs": args.epochs, "seed": args.seed}
-        complete(RESULT, origin(settings=settings), run, wanted(args), args.jobs)
+        complete(RESULT, origin(settings=settings), run, wanted(args), args.jobs, force=args.force)
     record = read(RESULT)
     for method in ("relu", "bp", "bp-gauged", "ml", "ml-gauged"):
         print(

@@ -110,7 +110,7 @@ def main() -> None:
     if not args.render:
         settings = {"dataset": args.dataset, "epochs": args.epochs, "every": args.every, "seed": args.seed}
         tasks = [(method, *settings.values()) for method in TRAINED]
-        complete(RESULT, origin(settings=settings), run, tasks, args.jobs)
+        complete(RESULT, origin(settings=settings), run, tasks, args.jobs, force=args.force)
     record = read(RESULT)
     for name, found in record["runs"].items():
         last = found["course"][-1]

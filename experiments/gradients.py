@@ -134,7 +134,7 @@ def main() -> None:
     if not args.render:
         settings = {"dataset": args.dataset, "epochs": args.epochs, "every": args.every, "seed": args.seed}
         tasks = [(name, *settings.values()) for name in RUNS]
-        complete(RESULT, origin(settings=settings), run, tasks, args.jobs)
+        complete(RESULT, origin(settings=settings), run, tasks, args.jobs, force=args.force)
     record = read(RESULT)
     for name, found in record["runs"].items():
         for c in (found["course"][0], found["course"][-1]):

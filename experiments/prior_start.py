@@ -172,7 +172,7 @@ def main() -> None:
         seeds = range(args.seed, args.seed + args.seeds)
         kinds = [("guarded", 5)] + [(prior, n) for n in cycles for prior in ("posterior", "same")]
         tasks = [(prior, n, s, args.epochs, args.every) for s in seeds for prior, n in kinds]
-        complete(RESULT, origin(settings=settings), run, tasks, args.jobs)
+        complete(RESULT, origin(settings=settings), run, tasks, args.jobs, force=args.force)
     record = read(RESULT)
     for n in cycles_of(record):
         for prior, runs in by_prior(record, n).items():

@@ -45,6 +45,7 @@ def options(about: str | None) -> argparse.ArgumentParser:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--jobs", type=int, default=1, help="processes")
     p.add_argument("--render", action="store_true", help="only draw what is stored")
+    p.add_argument("--force", action="store_true", help="replace what is stored with other settings")
     return p
 
 
@@ -76,18 +77,29 @@ def _text(record: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def spare(path: Path, settings: dict[str, Any], force: bool) -> None:
+    """End the command if it would replace a record that was made with other settings."""
+    known = read(path).get("settings")
+    if known not in (None, json.loads(json.dumps(settings))) and not force:
+        sys.exit(f"{path.name} has results of other settings, {known}; --force replaces them.")
+
+
 def complete(
     path: Path,
     made_by: dict[str, Any],
     work: Callable[..., dict[str, Any]],
     tasks: Sequence[tuple[Any, ...]],
     jobs: int,
+    *,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Make the runs of a record that are missing, in `jobs` processes of one core each; write it after each.
 
-    A run's key is its task, joined by spaces. Runs made with other settings than `made_by` has are dropped.
+    A run's key is its task, joined by spaces. Runs made with other settings than `made_by` has are dropped
+    if `force` says so; without it the command ends.
     """
     record = read(path)
+    spare(path, made_by["settings"], force)
     if record.get("settings") != made_by["settings"]:
         record = {"settings": made_by["settings"], "seconds": 0.0, "runs": {}}
     known, before, clock = record["runs"], record["seconds"], time.perf_counter()

@@ -66,7 +66,9 @@ def test_a_record_goes_on_where_it_stopped(tmp_path):
     assert made == ["a", "b"]
     assert {k: v["square"] for k, v in record["runs"].items()} == {"a 2": 4.0, "b 3": 9.0}
     assert runs.read(path) == record
-    runs.complete(path, {"settings": {"seed": 1}}, work, [("a", 2.0)], 1)
+    with pytest.raises(SystemExit, match="--force replaces them"):
+        runs.complete(path, {"settings": {"seed": 1}}, work, [("a", 2.0)], 1)
+    runs.complete(path, {"settings": {"seed": 1}}, work, [("a", 2.0)], 1, force=True)
     assert made == ["a", "b", "a"]
 
 
