@@ -17,7 +17,7 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
     its zeros: it is divided by one number that makes the mean square of a column 1.
     """
     d = X.shape[1]
-    if how != "whole" and not how:
+    if not how:
         return Columns.unchanged(d)
     if sparse.issparse(X):
         squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).reshape(-1)
