@@ -85,6 +85,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         self._decay()
         settings.number("clip", self.clip, above=0)
         settings.number("average", self.average, least=0, below=1)
+        settings.number("dropout", self.dropout, least=0, below=1)
         settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
         settings.one_of("schedule", self.schedule, SCHEDULES)
         settings.precision(self.dtype)
@@ -176,7 +177,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         members = membership([hold_out(rng, rows, fraction) for _ in range(self.n_members)])
         layout = Layout.of(work.params, axes=1)
         batch, epochs = self._schedule(int(members.n_train.max()))
-        plan = Plan(layout, batch, CAPACITY, self.optimizer, self.schedule, self.average > 0)
+        plan = self._plan(layout, batch)
         hyper = self._hyper(work, epochs * steps_per_epoch(plan, members), self._patience(epochs))
         report = self._progress(epochs) if self.verbose and is_first() else None
         seed = int(rng.integers(2**31))
@@ -218,15 +219,19 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         rows = np.arange(len(work.weight))
         members = membership([hold_out(rng, rows, 0.0) for _ in range(self.n_members)])
         layout = Layout.of(work.params, axes=1)
-        plan = Plan(
-            layout, self._schedule(len(rows))[0], CAPACITY, self.optimizer, self.schedule, self.average > 0
-        )
+        plan = self._plan(layout, self._schedule(len(rows))[0])
         data, weight = self._padded(work)
         with self._precision():
             return train(
                 plan, work.objective, work.params, members, work.context, self._hyper(work, np.inf, np.inf),
                 data, weight, max_epochs=1, seed=int(rng.integers(2**31)), state=state,
             )  # fmt: skip
+
+    def _plan(self, layout: Layout, batch: int, capacity: int = CAPACITY) -> Plan:
+        """What the training program is compiled for."""
+        return Plan(
+            layout, batch, capacity, self.optimizer, self.schedule, self.average > 0, self.dropout > 0
+        )
 
     def _hyper(self, work: Work, total_steps: float, patience: float) -> Any:
         return hyper_parameters(
@@ -240,6 +245,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             average=self.average,
             total_steps=total_steps,
             patience=patience,
+            dropout=self.dropout,
         )
 
     def _padded(self, work: Work) -> tuple[Any, NDArray[np.floating]]:

@@ -15,7 +15,7 @@ from tggm.estimators.labels import encoded, known_classes
 from tggm.estimators.starting import fits, sizes_of
 from tggm.estimators.survey import Survey, scattered, surveyed
 from tggm.estimators.targets import Targets, checked
-from tggm.learning import Layout, Plan, Rows
+from tggm.learning import Layout, Rows
 from tggm.learning.classification import Labelled
 from tggm.learning.processes import is_first
 from tggm.learning.rows import bucket
@@ -157,7 +157,7 @@ def _joined(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
 def _trained(model: Any, work: Work, blocks: Blocks, seed: int) -> Any:
     batch, epochs = model._schedule(blocks.n_rows)
     layout = Layout.of(work.params, axes=1)
-    plan = Plan(layout, batch, 1, model.optimizer, model.schedule, model.average > 0)
+    plan = model._plan(layout, batch, 1)
     rows = math.ceil(blocks.n_rows / blocks.per_pass)
     steps = blocks.per_pass * math.ceil(rows / min(batch, blocks.size))
     hyper = model._hyper(work, epochs * steps, model._patience(epochs) * blocks.per_pass)

@@ -13,11 +13,11 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tggm.estimators.base import CAPACITY, Work
+from tggm.estimators.base import Work
 from tggm.estimators.columns import Floats
 from tggm.estimators.regressor import TGGMRegressor
 from tggm.estimators.settings import layers
-from tggm.learning import Context, Layout, Plan, Rows, Scaling, Training, hold_out, membership, train
+from tggm.learning import Context, Layout, Rows, Scaling, Training, hold_out, membership, train
 from tggm.learning.loop import start
 from tggm.learning.rows import Index
 from tggm.learning.training import steps_per_epoch
@@ -94,9 +94,11 @@ def _check(models: list[TGGMRegressor], parts: Sequence[ArrayLike]) -> None:
                 f"`models` must agree in all settings but {', '.join(sorted(OWN))}; they differ in "
                 f"{', '.join(differing)}. Fit those apart."
             )
-    if len(layers(models[0].hidden)) > 1 or models[0].lateral or models[0].checkpoint is not None:
+    model = models[0]
+    if len(layers(model.hidden)) > 1 or model.lateral or model.dropout or model.checkpoint is not None:
         raise ValueError(
-            "`models` must have one hidden layer, lateral=0 and no checkpoint; use `fit` for the others."
+            "`models` must have one hidden layer, lateral=0, dropout=0 and no checkpoint; use `fit` for the "
+            "others."
         )
 
 
@@ -111,7 +113,7 @@ def _train(models: list[TGGMRegressor], shares: list[_Share], X: Floats, Y: Floa
     params = _joined([share.work.params for share in shares])
     batch, epochs = first._schedule(int(members.n_train.max()))
     layout = Layout.of(params, axes=1)
-    plan = Plan(layout, batch, CAPACITY, first.optimizer, first.schedule, first.average > 0)
+    plan = first._plan(layout, batch)
     steps = epochs * steps_per_epoch(plan, members)
     hyper = _joined(
         [m._hyper(share.work, steps, m._patience(epochs)) for m, share in zip(models, shares, strict=True)]

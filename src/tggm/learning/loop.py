@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from tggm.learning.dropout import thinned
 from tggm.learning.layout import Layout
 from tggm.learning.objectives import Objective
 from tggm.learning.optimisers import OPTIMISERS, SCHEDULES
@@ -45,6 +46,7 @@ class Plan(NamedTuple):
     )
     schedule: str = "cosine"
     averaged: bool = False  # whether a running average of the parameters is scored and kept
+    thinned: bool = False  # whether inputs are left out at random
     shares: int = 1  # devices that a mini-batch is cut over
 
 
@@ -57,6 +59,7 @@ class Hyper(NamedTuple):
     average: Array  # decay of the running average
     total_steps: Array  # length of the schedule
     patience: Array  # epochs without a better score after which none is accepted any more
+    dropout: Array  # part of the inputs that a step leaves out
     rates: Array  # (parameters,) multiplies the step of each parameter: 0 holds it fixed
 
 
@@ -264,7 +267,11 @@ def _run_member(
             first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
             index, counts = _batch(plan, order, first, B, member.n_train)
             w = jnp.where(counts, weight[index], 0.0)
-            state, value = _step(plan, objective, state, _take(data, index), w, B, rows, now, hyper)
+            batch = _take(data, index)
+            if plan.thinned:
+                X = thinned(batch.X, index, state.seed, state.step, hyper.dropout)
+                batch = batch._replace(X=X)
+            state, value = _step(plan, objective, state, batch, w, B, rows, now, hyper)
             return state, total + value
 
         state, total = lax.fori_loop(

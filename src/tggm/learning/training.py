@@ -52,14 +52,15 @@ def hyper_parameters(
     average: Any = 0.0,
     total_steps: Any = 1,
     patience: Any = np.inf,
+    dropout: Any = 0.0,
 ) -> Hyper:
     """Stack hyper-parameters over members; a scalar serves all. `rates` is a vector, see `Layout.spread`."""
 
     def stacked(value: Any, shape: tuple[int, ...] = ()) -> Any:
         return np.broadcast_to(np.asarray(value, dtype), (n_members, *shape))
 
-    numbers = [stacked(v) for v in (learning_rate, weight_decay, clip, average, total_steps, patience)]
-    return Hyper._make([*numbers, stacked(rates, np.shape(rates))])
+    values = (learning_rate, weight_decay, clip, average, total_steps, patience, dropout)
+    return Hyper._make([*map(stacked, values), stacked(rates, np.shape(rates))])
 
 
 def batch_rows(plan: Plan, members: Membership) -> int:
