@@ -47,7 +47,7 @@ SMALLER = {"shallow": "100", "deep": "100-100"}  # at which size
 # What the estimator's defaults do not say, chosen on training rows: see experiments/deep.py, and text.py for
 # the ensemble.
 OURS: dict[str, dict[str, Any]] = {
-    "mnist": SETTINGS["mnist"],
+    "mnist": {**SETTINGS["mnist"], "dropout": 0.2},
     "news": {**SETTINGS["news"], "n_members": 10},
     "blogs": {**SETTINGS["blogs"], "n_members": 10},
 }
