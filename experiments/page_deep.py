@@ -14,7 +14,7 @@ MODELS = {
     "tggm-ml": "undirected, `meanfield`, the paper's settings",
     "default": "directed, `moments` (default)",
 }
-CHOICES = ("learning_rate", "weight_decay", "init", "sigma0", "n_members", "max_epochs")
+CHOICES = ("learning_rate", "weight_decay", "init", "sigma0", "dropout", "n_members", "max_epochs")
 
 
 def validation() -> str:
@@ -28,7 +28,7 @@ def validation() -> str:
             [*(str(settings[key]) for key in CHOICES), str(len(runs)), f"{figures[0]:.2f}"]
             + [f"{f:.4f}" for f in figures[1:]]
         )
-    head = ["step size", "weight decay", "start", "σ0", "networks", "epochs", "seeds"]
+    head = ["step size", "weight decay", "start", "σ0", "left out", "networks", "epochs", "seeds"]
     return table([*head, "accuracy %", "NLL", "ECE"], sorted(rows))
 
 
@@ -36,22 +36,24 @@ def digits() -> str:
     """Test figures of two layers on handwritten digits, of table 2 and of experiments/deep.py."""
     rows = []
     for model, words in MODELS.items():
-        for record in stored(f"table2/mnist_{model}.json"):
+        for record in [*stored(f"table2/mnist_{model}.json"), *stored(f"table2_longer/mnist_{model}.json")]:
             for hidden, entry in record.items():
                 rows += [_row(words, hidden, run) for run in entry["runs"] if "-" in hidden]
     for record in stored("deep_mnist.json"):
         for entry in record:
             form, method = entry["model"].split("/")
-            origin = {"device": entry["device"], "again_s": None}
+            origin = {
+                "device": entry["device"], "again_s": None, "epochs": entry["settings"]["max_epochs"]
+            }  # fmt: skip
             rows += [_row(f"{form}, `{method}`", entry["hidden"], run | origin) for run in entry["runs"]]
-    head = ["form, method", "hidden", "accuracy %", "NLL", "ECE", "seconds", "on"]
-    return table(head, rows) if rows else "Not run."
+    head = ["form, method", "hidden", "epochs", "accuracy %", "NLL", "ECE", "seconds", "on"]
+    return table(head, sorted(rows)) if rows else "Not run."
 
 
 def _row(words: str, hidden: str, run: dict[str, Any]) -> list[str]:
     seconds = f"{run['again_s']:.1f}" if run["again_s"] else f"{run['fit_s']:.0f}*"
     figures = [f"{run['accuracy']:.2f}", f"{run['nll']:.4f}", f"{run['ece']:.4f}"]
-    return [words, hidden, *figures, seconds, run["device"].split(",")[0]]
+    return [words, hidden, str(run["epochs"]), *figures, seconds, run["device"].split(",")[0]]
 
 
 def tables() -> str:
@@ -71,20 +73,20 @@ def tables() -> str:
 
 def collapse() -> str:
     """Parts of the objective of undirected mean field at the end of training."""
-    records = stored("collapse.json")
-    if not records:
-        return "Not run."
     rows = []
-    for name, run in sorted(records[0]["runs"].items()):
-        way, seed = name.split()[:2]
-        last = run["course"][-1]
-        parts = [last[k] for k in ("objective", "log_likelihood", "prior_gap", "posterior_gap")]
-        rows.append(
-            [f"{way}, seed {seed}", str(last["epoch"]), f"{run['best']:.1f}", f"{run['last']:.1f}"]
-            + [f"{part:.3g}" for part in parts]
-        )
-    head = ["", "passes", "best accuracy %", "last", "objective", "log-likelihood", "prior's gap"]
-    return table([*head, "posterior's gap"], rows)
+    for words, name in (("8×8 digits, 50-50", "collapse.json"), ("MNIST, 200-200", "collapse_mnist.json")):
+        for record in stored(name):
+            rows += [[words, *_course(key, run)] for key, run in sorted(record["runs"].items())]
+    head = ["on", "way", "passes", "best accuracy %", "last", "objective", "log-likelihood", "prior's gap"]
+    return table([*head, "posterior's gap"], rows) if rows else "Not run."
+
+
+def _course(key: str, run: dict[str, Any]) -> list[str]:
+    """One way to train: accuracy on the way, and what the objective consists of at the end."""
+    way, seed = key.split()[:2]
+    last = run["course"][-1]
+    parts = [f"{last[k]:.3g}" for k in ("objective", "log_likelihood", "prior_gap", "posterior_gap")]
+    return [f"{way}, seed {seed}", str(last["epoch"]), f"{run['best']:.1f}", f"{run['last']:.1f}", *parts]
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
