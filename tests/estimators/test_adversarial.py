@@ -96,3 +96,14 @@ def test_new_rows_far_away_are_finite_or_refused():
             ValueError, match=r"`X` has .* leave out rows so far from what the model has seen"
         ):
             predict(X[:1] * 1e300)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(100, 200), (60, 500)])
+def test_wide_tables_are_hardly_worse_than_the_mean(rows, columns):
+    """Two of the columns matter; were decay not to grow with them, errors would be many times larger."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((rows + 500, columns))
+    y = A[:, 0] + np.sin(A[:, 1]) + 0.1 * rng.standard_normal(len(A))
+    model = TGGMRegressor(20, n_members=2, max_epochs=300, random_state=0).fit(A[:rows], y[:rows])
+    assert model.undone_.max() < 5
+    assert np.sqrt(np.mean((model.predict(A[rows:]) - y[rows:]) ** 2)) < 1.2 * y[rows:].std()

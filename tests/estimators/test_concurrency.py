@@ -1,7 +1,10 @@
 """Estimators in several threads and processes, and how often a search compiles."""
 
 import concurrent.futures
+import os
 import pickle
+import select
+import signal
 import threading
 
 import jax
@@ -98,3 +101,27 @@ def test_a_search_compiles_one_program_and_two_processes_find_the_same():
     two = GridSearchCV(TGGMRegressor(**TINY), best, cv=KFold(5), n_jobs=2, refit=False)
     two.fit(rows, rows[:, 0])
     np.testing.assert_allclose(two.cv_results_["mean_test_score"][0], one.best_score_, rtol=1e-4)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*")  # what JAX and Python say about it; the model says it too
+def test_a_forked_process_is_told_instead_of_waiting_for_ever(models):
+    """JAX's threads do not live in it. Spawned processes are those of the search above."""
+    model = models[0]
+    model.predict(X)
+    received, sent = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            model.predict(X)
+        except RuntimeError as error:
+            os.write(sent, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(sent)
+    with os.fdopen(received, "rb") as answer:
+        answered = select.select([answer], [], [], 30)[0]
+        if not answered:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert b"multiprocessing.get_context('spawn')" in answer.read()

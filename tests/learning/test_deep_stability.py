@@ -56,6 +56,29 @@ def test_a_collapse_is_rolled_back(data):  # noqa: F811
     assert not got.failed.any()
 
 
+@dataclass(frozen=True)
+class Slope(Squares):
+    """Far worse everywhere but at the origin, where training starts."""
+
+    def __call__(self, params, batch, context):
+        start = (params["w"] ** 2).sum() == 0
+        return super().__call__(params, batch, context) - jnp.where(start, 0.0, 1e3)
+
+
+def test_best_parameters_that_count_as_collapsed_are_left_in_the_end(data):  # noqa: F811
+    """After the first step every epoch is far below the first one: to go back there for ever is no way."""
+    got = fit(data, objective=Slope(), epochs=40)
+    assert 0 < got.undone[0] < 5
+    assert got.train[0, -1] > got.train[0, 5] + 0.1  # it goes on learning
+
+
+def test_steps_that_were_undone_are_no_part_of_the_history(data):  # noqa: F811
+    got = fit(data, objective=Cliff(), epochs=8, batch=5)
+    assert got.undone[0] > 0
+    sound = got.train[0][np.isfinite(got.train[0])]
+    assert (sound < 0).all()  # as every squared error is; an undone step is not the 0 of a perfect one
+
+
 def test_a_sound_run_is_left_alone(data):  # noqa: F811
     got = fit(data, epochs=5)
     assert_array_equal(got.undone, [0])

@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from tggm.estimators import settings
 from tggm.estimators.columns import Columns, Floats, require_moderate
+from tggm.estimators.forked import require_unforked
 from tggm.estimators.schedule import LEAST_STEPS, default_batch_size, default_epochs
 from tggm.estimators.settings import plain
 from tggm.learning import (
@@ -75,6 +76,8 @@ class Work(NamedTuple):
 class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Settings and training common to all estimators."""
 
+    dropout = 0.0  # of classifiers only: a regressor would take what was left out for noise of y
+
     def _check_settings(self) -> None:
         """Raise for any setting that cannot work, whatever the data."""
         settings.layers(self.hidden)
@@ -85,7 +88,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         self._decay()
         settings.number("clip", self.clip, above=0)
         settings.number("average", self.average, least=0, below=1)
-        settings.number("dropout", self.dropout, least=0, below=1)
+        settings.number("dropout", self.dropout, least=0, below=0.999)
         settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
         settings.one_of("schedule", self.schedule, SCHEDULES)
         settings.precision(self.dtype)
@@ -137,6 +140,7 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _precision(self) -> AbstractContextManager[Any]:
         """Double precision inside, where it was asked for; the global setting stays as it is."""
+        require_unforked()
         return jax.enable_x64(True) if np.dtype(self.dtype) == np.float64 else nullcontext()
 
     def _standardise(self, X: Floats, weight: Floats) -> Columns:
@@ -290,8 +294,9 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             )
         elif result.undone.max(initial=0) > 0.01 * max(steps, 1):
             warnings.warn(
-                f"{int(result.undone.max())} of {steps} steps led to numbers that are not finite and were "
-                f"undone; lower `learning_rate` ({self.learning_rate:g}).",
+                f"{int(result.undone.max())} times in {steps} steps training led to numbers that are not "
+                f"finite or to a collapse, and was taken back; lower `learning_rate` "
+                f"({self.learning_rate:g}).",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -73,9 +73,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     average : float, default 0.999
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
     dropout : float, default 0.0
-        Part of the inputs that every step of training leaves out at random: it takes the mean of their column
-        for them, and more of the others to make up. Suits wide tables whose columns repeat each other; on
-        images 0.1 to 0.2 is worth trying.
+        Part of the inputs that every step of training does without, others at random each time: they are 0
+        after standardisation, and what is left is divided by 1 − dropout. On images 0.1 to 0.3 is worth
+        trying.
     validation_fraction : float, default 0.1
         Part of the rows that each member holds out, its own at random.
     early_stopping : bool, default True

@@ -16,7 +16,7 @@ from tggm.estimators.base import Work, intact
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
-from tggm.estimators.schedule import falling_rate, growing_steps
+from tggm.estimators.schedule import falling_rate, growing_decay, growing_steps
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, require_fitting, sizes_of
 from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
 from tggm.estimators.streaming import as_stream, fit_stream
@@ -72,16 +72,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Rows in a mini-batch; more than there are means all of them.
     max_epochs : int or "auto", default "auto"
         Passes over the data; "auto" plans five gradient steps for each row, but 5,000 to 60,000.
-    weight_decay : float, default 0.1
-        Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior.
+    weight_decay : float or "auto", default "auto"
+        Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
+        is 0.1, or 0.3 for every feature beyond 16 where that is more.
     clip : float, default 10.0
         Largest norm of a gradient.
     average : float, default 0.98
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
-    dropout : float, default 0.0
-        Part of the inputs that every step of training leaves out at random: it takes the mean of their column
-        for them, and more of the others to make up. Suits wide tables whose columns repeat each other; on
-        images 0.1 to 0.2 is worth trying.
     validation_fraction : float, default 0.1
         Part of the rows that each member holds out, its own at random.
     early_stopping : bool, default True
@@ -150,10 +147,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         schedule: str = "cosine",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
-        weight_decay: float = 0.1,
+        weight_decay: float | str = "auto",
         clip: float = 10.0,
         average: float = 0.98,
-        dropout: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | str | None = "auto",
@@ -183,7 +179,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.weight_decay = weight_decay
         self.clip = clip
         self.average = average
-        self.dropout = dropout
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.patience = patience
@@ -293,6 +288,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         targets = checked(Y, censored, self.method, self.lateral)
         kept = (weight > 0) & ~np.isnan(Y).all(1)
         return X_[kept], targets.of(kept), weight[kept]
+
+    def _decay(self) -> float:
+        if self.weight_decay == "auto":
+            return growing_decay(getattr(self, "n_features_in_", 0))
+        return super()._decay()
 
     def _planned_steps(self, n_rows: int) -> float:
         return growing_steps(n_rows)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tggm.learning.rows import bucket
+from tggm.models.initial import NARROW
 
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
 
@@ -23,6 +24,14 @@ def growing_steps(n_rows: int) -> float:
     ``experiments/tune.py --steps`` compares numbers of steps and rates; experiments/results/tune_steps.json.
     """
     return float(np.clip(5 * n_rows, LEAST_STEPS, MOST_STEPS))
+
+
+def growing_decay(n_features: int) -> float:
+    """Weight decay of a regression: 0.1, chosen on tables of up to 16 columns, and more for wider ones.
+
+    ``experiments/wide.py`` compares rules; with 0.1 predictions for wide tables may be worse than the mean.
+    """
+    return max(0.1, 0.3 * (n_features - NARROW))
 
 
 def falling_rate(rate: float, steps: float) -> float:

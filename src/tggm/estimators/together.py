@@ -95,10 +95,9 @@ def _check(models: list[TGGMRegressor], parts: Sequence[ArrayLike]) -> None:
                 f"{', '.join(differing)}. Fit those apart."
             )
     model = models[0]
-    if len(layers(model.hidden)) > 1 or model.lateral or model.dropout or model.checkpoint is not None:
+    if len(layers(model.hidden)) > 1 or model.lateral or model.checkpoint is not None:
         raise ValueError(
-            "`models` must have one hidden layer, lateral=0, dropout=0 and no checkpoint; use `fit` for the "
-            "others."
+            "`models` must have one hidden layer, lateral=0 and no checkpoint; use `fit` for the others."
         )
 
 

@@ -10,7 +10,7 @@ from tggm.learning.shuffling import GOLDEN, scatter
 
 
 def thinned(X: Any, rows: Array, seed: Array, step: Array, rate: Array) -> Any:
-    """Inputs of which a part `rate` is 0, the mean of a standardised column, the others larger to make up.
+    """Inputs of which a part `rate` is 0 and the others are larger, to make up for it.
 
     What is left out depends on seed, step, row of the table and column, not on the device that has the row.
     """

@@ -93,7 +93,7 @@ class State(NamedTuple):
 class Trace(NamedTuple):
     """What happened in each epoch of a chunk, shape (capacity,)."""
 
-    train: Array  # mean objective over the epoch's mini-batches
+    train: Array  # mean objective over the epoch's sound steps, NaN if there was none
     held: Array  # mean score of the held-out rows after it
 
 
@@ -195,9 +195,11 @@ def _watched(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
     """The state after an epoch with this mean objective, and whether the epoch was sound.
 
     From a collapse it goes back to the best parameters, forgets the optimiser's averages and goes on with an
-    eighth of the rate, which grows again with sound steps.
+    eighth of the rate, which grows again with sound steps. The best parameters may be no better: an epoch is
+    judged by the steps to its end. So every collapse lowers what the next epochs are held against.
     """
-    collapsed = train < state.peak - DROP * (1 + jnp.abs(state.peak))
+    least = state.peak - DROP * (1 + jnp.abs(state.peak))
+    collapsed = train < least
     failed = state.failures >= FAILURES
     rate = jnp.maximum(state.rate / 8, 1e-6)
     back = (state.best, state.best, rate, state.undone + 1)
@@ -207,7 +209,8 @@ def _watched(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
     optimiser = state.optimiser
     if isinstance(plan.optimizer, str):
         optimiser = _choose(collapsed, jax.tree.map(jnp.zeros_like, optimiser), optimiser)
-    peak = jnp.where(failed, state.peak, jnp.maximum(state.peak, train))
+    reached = jnp.where(collapsed, least, jnp.fmax(state.peak, train))
+    peak = jnp.where(failed, state.peak, reached)
     state = state._replace(
         params=params, average=average, rate=rate, undone=undone, optimiser=optimiser, peak=peak
     )
@@ -274,10 +277,11 @@ def _run_member(
             state, value = _step(plan, objective, state, batch, w, B, rows, now, hyper)
             return state, total + value
 
+        undone = state.undone
         state, total = lax.fori_loop(
             jnp.int32(0), steps_per_epoch, step, (state, jnp.zeros((), weight.dtype))
         )
-        train = total / steps_per_epoch.astype(weight.dtype)
+        train = total / (steps_per_epoch - (state.undone - undone)).astype(weight.dtype)
         state, sound = _watched(plan, state, train)
         score = _mean_score(plan, objective, state.average, data, weight, member, context)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
