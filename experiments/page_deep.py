@@ -12,7 +12,7 @@ MODELS = {
     "relu": "ReLU, directed",
     "tggm-bp": "undirected, `bp`, the paper's settings",
     "tggm-ml": "undirected, `meanfield`, the paper's settings",
-    "default": "directed, `moments` (default)",
+    "default": "directed, `moments`",
 }
 CHOICES = ("learning_rate", "weight_decay", "init", "sigma0", "dropout", "n_members", "max_epochs")
 
@@ -36,9 +36,11 @@ def digits() -> str:
     """Test figures of two layers on handwritten digits, of table 2 and of experiments/deep.py."""
     rows = []
     for model, words in MODELS.items():
-        for record in [*stored(f"table2/mnist_{model}.json"), *stored(f"table2_longer/mnist_{model}.json")]:
+        for record in [*stored(f"table2/mnist_{model}.json"), *stored(f"table2_other/mnist_{model}.json")]:
             for hidden, entry in record.items():
-                rows += [_row(words, hidden, run) for run in entry["runs"] if "-" in hidden]
+                left = entry["settings"].get("dropout")
+                more = f", `dropout={left}`" if left else ""
+                rows += [_row(words + more, hidden, run) for run in entry["runs"] if "-" in hidden]
     for record in stored("deep_mnist.json"):
         for entry in record:
             form, method = entry["model"].split("/")
@@ -71,6 +73,21 @@ def tables() -> str:
     return table(["set", "hidden", "splits", "RMSE", "log-likelihood"], sorted(rows))
 
 
+def trained() -> str:
+    """Errors of propagation in trained models, median and largest."""
+    rows = []
+    for record in stored("deep_trained.json"):
+        for found in record["rows"]:
+            mean, std, p = (found.get(key) for key in ("mean", "std", "probability"))
+            rows.append(
+                [found["data"].capitalize(), found["hidden"]]
+                + ["" if e is None else f"{e[0]:.3f} ({e[1]:.3f})" for e in (mean,)]
+                + ["" if e is None else f"{100 * e[0]:.1f} % ({100 * e[1]:.1f} %)" for e in (std,)]
+                + ["" if e is None else f"{e[0]:.4f} ({e[1]:.4f})" for e in (p,)]
+            )
+    return table(["set", "hidden", "mean", "deviation", "probability"], sorted(rows)) if rows else "Not run."
+
+
 def collapse() -> str:
     """Parts of the objective of undirected mean field at the end of training."""
     rows = []
@@ -93,5 +110,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "deep-validation": validation,
     "deep-digits": digits,
     "deep-tables": tables,
+    "deep-trained": trained,
     "deep-collapse": collapse,
 }

@@ -314,3 +314,9 @@ def test_rows_far_away_get_probabilities(fitted, sign, exponent):
 def test_rows_beyond_that_get_an_error(fitted, sign, exponent):
     with pytest.raises(ValueError, match="`X` has values too large"):
         fitted.predict_proba(sign * 10.0**exponent * np.eye(3)[:1])
+
+
+def test_logarithms_are_finite_however_far_away(rng):
+    X, y = rng.normal(size=(50, 3)), np.arange(50) % 3
+    model = TGGMClassifier(5, weight_decay=0.0, max_epochs=60, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_log_proba(1e8 * X)).all()

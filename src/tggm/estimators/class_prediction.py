@@ -106,7 +106,7 @@ class ClassPrediction(BaseTGGM):
                 f"`X` has values too large to be computed with (first in row {row}); leave out rows so far "
                 "from what the model has seen."
             )
-        return result
+        return np.maximum(result, -np.finfo(self.dtype).max) if log else result  # finite, however far away
 
 
 def _rows(X: Any, params: Any, columns: Columns, by_scipy: bool) -> Any:

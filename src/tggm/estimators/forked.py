@@ -1,4 +1,4 @@
-"""A process forked from one that has used JAX has none of its threads: no computation in it would ever end."""
+"""A process forked from one that has used JAX has none of its threads: nothing it computes would ever end."""
 
 import os
 from functools import cache
@@ -18,6 +18,6 @@ def require_unforked() -> None:
     if _forks():
         raise RuntimeError(
             f"this process was forked from one ({_forks()[-1]}) that had used tggm already, and JAX cannot "
-            "go on in it. Start processes by spawning: multiprocessing.get_context('spawn'), or joblib, which "
-            "does; or fork before the first fit or prediction."
+            "go on in it. Spawn processes, by multiprocessing.get_context('spawn') or joblib, or fork "
+            "before the first fit or prediction."
         )
