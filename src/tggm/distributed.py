@@ -57,8 +57,11 @@ def initialize(
     Raises
     ------
     ValueError
-        If something is neither given nor detected; JAX detects SLURM, Open MPI, Kubernetes jobs and TPUs.
+        If `coordinator` is no address with a port, or something is neither given nor detected; JAX detects
+        SLURM, Open MPI, Kubernetes jobs and TPUs.
     """
+    if coordinator is not None:
+        _require_address(coordinator)
     witness = _witness(coordinator, wait_seconds)
     atexit.register(_leave, witness)
     try:
@@ -78,6 +81,18 @@ def initialize(
     _tell(witness, b"joined")
     with _quiet_output():
         agreed(True)  # the first exchange, which connects all
+
+
+def _require_address(coordinator: str) -> None:
+    """Raise unless this is HOST:PORT: JAX ends the process for some that are not, and takes others."""
+    host, _, port = str(coordinator).rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host.replace(":", " ")
+    known = port.isascii() and port.isdigit() and len(port) < 6 and 1 <= int(port) <= 65535
+    if not known or not bare or any(sign.isspace() for sign in bare):
+        raise ValueError(
+            "`coordinator` must be HOST:PORT with a port of 1 to 65535, as 10.0.0.1:12345 or "
+            f"[fd00::1]:12345; got {coordinator!r}."
+        )
 
 
 def fail() -> None:

@@ -18,8 +18,6 @@ def joined(
         return True
     if streams:
         raise CommandError("--distributed needs names of files, the same for all processes; - is none.")
-    if coordinator is not None and ":" not in coordinator:
-        raise CommandError(f"--coordinator is HOST:PORT, as 10.0.0.1:12345; got {coordinator!r}.")
     from tggm.distributed import initialize, is_first
 
     try:
