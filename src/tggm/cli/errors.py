@@ -19,7 +19,7 @@ def sentence_for(error: Exception) -> str | None:
             return str(error)
         case CommandError() | DatasetError() | ModelFileError() | TableError():
             return str(error)
-        case ValueError() if str(error).startswith("`X`"):  # rows that the model cannot compute with
+        case ValueError() if str(error).startswith(("`X`", "`y`")):  # rows that cannot be computed with
             return str(error)
         case OSError(filename=str(path)):
             return f"{error.strerror}: {path}"

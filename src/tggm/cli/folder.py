@@ -74,6 +74,7 @@ def fit_folder(
     if not 0 <= wish.test_size < 1:
         raise CommandError(f"--test-size must be at least 0 and less than 1; got {wish.test_size:g}.")
     folder = Folder(path, wish.missing)
+    folder.require_alike(names_in(wish.ignore, folder.names))
     sample = folder.sample()
     require_rows(sample, wish.target)
     target, reason = choose_target(sample, wish.target, wish.task)

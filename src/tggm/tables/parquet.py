@@ -18,9 +18,24 @@ def parse_parquet(content: bytes, name: str, gaps: frozenset[str]) -> Table:
     try:
         stored = pq.read_table(io.BytesIO(content))
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise TableError(f"{name} is a damaged Parquet file ({reason}); write it again.") from None
+        raise damaged(name, error) from None
     return table_of(stored, name, gaps)
+
+
+def damaged(name: Any, error: Exception) -> TableError:
+    """What to say of a file that pyarrow cannot read."""
+    return TableError(f"{name} is a damaged Parquet file ({str(error).splitlines()[0]}); write it again.")
+
+
+def content_of(kind: Any) -> str:
+    """What a column of this type becomes in a table: numbers, text, or nothing if it has gaps alone."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_null(kind):
+        return "nothing"
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return "numbers" if number else "text"
 
 
 def table_of(stored: Any, name: str, gaps: frozenset[str]) -> Table:
@@ -45,7 +60,7 @@ def _column(stored: Any, field: Any, name: str, gaps: frozenset[str]) -> NDArray
         column = column.cast(kind)
     if pa.types.is_nested(kind):
         raise TableError(f"{name} has lists or records in column {field.name!r}; leave it out: --ignore.")
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if content_of(kind) == "numbers":
         numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
         if np.isinf(numbers).any():
             row = int(np.argmax(np.isinf(numbers))) + 1
