@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.estimators.base import Work
+from tggm.estimators.columns import LARGEST
 from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded, known_classes
 from tggm.estimators.starting import fits, sizes_of
@@ -23,6 +24,7 @@ from tggm.learning.streaming import Blocks, train_blocks
 from tggm.streams import Stream, from_arrays
 
 STREAM_BYTES = 2**28  # a memory map of more is not read into memory
+_SQUARED = 1e150  # deviations whose squares are numbers
 
 
 def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
@@ -50,6 +52,7 @@ def fit_stream(model: Any, stream: Stream) -> Any:
     if not model.early_stopping:
         bound = np.uint64(0)
     warm = _adopted(model, survey, stream)
+    _require_moderate(model, survey)
     work = _work(model, X, y, warm, rng)
     n_held = len(X) if model.early_stopping else 0
     blocks = _blocks(model, stream, survey, work, bound, n_held, int(rng.integers(2**31)))
@@ -86,7 +89,26 @@ def _adopted(model: Any, survey: Survey, stream: Stream) -> Any:
     model._x = found.unchanged(model.n_features_in_) if plain else found
     if survey.y is not None:
         model._y = found.unchanged(n) if plain else survey.y.columns()
+        if (model._y.scale > _SQUARED).any():
+            raise ValueError(
+                f"`y` has a standard deviation of {model._y.scale.max():.3g}, whose square overflows; "
+                "divide it."
+            )
     return None
+
+
+def _require_moderate(model: Any, survey: Survey) -> None:
+    """Raise for what is too large on the scale of the model; as the range is known, no row need be read."""
+    for name, spread, columns in (("X", survey.X, model._x), ("y", survey.y, getattr(model, "_y", None))):
+        if spread is None or columns is None:
+            continue
+        size = np.abs(columns.apply(np.stack([spread.low, spread.high]))).max(0)
+        if size.max() > LARGEST:
+            raise ValueError(
+                f"`{name}` has a value of size {size.max():.3g} on the scale of the model in column "
+                f"{size.argmax()}, where {LARGEST:g} is the most that can be computed with; use "
+                "standardize=True, or divide it."
+            )
 
 
 def _work(model: Any, X: NDArray[Any], y: NDArray[Any], params: Any, rng: np.random.Generator) -> Work:

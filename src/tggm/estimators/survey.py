@@ -1,6 +1,5 @@
 """One pass over a stream: how many rows, how large their columns, which labels, and a part to hold out.
 
-Means and sums of squares of pieces are merged as Chan, Golub and LeVeque do (1983), without loss of digits.
 The part is the rows whose numbers have the smallest hashes, so that later passes know them without a list.
 """
 
@@ -10,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.estimators.columns import NARROWEST, Columns, Floats
+from tggm.estimators.columns import WIDEST, Floats
+from tggm.estimators.spread import Spread
 from tggm.streams import Piece, Stream
 
 HELD_ROWS = 8192  # at most: more would tell no more, and be scored after every block
-_MOST = 1e150  # squares of more overflow
 
 
 def scattered(seed: int, rows: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
@@ -23,50 +22,6 @@ def scattered(seed: int, rows: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
-
-
-@dataclass
-class Spread:
-    """Count, mean, sum of squared differences from it, and range of columns."""
-
-    count: int
-    mean: Floats
-    squares: Floats
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, values: Floats) -> "Spread":
-        """That of the rows of a table."""
-        mean = values.mean(0)
-        squares = ((values - mean[None, :]) ** 2).sum(0)
-        return cls(len(values), mean, squares, values.min(0), values.max(0))
-
-    def merged(self, other: "Spread") -> "Spread":
-        """That of both together."""
-        n = self.count + other.count
-        step = other.mean - self.mean
-        return Spread(
-            n,
-            self.mean + step * (other.count / n),
-            self.squares + other.squares + step**2 * (self.count * other.count / n),
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
-
-    def columns(self) -> Columns:
-        """Mean and deviation, as `Columns.of` has them."""
-        extent = np.maximum(np.abs(self.low), np.abs(self.high))
-        varies = self.high - self.low > np.maximum(1e-12 * extent, NARROWEST)
-        deviation = np.sqrt(self.squares / self.count)
-        scale = np.where(varies & (deviation > 0), deviation, 1.0)
-        return Columns(np.where(varies, self.mean, self.low), scale)
-
-    def whole(self) -> Columns:
-        """One mean and deviation for all columns."""
-        d, centre = len(self.mean), self.mean.mean()
-        variance = float(((self.mean - centre) ** 2 + self.squares / self.count).mean())
-        return Columns(np.full(d, centre), np.full(d, np.sqrt(variance) if variance > 0 else 1.0))
 
 
 @dataclass
@@ -118,10 +73,10 @@ class Survey:
 def _checked(name: str, values: NDArray[Any], start: int) -> Floats:
     table = np.asarray(values, np.float64)
     size = np.abs(table).max(initial=0.0)
-    if not size < _MOST:
-        row = start + int(np.argmax(~(np.abs(table) < _MOST).all(1)))
+    if not size < WIDEST:
+        row = start + int(np.argmax(~(np.abs(table) < WIDEST).all(1)))
         raise ValueError(
-            f"`{name}` must be finite numbers below {_MOST:g}; row {row} has others; leave it out."
+            f"`{name}` must be finite numbers below {WIDEST:g}; row {row} has others; leave it out."
         )
     return table
 
