@@ -8,6 +8,7 @@ import pytest
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.estimators import streaming, survey
+from tggm.estimators.passes import cut
 from tggm.estimators.survey import scattered, surveyed
 from tggm.learning import checkpoints
 from tggm.learning.streaming import read_ahead
@@ -48,11 +49,8 @@ def test_the_rows_held_out_are_random_and_no_others(monkeypatch):
     assert held.shape == (100, 1)
     assert np.array_equal(held[:, 0], y)
     assert abs(held.mean() - 1500) < 5 * 3000 / np.sqrt(12 * 100)
-    trained = [
-        part for part, _ in streaming._cut(
-            from_batches(batches(table, table[:, 0])), np.random.default_rng(0), 5, bound, 256
-        )
-    ]  # fmt: skip
+    pieces = from_batches(batches(table, table[:, 0])).pieces(None)
+    trained = [part for number, part, _ in cut(pieces, 5, bound, 256) if np.array_equal(number, part[:, 0])]
     assert [len(part) for part in trained] == [256] * 11 + [2900 - 11 * 256]
     assert sorted([*np.concatenate(trained)[:, 0], *held[:, 0]]) == list(range(3000))
     assert len(np.unique(scattered(0, np.arange(100_000)))) == 100_000
@@ -130,32 +128,6 @@ def test_a_large_memory_map_is_streamed(tmp_path, monkeypatch):
     assert streaming.as_stream(mapped, Y) is not None
     assert streaming.as_stream(X, Y) is None
     assert streaming.as_stream(mapped, Y, np.ones(3000)) is None
-
-
-def changing():
-    changing.calls += 1
-    return batches()[: -changing.calls]
-
-
-changing.calls = 0
-GAP = X.copy()
-GAP[1234, 1] = np.nan
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: from_batches(iter(batches())), "can be iterated over once only, .* pass the function"),
-        (lambda: from_batches([(X[:5], Y[:4])]), "a batch must be a table X and its targets y; got shapes"),
-        (lambda: from_arrays(X, Y[1:]), r"must be a table and its targets; got shapes \(3000, 3\)"),
-        (lambda: from_batches([]), "the stream gave 0 rows; a fit needs two at least"),
-        (lambda: stream(X=GAP), "`X` must be finite numbers .*; row 1234 has others"),
-        (lambda: from_batches(changing, block_rows=512), "gave .* rows in pass 1, but .* in the first"),
-    ],
-)
-def test_streams_that_cannot_work(make, message):
-    with pytest.raises(ValueError, match=message):
-        TGGMRegressor(**QUICK).fit(make())
 
 
 def test_a_stream_comes_alone(tmp_path):

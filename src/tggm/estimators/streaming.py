@@ -13,8 +13,9 @@ from tggm.estimators.base import Work
 from tggm.estimators.columns import LARGEST
 from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded, known_classes
+from tggm.estimators.passes import again, cut, require_as_before
 from tggm.estimators.starting import fits, sizes_of
-from tggm.estimators.survey import Survey, scattered, surveyed
+from tggm.estimators.survey import Survey, surveyed
 from tggm.estimators.targets import Targets, checked
 from tggm.learning import Layout, Rows
 from tggm.learning.classification import Labelled
@@ -131,36 +132,21 @@ def _blocks(
     size = bucket(rows) if rows < 1024 else math.ceil(rows / 1024) * 1024
 
     def each(epoch: int) -> Iterator[tuple[Any, int]]:
-        order = np.random.default_rng([seed, epoch])
         seen = 0
-        for X, y in _cut(stream, order, survey.seed, bound, rows):
+        for number, X, y in cut(again(stream, survey, seed, epoch), survey.seed, bound, rows):
             seen += len(X)
-            yield jax.tree.map(partial(_joined, size), _data(model, X, y), held), len(X)
+            data = _data(model, X, y)
+            require_as_before(data, number, epoch)
+            yield jax.tree.map(partial(_joined, size), data, held), len(X)
         if seen != n_rows:
-            raise ValueError(f"the stream gave {seen} rows in pass {epoch + 1}, but {n_rows} in the first.")
+            raise ValueError(
+                f"the stream gave {seen} rows to train on in pass {epoch + 2}, but {n_rows} in the first; "
+                "each piece must have the same `start` in every pass."
+            )
 
     held_size = bucket(len(work.weight))
     held = jax.tree.map(partial(_joined, held_size), work.data)
     return Blocks(each, size, held_size, n_held, n_rows, per_pass)
-
-
-def _cut(
-    stream: Stream, order: np.random.Generator, seed: int, bound: np.uint64, rows: int
-) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """The rows that are not held out, so many at a time."""
-    parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
-    waiting = 0
-    for piece in stream.pieces(order):
-        kept = scattered(seed, piece.start + np.arange(len(piece.X))) >= bound
-        parts.append((piece.X[kept], piece.y[kept]))
-        waiting += len(parts[-1][0])
-        while waiting >= rows:
-            X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-            yield X[:rows], y[:rows]
-            parts, waiting = [(X[rows:], y[rows:])], waiting - rows
-    if waiting:
-        X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-        yield X, y
 
 
 def _data(model: Any, X: NDArray[Any], y: NDArray[Any]) -> Any:

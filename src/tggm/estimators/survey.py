@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.estimators.columns import WIDEST, Floats
+from tggm.estimators.columns import WIDEST
 from tggm.estimators.spread import Spread
-from tggm.streams import Piece, Stream
+from tggm.pieces import Form, Piece, alike
+from tggm.streams import Stream
 
 HELD_ROWS = 8192  # at most: more would tell no more, and be scored after every block
 
@@ -32,22 +33,22 @@ class Survey:
     is_class: bool
     X: Spread | None = None
     y: Spread | None = None
-    flat: bool = True
+    form: Form | None = None
     classes: Any = None
     _hash: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     _rows: Any = None
 
     def add(self, piece: Piece) -> None:
         """Take one more piece into account."""
-        X = _checked("X", piece.X, piece.start)
-        self.X = Spread.of(X) if self.X is None else self.X.merged(Spread.of(X))
+        self.form = Form.of(piece)
+        found = _measured("X", piece.X, piece.start)
+        self.X = found if self.X is None else self.X.merged(found)
         if self.is_class:
             seen = np.unique(piece.y)
             self.classes = seen if self.classes is None else np.unique(np.concatenate([self.classes, seen]))
         else:
-            self.flat = piece.y.ndim == 1
-            Y = _checked("y", piece.y.reshape(len(X), -1), piece.start)
-            self.y = Spread.of(Y) if self.y is None else self.y.merged(Spread.of(Y))
+            found = _measured("y", piece.y.reshape(len(piece.X), -1), piece.start)
+            self.y = found if self.y is None else self.y.merged(found)
         self._hold(piece)
 
     def _hold(self, piece: Piece) -> None:
@@ -64,29 +65,40 @@ class Survey:
         """How many rows there are."""
         return 0 if self.X is None else self.X.count
 
+    @property
+    def flat(self) -> bool:
+        """Whether a target is a number, not a row of them."""
+        return self.form is not None and not self.form.outputs
+
     def held(self, fraction: float) -> tuple[NDArray[Any], NDArray[Any], np.uint64]:
         """Rows to hold out, and the hash below which a row is one of them."""
         n = min(len(self._hash), max(round(fraction * self.count), 1))
         return self._rows[0][:n], self._rows[1][:n], self._hash[n - 1] + np.uint64(1)
 
 
-def _checked(name: str, values: NDArray[Any], start: int) -> Floats:
+def _measured(name: str, values: NDArray[Any], start: int) -> Spread:
+    """The spread of a piece; ValueError for what is not finite, or too large to be added."""
     table = np.asarray(values, np.float64)
-    size = np.abs(table).max(initial=0.0)
-    if not size < WIDEST:
-        row = start + int(np.argmax(~(np.abs(table) < WIDEST).all(1)))
+    with np.errstate(over="ignore", invalid="ignore"):  # seen to below
+        found = Spread.of(table)
+    if not (found.low >= -WIDEST).all() or not (found.high <= WIDEST).all():  # NaN is neither
+        wrong = ~(np.abs(table) <= WIDEST)
+        row = int(wrong.any(1).argmax())
+        column = int(wrong[row].argmax())
         raise ValueError(
-            f"`{name}` must be finite numbers below {WIDEST:g}; row {row} has others; leave it out."
+            f"`{name}` must be finite numbers of size {WIDEST:g} at most; row {start + row} has "
+            f"{table[row, column]:g} in column {column}. Leave the row out, or divide the column."
         )
-    return table
+    return found
 
 
 def surveyed(stream: Stream, seed: int, is_class: bool) -> Survey:
     """Pass over a stream once."""
     survey = Survey(seed, is_class)
-    for piece in stream.pieces(None):
-        if len(piece.X):
-            survey.add(piece)
+    for piece in alike(stream.pieces(None), is_class):
+        survey.add(piece)
     if survey.count < 2:
-        raise ValueError(f"the stream gave {survey.count} rows; a fit needs two at least.")
+        raise ValueError(
+            f"the stream gave {survey.count} rows, and a fit needs two at least; look at its source."
+        )
     return survey
