@@ -182,6 +182,17 @@ def _bound() -> str:
     return table(["trained by", "log-probability", "bound", "EP", "held-out accuracy %"], rows)
 
 
+def _wide() -> str:
+    """Errors on tables with many columns."""
+    rows = [
+        [name, *(f"{error:.2f}" for error in errors.values())]
+        for record in stored("wide.json")
+        for name, errors in record["errors"].items()
+    ]
+    head = next((list(errors) for r in stored("wide.json") for errors in r["errors"].values()), [])
+    return table(["rows × columns", *head], rows) if rows else "Not run."
+
+
 def _results() -> dict[str, Callable[[], str]]:
     """The blocks of the results page, as far as their modules are there."""
     found: dict[str, Callable[[], str]] = {}
@@ -198,6 +209,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "calibration": lambda: _uci(_calibration),
         "quoted": _quoted,
         "origin": _origin,
+        "wide": _wide,
     },
     "designing-a-graph.md": {
         "censored": _censored,
