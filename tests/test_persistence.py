@@ -333,6 +333,14 @@ def test_what_cannot_be_stored_is_named(tmp_path):
     with pytest.raises(IsADirectoryError, match="This is a folder; name a file in it"):
         save(Toy({}, META), tmp_path)
     assert not os.listdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    for name, reason in (("pipe", "not a regular file"), ("link", "not a regular"), ("loop", "Too many")):
+        with pytest.raises(OSError, match=reason):
+            save(Toy({}, META), tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["link", "loop", "pipe"]
 
 
 def test_a_missing_file_a_folder_and_a_pipe_are_errors_of_the_system(tmp_path):

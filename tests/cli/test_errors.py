@@ -72,6 +72,9 @@ def test_nothing_is_written_over_what_is_read(tmp_path):
     with pytest.raises(CommandError, match="is read by this command"):
         check_output(str(path), True, str(path))
     check_output(str(tmp_path / "other.csv"), True, str(path))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CommandError, match="pipe is a pipe or a device; name a file, or - for"):
+        check_output(str(tmp_path / "pipe"), True)
 
 
 def test_rows_that_cannot_be_computed_with_are_the_users_to_mend():

@@ -21,6 +21,8 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
     target = Path(path)
     if target.is_dir():
         raise CommandError(f"{path} is a folder; name a file in it, as {target / 'result'}.")
+    if target.exists() and not target.is_file():
+        raise CommandError(f"{path} is a pipe or a device; name a file, or - for standard output.")
     if target.exists() and not force:
         raise CommandError(
             f"{path} exists already; pass --force to replace it, or name another file with -o."

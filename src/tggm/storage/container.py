@@ -14,7 +14,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
@@ -32,6 +32,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _ALIGNMENT = 8
 _MAX_AXES = 32
+_MAX_HEADER = 2**24  # bytes of a header that `glance` reads
 _BLANK_DIGEST = "0" * 64
 
 
@@ -66,6 +67,15 @@ def decode(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise ModelFileError("its checksum does not match; the file was damaged or edited")
     arrays = _arrays(entries, data)
     return arrays, _parse("its model description", metadata["model"])
+
+
+def glance(file: BinaryIO) -> dict[str, Any]:
+    """The model that a file says it holds, by its first bytes alone: quick, and no proof that it is whole."""
+    length = int.from_bytes(file.read(8), "little")
+    if length > _MAX_HEADER:
+        raise ModelFileError("it was not written by tggm")
+    entries = _parse("its header", file.read(length))
+    return _parse("its model description", _checked_metadata(entries.get("__metadata__"))["model"])
 
 
 def _storable(name: str, array: np.ndarray) -> np.ndarray:
