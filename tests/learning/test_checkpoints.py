@@ -2,13 +2,24 @@
 
 import errno
 import os
+from fractions import Fraction
+from pathlib import Path
 
+import jax
 import numpy as np
+import optax
 import pytest
 
 import tggm
 from tggm.learning import checkpoints
-from tggm.learning.checkpoints import CheckpointError, Checkpoints, CheckpointWarning, identity
+from tggm.learning.checkpoints import (
+    CheckpointError,
+    Checkpoints,
+    CheckpointWarning,
+    identity,
+    remove_checkpoints,
+)
+from tggm.learning.identity import optimiser_identity
 from tggm.learning.loop import State
 from tggm.learning.training import Checkpoint
 from tggm.storage import files
@@ -58,6 +69,8 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(path, damage):
     with pytest.warns(CheckpointWarning, match=r"c is no usable checkpoint .*; going on from .*c.previous"):
         assert epochs_at(path) == 1
     kept = Checkpoints(path, "a fit", state(0))
+    with pytest.warns(CheckpointWarning, match="the one before"):
+        kept.read()
     kept._last = checkpoint(3)
     kept.write()
     assert (epochs_at(path), epochs_at(path.with_name("c.previous"))) == (3, 1)
@@ -80,6 +93,72 @@ def test_a_finished_one_makes_room(path):
     kept.write(finished=True)
     assert epochs_at(path) == 4
     assert epochs_at(path, "another") is None
+
+
+def test_fits_that_begin_together_leave_each_other_their_files(tmp_path):
+    path, notes = tmp_path / "c", []
+    first = Checkpoints(path, "a fit", state(0))
+    second = Checkpoints(path, "another", state(0), notes.append)
+    for kept in (first, second):
+        assert kept.read() is None
+    for epochs in (1, 2):
+        for kept in (first, second):
+            kept._last = checkpoint(epochs)
+            kept.write()
+    assert epochs_at(path) == 2
+    assert notes == [f"{path} is by now the file of another fit, and is left to it; the fit goes on without"]
+    first.write(finished=True)
+    second.write()
+    assert epochs_at(path, "another") == 2
+    path.write_bytes(b"my only photograph")
+    second._last = checkpoint(3)
+    second.write()
+    assert path.read_bytes() == b"my only photograph"
+
+
+def test_all_is_kept_where_a_link_leads(path):
+    folder = path.with_name("another disk")
+    folder.mkdir()
+    path.with_name("link").symlink_to(folder / "d")
+    kept = Checkpoints(path.with_name("link"), "a fit", state(0))
+    for epochs in (1, 2):
+        kept._last = checkpoint(epochs)
+        kept.write()
+    assert sorted(file.name for file in folder.iterdir()) == ["d", "d.previous"]
+    assert epochs_at(path.with_name("link")) == 2
+    remove_checkpoints(path.with_name("link"))
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["c", "c.previous"])
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_file_is_neither_waited_for_nor_replaced(tmp_path, place, kind):
+    make, reason = {"folder": (os.mkdir, "This is a folder"), "pipe": (os.mkfifo, "not a regular file")}[kind]
+    make(tmp_path / place)
+    with pytest.raises(
+        CheckpointError, match=f"`checkpoint` cannot be kept in .*{place} .*{reason}"
+    ) as caught:
+        epochs_at(tmp_path / "c")
+    assert "delete" not in str(caught.value)
+    with pytest.raises(OSError, match=reason):
+        remove_checkpoints(tmp_path / "c")
+    kept = Checkpoints(tmp_path / "c", "a fit", state(0))
+    kept._last = checkpoint(1)
+    with pytest.warns(CheckpointWarning, match="regular file|folder"):
+        kept.write()
+    assert [file.name for file in tmp_path.iterdir()] == [place]
+    assert not (tmp_path / place).is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("file/c", "Not a directory"), ("n" * 250, "File name too long"), ("loop", "Too many levels")],
+)
+def test_what_is_wrong_with_a_name_is_said(tmp_path, name, reason):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(CheckpointError, match=f"`checkpoint` cannot be kept in .*{reason}"):
+        epochs_at(tmp_path / name)
 
 
 def test_what_a_killed_write_left_is_removed(path):
@@ -108,8 +187,54 @@ def test_an_identity_is_settings_and_every_bit():
         identity({"a": 1, "b": [2]}, (np.nextafter(X, 9), None)),
         identity({"a": 1, "b": [2]}, (X.reshape(3, 2), None)),
         identity({"a": 1, "b": [2]}, (X.astype(np.float32), None)),
+        identity({"a": Fraction(1, 3), "b": [2]}, (X, None)),
+        identity({"a": Fraction(1, 4), "b": [2]}, (X, None)),
     ]
-    assert len({same, *others}) == 5
+    assert len({same, *others}) == 7
+
+
+def doubled(factor):
+    """An optimiser with a program inside its program, and a constant in that."""
+    constant = np.full(3, factor, np.float32)
+    return optax.stateless(lambda grad, _: jax.tree.map(jax.jit(lambda g: g * constant), grad))
+
+
+def test_optimisers_are_told_apart_by_what_they_compute():
+    makers = [
+        lambda: optax.sgd(0.3),
+        lambda: optax.sgd(float(np.nextafter(np.float32(0.3), np.float32(1)))),
+        lambda: optax.sgd(optax.cosine_decay_schedule(0.3, 100)),
+        lambda: optax.sgd(optax.cosine_decay_schedule(0.3, 101)),
+        lambda: optax.inject_hyperparams(optax.sgd)(learning_rate=0.3),
+        lambda: optax.inject_hyperparams(optax.sgd)(learning_rate=0.2),
+        lambda: doubled(2.0),
+        lambda: doubled(3.0),
+        lambda: "adam",
+    ]
+    params = {"W0": np.zeros((2, 3), np.float32)}
+    found = [optimiser_identity(make(), params, required=True) for make in makers]
+    assert found == [optimiser_identity(make(), params, required=True) for make in makers]
+    assert len(set(found)) == len(makers)
+
+
+def test_an_optimiser_that_nobody_sees_into_has_no_checkpoint():
+    called = optax.stateless(
+        lambda grad, _: jax.tree.map(lambda g: jax.pure_callback(np.asarray, g, g), grad)
+    )
+    params = {"W0": np.zeros((2, 3), np.float32)}
+    with pytest.raises(ValueError, match=r"`checkpoint` cannot be used with optimizer=.*calls a Python func"):
+        optimiser_identity(called, params, required=True)
+    assert optimiser_identity(called, params, required=False) == type(called).__name__
+
+
+def test_fits_with_other_optimisers_are_not_mixed(tmp_path):
+    X = np.arange(8.0)[:, None]
+    settings = {"hidden": 1, "n_members": 1, "max_epochs": 2, "random_state": 0}
+    fast, slow = (
+        tggm.TGGMRegressor(**settings, optimizer=optax.sgd(rate), checkpoint=tmp_path / "c").fit(X, X[:, 0])
+        for rate in (0.3, 0.001)
+    )
+    assert not np.array_equal(fast.W0_, slow.W0_)
 
 
 def full(handle):
@@ -158,6 +283,33 @@ def test_a_fit_goes_on_exactly(problem, tmp_path, monkeypatch):
     assert tggm.load(tmp_path / "m").checkpoint is None  # a file does not choose where a later fit writes
 
 
+def test_a_fit_with_nothing_left_to_do_is_marked_finished(problem, tmp_path, monkeypatch):
+    settings, X, y, witness = problem
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    path = tmp_path / "fit"
+    model = tggm.TGGMRegressor(**settings, checkpoint=path).fit(X, y)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with monkeypatch.context() as patch:  # a folder that can only be read
+        patch.setattr(files.os, "open", denied)
+        patch.setattr(Path, "unlink", denied)
+        with pytest.warns(CheckpointWarning, match=r"going on from|could be written .*Permission") as caught:
+            model.fit(X, y)
+    assert len(caught) == 2
+    with pytest.warns(CheckpointWarning, match="going on from"):
+        model.fit(X, y)
+    assert np.array_equal(model.W0_, witness.W0_)
+    before = path.stat().st_mtime_ns
+    model.fit(X, y)
+    assert path.stat().st_mtime_ns == before  # it says so already
+    assert epochs_at(path, "another") is None
+
+
+def denied(*_, **__):
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 @pytest.mark.parametrize("trouble", ["full", "no folder"])
 def test_a_fit_goes_on_without_checkpoints(problem, tmp_path, monkeypatch, trouble):
     settings, X, y, witness = problem
@@ -180,6 +332,7 @@ def test_a_fit_goes_on_without_checkpoints(problem, tmp_path, monkeypatch, troub
         ({"checkpoint": "c"}, "`checkpoint` needs a fixed `random_state`, as 0, .*; got None"),
         ({"checkpoint": 3, "random_state": 0}, "`checkpoint` must be None or the name of a file; got 3"),
         ({"checkpoint": "", "random_state": 0}, "`checkpoint` must be None or the name of a file; got ''"),
+        ({"checkpoint": "a\0b", "random_state": 0}, "`checkpoint` must be .* name of a file; got 'a.x00b'"),
     ],
 )
 def test_settings_that_cannot_work(settings, message):

@@ -34,6 +34,7 @@ from tggm.learning import (
     train,
 )
 from tggm.learning.checkpoints import Checkpoints, identity
+from tggm.learning.identity import optimiser_identity
 from tggm.learning.loop import start
 from tggm.learning.processes import is_first, require_same, shared
 from tggm.learning.rows import bucket
@@ -206,6 +207,8 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             return None
         ignored = ("checkpoint", "verbose", "warm_start")  # where a warm start begins is in the parameters
         words = {k: plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}
+        required = self.checkpoint is not None
+        words["optimizer"] = optimiser_identity(self.optimizer, work.params, required=required)
         fit = identity(words, (work.params, work.context, work.data, work.weight, more))
         require_same(f"{fit} {self.checkpoint is None}")
         if self.checkpoint is None:

@@ -66,7 +66,8 @@ def checkpoint(path: Any, random_state: Any) -> None:
     """Where a fit keeps its state, if anywhere; only a fit that can be repeated can be gone on with."""
     if path is None:
         return
-    if not isinstance(path, str | PathLike) or not fspath(path):
+    name = fspath(path) if isinstance(path, str | PathLike) else None
+    if not isinstance(name, str) or not name or "\0" in name:
         raise ValueError(f"`checkpoint` must be None or the name of a file; got {path!r}.")
     if not isinstance(random_state, Integral):
         raise ValueError(

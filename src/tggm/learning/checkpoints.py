@@ -2,14 +2,14 @@
 
 The new file is complete on the disk before it takes the name; the one before stays beside it as
 ``<name>.previous`` and is gone back to if the new one turns out to be damaged. A checkpoint names the fit it
-belongs to by a digest of settings, starting point and data, and is never mixed with another.
+belongs to by a digest of settings, starting point and data, and is never mixed with another; where another
+fit's has appeared since the start it stays there.
 
 A disk that is full, or a folder that cannot be written to, is said once and does not end the fit.
 """
 
 import contextlib
-import hashlib
-import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,11 +20,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from tggm.learning.identity import identity as identity
 from tggm.learning.loop import State
 from tggm.learning.processes import from_first, is_first, shared
 from tggm.learning.training import Checkpoint
-from tggm.storage.container import ModelFileError, decode, encode
-from tggm.storage.files import read_regular, write_atomically
+from tggm.storage.container import ModelFileError, decode, encode, glance
+from tggm.storage.files import open_regular, read_regular, require_replaceable, write_atomically
 
 SECONDS = 5.0  # between two writes at least
 _KIND = "checkpoint"
@@ -38,16 +39,6 @@ class CheckpointWarning(UserWarning):
     """A checkpoint could not be written, or was damaged; the fit goes on."""
 
 
-def identity(settings: Mapping[str, Any], arrays: Any) -> str:
-    """A digest of what a fit is: its settings and a pytree of all arrays it begins with."""
-    words = json.dumps(settings, sort_keys=True, default=lambda value: type(value).__qualname__)
-    digest = hashlib.sha256(words.encode())
-    for leaf in map(np.asarray, jax.tree.leaves(arrays)):
-        digest.update(f"{leaf.dtype}{leaf.shape}".encode())
-        digest.update(np.ascontiguousarray(leaf).data)
-    return digest.hexdigest()
-
-
 def _warn(text: str) -> None:
     warnings.warn(text, CheckpointWarning, stacklevel=2)
 
@@ -58,7 +49,7 @@ class Checkpoints:
     Parameters
     ----------
     path : str or path
-        The file; ``<path>.previous`` is its predecessor.
+        The file; ``<path>.previous`` is its predecessor. A link is followed once: both lie where it leads.
     fit : str
         Which fit it belongs to, see `identity`.
     template : State
@@ -68,11 +59,13 @@ class Checkpoints:
     """
 
     def __init__(self, path: Any, fit: str, template: State, note: Callable[[str], None] = _warn) -> None:
-        self._path, self._previous = Path(path), Path(f"{path}.previous")
+        self._path, self._previous = _places(path)
         self._fit, self._template, self._note = fit, template, note
         self._written = time.monotonic()
         self._complained = False
         self._last: Checkpoint | None = None
+        self._stored: tuple[int, bool] | None = None  # epochs in the file, and whether it says finished
+        self._damaged = False  # whether what is there must not become the predecessor of the next
 
     def keep(self, checkpoint: Checkpoint) -> None:
         """Remember a checkpoint; write it unless one was written just now."""
@@ -84,12 +77,31 @@ class Checkpoints:
         """Write the last checkpoint; that of a `finished` fit may be replaced by any other fit's."""
         if self._last is None or not is_first():
             return
+        now = (self._last.train.shape[1], finished)
+        if now == self._stored:
+            return
         try:
-            content = self._encoded(self._last, finished)
-            write_atomically(self._path, content, previous=self._previous)
+            if self._is_of_another():
+                self._complain(f"{self._path} is by now the file of another fit, and is left to it")
+            else:
+                content = self._encoded(self._last, finished)
+                write_atomically(self._path, content, previous=None if self._damaged else self._previous)
+                self._stored, self._damaged = now, False
         except (OSError, TypeError) as error:
             self._complain(f"no checkpoint could be written to {self._path} ({_reason(error)})")
         self._written = time.monotonic()
+
+    def _is_of_another(self) -> bool:
+        """Whether what is there now may be wanted by somebody else: another fit may have begun meanwhile."""
+        try:
+            with open_regular(self._path) as file:
+                header = glance(file)
+        except FileNotFoundError:
+            return False
+        except ModelFileError:
+            return not self._damaged
+        ours = header.get("fit") == self._fit or bool(header.get("finished"))
+        return header.get("class") != _KIND or not ours
 
     def _encoded(self, checkpoint: Checkpoint, finished: bool) -> bytes:
         leaves = jax.tree.leaves(checkpoint.state)
@@ -108,11 +120,12 @@ class Checkpoints:
         Raises
         ------
         CheckpointError
-            If there is one of another fit that did not end, or nothing there can be read.
+            If there is one of another fit that did not end, nothing there can be read, or it is no file.
         """
-        if not shared():
-            return self._read()
+        self._last = self._read() if not shared() else self._from_first()
+        return self._last
 
+    def _from_first(self) -> Checkpoint | None:
         def read() -> bytes:
             found = self._read()
             return b"" if found is None else self._encoded(found, finished=False)
@@ -121,8 +134,10 @@ class Checkpoints:
         return self._checkpoint(self._path, decode(content)[0]) if content else None
 
     def _read(self) -> Checkpoint | None:
+        for path in (self._path, self._previous):
+            _require_file(path)
         self._tidy()
-        complaints = []
+        complaints, remedy = [], "delete it to begin anew"
         for path in (self._path, self._previous):
             try:
                 arrays, header = self._decoded(path)
@@ -130,16 +145,21 @@ class Checkpoints:
                 continue
             except (OSError, ModelFileError) as error:
                 complaints.append(f"{path} is no usable checkpoint ({_reason(error)})")
+                if isinstance(error, OSError):
+                    remedy = "make it readable, or name another file"
                 continue
             if header.get("fit") != self._fit:
                 _require_finished(path, header)
                 return None
             if complaints:
                 self._note(f"{complaints[0]}; going on from {path}, the one before")
-                self._path.unlink(missing_ok=True)  # or it would become the predecessor of the next
-            return self._checkpoint(path, arrays)
+                self._damaged = True
+            found = self._checkpoint(path, arrays)
+            if path == self._path:
+                self._stored = (found.train.shape[1], bool(header.get("finished")))
+            return found
         if complaints:
-            raise CheckpointError(f"{'; '.join(complaints)}; delete it to begin anew.")
+            raise CheckpointError(f"{'; '.join(complaints)}; {remedy}.")
         return None
 
     def _decoded(self, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -152,22 +172,38 @@ class Checkpoints:
         old, tree = jax.tree.flatten(self._template)
         new = [arrays.get(f"state.{k:03d}") for k in range(len(old))]
         shapes = [(np.shape(a), np.asarray(a).dtype) for a in old]
-        if [None if a is None else (a.shape, a.dtype) for a in new] != shapes or "train" not in arrays:
+        if [None if a is None else (a.shape, a.dtype) for a in new] != shapes or not {"train", "held"} <= set(
+            arrays
+        ):
             raise CheckpointError(f"{path} is of another version of tggm; delete it to begin anew.")
         return Checkpoint(jax.tree.unflatten(tree, new), arrays["train"], arrays["held"])
 
     def _tidy(self) -> None:
         """Remove what a process that was killed while writing left behind."""
         with contextlib.suppress(OSError):
-            target = self._path.resolve()
-            for left in target.parent.glob(f".{escape(target.name)}.*.tmp"):
+            for left in self._path.parent.glob(f".{escape(self._path.name)}.*.tmp"):
                 left.unlink(missing_ok=True)
 
 
+def _places(path: Any) -> tuple[Path, Path]:
+    """Where a checkpoint and its predecessor lie, in one folder: a link may lead to another disk."""
+    target = os.path.realpath(path)
+    return Path(target), Path(f"{target}.previous")
+
+
 def remove_checkpoints(path: Any) -> None:
-    """Delete a checkpoint and its predecessor."""
-    for name in (path, f"{path}.previous"):
-        Path(name).unlink(missing_ok=True)
+    """Delete a checkpoint and its predecessor; what is no regular file stays, and is an error."""
+    for place in _places(path):
+        require_replaceable(place)
+        place.unlink(missing_ok=True)
+
+
+def _require_file(path: Path) -> None:
+    """Nobody is told to delete a folder or a device."""
+    try:
+        require_replaceable(path)
+    except OSError as error:
+        raise CheckpointError(f"`checkpoint` cannot be kept in {path} ({_reason(error)}).") from None
 
 
 def _require_finished(path: Path, header: Mapping[str, Any]) -> None:
