@@ -40,5 +40,5 @@ def test_a_sound_run_and_a_file_without_the_count_have_none(kind):
     arrays, meta = model._to_state()
     del arrays["undone"]
     assert_array_equal(kind._from_state(arrays, meta).undone_, [0, 0])
-    with pytest.raises(ValueError, match="taken back"):
+    with pytest.raises(ValueError, match="'undone' has shape"):
         kind._from_state({**arrays, "undone": np.zeros(3, np.int32)}, meta)

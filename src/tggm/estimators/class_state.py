@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.estimators.columns import Columns
-from tggm.estimators.settings import layers, plain
+from tggm.estimators.contents import require_arrays
+from tggm.estimators.settings import plain
 from tggm.estimators.state import (
+    COLUMNS,
+    adopt,
     checked_settings,
     flat_parameters,
-    restore_history,
-    restored_deep,
-    restored_undone,
+    restore_training,
+    restored_columns,
     stored_history,
     stored_settings,
 )
-from tggm.models import Shallow
 
-PARAMETERS = ("W0", "b0", "W1", "b1")
 _LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
 
 
@@ -78,28 +77,9 @@ def restored_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 def restore_classifier(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
     """Fill in what `classifier_state` took out; ValueError or KeyError if it does not fit together."""
-    W0, b0, W1, b1 = (arrays[f"params.{name}"] for name in PARAMETERS)
-    shift, scale = (np.asarray(arrays[name], np.float64) for name in ("x_shift", "x_scale"))
-    classes = _classes(meta)
-    (K, m, d), n = W0.shape, len(classes)
-    shapes = [a.shape for a in (b0, W1, b1, shift, scale)]
-    if shapes != [(K, m), (K, n, W1.shape[-1]), (K, n), (d,), (d,)]:
-        raise ValueError(f"parameters, scales and labels do not fit together: {shapes}, {n} labels")
-    if not all(np.isfinite(a).all() for a in (W0, b0, W1, b1, shift, scale)) or not (scale > 0).all():
-        raise ValueError("parameters and scales must be finite, and scales positive")
-    features = meta["features"]
-    if features is not None and len(features) != d:
-        raise ValueError(f"{len(features)} feature names for {d} features")
-    model.classes_, model._x, model._state = classes, Columns(shift, scale), None
-    model.n_features_in_ = d
-    if features is not None:
-        model.feature_names_in_ = np.asarray(features, dtype=object)
-    restore_history(model, arrays)
-    model.best_epoch_ = arrays["best_epoch"]
-    model.undone_ = restored_undone(arrays, K)
-    model.converged_ = bool(meta["converged"])
-    params: Any = Shallow(W0, b0, W1, b1, np.zeros_like(b1))  # type: ignore[arg-type]  # NumPy until training
-    if len(layers(model.hidden)) > 1:
-        params = restored_deep(arrays, model.deep, layers(model.hidden))
-    with np.errstate(all="ignore"):  # a file may hold any numbers
-        model._adopt(params)
+    model.classes_ = _classes(meta)
+    d = arrays["params.W0"].shape[-1]
+    require_arrays(model, arrays, len(model.classes_), dict(zip(COLUMNS[:2], (d, d), strict=True)))
+    model._x = restored_columns(arrays, *COLUMNS[:2])
+    restore_training(model, arrays, meta)
+    adopt(model, arrays)

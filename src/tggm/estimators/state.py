@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from tggm.estimators.columns import Columns
+from tggm.estimators.contents import feature_names, require_arrays, require_computable, yes_or_no
 from tggm.estimators.settings import layers, plain
 from tggm.models import Shallow
 from tggm.models.deep import FORMS
-from tggm.models.lateral import Lateral
+from tggm.models.lateral import Lateral, lateral_rank
 
 COLUMNS = ("x_shift", "x_scale", "y_shift", "y_scale")
 HISTORY = ("train", "held_out")
@@ -20,13 +21,27 @@ def stored_settings(model: Any) -> dict[str, Any]:
     """Constructor arguments as JSON holds them; a file must not choose where a later fit writes."""
     settings = model.get_params(deep=False).items()
     found = {name: plain(value) for name, value in settings if name != "checkpoint"}
-    found["sigma0"] = model._sigma0  # what the parameters were fitted with
+    found |= _fitted(model)
     for name in ("optimizer", "random_state"):  # may be objects
         if not isinstance(found[name], int | str | None):
             raise TypeError(
                 f"`{name}` is a {type(getattr(model, name)).__name__}, which a model file cannot hold; call "
                 f"set_params({name}=...) with a number or a word first: the fitted parameters stay."
             )
+    return found
+
+
+def _fitted(model: Any) -> dict[str, Any]:
+    """Settings that describe the parameters: as they were when these were fitted, whatever was set since."""
+    params, found = model._params, {"sigma0": model._sigma0, "n_members": len(model._params.W0)}
+    require_computable(params, model._sigma0, model.dtype)
+    sizes = [params.W0.shape[1], *(W.shape[1] for W in getattr(params, "W", ()))]
+    if tuple(sizes) != layers(model.hidden):
+        found["hidden"] = sizes
+    if hasattr(model, "lateral"):
+        found["lateral"] = lateral_rank(params)
+    if len(sizes) > 1:
+        found["deep"] = next(form for form, kind in FORMS.items() if isinstance(params, kind))
     return found
 
 
@@ -63,14 +78,6 @@ def flat_parameters(params: Any) -> dict[str, np.ndarray]:
     return arrays
 
 
-def restored_undone(arrays: Mapping[str, np.ndarray], n_members: int) -> np.ndarray:
-    """Steps taken back by each member; older files do not tell, which reads as none."""
-    undone = arrays.get("undone", np.zeros(n_members, np.int32))
-    if undone.shape != (n_members,):
-        raise ValueError(f"steps taken back by {undone.shape} members, not {n_members}")
-    return undone
-
-
 def stored_history(model: Any) -> dict[str, np.ndarray]:
     """Learning curves and their epochs, a thousand points at most: the first, the last, evenly between."""
     curves = {name: np.asarray(model.history_[name]) for name in HISTORY}
@@ -86,28 +93,55 @@ def restore_history(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
     curves = {name: arrays[f"history.{name}"] for name in HISTORY}
     n = curves["train"].shape[1]
     epoch = arrays.get("history.epoch", np.arange(1, n + 1, dtype=np.int32))
-    if epoch.shape != (n,) or (np.diff(epoch, prepend=0) < 1).any():
+    if (np.diff(epoch, prepend=0) < 1).any():
         raise ValueError(f"epochs of the learning curve must be {n} rising numbers")
     model.history_ = curves | {"epoch": epoch}
     model.n_iter_ = int(epoch[-1]) if n else 0
 
 
-def restored_deep(arrays: Mapping[str, np.ndarray], form: str, hidden: tuple[int, ...]) -> Any:
-    """The deep model that `flat_parameters` took apart; ValueError if its layers do not fit together."""
-    first = [arrays[f"params.{name}"] for name in ("W0", "b0", "W1", "b1")]
-    noise = arrays["params.log_noise"] if "params.log_noise" in arrays else np.zeros_like(first[3])
-    levels = range(len(hidden) - 1)
-    W, b = (tuple(arrays[f"params.{name}.{i}"] for i in levels) for name in ("W", "b"))
-    K = len(first[0])
-    wanted: list[tuple[int, ...]] = [(K, hidden[0]), (K, hidden[-1])]
-    wanted += [(K, hidden[i + 1], hidden[i]) for i in levels] + [(K, hidden[i + 1]) for i in levels]
-    found = [tuple(first[1].shape), tuple(first[2].shape[::2]), *(tuple(a.shape) for a in (*W, *b))]
-    if found != wanted:
-        raise ValueError(f"hidden layers have shapes that do not fit together: {found}")
-    if not all(np.isfinite(a).all() for a in (*W, *b)):
-        raise ValueError("parameters must be finite")
-    build: Any = FORMS[form]
-    return build(*first, noise, W, b)
+def restored_parameters(model: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """The parameters that `flat_parameters` took apart, after `require_arrays`."""
+    found = {name.removeprefix("params."): a for name, a in arrays.items() if name.startswith("params.")}
+    found.setdefault("log_noise", np.zeros_like(found["b1"]))  # of a classifier
+    levels = range(len(layers(model.hidden)) - 1)
+    kind: Any = Lateral if "V" in found else Shallow
+    if levels:
+        kind = FORMS[model.deep]
+        found |= {name: tuple(found.pop(f"{name}.{i}") for i in levels) for name in ("W", "b")}  # type: ignore[misc]  # a tuple of arrays
+    return kind(**found)
+
+
+def restore_training(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
+    """What is told about inputs and training; older files do not tell of steps taken back: there are none."""
+    model.n_features_in_ = arrays["params.W0"].shape[-1]
+    names = feature_names(meta["features"], model.n_features_in_)
+    if names is not None:
+        model.feature_names_in_ = names
+    restore_history(model, arrays)
+    model.best_epoch_ = arrays["best_epoch"]
+    model.undone_ = arrays.get("undone", np.zeros_like(model.best_epoch_))
+    if min(model.best_epoch_.min(), model.undone_.min()) < 0:
+        raise ValueError("the best epoch and the steps taken back must not be negative")
+    model.converged_, model._state = yes_or_no(meta, "converged"), None
+
+
+def adopt(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Hold the parameters of a file, if they can be computed with."""
+    params = restored_parameters(model, arrays)
+    require_computable(params, float(model.sigma0), model.dtype)
+    with np.errstate(all="ignore"):  # a file may hold any numbers
+        model._adopt(params)
+    known = (model.W0_, model.b0_, model.W1_, model.b1_, getattr(model, "noise_", 0.0))
+    if not all(np.isfinite(a).all() for a in known):
+        raise ValueError("parameters and noise must be finite in the units of the data")
+
+
+def restored_columns(arrays: Mapping[str, np.ndarray], shift: str, scale: str) -> Columns:
+    """A standardisation."""
+    found = Columns(*(np.asarray(arrays[name], np.float64) for name in (shift, scale)))
+    if not np.isfinite(found).all() or not (found.scale > 0).all():
+        raise ValueError("shifts and scales must be finite, and scales positive")
+    return found
 
 
 def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -129,39 +163,11 @@ def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
     """Fill in what `regressor_state` took out; ValueError or KeyError if it does not fit together."""
-    kind = Lateral if "params.V" in arrays else Shallow
-    params: Any
-    if len(layers(model.hidden)) > 1:
-        params = restored_deep(arrays, model.deep, layers(model.hidden))
-    else:
-        params = kind(*(arrays[f"params.{name}"] for name in kind._fields))  # type: ignore[arg-type]  # NumPy
-    columns = [np.asarray(arrays[name], np.float64) for name in COLUMNS]
-    (K, m, d), n = params.W0.shape, params.b1.shape[-1]
-    rest: list[Any] = [*params[1:5], *columns]
-    shapes = [tuple(a.shape) for a in rest]
-    top = params.W1.shape[-1]
-    if shapes != [(K, m), (K, n, top), (K, n), (K, n), (d,), (d,), (n,), (n,)]:
-        raise ValueError(f"parameters and scales have shapes that do not fit together: {shapes}")
-    finite = all(np.isfinite(a).all() for a in (params.W0, *rest))
-    if not finite or not all((c > 0).all() for c in columns[1::2]):
-        raise ValueError("parameters and scales must be finite, and scales positive")
-    if kind is Lateral and (params.V.shape[::2] != (K, m) or not np.isfinite(params.V).all()):
-        raise ValueError(f"lateral connections must be finite, of shape ({K}, rank, {m}): {params.V.shape}")
-    features = meta["features"]
-    if features is not None and len(features) != d:
-        raise ValueError(f"{len(features)} feature names for {d} features")
-    if meta["vector_target"] and n != 1:
+    d, n = arrays["params.W0"].shape[-1], arrays["params.b1"].shape[-1]
+    require_arrays(model, arrays, n, dict(zip(COLUMNS, (d, d, n, n), strict=True)))
+    model._x, model._y = restored_columns(arrays, *COLUMNS[:2]), restored_columns(arrays, *COLUMNS[2:])
+    model._flat = yes_or_no(meta, "vector_target")
+    if model._flat and n != 1:
         raise ValueError(f"a vector as target, but {n} outputs")
-    model._x, model._y = Columns(*columns[:2]), Columns(*columns[2:])
-    model._flat, model._state = bool(meta["vector_target"]), None
-    model.n_features_in_ = d
-    if features is not None:
-        model.feature_names_in_ = np.asarray(features, dtype=object)
-    restore_history(model, arrays)
-    model.best_epoch_ = arrays["best_epoch"]
-    model.undone_ = restored_undone(arrays, K)
-    model.converged_ = bool(meta["converged"])
-    with np.errstate(all="ignore"):  # a file may hold any numbers
-        model._adopt(params)
-    if not np.isfinite(model.noise_).all():
-        raise ValueError("the noise must be finite")
+    restore_training(model, arrays, meta)
+    adopt(model, arrays)
