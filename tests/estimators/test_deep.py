@@ -66,7 +66,7 @@ def test_classes_round_trip(table, tmp_path):
     assert_array_equal(load(tmp_path / "deep.tggm").predict_proba(X), model.predict_proba(X))
 
 
-def test_undirected_learns(table):
+def test_undirected_learns_and_predicts_as_it_was_trained(table, tmp_path):
     X, y = table
     model = TGGMRegressor(
         (5, 5),
@@ -80,6 +80,11 @@ def test_undirected_learns(table):
     ).fit(X, y)
     assert model.score(X, y) > 0.4
     assert np.isfinite(model.score_samples(X, y)).all()
+    told = model.predict(X)
+    model.set_params(method="ep", hidden=5, deep="directed")  # for a later fit
+    assert_array_equal(model.predict(X), told)
+    save(model, tmp_path / "deep.tggm")
+    assert_array_equal(load(tmp_path / "deep.tggm").predict(X), told)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class ClassPrediction(BaseTGGM):
         by_scipy = sparse.issparse(X_) and columns is not self._x and jax.default_backend() == "cpu"
         block = BLOCK if by_scipy or not sparse.issparse(X_) else SPARSE_BLOCK
         s0 = np.asarray(self._s0, self.dtype)
-        engine = "ep" if self.method == "ep" else "mean_field"  # for what needs inference to predict
+        engine = "ep" if self._trained_by == "ep" else "mean_field"  # for what needs inference to predict
         with self._precision(), jax.default_matmul_precision("highest"), alone(bool(self.between_)):
             parts = [
                 _block(params, _rows(X_[begin : begin + block], params, columns, by_scipy), s0, log, engine)

@@ -339,7 +339,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
     def _adopt(self, params: Any) -> None:
         """Hold these parameters, as trained and in the units of the data."""
-        self._params, self._sigma0 = params, float(self.sigma0)
+        self._params, self._sigma0, self._trained_by = params, float(self.sigma0), self.method
         W0, b0, self.W1_, self.b1_ = (np.asarray(a, np.float64) for a in params[:4])
         self.W0_ = W0 / self._x.scale[None, None, :]
         self.b0_ = b0 - self.W0_ @ self._x.shift

@@ -149,7 +149,7 @@ class Prediction(BaseTGGM):
 
     def _engine(self) -> str:
         """Who infers the moments of y where the model needs inference for them."""
-        return "ep" if self.method == "ep" else "mean_field"
+        return "ep" if self._trained_by == "ep" else "mean_field"
 
     def _member_moments(self, X: Floats, s0: Any) -> tuple[Array, Array]:
         of_members: Any = _member_moments

@@ -33,7 +33,8 @@ def stored_settings(model: Any) -> dict[str, Any]:
 
 def _fitted(model: Any) -> dict[str, Any]:
     """Settings that describe the parameters: as they were when these were fitted, whatever was set since."""
-    params, found = model._params, {"sigma0": model._sigma0, "n_members": len(model._params.W0)}
+    params: Any = model._params
+    found = {"method": model._trained_by, "sigma0": model._sigma0, "n_members": len(params.W0)}
     require_computable(params, model._sigma0, model.dtype)
     sizes = [params.W0.shape[1], *(W.shape[1] for W in getattr(params, "W", ()))]
     if tuple(sizes) != layers(model.hidden):
