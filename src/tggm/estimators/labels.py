@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from tggm.estimators.columns import Floats
+from tggm.estimators.settings import plain
 
 Labels = NDArray[np.int32]
 
@@ -64,7 +65,7 @@ def require_two(label: Labels, classes: NDArray[Any]) -> None:
     """Raise where weights of 0 leave rows of one class only."""
     if label.min() == label.max():
         raise ValueError(
-            f"only rows of class {classes[label[0]]!r} have a positive weight; "
+            f"only rows of class {plain(classes[label[0]])!r} have a positive weight; "
             "a classifier needs at least two classes."
         )
 

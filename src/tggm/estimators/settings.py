@@ -29,10 +29,13 @@ def layers(value: Any) -> tuple[int, ...]:
     sizes = (value,) if isinstance(value, Integral) else value
     try:
         found = tuple(count("hidden", size) for size in sizes)
-    except TypeError:
+    except (TypeError, ValueError):
         found = ()
     if not found:
-        raise ValueError(f"`hidden` must be a tuple of layer sizes, as (50,) or (50, 50); got {value!r}.")
+        raise ValueError(
+            "`hidden` must be a number of units, or one for each layer, at least 1 each, as 50 or (50, 50); "
+            f"got {value!r}."
+        )
     return found
 
 

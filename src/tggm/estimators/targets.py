@@ -48,7 +48,7 @@ def methods(targets: Targets, model: Any) -> Mapping[str, Callable[..., Objectiv
     if len(layers(model.hidden)) > 1:
         if not targets.complete:
             raise ValueError(
-                "limits and missing targets need one hidden layer, or tggm.Graph; "
+                "limits (`censored`) and missing targets in `y` need one hidden layer, or tggm.Graph; "
                 f"got hidden={model.hidden!r}."
             )
         return DEEP_METHODS[model.deep]
