@@ -3,7 +3,8 @@
     python benchmarks/render.py
 
 A table stands between <!-- name --> and <!-- /name -->: README.md has `comparison`, docs/benchmarks.md has
-`ratios`, `growth` and `machines`, docs/scaling.md has `devices` and `costs`.
+`ratios`, `growth` and `machines`, docs/scaling.md has
+`streaming`, `kills`, `fuzz`, `devices` and `costs`.
 """
 
 import re
@@ -109,6 +110,40 @@ def devices(figures: Figures) -> str:
     return table(["rows of a mini-batch", *ways], rows)
 
 
+def streaming(figures: Figures) -> str:
+    """Memory and the best throughput of each fit."""
+    fits = figures["streaming"]["fits"]
+    rows = []
+    for kind, words in (("memory", "in memory"), ("stream", "stream")):
+        found = [fit for fit in fits if fit["fit"] == kind]
+        memory = max(fit["resident_MiB"] for fit in found)
+        speed = max(fit["rows_per_second"] for fit in found)
+        rows.append([words, f"{found[0]['rows']:,}", f"{memory} MiB", f"{speed:,}"])
+    head = ["fit", "rows", "largest resident memory", f"rows a second, best of {len(fits) // 2}"]
+    return table(head, rows)
+
+
+def kills(figures: Figures) -> str:
+    """How many fits were killed where, and what became of them."""
+    record = figures["kill_and_resume"]
+    places = {
+        "any": "at a random moment", "half": "with half of a file written", "sync": "before it is synchronised",
+        "between": "between two renames", "after": "just after the last",
+    }  # fmt: skip
+    rows = [[places[step], str(count)] for step, count in record["by_step"].items()]
+    told = f"{record['kills']} kills in {record['fits']} fits, {record['losses']} losses; "
+    return table(["killed", "times"], rows) + f"\n\n{told}{record['resumed']} starts found a checkpoint."
+
+
+def fuzz(figures: Figures) -> str:
+    """What became of malformed model files."""
+    found = figures["fuzz"]["model_files"]
+    rows = [
+        [words, f"{found[words]:,}"] for words in ("bytes refused", "structure refused", "structure loaded")
+    ]
+    return table([f"of {found['files']:,} files", f"{found['violations']} violations"], rows)
+
+
 def cost_tables(figures: Figures) -> str:
     """The cost model on two shapes."""
     shapes = (costs.Shape(), costs.Shape(units=1000, members=10))
@@ -118,7 +153,13 @@ def cost_tables(figures: Figures) -> str:
 PAGES = {
     "README.md": {"comparison": comparison},
     "docs/benchmarks.md": {"ratios": ratio_table, "growth": growth, "machines": machines},
-    "docs/scaling.md": {"devices": devices, "costs": cost_tables},
+    "docs/scaling.md": {
+        "streaming": streaming,
+        "kills": kills,
+        "fuzz": fuzz,
+        "devices": devices,
+        "costs": cost_tables,
+    },
 }
 
 
