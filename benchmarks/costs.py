@@ -78,7 +78,7 @@ class Machines:
     reading: float  # bytes a second that a process reads
 
 
-# Cores as in benchmarks/results/streaming.json; H200: a third of 67 TFLOP/s in float32 and 60 % of 4.8 TB/s;
+# Cores somewhat slower than in streaming.json; H200: a third of 67 TFLOP/s in float32 and 60 % of 4.8 TB/s;
 # NVLink within a machine, InfiniBand between machines; files on local NVMe disks
 EXAMPLES = [
     Machines("2 CPU cores", 1, 1.5e10, 1e10, 20e-6, 0, math.inf, 1e9),

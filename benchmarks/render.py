@@ -127,8 +127,8 @@ def kills(figures: Figures) -> str:
     """How many fits were killed where, and what became of them."""
     record = figures["kill_and_resume"]
     places = {
-        "any": "at a random moment", "half": "with half of a file written", "sync": "before it is synchronised",
-        "between": "between two renames", "after": "just after the last",
+        "any": "at a random moment", "half": "with half of a file written",
+        "sync": "before it is synchronised", "between": "between two renames", "after": "just after the last",
     }  # fmt: skip
     rows = [[places[step], str(count)] for step, count in record["by_step"].items()]
     told = f"{record['kills']} kills in {record['fits']} fits, {record['losses']} losses; "
