@@ -122,6 +122,8 @@ def _rows(X: Any, params: Any, columns: Columns, by_scipy: bool) -> Any:
 
 def _padded(inputs: Any, count: int) -> Any:
     extra = bucket(count) - count
+    if not extra:
+        return inputs  # to pad by nothing would copy all
     return jax.tree.map(lambda a: np.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, extra), (0, 0)]), inputs)
 
 
