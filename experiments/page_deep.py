@@ -78,13 +78,12 @@ def trained() -> str:
     rows = []
     for record in stored("deep_trained.json"):
         for found in record["rows"]:
-            mean, std, p = (found.get(key) for key in ("mean", "std", "probability"))
-            rows.append(
-                [found["data"].capitalize(), found["hidden"]]
-                + ["" if e is None else f"{e[0]:.3f} ({e[1]:.3f})" for e in (mean,)]
-                + ["" if e is None else f"{100 * e[0]:.1f} % ({100 * e[1]:.1f} %)" for e in (std,)]
-                + ["" if e is None else f"{e[0]:.4f} ({e[1]:.4f})" for e in (p,)]
-            )
+            cells = dict.fromkeys(("mean", "std", "probability"), "")
+            for key in cells.keys() & found.keys():
+                middle, most = found[key]
+                relative = f"{100 * middle:.1f} % ({100 * most:.1f} %)"
+                cells[key] = relative if key == "std" else f"{middle:.4f} ({most:.4f})"
+            rows.append([found["data"].capitalize(), found["hidden"], *cells.values()])
     return table(["set", "hidden", "mean", "deviation", "probability"], sorted(rows)) if rows else "Not run."
 
 

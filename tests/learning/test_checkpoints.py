@@ -12,14 +12,8 @@ import pytest
 
 import tggm
 from tggm.learning import checkpoints
-from tggm.learning.checkpoints import (
-    CheckpointError,
-    Checkpoints,
-    CheckpointWarning,
-    identity,
-    remove_checkpoints,
-)
-from tggm.learning.identity import optimiser_identity
+from tggm.learning.checkpoints import CheckpointError, Checkpoints, CheckpointWarning, remove_checkpoints
+from tggm.learning.identity import identity, optimiser_identity
 from tggm.learning.loop import State
 from tggm.learning.training import Checkpoint
 from tggm.storage import files

@@ -2,10 +2,9 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -33,34 +32,17 @@ from tggm.learning import (
     membership,
     train,
 )
-from tggm.learning.checkpoints import Checkpoints, identity
-from tggm.learning.identity import optimiser_identity
+from tggm.learning.checkpoints import Checkpoints
+from tggm.learning.deep_prior import PRIORS
+from tggm.learning.identity import identity, optimiser_identity
 from tggm.learning.loop import start
 from tggm.learning.processes import is_first, require_same, shared
 from tggm.learning.rows import bucket
 from tggm.learning.training import steps_per_epoch
+from tggm.models import INITIALISERS
 from tggm.models.deep import FORMS
 
-P = ParamSpec("P")
-R = TypeVar("R")
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
-
-
-def intact(method: Callable[P, R]) -> Callable[P, R]:
-    """Where this method fails, its estimator stays what it was: no old model with the names of a new one."""
-
-    @wraps(method)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        state = vars(args[0])
-        before = dict(state)
-        try:
-            return method(*args, **kwargs)
-        except Exception:
-            state.clear()
-            state.update(before)
-            raise
-
-    return guarded
 
 
 class Work(NamedTuple):
@@ -92,6 +74,9 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         settings.number("dropout", self.dropout, least=0, below=0.999)
         settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
         settings.one_of("schedule", self.schedule, SCHEDULES)
+        settings.one_of("init", self.init, INITIALISERS)
+        settings.one_of("solver", self.solver, ("newton", "cyclic"))
+        settings.one_of("prior", self.prior, PRIORS)
         settings.precision(self.dtype)
         if not (hasattr(self.optimizer, "init") and hasattr(self.optimizer, "update")):
             settings.one_of("optimizer", self.optimizer, OPTIMISERS)
@@ -115,7 +100,13 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _decay(self) -> float:
         """What multiplies the penalty."""
+        if self.weight_decay == "auto":
+            return self._usual_decay(getattr(self, "n_features_in_", 0))
         return settings.number("weight_decay", self.weight_decay, least=0)
+
+    def _usual_decay(self, n_features: int) -> float:
+        """Weight decay where it is "auto"."""
+        raise NotImplementedError
 
     def _data(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
         """Inputs and targets as scikit-learn checks them; what it says of missing targets gains a remedy."""

@@ -12,11 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tggm.estimators import settings
-from tggm.estimators.base import Work, intact
+from tggm.estimators.base import Work
 from tggm.estimators.class_prediction import ClassPrediction
 from tggm.estimators.class_state import classifier_state, restore_classifier, restored_settings
 from tggm.estimators.columns import Floats
 from tggm.estimators.inputs import prepared, standardisation
+from tggm.estimators.intact import intact
 from tggm.estimators.labels import Labels, encoded, known_classes, require_two, weighted_rows
 from tggm.estimators.presets import CLASSIFICATION
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, require_fitting, sizes_of
@@ -24,8 +25,6 @@ from tggm.estimators.state import between
 from tggm.estimators.streaming import as_stream, fit_stream
 from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
 from tggm.learning.deep_classification import DEEP_CLASS_METHODS
-from tggm.learning.deep_prior import PRIORS
-from tggm.models import INITIALISERS
 from tggm.streams import Stream
 
 
@@ -204,18 +203,13 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         ml = {"method": "meanfield", "solver": "cyclic", "factorised": True, "sigma0": 0.5**0.5}
         return cls(**{**CLASSIFICATION, **ml, **settings})
 
-    def _decay(self) -> float:
-        if self.weight_decay == "auto":
-            return float(getattr(self, "n_features_in_", 0)) / 40
-        return super()._decay()
+    def _usual_decay(self, n_features: int) -> float:
+        return n_features / 40
 
     def _check_settings(self) -> None:
         super()._check_settings()
         self._check_method(CLASS_METHODS, DEEP_CLASS_METHODS)
         settings.flag("factorised", self.factorised)
-        settings.one_of("init", self.init, INITIALISERS)
-        settings.one_of("solver", self.solver, ("newton", "cyclic"))
-        settings.one_of("prior", self.prior, PRIORS)
         settings.cycles(self.n_cycles)
         if not isinstance(self.standardize, str):
             settings.flag("standardize", self.standardize)

@@ -12,8 +12,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tggm.estimators import settings
-from tggm.estimators.base import Work, intact
+from tggm.estimators.base import Work
 from tggm.estimators.columns import Columns, Floats
+from tggm.estimators.intact import intact
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
 from tggm.estimators.schedule import falling_rate, growing_decay, growing_steps
@@ -23,9 +24,7 @@ from tggm.estimators.streaming import as_stream, fit_stream
 from tggm.estimators.targets import Targets, checked, filled, methods, refuse_censored, standardisation
 from tggm.learning import METHODS, Context, Rows, Training
 from tggm.learning.deep import DEEP_METHODS
-from tggm.learning.deep_prior import PRIORS
 from tggm.learning.lateral import LATERAL
-from tggm.models import INITIALISERS
 from tggm.streams import Stream
 
 
@@ -86,9 +85,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     patience : int, "auto" or None, default "auto"
         End training when no member has found better parameters for so many epochs; "auto" is a quarter of the
         planned ones, None never.
-    init : {"sharp", "scaled", "paper"}, default "sharp"
-        Distribution of the initial weights: "scaled" to the data, "sharp" three times that; "paper" is
-        N(0, 0.01) for all.
+    init : {"sharp", "scaled", "small", "paper"}, default "sharp"
+        Distribution of the initial weights: "scaled" to the data, "small" a tenth of that, "sharp" three
+        times that and less beyond 16 features; "paper" is N(0, 0.01) for all.
     solver : {"newton", "cyclic"}, default "newton"
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int, default 10
@@ -211,9 +210,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
                 raise ValueError(f"`lateral` connections need one hidden layer; got hidden={self.hidden!r}.")
             settings.works_with(f"a model with lateral={self.lateral!r}", self.method, LATERAL, "lateral=0")
         self._check_method(METHODS, DEEP_METHODS)
-        settings.one_of("init", self.init, INITIALISERS)
-        settings.one_of("solver", self.solver, ("newton", "cyclic"))
-        settings.one_of("prior", self.prior, PRIORS)
         settings.count("n_cycles", self.n_cycles)
 
     @intact
@@ -289,10 +285,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         kept = (weight > 0) & ~np.isnan(Y).all(1)
         return X_[kept], targets.of(kept), weight[kept]
 
-    def _decay(self) -> float:
-        if self.weight_decay == "auto":
-            return growing_decay(getattr(self, "n_features_in_", 0))
-        return super()._decay()
+    def _usual_decay(self, n_features: int) -> float:
+        return growing_decay(n_features)
 
     def _planned_steps(self, n_rows: int) -> float:
         return growing_steps(n_rows)

@@ -20,7 +20,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from tggm.learning.identity import identity as identity
 from tggm.learning.loop import State
 from tggm.learning.processes import from_first, is_first, shared
 from tggm.learning.training import Checkpoint

@@ -16,9 +16,8 @@ import jax
 import numpy as np
 from jax.extend import core
 
-_OPAQUE = re.compile(
-    r"callback\[|\b0x[0-9a-fA-FX]+"
-)  # a Python function, into which a traced program only calls
+# a Python function, into which a traced program only calls
+_OPAQUE = re.compile(r"callback\[|\b0x[0-9a-fA-FX]+")
 
 
 def identity(settings: Mapping[str, Any], arrays: Any) -> str:
