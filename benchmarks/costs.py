@@ -115,8 +115,8 @@ def counted_by_xla(shape: Shape) -> dict[str, float]:
     import jax
     import jax.numpy as jnp
 
-    from tggm.learning import METHODS, Context, Rows
     from tggm.models import Shallow
+    from tggm.training import METHODS, Context, Rows
 
     d, m, n, B = shape.columns, shape.units, shape.outputs, 4096
     arrays = [(m, d), (m,), (n, m), (n,), (n,)]

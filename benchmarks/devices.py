@@ -40,7 +40,7 @@ def fit(rows: int, batch: int, epochs: int, repeats: int, process: int, processe
     import jax
 
     from tggm import TGGMRegressor
-    from tggm.learning.devices import use_devices
+    from tggm.training.devices import use_devices
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows + TEST, COLUMNS), dtype=np.float32)

@@ -137,7 +137,7 @@ def compare(name: str, split: int, seed: int) -> list[Figures]:
 def first_fit_seconds(cache: str) -> float:
     """Wall time of a fresh Python process that imports, fits the default on Boston and predicts."""
     code = (
-        f"from tggm.learning.compilation import use_compilation_cache; use_compilation_cache({cache!r})\n"
+        f"from tggm.training.compilation import use_compilation_cache; use_compilation_cache({cache!r})\n"
         "from tggm.datasets import load_uci; d = load_uci('boston'); t, s = d.splits[0]\n"
         "from tggm import TGGMRegressor\n"
         "TGGMRegressor(random_state=0).fit(d.X[t], d.y[t]).predict(d.X[s])"

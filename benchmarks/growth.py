@@ -20,7 +20,7 @@ from record import keep
 
 from tggm import TGGMRegressor
 from tggm.inference.alone import alone
-from tggm.learning import groups
+from tggm.training import groups
 
 BASE = {"rows": 2**13, "columns": 32, "units": 64, "outputs": 1}
 SIZES = {

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tggm.learning.classification import ClassContext, Labelled
-from tggm.learning.deep_classification import UndirectedProbitBackPropagation, UndirectedProbitMeanField
 from tggm.models.deep import initial_deep
+from tggm.training.classification import ClassContext, Labelled
+from tggm.training.deep_classification import UndirectedProbitBackPropagation, UndirectedProbitMeanField
 
 ROWS, INPUTS, CLASSES = 500, 784, 10
 CYCLIC = UndirectedProbitMeanField(solver="cyclic", factorised=True, prior="posterior")

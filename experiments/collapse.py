@@ -30,11 +30,11 @@ from tggm.datasets import load_mnist
 from tggm.estimators.inputs import prepared
 from tggm.inference.factor_bound import mean_field_log_z
 from tggm.inference.layered_ep import layered_ep
-from tggm.learning.deep_classification import _expansion
 from tggm.models.deep_energy import deep_prior
 from tggm.models.directed_bound import forward_means
 from tggm.models.undirected_class import undirected_class_bound
 from tggm.models.undirected_ep import undirected_class_ep
+from tggm.training.deep_classification import _expansion
 
 NAMES = {"digits": "collapse", "mnist": "collapse_mnist"}
 SIZES: dict[str, dict[str, Any]] = {

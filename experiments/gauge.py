@@ -15,8 +15,8 @@ import optax
 from numpy.typing import ArrayLike
 
 from tggm import TGGMRegressor
-from tggm.learning import METHODS, Context, Rows
 from tggm.models import Shallow
+from tggm.training import METHODS, Context, Rows
 
 
 def rescaled(params: Shallow, c: float) -> Shallow:

@@ -22,7 +22,7 @@ from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMRegressor
 from tggm.datasets import load_uci
-from tggm.learning import METHODS, Context, Rows
+from tggm.training import METHODS, Context, Rows
 
 RESULT, IMAGE = RESULTS / "gradients.json", IMAGES / "gradients.png"
 RUNS: dict[str, Any] = {

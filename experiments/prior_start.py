@@ -25,10 +25,10 @@ from sklearn.datasets import load_digits
 from tggm import TGGMClassifier
 from tggm.estimators.inputs import prepared
 from tggm.inference import mean_field
-from tggm.learning.deep_classification import _expansion
 from tggm.models.deep_energy import deep_prior
 from tggm.models.directed_bound import forward_means
 from tggm.models.undirected_class import class_factors
+from tggm.training.deep_classification import _expansion
 
 RESULT, IMAGE = RESULTS / "prior_start.json", IMAGES / "prior_start.png"
 WATCHED = (1, 2, 5, 10, 30)  # cycles of the prior after which its error is noted

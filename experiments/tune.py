@@ -22,12 +22,12 @@ import numpy as np
 from scipy.special import logsumexp
 
 from tggm.datasets import load_uci
-from tggm.learning.layout import Layout
-from tggm.learning.loop import Plan
-from tggm.learning.objectives import METHODS, Context, Rows, Scaling
-from tggm.learning.rows import hold_out, membership
-from tggm.learning.training import hyper_parameters, train
 from tggm.models import Shallow, initial_parameters, output_moments
+from tggm.training.layout import Layout
+from tggm.training.loop import Plan
+from tggm.training.objectives import METHODS, Context, Rows, Scaling
+from tggm.training.rows import hold_out, membership
+from tggm.training.training import hyper_parameters, train
 
 HEADER = (
     "dataset   batch epochs     lr      wd sigma0  init   avg  val |"

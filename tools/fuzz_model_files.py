@@ -29,7 +29,7 @@ import numpy as np
 from tggm import ModelFileError, TGGMClassifier, TGGMRegressor
 from tggm.estimators.columns import Columns
 from tggm.estimators.starting import drawn, sizes_of
-from tggm.persistence import model_file, parse_model
+from tggm.files import model_file, parse_model
 from tggm.tables import choose_target, prepare, read_table
 
 SECONDS = 1.0

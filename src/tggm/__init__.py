@@ -10,29 +10,29 @@ if TYPE_CHECKING:
     from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
     from tggm.estimators import fit_together as fit_together
+    from tggm.files import ModelFileError as ModelFileError
+    from tggm.files import load as load
+    from tggm.files import save as save
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
-    from tggm.learning.graph import fit_graph as fit_graph
     from tggm.models.general import TGGM as TGGM
     from tggm.models.graph import Censored as Censored
     from tggm.models.graph import Graph as Graph
-    from tggm.persistence import ModelFileError as ModelFileError
-    from tggm.persistence import load as load
-    from tggm.persistence import save as save
+    from tggm.training.graph import fit_graph as fit_graph
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Censored": "tggm.models.graph",
     "Graph": "tggm.models.graph",
-    "ModelFileError": "tggm.persistence",
+    "ModelFileError": "tggm.files",
     "TGGM": "tggm.models.general",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
     "TruncatedGaussian": "tggm.gaussian",
-    "fit_graph": "tggm.learning.graph",
+    "fit_graph": "tggm.training.graph",
     "fit_together": "tggm.estimators",
-    "load": "tggm.persistence",
-    "save": "tggm.persistence",
+    "load": "tggm.files",
+    "save": "tggm.files",
 }
 
 __all__ = [

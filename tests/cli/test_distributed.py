@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.cli.commands import complaint
 from tests.cli.two_processes import FITS
-from tests.learning.small_fits import fitted
+from tests.training.small_fits import fitted
 from tggm import load
 
 ROOT = Path(__file__).parents[2]

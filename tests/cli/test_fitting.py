@@ -6,7 +6,7 @@ import pytest
 from tggm.cli.errors import CommandError
 from tggm.cli.fitting import MOST_HELD_OUT, Wish, estimator, rare_classes, split
 from tggm.cli.progress import Progress
-from tggm.learning.loop import Trace
+from tggm.training.loop import Trace
 
 
 def test_held_out_rows_are_a_random_part():

@@ -13,7 +13,7 @@ import pytest
 import tggm
 from tests.cli.commands import answer, complaint, open_text, rows, write
 from tggm.cli.app import run
-from tggm.persistence import load_table_model
+from tggm.files import load_table_model
 from tggm.tables import read_table
 
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "20"]
@@ -124,7 +124,7 @@ def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
 
 
 def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, capsys):
-    from tggm.learning import checkpoints
+    from tggm.training import checkpoints
 
     file = tmp_path / "m.tggm"
     words = ["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *SMALL]

@@ -13,11 +13,11 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from tests.learning.small_fits import fitted
+from tests.training.small_fits import fitted
 from tggm.cli.app import run
 from tggm.distributed import use_devices
-from tggm.learning import checkpoints, training
-from tggm.learning.processes import ProcessError, from_first, require_same
+from tggm.training import checkpoints, training
+from tggm.training.processes import ProcessError, from_first, require_same
 
 FITS = ("regressor float64", "classifier float32")
 

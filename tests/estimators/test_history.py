@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tggm import TGGMClassifier, TGGMRegressor, load, save
-from tggm.persistence.models import model_file, parse_model
+from tggm.files.models import model_file, parse_model
 from tggm.storage.container import decode, encode
 
 

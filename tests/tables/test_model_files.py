@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tggm import ModelFileError, load, save
-from tggm.persistence import load_table_model, models
+from tggm.files import load_table_model, models
 from tggm.storage import container
 from tggm.tables import Table, Target, preparation_to_json, prepare
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tggm import ModelFileError, TGGMClassifier, TGGMRegressor
-from tggm.persistence import model_file, parse_model
+from tggm.files import model_file, parse_model
 from tggm.storage.container import decode, encode
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "fuzz_model_files.py"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tggm.persistence import load_table_model
+from tggm.files import load_table_model
 from tggm.plotting import plot_calibration, plot_confusion, plot_predicted, plot_reliability
 from tggm.tables import read_table
 

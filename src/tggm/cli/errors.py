@@ -10,7 +10,7 @@ class CommandError(Exception):
 def sentence_for(error: Exception) -> str | None:
     """The sentence for an error that the user can mend, or None for a defect of ours."""
     from tggm.datasets import DatasetError
-    from tggm.persistence import ModelFileError
+    from tggm.files import ModelFileError
     from tggm.tables import TableError
 
     lost = type(error).__name__ == "ProcessError"  # by name: its module, and JAX, need not be loaded here

@@ -56,7 +56,7 @@ def write_result(path: str, content: str | bytes) -> None:
 
 def read_model(path: str, data: str = "") -> "tuple[Any, Preparation]":
     """The model of a file (or of standard input) and the preparation of its table."""
-    from tggm.persistence import ModelFileError, load_table_model, parse_model
+    from tggm.files import ModelFileError, load_table_model, parse_model
 
     if path == STREAM:
         if data == STREAM:

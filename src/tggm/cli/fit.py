@@ -82,9 +82,9 @@ def fit(
         check_output(path, force or resume, data)
     _check_words(task, decimal)
     from tggm.cli.fitting import Wish, fit_table
-    from tggm.learning.checkpoints import remove_checkpoints
-    from tggm.persistence import model_file
+    from tggm.files import model_file
     from tggm.tables import read_table
+    from tggm.training.checkpoints import remove_checkpoints
 
     gaps = tuple(missing or ())
     wish = Wish(

@@ -15,11 +15,11 @@ from tggm.cli.files import say
 from tggm.cli.judging import judge
 from tggm.cli.options import names_in
 from tggm.cli.progress import Progress
-from tggm.learning.checkpoints import CheckpointError, remove_checkpoints
-from tggm.learning.processes import is_first
 from tggm.tables import Preparation, Table, choose_target, prepare
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.preparation import Fitted
+from tggm.training.checkpoints import CheckpointError, remove_checkpoints
+from tggm.training.processes import is_first
 
 _OPTION = re.compile(r"`(?:n_|max_)?(\w+)`")  # a setting as messages of estimators name it
 LEAST_ROWS = 10
@@ -138,7 +138,7 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     """An unfitted estimator with the settings asked for, or those that suit so many rows."""
     from tggm.estimators import TGGMClassifier, TGGMRegressor
     from tggm.estimators.schedule import default_batch_size, default_epochs
-    from tggm.learning.deep import DEEP_METHODS
+    from tggm.training.deep import DEEP_METHODS
 
     if len(wish.hidden or ()) > 1 and wish.method in ("ep", "exact"):
         known = ", ".join(sorted(DEEP_METHODS["directed"]))

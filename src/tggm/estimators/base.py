@@ -19,7 +19,9 @@ from tggm.estimators.columns import Columns, Floats, require_moderate
 from tggm.estimators.forked import require_unforked
 from tggm.estimators.schedule import LEAST_STEPS, default_batch_size, default_epochs
 from tggm.estimators.settings import plain
-from tggm.learning import (
+from tggm.models import INITIALISERS
+from tggm.models.deep import FORMS
+from tggm.training import (
     OPTIMISERS,
     SCHEDULES,
     Layout,
@@ -32,15 +34,14 @@ from tggm.learning import (
     membership,
     train,
 )
-from tggm.learning.checkpoints import Checkpoints
-from tggm.learning.deep_prior import PRIORS
-from tggm.learning.identity import identity, optimiser_identity
-from tggm.learning.loop import start
-from tggm.learning.processes import is_first, require_same, shared
-from tggm.learning.rows import bucket
-from tggm.learning.training import steps_per_epoch
-from tggm.models import INITIALISERS
-from tggm.models.deep import FORMS
+from tggm.training.checkpoints import Checkpoints
+from tggm.training.deep_prior import PRIORS
+from tggm.training.identity import identity, optimiser_identity
+from tggm.training.loop import start
+from tggm.training.observer import Observer, Printer
+from tggm.training.processes import is_first, require_same, shared
+from tggm.training.rows import bucket
+from tggm.training.training import steps_per_epoch
 
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
 
@@ -175,17 +176,17 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         batch, epochs = self._schedule(int(members.n_train.max()))
         plan = self._plan(layout, batch)
         hyper = self._hyper(work, epochs * steps_per_epoch(plan, members), self._patience(epochs))
-        report = self._progress(epochs) if self.verbose and is_first() else None
+        watcher = self._watched(epochs)
         seed = int(rng.integers(2**31))
         data, weight = self._padded(work)
         with self._precision():
             kept = self._checkpoints(plan, work)
             resume = None if kept is None else kept.read()
             if resume is not None:
-                self._resumed(resume.train.shape[1])
+                watcher.resumed(resume.train.shape[1])
             result = train(
                 plan, work.objective, work.params, members, work.context, hyper, data, weight,
-                max_epochs=epochs, seed=seed, report=report, resume=resume,
+                max_epochs=epochs, seed=seed, report=watcher.progressed, resume=resume,
                 keep=None if kept is None else kept.keep,
             )  # fmt: skip
         if kept is not None:
@@ -205,12 +206,19 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         if self.checkpoint is None:
             return None
         template = start(plan, work.params, np.zeros(self.n_members, np.uint32))
-        noted = {"note": self._note} if hasattr(self, "_note") else {}
-        return Checkpoints(self.checkpoint, fit, template, **noted)
+        return Checkpoints(self.checkpoint, fit, template, self._observer().noted)
 
-    def _resumed(self, epochs: int) -> None:
-        if self.verbose:
-            sys.stdout.write(f"going on after epoch {epochs}\n")
+    def _observer(self) -> Observer:
+        """Who watches the fit."""
+        watcher: Observer | None = getattr(self, "_watcher", None)
+        if watcher is not None:
+            return watcher
+        return Printer(bool(self.early_stopping)) if self.verbose and is_first() else Observer()
+
+    def _watched(self, epochs: int) -> Observer:
+        watcher = self._observer()
+        watcher.planned(epochs)
+        return watcher
 
     def _train_on(self, work: Work, state: State | None, rng: np.random.Generator) -> Training:
         """One pass over the rows at a constant rate, all of them used, going on from `state`."""
@@ -258,14 +266,6 @@ class BaseTGGM(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             return np.pad(a, [(0, extra), *[(0, 0)] * (a.ndim - 1)])
 
         return jax.tree.map(pad, work.data), pad(work.weight / work.weight.mean())
-
-    def _progress(self, epochs: int) -> Any:
-        def report(done: int, trace: Any) -> None:
-            train_now, held_now = trace.train[:, -1].mean(), trace.held[:, -1].mean()
-            line = f"epoch {done}/{epochs}  objective {train_now:.4f}"
-            sys.stdout.write(line + (f"  held out {held_now:.4f}\n" if self.early_stopping else "\n"))
-
-        return report
 
     def _record(self, result: Training) -> None:
         """Store what training tells about itself."""

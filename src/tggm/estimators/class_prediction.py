@@ -18,11 +18,11 @@ from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded
 from tggm.inference.alone import alone
-from tggm.learning.rows import bucket
 from tggm.models import Shallow
 from tggm.models.probit import contended_moments
 from tggm.models.sparse import Product
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
+from tggm.training.rows import bucket
 
 BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory

@@ -23,9 +23,10 @@ from tggm.estimators.presets import CLASSIFICATION
 from tggm.estimators.starting import drawn, fits, method_options, rates_of, require_fitting, sizes_of
 from tggm.estimators.state import between
 from tggm.estimators.streaming import as_stream, fit_stream
-from tggm.learning.classification import CLASS_METHODS, ClassContext, Labelled
-from tggm.learning.deep_classification import DEEP_CLASS_METHODS
 from tggm.streams import Stream
+from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
+from tggm.training.deep_classification import DEEP_CLASS_METHODS
+from tggm.training.observer import Observer
 
 
 class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -222,7 +223,12 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
     @intact
     def fit(
-        self, X: ArrayLike | Stream, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike | Stream,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        observer: Observer | None = None,
     ) -> Self:
         """Train the ensemble.
 
@@ -235,11 +241,14 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             Labels: numbers, strings or booleans, of at least two classes.
         sample_weight : array_like, shape (n_rows,), optional
             Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
+        observer : Observer, optional
+            Told of progress; prints it by default if `verbose`.
 
         Returns
         -------
         self
         """
+        self._watcher = observer
         self._check_settings()
         if (stream := as_stream(X, y, sample_weight)) is not None:
             return fit_stream(self, stream)  # type: ignore[no-any-return]  # it returns self

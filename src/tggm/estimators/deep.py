@@ -10,12 +10,12 @@ from jax import Array
 
 from tggm.estimators.columns import Columns, Floats
 from tggm.inference.alone import alone
-from tggm.learning.rows import bucket
 from tggm.models.deep import Deep, Directed
 from tggm.models.deep_moments import directed_output_moments
 from tggm.models.probit import contended_of_covariance
 from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
+from tggm.training.rows import bucket
 
 
 def output_moments_of(params: Deep, X: Array, s0: Array, engine: str) -> tuple[Array, Array]:

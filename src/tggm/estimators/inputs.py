@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from tggm.estimators.columns import Columns, Floats
-from tggm.learning.rows import bucket
 from tggm.models.sparse import SparseRows
+from tggm.training.rows import bucket
 
 
 def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:

@@ -11,11 +11,11 @@ from tggm.estimators.columns import Columns, Floats
 from tggm.inference import ep
 from tggm.inference.alone import alone
 from tggm.inference.covariance import covariance
-from tggm.learning import Context, Rows
-from tggm.learning.lateral import LateralLikelihood
-from tggm.learning.rows import bucket
 from tggm.models.lateral import Lateral, lateral_prior
 from tggm.predictive.lateral import LateralPredictive
+from tggm.training import Context, Rows
+from tggm.training.lateral import LateralLikelihood
+from tggm.training.rows import bucket
 
 
 @jax.jit

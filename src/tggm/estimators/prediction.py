@@ -13,10 +13,10 @@ from tggm.estimators import settings
 from tggm.estimators.base import BaseTGGM
 from tggm.estimators.columns import Floats, require_moderate
 from tggm.inference.alone import alone
-from tggm.learning import METHODS, Context, Rows
-from tggm.learning.rows import bucket
 from tggm.models import Shallow, output_moments
 from tggm.models.lateral import Lateral
+from tggm.training import METHODS, Context, Rows
+from tggm.training.rows import bucket
 
 if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when asked for
     from tggm.predictive import MultivariatePredictive, Predictive

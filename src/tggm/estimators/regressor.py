@@ -22,10 +22,11 @@ from tggm.estimators.starting import drawn, fits, method_options, rates_of, requ
 from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
 from tggm.estimators.streaming import as_stream, fit_stream
 from tggm.estimators.targets import Targets, checked, filled, methods, refuse_censored, standardisation
-from tggm.learning import METHODS, Context, Rows, Training
-from tggm.learning.deep import DEEP_METHODS
-from tggm.learning.lateral import LATERAL
 from tggm.streams import Stream
+from tggm.training import METHODS, Context, Rows, Training
+from tggm.training.deep import DEEP_METHODS
+from tggm.training.lateral import LATERAL
+from tggm.training.observer import Observer
 
 
 class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -220,6 +221,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         sample_weight: ArrayLike | None = None,
         *,
         censored: ArrayLike | None = None,
+        observer: Observer | None = None,
     ) -> Self:
         """Train the ensemble.
 
@@ -234,7 +236,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         censored : array_like, shape (n_rows,), optional
             1 or "right" where the truth is at least `y`, −1 or "left" where it is at most `y`, 0 or "none"
             where `y` was measured; for one output. Predictions are of the truth.
+        observer : Observer, optional
+            Told of progress; prints it by default if `verbose`.
         """
+        self._watcher = observer
         self._check_settings()
         if (stream := as_stream(X, y, sample_weight, censored)) is not None:
             return fit_stream(self, stream)  # type: ignore[no-any-return]  # it returns self

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tggm.learning.rows import bucket
 from tggm.models.initial import NARROW
+from tggm.training.rows import bucket
 
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
 

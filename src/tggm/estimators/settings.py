@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tggm.learning.settings import count as count
-from tggm.learning.settings import flag as flag
-from tggm.learning.settings import number as number
-from tggm.learning.settings import one_of as one_of
-from tggm.learning.settings import precision as precision
+from tggm.training.settings import count as count
+from tggm.training.settings import flag as flag
+from tggm.training.settings import number as number
+from tggm.training.settings import one_of as one_of
+from tggm.training.settings import precision as precision
 
 
 def works_with(cause: str, method: Any, allowed: Iterable[str], remedy: str) -> None:

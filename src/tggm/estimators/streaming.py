@@ -17,12 +17,11 @@ from tggm.estimators.passes import again, cut, require_as_before
 from tggm.estimators.starting import fits, sizes_of
 from tggm.estimators.survey import Survey, surveyed
 from tggm.estimators.targets import Targets, checked
-from tggm.learning import Layout, Rows
-from tggm.learning.classification import Labelled
-from tggm.learning.processes import is_first
-from tggm.learning.rows import bucket
-from tggm.learning.streaming import Blocks, train_blocks
 from tggm.streams import Stream, from_arrays
+from tggm.training import Layout, Rows
+from tggm.training.classification import Labelled
+from tggm.training.rows import bucket
+from tggm.training.streaming import Blocks, train_blocks
 
 STREAM_BYTES = 2**28  # a memory map of more is not read into memory
 _SQUARED = 1e150  # deviations whose squares are numbers
@@ -169,15 +168,15 @@ def _trained(model: Any, work: Work, blocks: Blocks, seed: int) -> Any:
     rows = math.ceil(blocks.n_rows / blocks.per_pass)
     steps = blocks.per_pass * math.ceil(rows / min(batch, blocks.size))
     hyper = model._hyper(work, epochs * steps, model._patience(epochs) * blocks.per_pass)
+    watcher = model._watched(epochs)
     with model._precision():
         kept = model._checkpoints(plan, work, (model._x, blocks.n_rows, blocks.size))
         resume = None if kept is None else kept.read()
         if resume is not None:
-            model._resumed(resume.train.shape[1] // blocks.per_pass)
-        report = model._progress(epochs) if model.verbose and is_first() else None
+            watcher.resumed(resume.train.shape[1] // blocks.per_pass)
         result = train_blocks(
             plan, work.objective, work.params, blocks, work.context, hyper, max_epochs=epochs, seed=seed,
-            report=report, resume=resume, keep=None if kept is None else kept.keep,
+            report=watcher.progressed, resume=resume, keep=None if kept is None else kept.keep,
         )  # fmt: skip
     if kept is not None:
         kept.write(finished=not result.interrupted)

@@ -8,12 +8,12 @@ from numpy.typing import ArrayLike
 
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.settings import layers
-from tggm.learning import METHODS, Objective, Rows
-from tggm.learning.deep import DEEP_METHODS
-from tggm.learning.incomplete import INCOMPLETE, IncompleteRows
-from tggm.learning.lateral import LATERAL
 from tggm.models.graph.evidence import Censored
 from tggm.models.sides import sides
+from tggm.training import METHODS, Objective, Rows
+from tggm.training.deep import DEEP_METHODS
+from tggm.training.incomplete import INCOMPLETE, IncompleteRows
+from tggm.training.lateral import LATERAL
 
 
 class Targets(NamedTuple):

@@ -17,10 +17,10 @@ from tggm.estimators.base import Work
 from tggm.estimators.columns import Floats
 from tggm.estimators.regressor import TGGMRegressor
 from tggm.estimators.settings import layers
-from tggm.learning import Context, Layout, Rows, Scaling, Training, hold_out, membership, train
-from tggm.learning.loop import start
-from tggm.learning.rows import Index
-from tggm.learning.training import steps_per_epoch
+from tggm.training import Context, Layout, Rows, Scaling, Training, hold_out, membership, train
+from tggm.training.loop import start
+from tggm.training.rows import Index
+from tggm.training.training import steps_per_epoch
 
 # what one compiled program can take for each member apart; all else must be the same
 OWN = {"random_state", "sigma0", "noise", "init", "learning_rate", "weight_decay", "clip", "patience"}

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from tggm.learning import settings
 from tggm.plotting.canvas import DATA, MODEL, QUIET, REFERENCE, SECOND, axes_or_new, percent, shade
+from tggm.training import settings
 
 CLASS_COLOURS = (MODEL, REFERENCE, SECOND, "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", QUIET)
 

@@ -1,0 +1,340 @@
+"""One training loop for every method and model.
+
+Members of an ensemble (or of several: members may see different rows through different standardisations) are
+trained at once by `vmap`. A chunk of epochs is one compiled program: mini-batches from a fresh permutation
+each epoch, clipped gradients, a score on the member's held-out rows after each epoch, and the best parameters
+kept. Python acts between chunks only.
+
+A step that leads to numbers that are not finite is undone and the next ones are halved, to grow again with
+every sound one. An epoch whose objective falls far below the best one's is undone too: training goes on from
+the best parameters with smaller steps. After `FAILURES` failures in a row a member is given up; its best
+parameters stay as they are.
+
+The numbers of epochs and steps, all rates and penalties are arguments of the program, not constants: changing
+them never compiles anything. Shapes are those of the index lists, which are padded to a few sizes.
+
+Several devices take a share of every mini-batch each: the same program, with `plan.shares` of them.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from tggm.training.dropout import thinned
+from tggm.training.layout import Layout
+from tggm.training.objectives import Objective
+from tggm.training.optimisers import OPTIMISERS, SCHEDULES
+from tggm.training.shares import added_up, share
+from tggm.training.shuffling import shuffled
+
+FAILURES = 25  # steps in a row that are not finite, after which a member is given up
+DROP = 10.0  # an epoch has collapsed when its objective is so many times 1 + |best| below the best
+
+
+class Plan(NamedTuple):
+    """What is fixed when a training program is compiled."""
+
+    layout: Layout
+    batch_size: int
+    capacity: int  # most epochs in one chunk
+    optimizer: Any = (
+        "adam"  # a name, or a complete optax.GradientTransformation with its own rate and schedule
+    )
+    schedule: str = "cosine"
+    averaged: bool = False  # whether a running average of the parameters is scored and kept
+    thinned: bool = False  # whether inputs are left out at random
+    shares: int = 1  # devices that a mini-batch is cut over
+
+
+class Hyper(NamedTuple):
+    """Numbers of one member (a leading axis of members when they differ), free to change between runs."""
+
+    learning_rate: Array
+    weight_decay: Array  # multiplies penalty / number of rows
+    clip: Array  # largest norm of a gradient
+    average: Array  # decay of the running average
+    total_steps: Array  # length of the schedule
+    patience: Array  # epochs without a better score after which none is accepted any more
+    dropout: Array  # part of the inputs that a step leaves out
+    rates: Array  # (parameters,) multiplies the step of each parameter: 0 holds it fixed
+
+
+class Membership(NamedTuple):
+    """Rows a member trains on and rows it holds out: indices into the table, the padding last."""
+
+    train: Array  # (n_train,) int32
+    n_train: Array  # () how many of them count
+    held: Array  # (n_held,) int32
+    n_held: Array  # () how many of them count; 0 keeps the last parameters instead of the best
+
+
+class State(NamedTuple):
+    """All that the next epoch needs; saving it and going on gives the same result as never stopping."""
+
+    params: Array  # (parameters,) all parameters of a member as one vector, see `Layout`
+    average: Array  # (parameters,) their running average
+    optimiser: Any
+    seed: Array  # () uint32, of the member's mini-batches
+    step: Array  # () int32
+    epoch: Array  # () int32
+    best: Array  # (parameters,) those with the best score
+    best_score: Array  # ()
+    best_epoch: Array  # () int32
+    undone: Array  # () int32, steps not taken because they were not finite, and epochs that collapsed
+    rate: Array  # () multiplies the learning rate, 1 as long as nothing fails
+    failures: Array  # () int32, steps in a row that were undone
+    peak: Array  # () best mean objective of an epoch
+
+
+class Trace(NamedTuple):
+    """What happened in each epoch of a chunk, shape (capacity,)."""
+
+    train: Array  # mean objective over the epoch's sound steps, NaN if there was none
+    held: Array  # mean score of the held-out rows after it
+
+
+def start(plan: Plan, params: Any, seeds: Any) -> State:
+    """State before the first step; every leaf of `params` and `seeds` has a leading axis of members.
+
+    Made of NumPy arrays: a named optimiser starts from zeros, so nothing has to be compiled.
+    """
+    vectors: Any = plan.layout.join_members(params)
+    if isinstance(plan.optimizer, str):
+        optimiser = tuple(np.zeros_like(vectors) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
+    else:  # optax may treat arrays differently, so it sees them
+        optimiser = jax.vmap(plan.optimizer.init)(params)
+    count: Any = np.zeros(len(seeds), np.int32)
+    worst: Any = np.full(len(seeds), -np.inf, vectors.dtype)
+    seed: Any = np.asarray(seeds, np.uint32)
+    one: Any = np.ones(len(seeds), vectors.dtype)
+    return State(
+        vectors, vectors, optimiser, seed, count, count, vectors, worst, count, count, one, count, worst
+    )
+
+
+def _choose(condition: Array, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -> tuple[Array, Any, Array]:
+    """New parameters and optimiser state after one clipped step, and whether the step was sound.
+
+    A step whose objective, gradient or result is not finite leaves the parameters where they are; the
+    optimiser sees a gradient of zero. Testing the norm tests every entry.
+    """
+    norm = jnp.sqrt((grad**2).sum())
+    fine = jnp.isfinite(norm + value)
+    grad = jnp.where(fine, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
+    if isinstance(plan.optimizer, str):
+        step = state.step.astype(norm.dtype)
+        direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, step + 1)
+        progress = jnp.clip(step / hyper.total_steps, 0.0, 1.0)
+        rate = -hyper.learning_rate * SCHEDULES[plan.schedule](progress)
+    else:
+        arrays = plan.layout.split(grad), state.optimiser, plan.layout.split(state.params)
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # optax relies on both
+            update, optimiser = plan.optimizer.update(*arrays)
+        direction, rate = plan.layout.join(update), jnp.ones_like(norm)
+    params = state.params + jnp.where(fine, rate * state.rate, 0.0) * hyper.rates * direction
+    fine = fine & jnp.isfinite(jnp.abs(params).max())
+    return jnp.where(fine, params, state.params), optimiser, fine
+
+
+def _averaged(state: State, params: Array, decay: Array) -> Array:
+    """Running average whose memory grows with the steps taken, so that it soon forgets where it began."""
+    step = state.step.astype(decay.dtype)
+    decay = jnp.minimum(decay, (1 + step) / (10 + step))
+    return decay * state.average + (1 - decay) * params
+
+
+def _step(
+    plan: Plan,
+    objective: Objective,
+    state: State,
+    batch: Any,
+    weight: Array,
+    size: int,
+    rows: Array,
+    context: Any,
+    hyper: Hyper,
+) -> tuple[State, Array]:
+    """One gradient step on this device's share of `size` rows.
+
+    `weight` is zero on padding, `rows` the number of rows the penalty is shared by.
+    """
+    count = jnp.minimum(rows, float(size))
+
+    def loss(params: Any) -> tuple[Array, Array]:
+        value = (weight * objective(params, batch, context)).sum() / count
+        decay = hyper.weight_decay / rows
+        decay = decay / plan.shares if plan.shares > 1 else decay  # every device adds its part
+        return decay * objective.penalty(params) - value, value
+
+    (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
+    value, gradient = added_up(plan.shares, value, plan.layout.join(grad))
+    params, optimiser, fine = _update(plan, state, gradient, value, hyper)
+    average = _averaged(state, params, hyper.average) if plan.averaged else params
+    undone = state.undone + (~fine).astype(jnp.int32)
+    state = state._replace(
+        params=params,
+        average=average,
+        optimiser=optimiser,
+        step=state.step + 1,
+        undone=undone,
+        rate=jnp.where(fine, jnp.minimum(1.25 * state.rate, 1.0), jnp.maximum(state.rate / 2, 1e-6)),
+        failures=jnp.where(fine, 0, jnp.minimum(state.failures + 1, FAILURES)),
+    )
+    return state, jnp.where(fine, value, 0.0)
+
+
+def _watched(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
+    """The state after an epoch with this mean objective, and whether the epoch was sound.
+
+    From a collapse it goes back to the best parameters, forgets the optimiser's averages and goes on with an
+    eighth of the rate, which grows again with sound steps. The best parameters may be no better: an epoch is
+    judged by the steps to its end. So every collapse lowers what the next epochs are held against.
+    """
+    least = state.peak - DROP * (1 + jnp.abs(state.peak))
+    collapsed = train < least
+    failed = state.failures >= FAILURES
+    rate = jnp.maximum(state.rate / 8, 1e-6)
+    back = (state.best, state.best, rate, state.undone + 1)
+    params, average, rate, undone = _choose(
+        collapsed, back, (state.params, state.average, state.rate, state.undone)
+    )
+    optimiser = state.optimiser
+    if isinstance(plan.optimizer, str):
+        optimiser = _choose(collapsed, jax.tree.map(jnp.zeros_like, optimiser), optimiser)
+    reached = jnp.where(collapsed, least, jnp.fmax(state.peak, train))
+    peak = jnp.where(failed, state.peak, reached)
+    state = state._replace(
+        params=params, average=average, rate=rate, undone=undone, optimiser=optimiser, peak=peak
+    )
+    return state, ~(collapsed | failed)
+
+
+def _take(data: Any, index: Array) -> Any:
+    return jax.tree.map(lambda a: a[index], data)
+
+
+def _mean_score(
+    plan: Plan,
+    objective: Objective,
+    params: Array,
+    data: Any,
+    weight: Array,
+    member: Membership,
+    context: Any,
+) -> Array:
+    size, held = member.held.shape[0], member.held
+    if plan.shares > 1:
+        held = held[jnp.minimum(share(size, plan.shares), size - 1)]
+    score = objective.score(plan.layout.split(params), _take(data, held), context)
+    w = jnp.where(share(size, plan.shares) < member.n_held, weight[held], 0.0)
+    total, mass = added_up(plan.shares, (w * score).sum(), w.sum())
+    return total / jnp.maximum(mass, 1e-30)
+
+
+def _batch(plan: Plan, order: Array, first: Array, size: int, n_train: Array) -> tuple[Array, Array]:
+    """Row numbers of a device's share of the `size` rows from place `first` on, and which of them count."""
+    if plan.shares == 1:
+        index = lax.dynamic_slice(order, (first,), (size,))
+        return index, first + share(size, 1) < n_train
+    place = share(size, plan.shares)
+    index = order[jnp.minimum(first + place, order.shape[0] - 1)]
+    return index, (place < size) & (first + place < n_train)
+
+
+def _run_member(
+    plan: Plan, objective: Objective, state: State, member: Membership, context: Any, hyper: Hyper,
+    data: Any, weight: Array, n_epochs: Array, steps_per_epoch: Array,
+) -> tuple[State, Trace]:  # fmt: skip
+    B = min(plan.batch_size, member.train.shape[0])
+    rows = member.n_train.astype(weight.dtype)
+
+    def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:
+        state, trace = carry
+        order = shuffled(member.train, member.n_train, state.seed, state.epoch)
+        now = context
+        if hasattr(context, "at"):  # what a method changes in the course of training
+            progress = state.step.astype(weight.dtype) / hyper.total_steps
+            now = context.at(jnp.clip(progress, 0.0, 1.0))
+
+        def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+            state, total = carry
+            # the last batch is full too: it reaches back into the one before
+            first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
+            index, counts = _batch(plan, order, first, B, member.n_train)
+            w = jnp.where(counts, weight[index], 0.0)
+            batch = _take(data, index)
+            if plan.thinned:
+                X = thinned(batch.X, index, state.seed, state.step, hyper.dropout)
+                batch = batch._replace(X=X)
+            state, value = _step(plan, objective, state, batch, w, B, rows, now, hyper)
+            return state, total + value
+
+        undone = state.undone
+        state, total = lax.fori_loop(
+            jnp.int32(0), steps_per_epoch, step, (state, jnp.zeros((), weight.dtype))
+        )
+        train = total / (steps_per_epoch - (state.undone - undone)).astype(weight.dtype)
+        state, sound = _watched(plan, state, train)
+        score = _mean_score(plan, objective, state.average, data, weight, member, context)
+        stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
+        better = (((score > state.best_score) & ~stalled) | (member.n_held == 0)) & sound
+        best, best_score, best_epoch = _choose(
+            better, (state.average, score, state.epoch), (state.best, state.best_score, state.best_epoch)
+        )
+        state = state._replace(epoch=state.epoch + 1, best=best, best_score=best_score, best_epoch=best_epoch)
+        return state, Trace(trace.train.at[i].set(train), trace.held.at[i].set(score))
+
+    empty = jnp.full(plan.capacity, jnp.nan, weight.dtype)
+    carry: tuple[State, Trace] = lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
+    return carry
+
+
+@partial(jax.jit, static_argnames=("plan", "objective"))
+def run_chunk(
+    plan: Plan,
+    objective: Objective,
+    state: State,
+    members: Membership,
+    context: Any,
+    hyper: Hyper,
+    data: Any,
+    weight: Array,
+    n_epochs: Array,
+    steps_per_epoch: Array,
+) -> tuple[State, Trace]:
+    """Train every member for `n_epochs` ≤ plan.capacity epochs.
+
+    Parameters
+    ----------
+    plan, objective
+        Static: batch size, optimiser, schedule; what is maximised.
+    state, members, context, hyper
+        One leading axis of members on every leaf.
+    data : pytree
+        The table, rows first, shared by all members.
+    weight : Array, shape (rows,)
+        Sample weights, 1 on average.
+    n_epochs, steps_per_epoch : Array
+        int32 scalars.
+
+    Returns
+    -------
+    state : State
+        To go on from.
+    trace : Trace
+        Of shape (members, capacity), NaN beyond `n_epochs`.
+    """
+    one = partial(_run_member, plan, objective)
+    every = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None, None, None))
+    result: tuple[State, Trace] = every(
+        state, members, context, hyper, data, weight, n_epochs, steps_per_epoch
+    )
+    return result

@@ -1,0 +1,46 @@
+"""What a fit tells whoever watches it."""
+
+import sys
+import warnings
+from typing import Any
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written, or was damaged; the fit goes on."""
+
+
+class Observer:
+    """Is told how a fit gets on; says nothing itself but what must not be missed."""
+
+    def planned(self, epochs: int) -> None:
+        """Training begins; it takes so many epochs at most."""
+
+    def resumed(self, epochs: int) -> None:
+        """Training goes on from a checkpoint of so many epochs."""
+
+    def progressed(self, epochs: int, trace: Any) -> None:
+        """So many epochs are done; the `Trace` of the last ones, (members, epochs) each."""
+
+    def noted(self, text: str) -> None:
+        """Something went wrong with a checkpoint; the fit goes on."""
+        warnings.warn(text, CheckpointWarning, stacklevel=2)
+
+
+class Printer(Observer):
+    """Prints a line for each report: what ``verbose=True`` shows; `held` says whether rows are held out."""
+
+    def __init__(self, held: bool) -> None:
+        self._epochs, self._held = 0, held
+
+    def planned(self, epochs: int) -> None:
+        """Remember how many there are."""
+        self._epochs = epochs
+
+    def resumed(self, epochs: int) -> None:
+        """Say so."""
+        sys.stdout.write(f"going on after epoch {epochs}\n")
+
+    def progressed(self, epochs: int, trace: Any) -> None:
+        """Mean objective, and mean held-out score where rows are held out."""
+        line = f"epoch {epochs}/{self._epochs}  objective {trace.train[:, -1].mean():.4f}"
+        sys.stdout.write(line + (f"  held out {trace.held[:, -1].mean():.4f}\n" if self._held else "\n"))
