@@ -13,16 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tggm.estimators.base import BaseTGGM
-from tggm.estimators.columns import Columns, Floats
+from tggm.arrays import Floats
+from tggm.estimators.columns import Columns
+from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded
-from tggm.inference.alone import alone
-from tggm.models import Shallow
-from tggm.models.probit import contended_moments
+from tggm.inference.blas_lock import blas_lock
+from tggm.models import Model
+from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
-from tggm.training.rows import bucket
+from tggm.training.membership import bucket
 
 BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory
@@ -32,7 +33,7 @@ CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few shapes,
 SPACING = {"float32": 0.6, "float64": 0.4}
 
 
-class ClassPrediction(BaseTGGM):
+class ClassPrediction(Ensemble):
     """Labels, probabilities and scores."""
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -81,21 +82,16 @@ class ClassPrediction(BaseTGGM):
 
     def _evaluated(self, X: ArrayLike, log: bool) -> Floats:
         """Probabilities of the mixture of members or their logarithms, (rows, n), in double precision."""
-        check_is_fitted(self, "W0_")
+        check_is_fitted(self, "fitted_")
         X_ = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-        params, columns = self._params, self._x
-        if columns.mild():  # the map of the inputs goes into the weights: no pass over the rows
-            W0 = self._params.W0 / columns.scale.astype(self.dtype)[None, None, :]
-            # not a product of matrices: threads of BLAS would go on spinning and keep JAX's from the cores
-            b0 = self._params.b0 - (W0 * columns.shift.astype(self.dtype)[None, None, :]).sum(-1)
-            params, columns = params._replace(W0=W0, b0=b0), Columns.unchanged(X_.shape[1])
-        by_scipy = sparse.issparse(X_) and columns is not self._x and jax.default_backend() == "cpu"
+        model, columns = _unscaled(self.fitted_.model, self.fitted_.scales.x, self.dtype)
+        folded = columns is not self.fitted_.scales.x
+        by_scipy = sparse.issparse(X_) and folded and jax.default_backend() == "cpu"
         block = BLOCK if by_scipy or not sparse.issparse(X_) else SPARSE_BLOCK
-        s0 = np.asarray(self._s0, self.dtype)
-        engine = "ep" if self._trained_by == "ep" else "mean_field"  # for what needs inference to predict
-        with self._precision(), jax.default_matmul_precision("highest"), alone(bool(self.between_)):
+        engine = self.engine()
+        with self._precision(), jax.default_matmul_precision("highest"), blas_lock(not model.knows_moments):
             parts = [
-                _block(params, _rows(X_[begin : begin + block], params, columns, by_scipy), s0, log, engine)
+                _block(model, _rows(X_[begin : begin + block], model, columns, by_scipy), log, engine)
                 for begin in range(0, X_.shape[0], block)
             ]
         result = np.concatenate(parts).astype(np.float64)
@@ -109,9 +105,20 @@ class ClassPrediction(BaseTGGM):
         return np.maximum(result, -np.finfo(self.dtype).max) if log else result  # finite, however far away
 
 
-def _rows(X: Any, params: Any, columns: Columns, by_scipy: bool) -> Any:
+def _unscaled(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Columns]:
+    """The same model with the map of its inputs in its weights, where that costs no digits."""
+    if not (columns.mild() and model.features.linear):
+        return model, columns
+    arrays = model.arrays()
+    W0 = arrays["hidden.W0"] / columns.scale.astype(dtype)[None, None, :]
+    # not a product of matrices: threads of BLAS would go on spinning and keep JAX's from the cores
+    b0 = arrays["hidden.b0"] - (W0 * columns.shift.astype(dtype)[None, None, :]).sum(-1)
+    return model.replaced(arrays | {"hidden.W0": W0, "hidden.b0": b0}), Columns.unchanged(W0.shape[2])
+
+
+def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
     """Inputs as models take them; sparse ones multiplied by W0 already, whatever their counts."""
-    W0 = params.W0
+    W0 = model.arrays()["hidden.W0"]
     if not by_scipy:
         return prepared(X, columns, W0.dtype)
     members, m, d = W0.shape
@@ -127,10 +134,10 @@ def _padded(inputs: Any, count: int) -> Any:
     return jax.tree.map(lambda a: np.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, extra), (0, 0)]), inputs)
 
 
-def _block(params: Any, inputs: Any, s0: NDArray[Any], log: bool, engine: str) -> NDArray[Any]:
+def _block(model: Model, inputs: Any, log: bool, engine: LinearEngine) -> NDArray[Any]:
     """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
-    mean, std, length, short = _short(params, _padded(inputs, count), s0, log, engine)
+    mean, std, length, short = _short(model, _padded(inputs, count), log, engine)
     result = np.array(short[:count])
     kind = np.searchsorted(NODES, np.asarray(length)[:count] / SPACING[str(mean.dtype)])
     mean, std = np.asarray(mean), np.asarray(std)
@@ -145,15 +152,13 @@ def _block(params: Any, inputs: Any, s0: NDArray[Any], log: bool, engine: str) -
 
 
 @partial(jax.jit, static_argnames=("log", "engine"))
-def _short(params: Any, X: Any, s0: Array, log: bool, engine: str) -> tuple[Array, ...]:
+def _short(model: Model, X: Any, log: bool, engine: LinearEngine) -> tuple[Array, ...]:
     """Means and deviations of z, (members, rows, n), lengths of grids, and what the shortest gives."""
-    of_member: Any = contended_moments
-    if not isinstance(params, Shallow):
-        from tggm.estimators.deep import class_moments_of
 
-        of_member = partial(class_moments_of, engine=engine)
-    each = 0 if isinstance(X, Product) else None
-    mean, std = jax.vmap(of_member, in_axes=(0, each, None))(params, X, s0)
+    def scores(member: Model, X: Any) -> tuple[Array, Array]:
+        return member.likelihood.contended_scores(member.latent(X, engine))
+
+    mean, std = jax.vmap(scores, in_axes=(0, 0 if isinstance(X, Product) else None))(model, X)
     return mean, std, jax.vmap(grid_length)(mean, std).max(0), _mixture(mean, std, NODES[0], log)
 
 

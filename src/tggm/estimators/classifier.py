@@ -2,30 +2,34 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
+from tggm.estimators import schedule as schedules
 from tggm.estimators import settings
-from tggm.estimators.base import Work
 from tggm.estimators.class_prediction import ClassPrediction
-from tggm.estimators.class_state import classifier_state, restore_classifier, restored_settings
-from tggm.estimators.columns import Floats
-from tggm.estimators.inputs import prepared, standardisation
-from tggm.estimators.intact import intact
-from tggm.estimators.labels import Labels, encoded, known_classes, require_two, weighted_rows
+from tggm.estimators.columns import Columns
+from tggm.estimators.fitted import Scales
+from tggm.estimators.inputs import prepared
+from tggm.estimators.labels import (
+    Labels,
+    encoded,
+    known_classes,
+    require_two,
+    restored_classes,
+    stored_classes,
+    weighted_rows,
+)
 from tggm.estimators.presets import CLASSIFICATION
-from tggm.estimators.starting import drawn, fits, method_options, rates_of, require_fitting, sizes_of
-from tggm.estimators.state import between
-from tggm.estimators.streaming import as_stream, fit_stream
+from tggm.estimators.recipe import Recipe
+from tggm.estimators.rollback import intact
+from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream
 from tggm.streams import Stream
-from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
-from tggm.training.deep_classification import DEEP_CLASS_METHODS
+from tggm.training import Rows
 from tggm.training.observer import Observer
 
 
@@ -188,6 +192,10 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.checkpoint = checkpoint
         self.verbose = verbose
 
+    task: ClassVar = "classification"
+    rules: ClassVar = schedules.CLASSIFICATION
+    likelihood: ClassVar = "probit"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -204,22 +212,13 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         ml = {"method": "meanfield", "solver": "cyclic", "factorised": True, "sigma0": 0.5**0.5}
         return cls(**{**CLASSIFICATION, **ml, **settings})
 
-    def _usual_decay(self, n_features: int) -> float:
-        return n_features / 40
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        self._check_method(CLASS_METHODS, DEEP_CLASS_METHODS)
-        settings.flag("factorised", self.factorised)
-        settings.cycles(self.n_cycles)
+    def recipe(self) -> Recipe:
+        """The settings, checked."""
         if not isinstance(self.standardize, str):
             settings.flag("standardize", self.standardize)
         elif self.standardize != "whole":
             raise ValueError(f"`standardize` must be True, 'whole' or False; got {self.standardize!r}.")
-
-    def _methods(self) -> Mapping[str, Any]:
-        """Objectives for this number of layers."""
-        return DEEP_CLASS_METHODS[self.deep] if len(settings.layers(self.hidden)) > 1 else CLASS_METHODS
+        return super().recipe()
 
     @intact
     def fit(
@@ -242,34 +241,25 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         sample_weight : array_like, shape (n_rows,), optional
             Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
         observer : Observer, optional
-            Told of progress; prints it by default if `verbose`.
+            Told of progress; by default it is printed if `verbose`.
 
         Returns
         -------
         self
         """
-        self._watcher = observer
-        self._check_settings()
-        if (stream := as_stream(X, y, sample_weight)) is not None:
-            return fit_stream(self, stream)  # type: ignore[no-any-return]  # it returns self
-        X_, y_ = self._validated(X, y, reset=True)
+        recipe = self.recipe()
         before: Any = getattr(self, "classes_", None)
-        self.classes_ = known_classes(y_)
-        X_, label, weight = self._weighted(X_, y_, sample_weight)
-        require_two(label, self.classes_)
-        rng = self._generator()
-        warm = getattr(self, "_params", None) if self.warm_start else None
-        sizes = sizes_of(self, X_.shape[1], len(self.classes_))
-        if not fits(self, warm, sizes) or not np.array_equal(before, self.classes_):
-            warm = None  # other data need other parameters
-        if warm is None:
-            self._x = standardisation(X_, weight, self.standardize)
-        work = self._work(X_, label, weight, warm, rng)
-        result = self._train(work, rng)
-        self._adopt(jax.tree.map(np.asarray, result.params))
-        self._record(result)
-        self._state = None
-        return self
+        if (stream := as_stream(X, y, sample_weight)) is not None:
+            source, rng = self._of_stream(recipe, stream)
+        else:
+            X_, y_ = self._labelled(X, y, reset=True)
+            self.classes_ = known_classes(y_)
+            source = self._weighted(X_, y_, sample_weight)
+            require_two(source.y, self.classes_)
+            rng = recipe.generator()
+        architecture = recipe.architecture(self.n_features_in_, len(self.classes_))
+        same = np.array_equal(before, self.classes_)
+        return self._fit(recipe, source, architecture, rng, observer, same=same)
 
     @intact
     def partial_fit(
@@ -284,9 +274,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         The first call needs `classes`, all labels that will ever come, unless `y` has them all; it also
         settles the standardisation.
         """
-        self._check_settings()
-        first = not hasattr(self, "_params")
-        X_, y_ = self._validated(X, y, reset=first)
+        recipe = self.recipe()
+        first = not hasattr(self, "fitted_")
+        X_, y_ = self._labelled(X, y, reset=first)
         if first:
             self.classes_ = known_classes(y_ if classes is None else classes)
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
@@ -294,67 +284,52 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
                 f"`classes` must be those of the first call, {self.classes_.tolist()}; "
                 f"got {np.unique(np.asarray(classes)).tolist()}."
             )
-        X_, label, weight = self._weighted(X_, y_, sample_weight)
-        rng = self._generator()
-        if first:
-            self._x = standardisation(X_, weight, self.standardize)
-        else:
-            require_fitting(self, sizes_of(self, X_.shape[1], len(self.classes_)))
-        work = self._work(X_, label, weight, None if first else self._params, rng)
-        result = self._train_on(work, getattr(self, "_state", None), rng)
-        self._adopt(jax.tree.map(np.asarray, result.params))
-        self._record(result)
-        self._state = jax.tree.map(np.asarray, result.state)
-        return self
+        source = self._weighted(X_, y_, sample_weight)
+        architecture = recipe.architecture(self.n_features_in_, len(self.classes_))
+        return self._pass(recipe, source, architecture, recipe.generator())
 
-    def _validated(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        X_, y_ = self._data(X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+    def _of_stream(self, recipe: Recipe, stream: Stream) -> tuple[Source, np.random.Generator]:
+        if self.class_weight is not None:
+            raise ValueError(f"`class_weight` must be None for a stream; got {self.class_weight!r}.")
+        rng = recipe.generator()
+        source = StreamSource(stream, recipe, rng, self._encoded, labels=True)
+        self.classes_ = known_classes(source.survey.classes)
+        self._name_features(len(source.inputs(False).scale), stream.names)
+        return source, rng
+
+    def _labelled(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
+        X_, y_ = self._validated(X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y_)
         return X_, y_
 
-    def _weighted(
-        self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None
-    ) -> tuple[Any, Labels, Floats]:
-        label = encoded(y, self.classes_)
-        return weighted_rows(X, label, sample_weight, self.class_weight, self.classes_)
+    def _encoded(self, y: Any) -> Labels:
+        return encoded(y, self.classes_)
 
-    def _work(
-        self,
-        X: Any,
-        label: NDArray[np.int32],
-        weight: Floats,
-        params: Any,
-        rng: np.random.Generator,
-    ) -> Work:
-        s0 = float(self.sigma0) ** 2
-        if params is None:
-            params = drawn(self, sizes_of(self, X.shape[1], len(self.classes_)), 1.0, rng)
-        levels = (s0, *settings.cycles(self.n_cycles))
-        numbers = [np.full(self.n_members, value, self.dtype) for value in levels]
-        return Work(
-            self._methods()[self.method](**method_options(self, factorised=bool(self.factorised))),
-            params,
-            rates_of(params, 0.0),  # the unit noise is a gauge
-            ClassContext(*numbers),  # type: ignore[arg-type]  # NumPy until training
-            Labelled(prepared(X, self._x, self.dtype), label),  # type: ignore[arg-type]  # NumPy too
-            weight,
-        )
+    def _weighted(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> MemorySource:
+        label = self._encoded(y)
+        return MemorySource(*weighted_rows(X, label, sample_weight, self.class_weight, self.classes_))
 
-    def _adopt(self, params: Any) -> None:
-        """Hold these parameters, as trained and in the units of the data."""
-        self._params, self._sigma0, self._trained_by = params, float(self.sigma0), self.method
-        W0, b0, self.W1_, self.b1_ = (np.asarray(a, np.float64) for a in params[:4])
-        self.W0_ = W0 / self._x.scale[None, None, :]
-        self.b0_ = b0 - self.W0_ @ self._x.shift
-        self.between_ = between(params)
+    def _scales(self, source: Source) -> Scales:
+        return Scales(source.inputs(self.standardize), Columns.unchanged(len(self.classes_)))
 
-    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        check_is_fitted(self, "W0_")
-        return classifier_state(self)
+    def _rows(self, scales: Scales, X: Any, y: Any, *, quick: bool = False) -> Rows:
+        return Rows(prepared(X, scales.x, np.dtype(self.dtype)), y)
+
+    def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything a model file holds: arrays, and values that JSON can hold."""
+        arrays, meta = super().to_state()
+        if isinstance(self.class_weight, Mapping):  # JSON's keys are strings; ours may be numbers
+            pairs = [[settings.plain(k), settings.plain(v)] for k, v in self.class_weight.items()]
+            meta["settings"]["class_weight"] = pairs
+        return arrays, meta | stored_classes(self.classes_)
 
     @classmethod
-    def _from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
-        model = cls(**restored_settings(meta))
-        model._check_settings()
-        restore_classifier(model, arrays, meta)
-        return model
+    def _restored_settings(cls, meta: Mapping[str, Any]) -> dict[str, Any]:
+        found = super()._restored_settings(meta)
+        if isinstance(found["class_weight"], list):
+            found["class_weight"] = {key: float(value) for key, value in found["class_weight"]}
+        return found
+
+    def _restored_outputs(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> int:
+        self.classes_ = restored_classes(meta)
+        return len(self.classes_)

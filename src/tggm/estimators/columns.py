@@ -1,13 +1,22 @@
-"""Columns brought to mean 0 and variance 1, in float64 whatever the model computes in."""
+"""Columns brought to mean 0 and variance 1, in float64 whatever the model computes in.
 
+They may be seen a piece at a time: pieces are merged as Chan, Golub and LeVeque do (1983), without loss of
+digits. Squares are those of numbers divided by a power of two about as large as the range of their column:
+neither columns of 1e300 nor those of 1e-200 leave the range of floating point, and division by a power of two
+rounds nothing.
+"""
+
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tggm.arrays import Floats
+
 WIDEST, NARROWEST = 1e307, 1e-290  # values that can be added, and ranges that can be divided by
 LARGEST = 1e9  # on the scale of the model; squares and their sums are numbers in single precision, too
+_SQUARED = 1e150  # deviations whose squares are numbers
 
 
 class Columns(NamedTuple):
@@ -23,25 +32,12 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, values: Floats, weight: Floats) -> "Columns":
-        """Weighted mean and standard deviation of each column.
-
-        A column whose range is rounding error is constant: it is centred and not scaled. (The standard
-        deviation of a constant column is not 0 in floating point: 10,741 times 0.998 gives 2e-13.) So is one
-        of denormal numbers, whose inverses overflow.
-        """
-        # sums of huge values overflow; half the range does not, and means of differences keep their digits
-        centre = values[0]
+        """Weighted mean and standard deviation of each column."""
         extent = np.abs(values).max(0)
         if extent.max(initial=0.0) > WIDEST:
             j = int(extent.argmax())
             raise ValueError(f"column {j} has values up to {extent[j]:.3g}, whose sums overflow; divide it.")
-        varies = np.ptp(values, axis=0) > np.maximum(1e-12 * extent, NARROWEST)
-        spread = np.where(varies, np.abs(values - centre[None, :]).max(0), 1.0)
-        unit = (values - centre[None, :]) / spread[None, :]
-        mean = np.average(unit, axis=0, weights=weight)
-        deviation = np.sqrt(np.average((unit - mean[None, :]) ** 2, axis=0, weights=weight))
-        scale = np.where(varies & (deviation > 0), spread * deviation, 1.0)
-        return cls(np.where(varies, centre + spread * mean, centre), scale)
+        return Extent.of(values, weight).columns()
 
     def mild(self) -> bool:
         """Whether single precision can carry out the map: a large shift would cost it digits."""
@@ -53,9 +49,86 @@ class Columns(NamedTuple):
         with np.errstate(over="ignore"):  # seen to by `require_moderate`
             return (values - self.shift[None, :]) / self.scale[None, :]
 
-    def undo(self, values: Floats) -> Floats:
-        """Back to the original units."""
-        return values * self.scale[None, :] + self.shift[None, :]
+    def require_squares(self) -> "Columns":
+        """Itself, unless a deviation is so large that its square overflows."""
+        if (self.scale > _SQUARED).any():
+            raise ValueError(
+                f"`y` has a standard deviation of {self.scale.max():.3g}, whose square overflows; divide it."
+            )
+        return self
+
+
+@dataclass
+class Extent:
+    """Weight, mean, range, and the sum of squared differences from the mean, of columns."""
+
+    mass: float  # sum of the weights of the rows
+    mean: Floats
+    squares: Floats  # in the square of `unit`
+    low: Floats
+    high: Floats
+
+    @property
+    def unit(self) -> Floats:
+        """A power of two that is at least the range and at most twice it; 1 for a constant."""
+        return _unit(self.high - self.low)
+
+    @classmethod
+    def of(cls, values: Floats, weight: Floats | None = None) -> "Extent":
+        """That of the rows of a table, each of size 1e307 at most."""
+        w = np.ones(len(values)) if weight is None else weight
+        mass = float(w.sum())
+        low, high = values.min(0), values.max(0)
+        unit = _unit(high - low)
+        scaled = values - low[None, :]
+        scaled /= unit[None, :]
+        mean = (w / mass) @ scaled  # a product is faster than a sum down columns
+        scaled -= mean[None, :]
+        squares = np.einsum("i,ij,ij->j", w, scaled, scaled, optimize=True)
+        return cls(mass, low + unit * mean, squares, low, high)
+
+    def merged(self, other: "Extent") -> "Extent":
+        """That of both together."""
+        n = self.mass + other.mass
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        unit = _unit(high - low)
+        step = (other.mean - self.mean) / unit
+        squares = self._squares(unit) + other._squares(unit) + step**2 * (self.mass * other.mass / n)
+        return Extent(n, self.mean + unit * (step * (other.mass / n)), squares, low, high)
+
+    def _squares(self, unit: Floats) -> Floats:
+        """The sum of squares in a unit that is no smaller; that of a constant, which has none, may be."""
+        found: Floats = self.squares * np.minimum(self.unit / unit, 1.0) ** 2
+        return found
+
+    def columns(self) -> Columns:
+        """Mean and deviation.
+
+        A column whose range is rounding error is constant: it is centred and not scaled. (The standard
+        deviation of a constant column is not 0 in floating point: 10,741 times 0.998 gives 2e-13.) So is one
+        of denormal numbers, whose inverses overflow.
+        """
+        extent = np.maximum(np.abs(self.low), np.abs(self.high))
+        varies = self.high - self.low > np.maximum(1e-12 * extent, NARROWEST)
+        deviation = self.unit * np.sqrt(self.squares / self.mass)
+        scale = np.where(varies & (deviation > 0), deviation, 1.0)
+        return Columns(np.where(varies, self.mean, self.low), scale)
+
+    def whole(self) -> Columns:
+        """One mean and deviation for all columns."""
+        d, first = len(self.mean), self.mean[0]
+        unit = _unit(np.asarray(self.high.max() - self.low.min()))
+        means = (self.mean - first) / unit
+        centre = means.mean()
+        variance = float(((means - centre) ** 2 + self._squares(unit) / self.mass).mean())
+        scale = float(unit) * np.sqrt(variance) if variance > 0 else 1.0
+        return Columns(np.full(d, first + unit * centre), np.full(d, scale))
+
+
+def _unit(extent: Floats) -> Floats:
+    """A power of two between `extent` and twice it; 1 where it is 0."""
+    found: Floats = np.ldexp(1.0, np.frexp(extent)[1])
+    return found
 
 
 def require_moderate(values: NDArray[Any], what: str, remedy: str) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tggm.estimators.columns import Columns, Floats
+from tggm.arrays import Floats
+from tggm.estimators.columns import Columns
 from tggm.models.sparse import SparseRows
-from tggm.training.rows import bucket
+from tggm.training.membership import bucket
 
 
 def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:

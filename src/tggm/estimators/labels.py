@@ -1,5 +1,6 @@
 """Labels of a classifier: which there are, where each stands among them, and what its rows weigh."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
-from tggm.estimators.columns import Floats
+from tggm.arrays import Floats
 from tggm.estimators.settings import plain
+from tggm.estimators.weights import row_weights
 
 Labels = NDArray[np.int32]
+_LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
 
 
 def known_classes(y: ArrayLike) -> NDArray[Any]:
@@ -52,7 +55,7 @@ def weighted_rows(
     classes: NDArray[Any],
 ) -> tuple[Any, Labels, Floats]:
     """Rows of positive weight, their labels, and their weights times those of their classes."""
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weight = row_weights(sample_weight, X)
     if class_weight is not None:
         weight = weight * _of_classes(class_weight, classes, label, weight)[label]
     kept = weight > 0
@@ -91,3 +94,24 @@ def _of_classes(
             f"`class_weight` must be finite and at least 0; got {found[wrong][0]} for {classes[wrong][0]!r}."
         )
     return found
+
+
+def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Labels as a model file holds them."""
+    values: list[Any] = classes.tolist()
+    if not all(isinstance(value, str | bool | int | float) for value in values):
+        kinds = sorted({type(value).__name__ for value in values})
+        raise TypeError(f"labels of type {', '.join(kinds)} cannot be stored; use strings or numbers")
+    return {"classes": values, "class_dtype": str(classes.dtype)}
+
+
+def restored_classes(meta: Mapping[str, Any]) -> NDArray[Any]:
+    """The labels of a model file."""
+    name = str(meta["class_dtype"])
+    if not _LABEL_DTYPE.fullmatch(name):  # NumPy would interpret more than we write
+        raise ValueError(f"labels of dtype {name[:20]!r} are not known")
+    # text as wide as it is, not as a file claims
+    classes = np.asarray(meta["classes"], dtype=str if "U" in name else np.dtype(name))
+    if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
+        raise ValueError("labels must be at least two different ones")
+    return classes

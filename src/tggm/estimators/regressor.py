@@ -2,30 +2,30 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from tggm.estimators import schedule as schedules
 from tggm.estimators import settings
-from tggm.estimators.base import Work
-from tggm.estimators.columns import Columns, Floats
-from tggm.estimators.intact import intact
+from tggm.estimators.columns import Columns
+from tggm.estimators.fitted import Scales
+from tggm.estimators.inputs import prepared
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
-from tggm.estimators.schedule import falling_rate, growing_decay, growing_steps
-from tggm.estimators.starting import drawn, fits, method_options, rates_of, require_fitting, sizes_of
-from tggm.estimators.state import between, regressor_state, restore_regressor, restored_settings
-from tggm.estimators.streaming import as_stream, fit_stream
-from tggm.estimators.targets import Targets, checked, filled, methods, refuse_censored, standardisation
+from tggm.estimators.recipe import Recipe
+from tggm.estimators.rollback import intact
+from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream
+from tggm.estimators.state import yes_or_no
+from tggm.estimators.targets import Targets, checked, filled, refuse_censored, require_outputs
+from tggm.estimators.weights import row_weights
+from tggm.models import Model
+from tggm.models.likelihoods import CensoredGaussian
 from tggm.streams import Stream
-from tggm.training import METHODS, Context, Rows, Training
-from tggm.training.deep import DEEP_METHODS
-from tggm.training.lateral import LATERAL
+from tggm.training import Rows
 from tggm.training.observer import Observer
 
 
@@ -193,6 +193,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.checkpoint = checkpoint
         self.verbose = verbose
 
+    task: ClassVar = "regression"
+    rules: ClassVar = schedules.REGRESSION
+    likelihood: ClassVar = "gaussian"
+
     @classmethod
     def paper_bp(cls, **settings: Any) -> Self:
         """The paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
@@ -203,15 +207,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         """The paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
         return cls(**{**REGRESSION_ML, **settings})
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
+    def recipe(self) -> Recipe:
+        """The settings, checked."""
         settings.flag("standardize", self.standardize)
-        if settings.count("lateral", self.lateral, least=0):
-            if len(settings.layers(self.hidden)) > 1:
-                raise ValueError(f"`lateral` connections need one hidden layer; got hidden={self.hidden!r}.")
-            settings.works_with(f"a model with lateral={self.lateral!r}", self.method, LATERAL, "lateral=0")
-        self._check_method(METHODS, DEEP_METHODS)
-        settings.count("n_cycles", self.n_cycles)
+        return super().recipe()
 
     @intact
     def fit(
@@ -237,121 +236,79 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             1 or "right" where the truth is at least `y`, −1 or "left" where it is at most `y`, 0 or "none"
             where `y` was measured; for one output. Predictions are of the truth.
         observer : Observer, optional
-            Told of progress; prints it by default if `verbose`.
+            Told of progress; by default it is printed if `verbose`.
         """
-        self._watcher = observer
-        self._check_settings()
+        recipe = self.recipe()
         if (stream := as_stream(X, y, sample_weight, censored)) is not None:
-            return fit_stream(self, stream)  # type: ignore[no-any-return]  # it returns self
-        X_, targets, weight = self._checked(X, y, sample_weight, reset=True, censored=censored)
-        rng = self._generator()
-        warm = getattr(self, "_params", None) if self.warm_start else None
-        if not fits(self, warm, sizes_of(self, X_.shape[1], targets.Y.shape[1])):
-            warm = None
-        if warm is None:
-            self._x, self._y = self._standardise(X_, weight), self._standardise_targets(targets.Y, weight)
-        work = self._work(X_, targets, weight, warm, rng)
-        self._store(self._train(work, rng), work)
-        self._state = None
-        return self
+            rng = recipe.generator()
+            source: Source = StreamSource(stream, recipe, rng, Targets.measured, labels=False)
+            self._name_features(len(source.inputs(False).scale), stream.names)
+            self.flat_target_, n_outputs = source.survey.flat, len(source.outputs().scale)
+            require_outputs(n_outputs, recipe)
+        else:
+            source, targets = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
+            rng, n_outputs = recipe.generator(), targets.Y.shape[1]
+        architecture = recipe.architecture(self.n_features_in_, n_outputs)
+        return self._fit(recipe, source, architecture, rng, observer)
 
     @intact
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """One pass over these rows at a constant learning rate; the first call also standardises by them."""
-        self._check_settings()
-        first = not hasattr(self, "_params")
-        X_, targets, weight = self._checked(X, y, sample_weight, reset=first)
-        rng = self._generator()
-        if first:
-            self._x, self._y = self._standardise(X_, weight), self._standardise_targets(targets.Y, weight)
-        elif targets.Y.shape[1] != self.b1_.shape[1]:
-            raise ValueError(
-                f"`y` has {targets.Y.shape[1]} outputs, but this model was fitted to {self.b1_.shape[1]}."
-            )
-        else:
-            require_fitting(self, sizes_of(self, X_.shape[1], targets.Y.shape[1]))
-        work = self._work(X_, targets, weight, None if first else self._params, rng)
-        result = self._train_on(work, getattr(self, "_state", None), rng)
-        self._store(result, work)
-        self._state = jax.tree.map(np.asarray, result.state)
-        return self
+        recipe = self.recipe()
+        source, targets = self._checked(recipe, X, y, sample_weight, reset=not hasattr(self, "fitted_"))
+        n = targets.Y.shape[1]
+        if hasattr(self, "fitted_") and n != self.b1_.shape[1]:
+            raise ValueError(f"`y` has {n} outputs, but this model was fitted to {self.b1_.shape[1]}.")
+        return self._pass(recipe, source, recipe.architecture(self.n_features_in_, n), recipe.generator())
 
     def _checked(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool, censored: Any = None
-    ) -> tuple[Floats, Targets, Floats]:
+        self, recipe: Recipe, X: Any, y: Any, sample_weight: Any, *, reset: bool, censored: Any = None
+    ) -> tuple[MemorySource, Targets]:
         """Data as float64 matrices, without rows of weight 0 or without any target."""
         refuse_censored(y)
-        X_, y_ = self._data(X, filled(y), reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
-        weight = _check_sample_weight(sample_weight, X_, dtype=np.float64, ensure_non_negative=True)
-        if reset:
-            self._flat = y_.ndim == 1
-        Y = np.asarray(y_ if y_.ndim == 1 else y, dtype=np.float64).reshape(len(X_), -1)
-        targets = checked(Y, censored, self.method, self.lateral)
-        kept = (weight > 0) & ~np.isnan(Y).all(1)
-        return X_[kept], targets.of(kept), weight[kept]
-
-    def _usual_decay(self, n_features: int) -> float:
-        return growing_decay(n_features)
-
-    def _planned_steps(self, n_rows: int) -> float:
-        return growing_steps(n_rows)
-
-    def _rate(self, total_steps: float) -> float:
-        planned = self.max_epochs == "auto" and np.isfinite(total_steps)
-        return falling_rate(self.learning_rate, total_steps) if planned else float(self.learning_rate)
-
-    def _standardise_targets(self, Y: Floats, weight: Floats) -> Columns:
-        return standardisation(Y, weight) if self.standardize else Columns.unchanged(Y.shape[1])
-
-    def _work(
-        self, X: Floats, targets: Targets, weight: Floats, params: Any, rng: np.random.Generator
-    ) -> Work:
-        n = targets.Y.shape[1]
-        noise, s0 = settings.noise_variance(self.noise, n), float(self.sigma0) ** 2
-        if params is None:
-            params = drawn(self, sizes_of(self, X.shape[1], n), 0.5 if noise is None else noise, rng)
-        standard = targets._replace(Y=self._y.apply(targets.Y))
-        return Work(
-            methods(targets, self)[self.method](**method_options(self, n_cycles=self.n_cycles)),
-            params,
-            rates_of(params, float(noise is None)),
-            Context(np.full(self.n_members, s0, self.dtype)),  # type: ignore[arg-type]  # NumPy until training
-            standard.table(self._x.apply(X), self.dtype),
-            weight,
+        X_, y_ = self._validated(
+            X, filled(y), reset=reset, dtype=np.float64, multi_output=True, y_numeric=True
         )
+        weight = row_weights(sample_weight, X_)
+        if reset:
+            self.flat_target_ = y_.ndim == 1
+        Y = np.asarray(y_ if y_.ndim == 1 else y, dtype=np.float64).reshape(len(X_), -1)
+        targets = checked(Y, censored, recipe)
+        kept = (weight > 0) & ~np.isnan(Y).all(1)
+        return MemorySource(X_[kept], targets.of(kept), weight[kept]), targets
 
-    def _store(self, result: Training, work: Work) -> None:
-        """Keep what was trained."""
-        params = result.params
-        if self.noise is None and self.method == "bp":
-            with self._precision():
-                params = _finish(work.objective, params, work.data, work.context)
-        self._adopt(jax.tree.map(np.asarray, params))
-        self._record(result)
+    def _for_training(self, model: Model, source: Source) -> Model:
+        if source.complete:
+            return model
+        noise = model.arrays()["likelihood.log_noise"]
+        return replace(model, likelihood=CensoredGaussian(model.likelihood.output, noise))
 
-    def _adopt(self, params: Any) -> None:
-        """Hold these parameters, as trained and in the units of the data."""
-        self._params, self._sigma0, self._trained_by = params, float(self.sigma0), self.method
-        W0, b0, W1, b1, log_noise = (np.asarray(a, np.float64) for a in params[:5])
-        self.W0_ = W0 / self._x.scale[None, None, :]
-        self.b0_ = b0 - self.W0_ @ self._x.shift
-        self.W1_ = W1 * self._y.scale[None, :, None]
-        self.b1_ = b1 * self._y.scale[None, :] + self._y.shift[None, :]
-        self.noise_ = np.exp(log_noise) * self._y.scale[None, :] ** 2
-        self.between_ = between(params)
+    def _first_noise(self, n_outputs: int) -> Any:
+        noise = settings.noise_variance(self.noise, n_outputs)
+        return 0.5 if noise is None else noise
 
-    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        check_is_fitted(self, "W0_")
-        return regressor_state(self)
+    def _scales(self, source: Source) -> Scales:
+        x, y = source.inputs(bool(self.standardize)), source.outputs()
+        return Scales(x, y if self.standardize else Columns.unchanged(len(y.scale)))
 
-    @classmethod
-    def _from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
-        model = cls(**restored_settings(meta))
-        model._check_settings()
-        restore_regressor(model, arrays, meta)
-        return model
+    def _rows(self, scales: Scales, X: Any, y: Any, *, quick: bool = False) -> Rows:
+        dtype = np.dtype(self.dtype)
+        if quick:
+            return Rows(prepared(X, scales.x, dtype), prepared(y.Y, scales.y, dtype))
+        with np.errstate(over="ignore"):  # values that overflow are seen to before training
+            return Rows(scales.x.apply(X).astype(dtype), y.standardised(scales.y, dtype))
 
+    def _learns_noise(self) -> bool:
+        return self.noise is None
 
-@partial(jax.jit, static_argnames="objective")
-def _finish(objective: Any, params: Any, data: Rows, context: Context) -> Any:
-    return jax.vmap(objective.finish, in_axes=(0, None, 0))(params, data, context)
+    def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything a model file holds: arrays, and values that JSON can hold."""
+        arrays, meta = super().to_state()
+        return arrays, meta | {"vector_target": bool(self.flat_target_)}
+
+    def _restored_outputs(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> int:
+        n = len(arrays["y.shift"])
+        self.flat_target_ = yes_or_no(meta, "vector_target")
+        if self.flat_target_ and n != 1:
+            raise ValueError(f"a vector as target, but {n} outputs")
+        return n

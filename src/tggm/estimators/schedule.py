@@ -1,11 +1,22 @@
-"""How long and how fast to train when the settings say "auto"."""
+"""How long, how fast and how firmly to train when the settings say "auto"."""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from tggm.models.initial import NARROW
-from tggm.training.rows import bucket
+from tggm.training.membership import bucket
 
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
+
+
+class Rules(NamedTuple):
+    """What a task does where it may choose."""
+
+    decay: Callable[[int], float]  # weight decay, by the number of features
+    steps: Callable[[int], float]  # gradient steps, by the number of rows
+    rate: Callable[[float, float], float]  # the learning rate, by itself and the planned steps
 
 
 def default_batch_size(n_rows: int) -> int:
@@ -37,3 +48,7 @@ def growing_decay(n_features: int) -> float:
 def falling_rate(rate: float, steps: float) -> float:
     """The rate for a longer plan: divided by √k for k times as many steps as the shortest has."""
     return float(rate * np.sqrt(LEAST_STEPS / max(steps, LEAST_STEPS)))
+
+
+REGRESSION = Rules(growing_decay, growing_steps, falling_rate)
+CLASSIFICATION = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate)

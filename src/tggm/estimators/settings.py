@@ -14,14 +14,17 @@ from tggm.training.settings import one_of as one_of
 from tggm.training.settings import precision as precision
 
 
-def works_with(cause: str, method: Any, allowed: Iterable[str], remedy: str) -> None:
-    """Raise for a method that exists, but not for models of this kind."""
-    if method not in allowed:
-        known = [f"method={name!r}" for name in sorted(allowed)]
-        raise ValueError(
-            f"{cause} cannot be trained with method={method!r}; pass {', '.join(known[:-1])} or {known[-1]}, "
-            f"or {remedy}."
-        )
+def count_or_auto(name: str, value: Any) -> None:
+    """An integer of at least 1, or "auto"."""
+    if value != "auto":
+        count(name, value)
+
+
+def optimizer(value: Any, names: Iterable[str]) -> Any:
+    """A name, or an object with the two methods of an optax optimiser."""
+    if not (hasattr(value, "init") and hasattr(value, "update")):
+        one_of("optimizer", value, names)
+    return value
 
 
 def layers(value: Any) -> tuple[int, ...]:

@@ -1,174 +1,171 @@
-"""A fitted regressor as arrays and JSON-able values, and back."""
+"""A fitted estimator as arrays and JSON-able values, and back.
+
+What a file must hold, whatever made its checksum right, follows from its settings: these arrays, of these
+shapes and types, and numbers that can be computed with. What exceeds the bounds is refused when a model is
+stored, too, so that a file that was written can be read.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tggm.estimators.columns import Columns
-from tggm.estimators.contents import feature_names, require_arrays, require_computable, yes_or_no
-from tggm.estimators.settings import layers, plain
-from tggm.models import Shallow
-from tggm.models.deep import FORMS
-from tggm.models.lateral import Lateral, lateral_rank
+from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.settings import plain
+from tggm.models import Architecture, Model
 
-COLUMNS = ("x_shift", "x_scale", "y_shift", "y_scale")
+Arrays = Mapping[str, np.ndarray]
+COLUMNS = ("x.shift", "x.scale", "y.shift", "y.scale")
 HISTORY = ("train", "held_out")
+COUNTS = ("best_epoch", "undone", "history.epoch")  # whole numbers; all else is floating
 MOST_POINTS = 1000  # of a learning curve in a file
+_MODEL = "model."
 
 
-def stored_settings(model: Any) -> dict[str, Any]:
-    """Constructor arguments as JSON holds them; a file must not choose where a later fit writes."""
-    settings = model.get_params(deep=False).items()
-    found = {name: plain(value) for name, value in settings if name != "checkpoint"}
-    found |= _fitted(model)
+class Record(NamedTuple):
+    """What training told about itself."""
+
+    history: dict[str, np.ndarray]  # "train" and "held_out", (members, points), and "epoch", (points,)
+    best_epoch: np.ndarray  # (members,)
+    undone: np.ndarray  # (members,)
+
+
+def arrays_of(fitted: Fitted, record: Record) -> dict[str, np.ndarray]:
+    """Everything a fitted estimator needs to predict and to be trained further."""
+    arrays = {_MODEL + name: np.asarray(a) for name, a in fitted.model.arrays().items()}
+    arrays |= dict(zip(COLUMNS, (*fitted.scales.x, *fitted.scales.y), strict=True))
+    n = len(record.history["epoch"])
+    kept = (
+        np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
+    )  # the first, the last, evenly between
+    arrays |= {f"history.{name}": np.asarray(record.history[name])[:, kept] for name in HISTORY}
+    arrays["history.epoch"] = np.asarray(record.history["epoch"], np.int32)[kept]
+    counts = {"best_epoch": record.best_epoch, "undone": record.undone}
+    return arrays | {name: np.asarray(a, np.int32) for name, a in counts.items()}
+
+
+def stored_settings(given: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
+    """Constructor arguments as JSON holds them; a file must not choose where a later fit writes.
+
+    Those that describe the model are as they were when it was fitted, whatever was set since.
+    """
+    fitted.model.check(given["dtype"])
+    found = {name: plain(value) for name, value in given.items() if name != "checkpoint"}
+    found |= _described(given, fitted)
     for name in ("optimizer", "random_state"):  # may be objects
         if not isinstance(found[name], int | str | None):
             raise TypeError(
-                f"`{name}` is a {type(getattr(model, name)).__name__}, which a model file cannot hold; call "
+                f"`{name}` is a {type(given[name]).__name__}, which a model file cannot hold; call "
                 f"set_params({name}=...) with a number or a word first: the fitted parameters stay."
             )
     return found
 
 
-def _fitted(model: Any) -> dict[str, Any]:
-    """Settings that describe the parameters: as they were when these were fitted, whatever was set since."""
-    params: Any = model._params
-    found = {"method": model._trained_by, "sigma0": model._sigma0, "n_members": len(params.W0)}
-    require_computable(params, model._sigma0, model.dtype)
-    sizes = [params.W0.shape[1], *(W.shape[1] for W in getattr(params, "W", ()))]
-    if tuple(sizes) != layers(model.hidden):
-        found["hidden"] = sizes
-    if hasattr(model, "lateral"):
-        found["lateral"] = lateral_rank(params)
-    if len(sizes) > 1:
-        found["deep"] = next(form for form, kind in FORMS.items() if isinstance(params, kind))
+def _described(given: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
+    built = Architecture.of(fitted.model)
+    s0 = np.asarray(fitted.model.arrays()["hidden.s0"], np.float64)
+    same_gauge = np.allclose(s0, float(given["sigma0"]) ** 2)
+    found = {
+        "method": fitted.method,
+        "sigma0": float(given["sigma0"]) if same_gauge else float(np.sqrt(s0[0])),
+        "n_members": len(s0),
+    }
+    hidden = given["hidden"]
+    if tuple(np.atleast_1d(hidden)) != built.layers:
+        found["hidden"] = list(built.layers)
+    if "lateral" in given:
+        found["lateral"] = built.lateral
+    if len(built.layers) > 1:
+        found["deep"] = built.form
     return found
-
-
-def checked_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a file, none of which may say where something is written."""
-    settings = dict(meta["settings"])
-    if "checkpoint" in settings:
-        raise ValueError("a model file has no place for a checkpoint")
-    return settings
 
 
 def restored_settings(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Constructor arguments as they were, JSON's lists turned back into tuples of sizes."""
-    settings = checked_settings(meta)
-    if isinstance(settings["hidden"], list):
-        settings["hidden"] = tuple(settings["hidden"])
+    """Constructor arguments as they were, JSON's lists turned back into tuples."""
+    settings = dict(meta["settings"])
+    if "checkpoint" in settings:
+        raise ValueError("a model file has no place for a checkpoint")
+    for name in ("hidden", "n_cycles"):
+        if isinstance(settings[name], list):
+            settings[name] = tuple(settings[name])
     return settings
 
 
-def between(params: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Weights and biases between hidden layers, as float64."""
-    pairs = zip(getattr(params, "W", ()), getattr(params, "b", ()), strict=True)
-    return [(np.asarray(W, np.float64), np.asarray(b, np.float64)) for W, b in pairs]
+def n_inputs_of(arrays: Arrays) -> int:
+    """Columns of the inputs, as the arrays have them."""
+    return int(arrays["x.shift"].shape[-1])
 
 
-def flat_parameters(params: Any) -> dict[str, np.ndarray]:
-    """Arrays of a model by name: its fields, and `W.0`, `b.0`, … for what lies between hidden layers."""
-    arrays: dict[str, np.ndarray] = {}
-    for name, value in params._asdict().items():
-        if isinstance(value, tuple):
-            arrays |= {f"params.{name}.{i}": np.asarray(a) for i, a in enumerate(value)}
-        else:
-            arrays[f"params.{name}"] = np.asarray(value)
-    return arrays
+def restored(
+    arrays: Arrays, architecture: Architecture, members: int, sigma0: float, dtype: Any, method: str
+) -> tuple[Fitted, Record]:
+    """The model and record that `arrays_of` took apart; ValueError if they are not those of the settings."""
+    template = architecture.template(members)
+    _require(arrays, _shapes(template, architecture, members, arrays["history.train"].shape[-1]))
+    model = template.replaced({name: arrays[_MODEL + name] for name in template.arrays()})
+    if not np.allclose(model.arrays()["hidden.s0"], sigma0**2):
+        raise ValueError("the gauge of its arrays is not that of its settings")
+    model.check(dtype)
+    x, y = (
+        Columns(*(np.asarray(arrays[name], np.float64) for name in part))
+        for part in (COLUMNS[:2], COLUMNS[2:])
+    )
+    for columns in (x, y):
+        if not np.isfinite(columns).all() or not (columns.scale > 0).all():
+            raise ValueError("shifts and scales must be finite, and scales positive")
+    return Fitted(model, Scales(x, y), method), _record(arrays)
 
 
-def stored_history(model: Any) -> dict[str, np.ndarray]:
-    """Learning curves and their epochs, a thousand points at most: the first, the last, evenly between."""
-    curves = {name: np.asarray(model.history_[name]) for name in HISTORY}
-    n = curves["train"].shape[1]
-    epoch = np.asarray(model.history_.get("epoch", np.arange(1, n + 1)), np.int32)
-    kept = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
-    arrays = {f"history.{name}": curve[:, kept] for name, curve in curves.items()}
-    return arrays | {"history.epoch": epoch[kept]}
-
-
-def restore_history(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
-    """Curves and number of epochs; older files hold every epoch and do not number them."""
-    curves = {name: arrays[f"history.{name}"] for name in HISTORY}
-    n = curves["train"].shape[1]
-    epoch = arrays.get("history.epoch", np.arange(1, n + 1, dtype=np.int32))
+def _record(arrays: Arrays) -> Record:
+    epoch = arrays["history.epoch"]
     if (np.diff(epoch, prepend=0) < 1).any():
-        raise ValueError(f"epochs of the learning curve must be {n} rising numbers")
-    model.history_ = curves | {"epoch": epoch}
-    model.n_iter_ = int(epoch[-1]) if n else 0
-
-
-def restored_parameters(model: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The parameters that `flat_parameters` took apart, after `require_arrays`."""
-    found = {name.removeprefix("params."): a for name, a in arrays.items() if name.startswith("params.")}
-    found.setdefault("log_noise", np.zeros_like(found["b1"]))  # of a classifier
-    levels = range(len(layers(model.hidden)) - 1)
-    kind: Any = Lateral if "V" in found else Shallow
-    if levels:
-        kind = FORMS[model.deep]
-        found |= {name: tuple(found.pop(f"{name}.{i}") for i in levels) for name in ("W", "b")}  # type: ignore[misc]  # a tuple of arrays
-    return kind(**found)
-
-
-def restore_training(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
-    """What is told about inputs and training; older files do not tell of steps taken back: there are none."""
-    model.n_features_in_ = arrays["params.W0"].shape[-1]
-    names = feature_names(meta["features"], model.n_features_in_)
-    if names is not None:
-        model.feature_names_in_ = names
-    restore_history(model, arrays)
-    model.best_epoch_ = arrays["best_epoch"]
-    model.undone_ = arrays.get("undone", np.zeros_like(model.best_epoch_))
-    if min(model.best_epoch_.min(), model.undone_.min()) < 0:
+        raise ValueError(f"epochs of the learning curve must be {len(epoch)} rising numbers")
+    if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
         raise ValueError("the best epoch and the steps taken back must not be negative")
-    model.converged_, model._state = yes_or_no(meta, "converged"), None
+    history = {name: arrays[f"history.{name}"] for name in HISTORY} | {"epoch": epoch}
+    return Record(history, arrays["best_epoch"], arrays["undone"])
 
 
-def adopt(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
-    """Hold the parameters of a file, if they can be computed with."""
-    params = restored_parameters(model, arrays)
-    require_computable(params, float(model.sigma0), model.dtype)
-    with np.errstate(all="ignore"):  # a file may hold any numbers
-        model._adopt(params)
-    known = (model.W0_, model.b0_, model.W1_, model.b1_, getattr(model, "noise_", 0.0))
-    if not all(np.isfinite(a).all() for a in known):
-        raise ValueError("parameters and noise must be finite in the units of the data")
+def _shapes(template: Model, built: Architecture, K: int, points: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of all arrays, by name."""
+    d, n = built.n_inputs, built.n_outputs
+    if not d or not n:
+        raise ValueError(f"a model of {d} inputs and {n} outputs")
+    found = {_MODEL + name: np.shape(a) for name, a in template.arrays().items()}
+    found |= {name: (size,) for name, size in zip(COLUMNS, (d, d, n, n), strict=True)}
+    found |= {f"history.{name}": (K, points) for name in HISTORY} | {"history.epoch": (points,)}
+    return found | {"best_epoch": (K,), "undone": (K,)}
 
 
-def restored_columns(arrays: Mapping[str, np.ndarray], shift: str, scale: str) -> Columns:
-    """A standardisation."""
-    found = Columns(*(np.asarray(arrays[name], np.float64) for name in (shift, scale)))
-    if not np.isfinite(found).all() or not (found.scale > 0).all():
-        raise ValueError("shifts and scales must be finite, and scales positive")
-    return found
+def _require(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise unless `arrays` have these names and shapes, and types that are computed with."""
+    if set(arrays) != set(wanted):
+        raise ValueError(
+            f"arrays are missing or do not belong to it: {sorted(set(arrays) ^ set(wanted))[:5]}"
+        )
+    for name, array in arrays.items():
+        if array.shape != wanted[name]:
+            raise ValueError(f"array {name!r} has shape {array.shape}; its settings ask for {wanted[name]}")
+        if array.dtype.kind != ("i" if name in COUNTS else "f"):
+            raise ValueError(
+                f"array {name!r} is of type {array.dtype}, which is not what it is computed with"
+            )
 
 
-def regressor_state(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Everything a fitted regressor needs to predict and to be trained further."""
-    arrays = flat_parameters(model._params)
-    arrays |= dict(zip(COLUMNS, (*model._x, *model._y), strict=True))
-    arrays |= stored_history(model)
-    arrays["best_epoch"] = np.asarray(model.best_epoch_, np.int32)
-    arrays["undone"] = np.asarray(model.undone_, np.int32)
-    names = getattr(model, "feature_names_in_", None)
-    meta = {
-        "settings": stored_settings(model),
-        "features": None if names is None else [str(name) for name in names],
-        "vector_target": bool(model._flat),
-        "converged": bool(model.converged_),
-    }
-    return arrays, meta
+def feature_names(names: Any, n_features: int) -> np.ndarray | None:
+    """Names of the inputs as scikit-learn keeps them, if there are any."""
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("feature names must be a list of words")
+    if len(names) != n_features:
+        raise ValueError(f"{len(names)} feature names for {n_features} features")
+    return np.asarray(names, dtype=object)
 
 
-def restore_regressor(model: Any, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
-    """Fill in what `regressor_state` took out; ValueError or KeyError if it does not fit together."""
-    d, n = arrays["params.W0"].shape[-1], arrays["params.b1"].shape[-1]
-    require_arrays(model, arrays, n, dict(zip(COLUMNS, (d, d, n, n), strict=True)))
-    model._x, model._y = restored_columns(arrays, *COLUMNS[:2]), restored_columns(arrays, *COLUMNS[2:])
-    model._flat = yes_or_no(meta, "vector_target")
-    if model._flat and n != 1:
-        raise ValueError(f"a vector as target, but {n} outputs")
-    restore_training(model, arrays, meta)
-    adopt(model, arrays)
+def yes_or_no(meta: Mapping[str, Any], name: str) -> bool:
+    """An entry of a description that is true or false, and nothing that reads as such."""
+    if not isinstance(meta[name], bool):
+        raise ValueError(f"{name} must be true or false")
+    return bool(meta[name])

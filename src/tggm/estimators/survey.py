@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.estimators.columns import WIDEST
-from tggm.estimators.spread import Spread
+from tggm.estimators.columns import WIDEST, Extent
 from tggm.pieces import Form, Piece, alike
 from tggm.streams import Stream
 
@@ -31,8 +30,8 @@ class Survey:
 
     seed: int
     is_class: bool
-    X: Spread | None = None
-    y: Spread | None = None
+    X: Extent | None = None
+    y: Extent | None = None
     form: Form | None = None
     classes: Any = None
     _hash: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -63,7 +62,7 @@ class Survey:
     @property
     def count(self) -> int:
         """How many rows there are."""
-        return 0 if self.X is None else self.X.count
+        return 0 if self.X is None else int(self.X.mass)
 
     @property
     def flat(self) -> bool:
@@ -76,11 +75,11 @@ class Survey:
         return self._rows[0][:n], self._rows[1][:n], self._hash[n - 1] + np.uint64(1)
 
 
-def _measured(name: str, values: NDArray[Any], start: int) -> Spread:
-    """The spread of a piece; ValueError for what is not finite, or too large to be added."""
+def _measured(name: str, values: NDArray[Any], start: int) -> Extent:
+    """The extent of a piece; ValueError for what is not finite, or too large to be added."""
     table = np.asarray(values, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # seen to below
-        found = Spread.of(table)
+        found = Extent.of(table)
     if not (found.low >= -WIDEST).all() or not (found.high <= WIDEST).all():  # NaN is neither
         wrong = ~(np.abs(table) <= WIDEST)
         row = int(wrong.any(1).argmax())

@@ -1,19 +1,16 @@
 """Targets as `fit` takes them: complete, with missing values, or with limits."""
 
-from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tggm.estimators.columns import Columns, Floats
-from tggm.estimators.settings import layers
+from tggm.arrays import Floats
+from tggm.estimators.columns import Columns
+from tggm.estimators.recipe import Recipe
 from tggm.models.graph.evidence import Censored
+from tggm.models.likelihoods import Incomplete
 from tggm.models.sides import sides
-from tggm.training import METHODS, Objective, Rows
-from tggm.training.deep import DEEP_METHODS
-from tggm.training.incomplete import INCOMPLETE, IncompleteRows
-from tggm.training.lateral import LATERAL
 
 
 class Targets(NamedTuple):
@@ -21,6 +18,11 @@ class Targets(NamedTuple):
 
     Y: Floats  # (rows, n), NaN where missing
     side: Floats | None  # (rows, n), or None if all are measured
+
+    @classmethod
+    def measured(cls, y: Any) -> "Targets":
+        """Numbers, all of which are there."""
+        return cls(np.asarray(y, np.float64).reshape(len(y), -1), None)
 
     @property
     def complete(self) -> bool:
@@ -31,42 +33,44 @@ class Targets(NamedTuple):
         """Some of the rows."""
         return Targets(self.Y[rows], None if self.side is None else self.side[rows])
 
-    def table(self, X: Floats, dtype: Any) -> Any:
-        """What training takes: `Rows`, or `IncompleteRows` if something is missing or a limit."""
-        with np.errstate(over="ignore"):  # values that overflow are seen to before training
-            X, Y = X.astype(dtype), self.Y.astype(dtype)
+    def standardised(self, columns: Columns, dtype: Any) -> Any:
+        """What training takes: numbers, or `Incomplete` ones if something is missing or a limit."""
+        Y = columns.apply(self.Y).astype(dtype)
         if self.complete:
-            return Rows(X, Y)  # type: ignore[arg-type]  # NumPy until training
+            return Y
         side = np.zeros_like(self.Y) if self.side is None else self.side
-        return IncompleteRows(X, Y, side.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
+        return Incomplete(Y, side.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
+
+    def scales(self, weight: Floats) -> Columns:
+        """Mean and deviation of each column over the rows where it is known."""
+        known = enumerate(~np.isnan(self.Y).T)
+        parts = [Columns.of(self.Y[there, j : j + 1], weight[there]) for j, there in known]
+        return Columns(*(np.concatenate(column) for column in zip(*parts, strict=True))).require_squares()
 
 
-def methods(targets: Targets, model: Any) -> Mapping[str, Callable[..., Objective]]:
-    """The objectives that these targets can be trained by, in a model with these settings."""
-    if model.lateral:
-        return LATERAL
-    if len(layers(model.hidden)) > 1:
-        if not targets.complete:
-            raise ValueError(
-                "limits (`censored`) and missing targets in `y` need one hidden layer, or tggm.Graph; "
-                f"got hidden={model.hidden!r}."
-            )
-        return DEEP_METHODS[model.deep]
-    return METHODS if targets.complete else INCOMPLETE
-
-
-def checked(Y: Floats, censored: ArrayLike | None, method: str, lateral: int) -> Targets:
+def checked(Y: Floats, censored: ArrayLike | None, recipe: Recipe) -> Targets:
     """Targets and limits that go together with method and model; errors say what does not."""
     n = Y.shape[1]
-    if n > 1 and (method == "exact" or lateral):
-        what = "method='exact' is" if method == "exact" else "`lateral` connections are"
-        raise ValueError(f"{what} for one output; `y` has {n}. Use 'ep', or a model for each.")
+    require_outputs(n, recipe)
     side = limits(censored, Y.shape, n)
-    if side is not None and lateral:
+    if side is not None and recipe.lateral:
         raise ValueError("`censored` needs lateral=0; use tggm.Graph for both at once.")
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
-    return Targets(Y, side)
+    targets = Targets(Y, side)
+    if len(recipe.layers) > 1 and not targets.complete:
+        raise ValueError(
+            "limits (`censored`) and missing targets in `y` need one hidden layer, or tggm.Graph; "
+            f"got hidden={recipe.given['hidden']!r}."
+        )
+    return targets
+
+
+def require_outputs(n: int, recipe: Recipe) -> None:
+    """Raise where a method or model for one output is given several."""
+    if n > 1 and (recipe.given["method"] == "exact" or recipe.lateral):
+        what = "method='exact' is" if recipe.given["method"] == "exact" else "`lateral` connections are"
+        raise ValueError(f"{what} for one output; `y` has {n}. Use 'ep', or a model for each.")
 
 
 def refuse_censored(y: Any) -> None:
@@ -98,14 +102,3 @@ def limits(censored: ArrayLike | None, shape: tuple[int, ...], n_outputs: int) -
         )
     found = sides("censored", censored, shape).reshape(-1, 1)
     return found if found.any() else None
-
-
-def standardisation(Y: Floats, weight: Floats) -> Columns:
-    """Mean and deviation of each column over the rows where it is known."""
-    parts = [Columns.of(Y[there, j : j + 1], weight[there]) for j, there in enumerate(~np.isnan(Y).T)]
-    found = Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    if (found.scale > 1e150).any():
-        raise ValueError(
-            f"`y` has a standard deviation of {found.scale.max():.3g}, whose square overflows; divide it."
-        )
-    return found

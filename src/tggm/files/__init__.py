@@ -3,11 +3,11 @@
 `save` writes a fitted estimator, `load` gives back one that predicts bit-identically. An estimator class
 takes part by offering
 
-    _to_state() -> (arrays: dict[str, np.ndarray], meta: dict that JSON can hold)
-    _from_state(arrays, meta) -> estimator            (a classmethod)
+    to_state() -> (arrays: dict[str, np.ndarray], meta: dict that JSON can hold)
+    from_state(arrays, meta) -> estimator            (a classmethod)
 
 and by being exported from `tggm.estimators`: a file names its class, and only those names are looked up.
-JSON has no tuples; `_from_state` gets lists. A model that was fitted to a table (`tggm fit`) has one more
+JSON has no tuples; `from_state` gets lists. A model that was fitted to a table (`tggm fit`) has one more
 entry in its header, `table`, which says how the columns become inputs; `load_table_model` returns it too.
 """
 

@@ -16,11 +16,11 @@ from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 class Stateful(Protocol):
     """What an estimator offers to be stored."""
 
-    def _to_state(self) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
+    def to_state(self) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
         """Learned arrays, and everything else as JSON-able values."""
 
     @classmethod
-    def _from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+    def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
         """The estimator that gave this state; ValueError, KeyError or TypeError if there is none."""
 
 
@@ -36,7 +36,7 @@ def known_classes() -> dict[str, Any]:
     from tggm import estimators
 
     exported = {name: getattr(estimators, name) for name in getattr(estimators, "__all__", ())}
-    return {name: value for name, value in exported.items() if hasattr(value, "_from_state")}
+    return {name: value for name, value in exported.items() if hasattr(value, "from_state")}
 
 
 def save(model: Stateful, path: str | os.PathLike[str], *, preparation: Preparation | None = None) -> None:
@@ -66,7 +66,7 @@ def model_file(model: Stateful, preparation: Preparation | None = None) -> bytes
         raise TypeError(
             f"`model` must be one of {', '.join(known_classes())}; got {type(model).__qualname__}."
         )
-    arrays, meta = model._to_state()
+    arrays, meta = model.to_state()
     description: dict[str, Any] = {"class": name, "version": tggm.__version__, "state": dict(meta)}
     if preparation is not None:
         description["table"] = preparation_to_json(preparation)
@@ -114,7 +114,7 @@ def _build(arrays: dict[str, np.ndarray], model: dict[str, Any]) -> Any:
     if not isinstance(state, dict):
         raise ModelFileError("it describes no state")
     try:
-        return classes[name]._from_state(arrays, state)
+        return classes[name].from_state(arrays, state)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(
             f"its contents do not make a {name} ({type(error).__name__}: {error})"
@@ -130,7 +130,7 @@ def _preparation(description: dict[str, Any], model: Any) -> Preparation | None:
     except (ValueError, ArithmeticError) as error:
         raise ModelFileError(f"its table section is not valid ({error})") from None
     width = len(preparation.feature_names)
-    if width != model.n_features_in_ or preparation.target.is_class != hasattr(model, "classes_"):
+    if width != model.n_features_in_ or preparation.target.task != model.task:
         raise ModelFileError(
             f"its table section makes {width} inputs for {preparation.target.task}, but its model takes "
             f"{model.n_features_in_}"

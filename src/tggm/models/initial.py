@@ -5,8 +5,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.models.shallow import Shallow
-
 NARROW = 16  # inputs up to which a model may start far from a linear one
 Draw = Callable[[np.random.Generator, int, int, int, float], tuple[NDArray[np.float64], ...]]
 
@@ -50,34 +48,3 @@ def _small(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> tuple
 
 
 INITIALISERS: dict[str, Draw] = {"scaled": _scaled, "sharp": _sharp, "small": _small, "paper": _paper}
-
-
-def initial_parameters(
-    rng: np.random.Generator,
-    sizes: tuple[int, int, int],
-    *,
-    s0: float = 1.0,
-    noise: float | NDArray[np.float64] = 0.5,
-    init: str = "scaled",
-    scale: float = 1.0,
-) -> Shallow:
-    """Draw the parameters of one model.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Source of randomness.
-    sizes : tuple of int
-        Numbers of inputs d, hidden units m and outputs n.
-    s0 : float
-        The gauge σ0².
-    noise : float or array, shape (n,)
-        Output noise variance s1 to start from.
-    init : {"scaled", "sharp", "small", "paper"}
-        Which distribution the weights come from.
-    scale : float
-        Multiplies W0 and W1.
-    """
-    W0, b0, W1, b1 = INITIALISERS[init](rng, *sizes, s0)
-    log_noise = np.log(np.broadcast_to(np.asarray(noise, dtype=np.float64), (sizes[2],)))
-    return Shallow(scale * W0, b0, scale * W1, b1, log_noise)  # type: ignore[arg-type]  # NumPy until training

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tggm.arrays import Floats, Ints
 from tggm.predictive.quantile import solve_quantiles
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Ints = np.ndarray[Any, np.dtype[np.intp]]
 _WILD = 1e120  # beyond this, squares and quotients of squares overflow
 Seed = int | np.random.Generator | np.random.RandomState | None
 
@@ -62,6 +61,10 @@ class ScalarPredictive(ABC):
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         """P(Z ≤ z) and density at pairs to absolute accuracy; cheap when asked often."""
 
+    def _density(self, rows: Ints, z: Floats) -> Floats:
+        """Density at pairs to absolute accuracy."""
+        return self._bulk(rows, z)[1]
+
     @abstractmethod
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         """E|Z − z| and E|Z − Z'| at pairs, Z' an independent copy of Z."""
@@ -95,7 +98,7 @@ class ScalarPredictive(ABC):
         rows, z, shape = self._pairs("y", y)
         if len(shape) == 1:
             return exponential(self.logpdf(y))
-        return (self._bulk(rows, z)[1] / self._scale).reshape(shape)
+        return (self._density(rows, z) / self._scale).reshape(shape)
 
     def logcdf(self, y: ArrayLike) -> Floats:
         """Log of the probability of at most y."""

@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tggm.predictive.base import Floats, ScalarPredictive, Seed, checked_size, exponential, generator
+from tggm.arrays import Floats
+from tggm.predictive.base import ScalarPredictive, Seed, checked_size, exponential, generator
 
 Marginal = TypeVar("Marginal", bound=ScalarPredictive)
 

@@ -4,13 +4,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, logsumexp, ndtr
 
-from tggm.predictive.base import Floats, Ints, ScalarPredictive, mixture_weights
+from tggm.arrays import Floats, Ints
+from tggm.predictive.base import ScalarPredictive, exponential, mixture_weights
 
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 
-class MomentPredictive(ScalarPredictive):
-    """Y = loc + scale · Z with Z a mixture of N(mean_k, var_k), row by row.
+class GaussianMixture(ScalarPredictive):
+    """Y = loc + scale · Z; all but the density is that of a mixture of N(mean_k, var_k), row by row.
 
     Parameters
     ----------
@@ -41,16 +42,6 @@ class MomentPredictive(ScalarPredictive):
         super().__init__(m.shape[1], mixture_weights(member_weights, len(m)), loc, scale)
         self._mean, self._std = m, np.sqrt(v)
 
-    def __getitem__(self, rows: slice | Ints) -> "MomentPredictive":
-        """The distributions of some rows."""
-        return MomentPredictive(
-            self._mean[:, rows],
-            self._std[:, rows] ** 2,
-            member_weights=self._mix,
-            loc=self._loc,
-            scale=self._scale,
-        )
-
     def _member_moments(self) -> tuple[Floats, Floats]:
         return self._mean, self._std**2
 
@@ -62,7 +53,7 @@ class MomentPredictive(ScalarPredictive):
         mixed: Floats = logsumexp(log, axis=0, b=self._mix[:, None])
         return mixed
 
-    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+    def _gaussian_log_density(self, rows: Ints, z: Floats) -> Floats:
         u, std = self._standard(rows, z)
         return self._mixed(-0.5 * u * u - np.log(std) - _HALF_LOG_2PI)
 
@@ -72,7 +63,7 @@ class MomentPredictive(ScalarPredictive):
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)
-        return self._mix @ ndtr(u), np.exp(self._log_density(rows, z))
+        return self._mix @ ndtr(u), exponential(self._gaussian_log_density(rows, z))
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         to_z = self._mix @ _mean_absolute(z[None, :] - self._mean[:, rows], self._std[:, rows])
@@ -85,6 +76,23 @@ class MomentPredictive(ScalarPredictive):
         member = rng.choice(len(self._mix), size=(size, len(self)), p=self._mix)
         row = np.arange(len(self))[None, :]
         return self._mean[member, row] + self._std[member, row] * rng.standard_normal((size, len(self)))
+
+
+class MomentPredictive(GaussianMixture):
+    """The mixture of Gaussians itself."""
+
+    def __getitem__(self, rows: slice | Ints) -> "MomentPredictive":
+        """The distributions of some rows."""
+        return MomentPredictive(
+            self._mean[:, rows],
+            self._std[:, rows] ** 2,
+            member_weights=self._mix,
+            loc=self._loc,
+            scale=self._scale,
+        )
+
+    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+        return self._gaussian_log_density(rows, z)
 
 
 def _mean_absolute(mean: Floats, std: Floats) -> Floats:

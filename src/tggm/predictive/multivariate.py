@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tggm.predictive.base import Floats, mixture_weights
+from tggm.arrays import Floats
+from tggm.predictive.base import mixture_weights
 from tggm.predictive.exact import Predictive, truncated_draws
 from tggm.predictive.joint import JointPredictive
 

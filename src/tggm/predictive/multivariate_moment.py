@@ -5,7 +5,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
-from tggm.predictive.base import Floats, mixture_weights
+from tggm.arrays import Floats
+from tggm.predictive.base import mixture_weights
 from tggm.predictive.joint import JointPredictive
 from tggm.predictive.moment import MomentPredictive
 

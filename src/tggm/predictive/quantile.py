@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Ints = np.ndarray[Any, np.dtype[np.intp]]
+from tggm.arrays import Floats, Ints
+
 Excess = Callable[[Ints, Floats, Ints], tuple[Any, Any, Any]]  # f, f' and whether f is small enough
 Pairwise = Callable[[Ints, Floats], tuple[Floats, Floats]]
 

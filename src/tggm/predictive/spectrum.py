@@ -19,13 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm.arrays import Floats, Ints
 from tggm.inference.fourier import by_chunks
 from tggm.inference.saddle import Sum, period
 from tggm.special.characteristic import mass, numerator, times
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Complexes = np.ndarray[Any, np.dtype[np.complex128]]
-Ints = np.ndarray[Any, np.dtype[np.intp]]
 
 NODES = 16  # per block
 MAX_NODES = 4096

@@ -11,7 +11,7 @@ A disk that is full, or a folder that cannot be written to, is said once and doe
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,15 @@ import numpy as np
 
 from tggm.storage.container import ModelFileError, decode, encode, glance
 from tggm.storage.files import open_regular, read_regular, require_replaceable, write_atomically
-from tggm.training.loop import State
 from tggm.training.observer import CheckpointWarning as CheckpointWarning
 from tggm.training.observer import Observer
-from tggm.training.processes import from_first, is_first, shared
+from tggm.training.parallel.processes import from_first, is_first, shared
+from tggm.training.state import State
 from tggm.training.training import Checkpoint
 
 SECONDS = 5.0  # between two writes at least
 _KIND = "checkpoint"
+_NOBODY = Observer()
 
 
 class CheckpointError(ValueError):
@@ -46,15 +47,13 @@ class Checkpoints:
         Which fit it belongs to, see `identity`.
     template : State
         A state of the same structure, as the fit begins with.
-    note : callable, optional
+    observer : Observer, optional
         Told what goes wrong; a `CheckpointWarning` by default.
     """
 
-    def __init__(
-        self, path: Any, fit: str, template: State, note: Callable[[str], None] = Observer().noted
-    ) -> None:
+    def __init__(self, path: Any, fit: str, template: State, observer: Observer = _NOBODY) -> None:
         self._path, self._previous = _places(path)
-        self._fit, self._template, self._note = fit, template, note
+        self._fit, self._template, self._note = fit, template, observer.noted
         self._written = time.monotonic()
         self._complained = False
         self._last: Checkpoint | None = None

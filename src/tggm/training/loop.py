@@ -17,103 +17,20 @@ Several devices take a share of every mini-batch each: the same program, with `p
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from tggm.training.dropout import thinned
-from tggm.training.layout import Layout
-from tggm.training.objectives import Objective
 from tggm.training.optimisers import OPTIMISERS, SCHEDULES
-from tggm.training.shares import added_up, share
+from tggm.training.parallel.partition import added_up, share
 from tggm.training.shuffling import shuffled
+from tggm.training.state import Hyper, Membership, Objective, Plan, State, Trace
 
 FAILURES = 25  # steps in a row that are not finite, after which a member is given up
 DROP = 10.0  # an epoch has collapsed when its objective is so many times 1 + |best| below the best
-
-
-class Plan(NamedTuple):
-    """What is fixed when a training program is compiled."""
-
-    layout: Layout
-    batch_size: int
-    capacity: int  # most epochs in one chunk
-    optimizer: Any = (
-        "adam"  # a name, or a complete optax.GradientTransformation with its own rate and schedule
-    )
-    schedule: str = "cosine"
-    averaged: bool = False  # whether a running average of the parameters is scored and kept
-    thinned: bool = False  # whether inputs are left out at random
-    shares: int = 1  # devices that a mini-batch is cut over
-
-
-class Hyper(NamedTuple):
-    """Numbers of one member (a leading axis of members when they differ), free to change between runs."""
-
-    learning_rate: Array
-    weight_decay: Array  # multiplies penalty / number of rows
-    clip: Array  # largest norm of a gradient
-    average: Array  # decay of the running average
-    total_steps: Array  # length of the schedule
-    patience: Array  # epochs without a better score after which none is accepted any more
-    dropout: Array  # part of the inputs that a step leaves out
-    rates: Array  # (parameters,) multiplies the step of each parameter: 0 holds it fixed
-
-
-class Membership(NamedTuple):
-    """Rows a member trains on and rows it holds out: indices into the table, the padding last."""
-
-    train: Array  # (n_train,) int32
-    n_train: Array  # () how many of them count
-    held: Array  # (n_held,) int32
-    n_held: Array  # () how many of them count; 0 keeps the last parameters instead of the best
-
-
-class State(NamedTuple):
-    """All that the next epoch needs; saving it and going on gives the same result as never stopping."""
-
-    params: Array  # (parameters,) all parameters of a member as one vector, see `Layout`
-    average: Array  # (parameters,) their running average
-    optimiser: Any
-    seed: Array  # () uint32, of the member's mini-batches
-    step: Array  # () int32
-    epoch: Array  # () int32
-    best: Array  # (parameters,) those with the best score
-    best_score: Array  # ()
-    best_epoch: Array  # () int32
-    undone: Array  # () int32, steps not taken because they were not finite, and epochs that collapsed
-    rate: Array  # () multiplies the learning rate, 1 as long as nothing fails
-    failures: Array  # () int32, steps in a row that were undone
-    peak: Array  # () best mean objective of an epoch
-
-
-class Trace(NamedTuple):
-    """What happened in each epoch of a chunk, shape (capacity,)."""
-
-    train: Array  # mean objective over the epoch's sound steps, NaN if there was none
-    held: Array  # mean score of the held-out rows after it
-
-
-def start(plan: Plan, params: Any, seeds: Any) -> State:
-    """State before the first step; every leaf of `params` and `seeds` has a leading axis of members.
-
-    Made of NumPy arrays: a named optimiser starts from zeros, so nothing has to be compiled.
-    """
-    vectors: Any = plan.layout.join_members(params)
-    if isinstance(plan.optimizer, str):
-        optimiser = tuple(np.zeros_like(vectors) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
-    else:  # optax may treat arrays differently, so it sees them
-        optimiser = jax.vmap(plan.optimizer.init)(params)
-    count: Any = np.zeros(len(seeds), np.int32)
-    worst: Any = np.full(len(seeds), -np.inf, vectors.dtype)
-    seed: Any = np.asarray(seeds, np.uint32)
-    one: Any = np.ones(len(seeds), vectors.dtype)
-    return State(
-        vectors, vectors, optimiser, seed, count, count, vectors, worst, count, count, one, count, worst
-    )
 
 
 def _choose(condition: Array, new: Any, old: Any) -> Any:
@@ -159,7 +76,7 @@ def _step(
     weight: Array,
     size: int,
     rows: Array,
-    context: Any,
+    progress: Array,
     hyper: Hyper,
 ) -> tuple[State, Array]:
     """One gradient step on this device's share of `size` rows.
@@ -169,7 +86,7 @@ def _step(
     count = jnp.minimum(rows, float(size))
 
     def loss(params: Any) -> tuple[Array, Array]:
-        value = (weight * objective(params, batch, context)).sum() / count
+        value = (weight * objective(params, batch, progress)).sum() / count
         decay = hyper.weight_decay / rows
         decay = decay / plan.shares if plan.shares > 1 else decay  # every device adds its part
         return decay * objective.penalty(params) - value, value
@@ -217,8 +134,10 @@ def _watched(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
     return state, ~(collapsed | failed)
 
 
-def _take(data: Any, index: Array) -> Any:
-    return jax.tree.map(lambda a: a[index], data)
+def _take(data: Any, index: Array, view: Any) -> Any:
+    """Some rows of the table, as the member sees them."""
+    rows = jax.tree.map(lambda a: a[index], data)
+    return rows if view is None else view(rows)
 
 
 def _mean_score(
@@ -228,12 +147,12 @@ def _mean_score(
     data: Any,
     weight: Array,
     member: Membership,
-    context: Any,
+    view: Any,
 ) -> Array:
     size, held = member.held.shape[0], member.held
     if plan.shares > 1:
         held = held[jnp.minimum(share(size, plan.shares), size - 1)]
-    score = objective.score(plan.layout.split(params), _take(data, held), context)
+    score = objective.score(plan.layout.split(params), _take(data, held, view))
     w = jnp.where(share(size, plan.shares) < member.n_held, weight[held], 0.0)
     total, mass = added_up(plan.shares, (w * score).sum(), w.sum())
     return total / jnp.maximum(mass, 1e-30)
@@ -250,7 +169,7 @@ def _batch(plan: Plan, order: Array, first: Array, size: int, n_train: Array) ->
 
 
 def _run_member(
-    plan: Plan, objective: Objective, state: State, member: Membership, context: Any, hyper: Hyper,
+    plan: Plan, objective: Objective, state: State, member: Membership, view: Any, hyper: Hyper,
     data: Any, weight: Array, n_epochs: Array, steps_per_epoch: Array,
 ) -> tuple[State, Trace]:  # fmt: skip
     B = min(plan.batch_size, member.train.shape[0])
@@ -259,10 +178,7 @@ def _run_member(
     def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
         order = shuffled(member.train, member.n_train, state.seed, state.epoch)
-        now = context
-        if hasattr(context, "at"):  # what a method changes in the course of training
-            progress = state.step.astype(weight.dtype) / hyper.total_steps
-            now = context.at(jnp.clip(progress, 0.0, 1.0))
+        progress = jnp.clip(state.step.astype(weight.dtype) / hyper.total_steps, 0.0, 1.0)
 
         def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
             state, total = carry
@@ -270,11 +186,11 @@ def _run_member(
             first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
             index, counts = _batch(plan, order, first, B, member.n_train)
             w = jnp.where(counts, weight[index], 0.0)
-            batch = _take(data, index)
+            batch = _take(data, index, view)
             if plan.thinned:
                 X = thinned(batch.X, index, state.seed, state.step, hyper.dropout)
                 batch = batch._replace(X=X)
-            state, value = _step(plan, objective, state, batch, w, B, rows, now, hyper)
+            state, value = _step(plan, objective, state, batch, w, B, rows, progress, hyper)
             return state, total + value
 
         undone = state.undone
@@ -283,7 +199,7 @@ def _run_member(
         )
         train = total / (steps_per_epoch - (state.undone - undone)).astype(weight.dtype)
         state, sound = _watched(plan, state, train)
-        score = _mean_score(plan, objective, state.average, data, weight, member, context)
+        score = _mean_score(plan, objective, state.average, data, weight, member, view)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
         better = (((score > state.best_score) & ~stalled) | (member.n_held == 0)) & sound
         best, best_score, best_epoch = _choose(
@@ -303,7 +219,7 @@ def run_chunk(
     objective: Objective,
     state: State,
     members: Membership,
-    context: Any,
+    view: Any,
     hyper: Hyper,
     data: Any,
     weight: Array,
@@ -316,8 +232,8 @@ def run_chunk(
     ----------
     plan, objective
         Static: batch size, optimiser, schedule; what is maximised.
-    state, members, context, hyper
-        One leading axis of members on every leaf.
+    state, members, view, hyper
+        One leading axis of members on every leaf; `view` maps rows to what a member sees, None to the same.
     data : pytree
         The table, rows first, shared by all members.
     weight : Array, shape (rows,)
@@ -334,7 +250,5 @@ def run_chunk(
     """
     one = partial(_run_member, plan, objective)
     every = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None, None, None))
-    result: tuple[State, Trace] = every(
-        state, members, context, hyper, data, weight, n_epochs, steps_per_epoch
-    )
+    result: tuple[State, Trace] = every(state, members, view, hyper, data, weight, n_epochs, steps_per_epoch)
     return result

@@ -1,18 +1,21 @@
-"""From a plan to fitted parameters: chunks of epochs, progress, patience, interruption."""
+"""From a plan to fitted parameters: blocks of rows, chunks of epochs, progress, patience, interruption."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.training.groups import crew
-from tggm.training.loop import FAILURES, Hyper, Membership, Plan, State, Trace, start
-from tggm.training.objectives import Objective
-from tggm.training.processes import agreed
+from tggm.training.blocks import Block, Blocks
+from tggm.training.loop import FAILURES
+from tggm.training.observer import Observer
+from tggm.training.parallel.crew import crew
+from tggm.training.parallel.processes import agreed
+from tggm.training.state import Hyper, Objective, Plan, State, Trace, start
 
 _CHUNK_SECONDS = 0.1  # progress, interruption and patience wait no longer than about twice this
 
@@ -31,63 +34,37 @@ class Training:
     interrupted: bool
     stopped_early: bool
 
+    def part(self, members: slice) -> "Training":
+        """What belongs to some of the members."""
+        fields = ("state", "params", "train", "held", "best_epoch", "undone", "failed")
+        cut = {name: jax.tree.map(lambda a: np.asarray(a)[members], getattr(self, name)) for name in fields}
+        return replace(self, **cut)
+
 
 @dataclass(frozen=True)
 class Checkpoint:
     """All that `train` needs to go on from where it was cut, as NumPy arrays."""
 
     state: State
-    train: NDArray[np.floating]  # (members, epochs so far)
-    held: NDArray[np.floating]  # (members, epochs so far)
+    train: NDArray[np.floating]  # (members, epochs so far), or blocks
+    held: NDArray[np.floating]
 
 
-def hyper_parameters(
-    n_members: int,
-    rates: Any,
-    dtype: Any,
-    *,
-    learning_rate: Any = 1e-2,
-    weight_decay: Any = 0.0,
-    clip: Any = 10.0,
-    average: Any = 0.0,
-    total_steps: Any = 1,
-    patience: Any = np.inf,
-    dropout: Any = 0.0,
-) -> Hyper:
-    """Stack hyper-parameters over members; a scalar serves all. `rates` is a vector, see `Layout.spread`."""
-
-    def stacked(value: Any, shape: tuple[int, ...] = ()) -> Any:
-        return np.broadcast_to(np.asarray(value, dtype), (n_members, *shape))
-
-    values = (learning_rate, weight_decay, clip, average, total_steps, patience, dropout)
-    return Hyper._make([*map(stacked, values), stacked(rates, np.shape(rates))])
-
-
-def batch_rows(plan: Plan, members: Membership) -> int:
-    """Rows of a mini-batch."""
-    return min(plan.batch_size, members.train.shape[1])
-
-
-def steps_per_epoch(plan: Plan, members: Membership) -> int:
-    """Mini-batches that cover the rows of the member that has most of them."""
-    B = batch_rows(plan, members)
-    return -(-int(np.max(members.n_train)) // B)
+_NOBODY = Observer()
 
 
 def train(
     plan: Plan,
     objective: Objective,
     params: Any,
-    members: Membership,
-    context: Any,
+    blocks: Blocks,
     hyper: Hyper,
-    data: Any,
-    weight: Any,
     *,
     max_epochs: int,
     seed: int = 0,
+    view: Any = None,
     state: State | None = None,
-    report: Callable[[int, Trace], None] | None = None,
+    observer: Observer = _NOBODY,
     resume: Checkpoint | None = None,
     keep: Callable[[Checkpoint], None] | None = None,
 ) -> Training:
@@ -95,34 +72,53 @@ def train(
 
     KeyboardInterrupt ends training with the best parameters so far. Pass the `state` of an earlier result to
     go on from it: the result does not depend on where training was cut. `keep` is handed a checkpoint after
-    every chunk; `resume` goes on from one, counting its epochs as done.
+    every chunk; `resume` goes on from one, counting its epochs as done: it may be of any block, the pass it
+    belongs to is read again up to there. The patience of `hyper` is counted in blocks, the histories and
+    `best_epoch` of the result in passes.
     """
     if resume is not None:
         state = resume.state
     if state is None:
-        seeds = np.random.default_rng(seed).integers(0, 2**32, members.train.shape[0], np.uint32)
+        seeds = np.random.default_rng(seed).integers(0, 2**32, len(hyper.clip), np.uint32)
         state = start(plan, params, seeds)
-    steps = np.int32(steps_per_epoch(plan, members))
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
     done, interrupted, n = sum(t.train.shape[1] for t in traces), False, 1
-    with crew(len(state.seed), batch_rows(plan, members)) as workers:
-        each, shared = workers.place(((members, context, hyper), (data, weight)))
-        while done < max_epochs and not interrupted and not _stalled(state, hyper) and not _failed(state):
-            n = min(n, max_epochs - done)
-            clock = time.perf_counter()
-            try:
-                later, trace = workers.run(plan, objective, state, each, shared, np.int32(n), steps)
-                traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
-                state, done = later, done + n
-                if report is not None:
-                    report(done, traces[-1])
-                if keep is not None:
-                    keep(_checkpoint(state, traces))
-            except KeyboardInterrupt:
-                interrupted = True
-            if agreed(time.perf_counter() - clock < _CHUNK_SECONDS):
-                n = min(2 * n, plan.capacity)
-    return _result(plan, state, hyper, traces, interrupted)
+    end = max_epochs * blocks.per_pass
+    with crew(len(state.seed), min(plan.batch_size, blocks.batch_limit)) as workers:
+
+        def prepare(block: Block) -> Any:
+            decay = hyper.weight_decay * np.asarray(block.share, np.asarray(hyper.clip).dtype)
+            each = (block.members, view, hyper._replace(weight_decay=decay))
+            return *workers.place((each, (block.data, block.weight))), np.int32(block.steps(plan.batch_size))
+
+        with closing(blocks.coming(done, max_epochs, prepare)) as coming:
+            while done < end and not interrupted and not stalled(state, hyper) and not failed(state):
+                clock = time.perf_counter()
+                n = min(n, end - done)
+                try:
+                    each, shared, steps = next(coming)
+                    later, trace = workers.run(plan, objective, state, each, shared, np.int32(n), steps)
+                    traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
+                    state, done = later, done + n
+                    if done % blocks.per_pass == 0:
+                        observer.progressed(done // blocks.per_pass, traces[-1])
+                    if keep is not None:
+                        keep(_checkpoint(state, traces))
+                except KeyboardInterrupt:
+                    interrupted = True
+                if agreed(time.perf_counter() - clock < _CHUNK_SECONDS):
+                    n = min(2 * n, plan.capacity)
+    return _of_passes(_result(plan, state, hyper, traces, interrupted), blocks.per_pass)
+
+
+def failed(state: State) -> bool:
+    """Whether no member can go on."""
+    return bool(np.all(np.asarray(state.failures) >= FAILURES))
+
+
+def stalled(state: State, hyper: Hyper) -> bool:
+    """Whether every member's patience is spent."""
+    return bool(np.all(np.asarray(state.epoch) - np.asarray(state.best_epoch) > np.asarray(hyper.patience)))
 
 
 def _checkpoint(state: State, traces: list[Trace]) -> Checkpoint:
@@ -130,19 +126,10 @@ def _checkpoint(state: State, traces: list[Trace]) -> Checkpoint:
     return Checkpoint(jax.tree.map(np.asarray, state), *history)
 
 
-def _failed(state: State) -> bool:
-    """Whether no member can go on."""
-    return bool(np.all(np.asarray(state.failures) >= FAILURES))
-
-
-def _stalled(state: State, hyper: Hyper) -> bool:
-    return bool(np.all(np.asarray(state.epoch) - np.asarray(state.best_epoch) > np.asarray(hyper.patience)))
-
-
 def _result(plan: Plan, state: State, hyper: Hyper, traces: list[Trace], interrupted: bool) -> Training:
     none: Any = np.zeros((len(state.seed), 0))
     best = np.asarray(state.best_epoch)
-    stopped = _stalled(state, hyper)
+    stopped = stalled(state, hyper)
     # what follows the epoch in which the last member's patience was spent depends on the size of chunks
     end = int(np.max(best + np.asarray(hyper.patience))) + 1 if stopped else None
     return Training(
@@ -155,4 +142,21 @@ def _result(plan: Plan, state: State, hyper: Hyper, traces: list[Trace], interru
         failed=np.asarray(state.failures) >= FAILURES,
         interrupted=interrupted,
         stopped_early=stopped,
+    )
+
+
+def _of_passes(result: Training, per_pass: int) -> Training:
+    """Histories with one entry a pass: the mean objective of its blocks, the score after the last."""
+    if per_pass == 1:
+        return result
+
+    def passes(history: Any, of: Callable[[Any], Any]) -> Any:
+        parts = [history[:, k : k + per_pass] for k in range(0, history.shape[1], per_pass)]
+        return np.stack([of(part) for part in parts], axis=1) if parts else history
+
+    return replace(
+        result,
+        train=passes(result.train, lambda part: part.mean(1)),
+        held=passes(result.held, lambda part: part[:, -1]),
+        best_epoch=result.best_epoch // per_pass,
     )

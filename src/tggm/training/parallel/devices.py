@@ -14,11 +14,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tggm.training.loop import Plan, State, Trace, run_chunk
-from tggm.training.objectives import Objective
-from tggm.training.processes import chosen, shared, together
-from tggm.training.processes import use_devices as use_devices
-from tggm.training.shares import AXIS
+from tggm.training.loop import run_chunk
+from tggm.training.parallel.partition import AXIS
+from tggm.training.parallel.processes import chosen, shared, together
+from tggm.training.parallel.processes import use_devices as use_devices
+from tggm.training.state import Objective, Plan, State, Trace
 
 LEAST_ROWS = (
     2048  # of a mini-batch, counted over members, for each device: fewer are done before they are dealt

@@ -6,7 +6,7 @@ Index lists are padded so that tables and folds of nearly equal size run the sam
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.training.loop import Membership
+from tggm.training.state import Membership
 
 Index = NDArray[np.int32]
 

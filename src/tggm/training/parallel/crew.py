@@ -20,9 +20,9 @@ import jax
 import numpy as np
 
 from tggm.inference.alone import alone
-from tggm.training.devices import Mates, devices_for, one_each
-from tggm.training.loop import Plan, State, Trace, run_chunk
-from tggm.training.objectives import Objective
+from tggm.training.loop import run_chunk
+from tggm.training.parallel.devices import Mates, devices_for, one_each
+from tggm.training.state import Objective, Plan, State, Trace
 
 
 def n_groups(n_members: int, cores: int) -> int:
@@ -70,7 +70,7 @@ class Crew:
     def run(
         self, plan: Plan, objective: Objective, state: State, each: Any, shared: Any, *counts: Any
     ) -> tuple[State, Trace]:
-        """As `run_chunk`: `each` is (members, context, hyper), `shared` (data, weight), `counts` the rest."""
+        """As `run_chunk`: `each` is (members, view, hyper), `shared` (data, weight), `counts` the rest."""
         if not self._ready:
             self._prepare(plan, objective, self._part(0, state, each), shared, counts)
         if self._pool is None:

@@ -1,0 +1,309 @@
+"""What the regressor and the classifier share: training an ensemble, and telling how it went."""
+
+import sys
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tggm.arrays import Floats
+from tggm.estimators import settings, state
+from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.fork import require_unforked
+from tggm.estimators.recipe import Recipe
+from tggm.estimators.schedule import Rules
+from tggm.estimators.sources import MemorySource, Source
+from tggm.models import Architecture, Model
+from tggm.training import Rows, Training, train
+from tggm.training.blocks import Blocks
+from tggm.training.checkpoints import Checkpoints
+from tggm.training.engine import Inference
+from tggm.training.fit_identity import identity, optimiser_identity
+from tggm.training.observer import Observer, Printer
+from tggm.training.parallel.processes import is_first, require_same, shared
+from tggm.training.state import Plan, start
+
+
+class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Settings and training common to all estimators."""
+
+    rules: ClassVar[Rules]
+    likelihood: ClassVar[str]
+    task: ClassVar[str]  # "regression" or "classification"
+
+    @abstractmethod
+    def _scales(self, source: Source) -> Scales:
+        """Standardisations by the rows of a source."""
+
+    @abstractmethod
+    def _rows(self, scales: Scales, X: Any, y: Any, *, quick: bool = False) -> Rows:
+        """Rows in the units of the model, as NumPy arrays."""
+
+    def recipe(self) -> Recipe:
+        """The settings, checked; ValueError for one that cannot work, whatever the data."""
+        return Recipe(self.get_params(deep=False), self.rules, self.likelihood)
+
+    def check_settings(self) -> None:
+        """Raise a ValueError for a setting that cannot work, whatever the data."""
+        self.recipe()
+
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
+        """Inputs and targets as scikit-learn checks them; what it says of missing targets gains a remedy."""
+        try:
+            X_, y_ = validate_data(self, X, y, ensure_min_samples=1, **options)
+        except ValueError as error:
+            if not str(error).startswith("Input y contains"):
+                raise
+            raise ValueError(
+                f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
+            ) from None
+        return X_, y_
+
+    def _name_features(self, count: int, names: Sequence[str] | None) -> None:
+        """What `validate_data` does where rows come from a stream."""
+        self.n_features_in_ = count
+        vars(self).pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+
+    def engine(self) -> Inference:
+        """Who infers what a model does not know of itself: EP, or what trained a model of several layers."""
+        fitted: Fitted = self.fitted_
+        by_ep = fitted.method == "ep" or not fitted.model.hidden.by_moments
+        return Inference("ep" if by_ep else "mean_field")
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        """Double precision inside, where it was asked for; the global setting stays as it is."""
+        require_unforked()
+        return jax.enable_x64(True) if np.dtype(self.dtype) == np.float64 else nullcontext()
+
+    def _fit(
+        self, recipe: Recipe, source: Source, architecture: Architecture, rng: np.random.Generator,
+        observer: Observer | None, *, same: bool = True,
+    ) -> Self:  # fmt: skip
+        """Train on a source; `same` says whether targets are those of the last fit, for a warm start."""
+        before: Fitted | None = getattr(self, "fitted_", None) if self.warm_start else None
+        if before is not None and not (same and self._fits(recipe, before, architecture)):
+            before = None  # other data need other parameters
+        scales, model = self._beginning(recipe, source, architecture, rng, before)
+        source.require_moderate(*scales)
+        rows = partial(self._rows, scales)
+        blocks = source.blocks(recipe, rows, rng)
+        result = self._train(recipe, source, architecture, model, blocks, rng, observer)
+        self._store(recipe, result, scales, source.sample(rows))
+        self._state = None
+        return self
+
+    def _beginning(
+        self, recipe: Recipe, source: Source, architecture: Architecture, rng: np.random.Generator,
+        before: Fitted | None,
+    ) -> tuple[Scales, Model]:  # fmt: skip
+        """Standardisation and model that training starts from: those of an earlier fit, or new ones."""
+        scales = self._scales(source) if before is None else before.scales
+        noise = self._first_noise(architecture.n_outputs)
+        model = recipe.draw(architecture, noise, rng) if before is None else before.model
+        return scales, self._for_training(model, source)
+
+    def _for_training(self, model: Model, source: Source) -> Model:
+        """The model with the likelihood that these rows need."""
+        return model
+
+    def _first_noise(self, n_outputs: int) -> Any:
+        """Variance of the output noise to start from."""
+        return 1.0
+
+    def _train(
+        self, recipe: Recipe, source: Source, architecture: Architecture, model: Model, blocks: Blocks,
+        rng: np.random.Generator, observer: Observer | None,
+    ) -> Training:  # fmt: skip
+        """Train all members from their models, with checkpoints where they are kept."""
+        batch, epochs = recipe.timetable(blocks.n_rows)
+        plan = recipe.plan(model, batch, source.capacity)
+        hyper = recipe.hyper(
+            model, epochs * blocks.steps(batch), recipe.patience(epochs) * blocks.per_pass,
+            n_features=architecture.n_inputs, mean_weight=source.mean_weight,
+        )  # fmt: skip
+        if observer is None:
+            printing = self.verbose and is_first()
+            observer = Printer(recipe.held_fraction > 0) if printing else Observer()
+        observer.planned(epochs)
+        seed = int(rng.integers(2**31))
+        with recipe.precision():
+            kept = self._checkpoints(plan, model, blocks, observer)
+            resume = None if kept is None else kept.read()
+            if resume is not None:
+                observer.resumed(resume.train.shape[1] // blocks.per_pass)
+            result = train(
+                plan, recipe.method, model, blocks, hyper, max_epochs=epochs, seed=seed, observer=observer,
+                resume=resume, keep=None if kept is None else kept.keep,
+            )  # fmt: skip
+        if kept is not None:
+            kept.write(finished=not result.interrupted)
+        return result
+
+    def _checkpoints(
+        self, plan: Plan, model: Model, blocks: Blocks, observer: Observer
+    ) -> Checkpoints | None:
+        """Where the state of this fit is kept, None if nowhere; processes must begin with the same."""
+        if self.checkpoint is None and not shared():
+            return None
+        ignored = ("checkpoint", "verbose", "warm_start")  # where a warm start begins is in the model
+        words = {k: settings.plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}
+        required = self.checkpoint is not None
+        words["optimizer"] = optimiser_identity(self.optimizer, model, required=required)
+        fit = identity(words, (model, blocks.identity))
+        require_same(f"{fit} {self.checkpoint is None}")
+        if self.checkpoint is None:
+            return None
+        template = start(plan, model, np.zeros(self.n_members, np.uint32))
+        return Checkpoints(self.checkpoint, fit, template, observer)
+
+    def _pass(
+        self, recipe: Recipe, source: MemorySource, architecture: Architecture, rng: np.random.Generator
+    ) -> Self:
+        """One pass over the rows at a constant rate, all of them used, going on from where the last ended."""
+        before: Fitted | None = getattr(self, "fitted_", None)
+        if before is not None and not self._fits(recipe, before, architecture):
+            raise ValueError(
+                "`hidden`, `deep`, `n_members`, `sigma0` and `dtype` must stay what they were when the model "
+                f"was first fitted ({_described(before.model)}); use `fit`, or a clone."
+            )
+        scales, model = self._beginning(recipe, source, architecture, rng, before)
+        rows = partial(self._rows, scales)
+        blocks = source.split(recipe, rows, rng, 0.0)
+        hyper = recipe.hyper(
+            model, np.inf, np.inf, n_features=architecture.n_inputs, mean_weight=source.mean_weight
+        )
+        plan = recipe.plan(model, recipe.timetable(len(source.weight))[0])
+        with recipe.precision():
+            result = train(
+                plan, recipe.method, model, blocks, hyper, max_epochs=1, seed=int(rng.integers(2**31)),
+                state=getattr(self, "_state", None),
+            )  # fmt: skip
+        self._store(recipe, result, scales, source.sample(rows))
+        self._state = jax.tree.map(np.asarray, result.state)
+        return self
+
+    def _fits(self, recipe: Recipe, before: Fitted, architecture: Architecture) -> bool:
+        """Whether training can go on with this model under these settings."""
+        arrays = before.model.arrays()
+        same = np.allclose(arrays["hidden.s0"], recipe.s0) and arrays["hidden.W0"].dtype == recipe.dtype
+        return bool(same) and architecture.describes(before.model, recipe.n_members)
+
+    def _store(self, recipe: Recipe, result: Training, scales: Scales, rows: Rows) -> None:
+        """Keep what was trained."""
+        model: Model = result.params
+        if self._learns_noise():
+            with recipe.precision():
+                model = recipe.method.finish(model, rows)
+        model = replace(model, likelihood=model.likelihood.whole)
+        self.adopt(Fitted(jax.tree.map(np.asarray, model), scales, self.method))
+        self._record(result)
+
+    def _learns_noise(self) -> bool:
+        return False
+
+    def adopt(self, fitted: Fitted) -> None:
+        """Hold a model, and show its parameters in the units of the data."""
+        self.fitted_ = fitted
+        arrays = {name: np.asarray(a, np.float64) for name, a in fitted.model.arrays().items()}
+        x, y = fitted.scales
+        self.W0_ = arrays["hidden.W0"] / x.scale[None, None, :]
+        self.b0_ = arrays["hidden.b0"] - self.W0_ @ x.shift
+        self.W1_ = arrays["likelihood.output.W1"] * y.scale[None, :, None]
+        self.b1_ = arrays["likelihood.output.b1"] * y.scale[None, :] + y.shift[None, :]
+        levels = range(sum(name.startswith("hidden.W.") for name in arrays))
+        self.between_ = [(arrays[f"hidden.W.{i}"], arrays[f"hidden.b.{i}"]) for i in levels]
+        if "likelihood.log_noise" in arrays:
+            self.noise_: Floats = np.exp(arrays["likelihood.log_noise"]) * y.scale[None, :] ** 2
+
+    def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything a model file holds: arrays, and values that JSON can hold."""
+        check_is_fitted(self, "fitted_")
+        record = state.Record(self.history_, self.best_epoch_, self.undone_)
+        names = getattr(self, "feature_names_in_", None)
+        meta = {
+            "settings": state.stored_settings(self.get_params(deep=False), self.fitted_),
+            "features": None if names is None else [str(name) for name in names],
+            "converged": bool(self.converged_),
+        }
+        return state.arrays_of(self.fitted_, record), meta
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+        """The estimator that gave this state; ValueError, KeyError or TypeError if there is none."""
+        made = cls(**cls._restored_settings(meta))
+        recipe = made.recipe()
+        n_inputs, n_outputs = state.n_inputs_of(arrays), made._restored_outputs(arrays, meta)
+        architecture = recipe.architecture(n_inputs, n_outputs)
+        sigma0 = float(made.sigma0)
+        fitted, record = state.restored(
+            arrays, architecture, recipe.n_members, sigma0, recipe.dtype, made.method
+        )
+        names = state.feature_names(meta["features"], n_inputs)
+        made._name_features(n_inputs, None if names is None else names.tolist())
+        made.history_, made.best_epoch_, made.undone_ = record
+        made.n_iter_ = int(record.history["epoch"][-1]) if len(record.history["epoch"]) else 0
+        made.converged_, made.interrupted_ = state.yes_or_no(meta, "converged"), False
+        made._state = None
+        with np.errstate(all="ignore"):  # a file may hold any numbers
+            made.adopt(fitted)
+        known = (made.W0_, made.b0_, made.W1_, made.b1_, getattr(made, "noise_", 0.0))
+        if not all(np.isfinite(a).all() for a in known):
+            raise ValueError("parameters and noise must be finite in the units of the data")
+        return made
+
+    @classmethod
+    def _restored_settings(cls, meta: Mapping[str, Any]) -> dict[str, Any]:
+        return state.restored_settings(meta)
+
+    @abstractmethod
+    def _restored_outputs(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> int:
+        """Number of outputs; what belongs to the targets is restored."""
+
+    def _record(self, result: Training) -> None:
+        """Store what training tells about itself."""
+        self.n_iter_ = int(result.train.shape[1])
+        epochs = np.arange(1, self.n_iter_ + 1)
+        self.history_ = {"train": result.train, "held_out": result.held, "epoch": epochs}
+        self.best_epoch_ = result.best_epoch + 1
+        self.undone_ = result.undone
+        self.converged_ = not (result.interrupted or result.failed.any())
+        self.interrupted_ = result.interrupted
+        steps = int(np.max(result.state.step))
+        if result.failed.any():
+            warnings.warn(
+                f"training failed: the objective of {int(result.failed.sum())} of {self.n_members} members"
+                " was not finite in many steps in a row; their best parameters before that were kept. Lower "
+                f"`learning_rate` ({self.learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        elif result.undone.max(initial=0) > 0.01 * max(steps, 1):
+            warnings.warn(
+                f"{int(result.undone.max())} times in {steps} steps training led to numbers that are not "
+                f"finite or to a collapse, and was taken back; lower `learning_rate` "
+                f"({self.learning_rate:g}).",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if result.interrupted:
+            sys.stderr.write(
+                f"Interrupted after {self.n_iter_} epochs; the best parameters so far are kept.\n"
+            )
+
+
+def _described(model: Model) -> str:
+    W0 = model.arrays()["hidden.W0"]
+    sigma0 = float(np.sqrt(np.max(model.arrays()["hidden.s0"])))
+    return f"weights of shape {W0.shape}, {W0.dtype}, σ0 = {sigma0:g}"

@@ -1,0 +1,183 @@
+"""Where the rows of a fit come from: arrays in memory are one block, a stream is many; one way to fit both."""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.arrays import Floats
+from tggm.estimators.columns import LARGEST, Columns
+from tggm.estimators.inputs import standardisation
+from tggm.estimators.passes import again, cut, require_as_before
+from tggm.estimators.recipe import Recipe
+from tggm.estimators.survey import Survey, surveyed
+from tggm.streams import Stream, from_arrays
+from tggm.training import Rows
+from tggm.training.blocks import Block, Blocks
+from tggm.training.membership import bucket, hold_out, membership
+from tggm.training.state import Membership
+
+STREAM_BYTES = 2**28  # a memory map of more is not read into memory
+
+
+class ToRows(Protocol):
+    """Rows in the units of the model, as NumPy arrays; `quick` stays in single precision where that will do."""
+
+    def __call__(self, X: Any, y: Any, *, quick: bool = False) -> Rows:
+        """Standardised rows."""
+
+
+def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
+    """The source of rows that `fit` was given, None if it was given ordinary arrays."""
+    if isinstance(X, Stream):
+        if y is not None or any(value is not None for value in rest):
+            raise ValueError("a stream brings its targets; `y`, weights and limits cannot be given with it.")
+        return X
+    mapped = isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > STREAM_BYTES and y is not None
+    return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
+
+
+class MemorySource:
+    """Arrays: each member holds out rows of its own."""
+
+    capacity = 1024  # epochs that may run in one chunk
+
+    def __init__(self, X: Any, y: Any, weight: Floats) -> None:
+        self.X, self.y, self.weight = X, y, weight
+
+    @property
+    def mean_weight(self) -> float:
+        """Of the rows."""
+        return float(self.weight.mean())
+
+    @property
+    def complete(self) -> bool:
+        """Whether all targets are measured."""
+        return bool(getattr(self.y, "complete", True))
+
+    def inputs(self, how: bool | str) -> Columns:
+        """Standardisation of the inputs."""
+        return standardisation(self.X, self.weight, how)
+
+    def outputs(self) -> Columns:
+        """Standardisation of targets that are numbers."""
+        scales: Columns = self.y.scales(self.weight)
+        return scales
+
+    def require_moderate(self, x: Columns, y: Columns) -> None:
+        """Nothing: rows are looked at when they are padded."""
+
+    def blocks(self, recipe: Recipe, rows: ToRows, rng: np.random.Generator) -> Blocks:
+        """One block that stays in memory."""
+        return self.split(recipe, rows, rng, recipe.held_fraction)
+
+    def split(self, recipe: Recipe, rows: ToRows, rng: np.random.Generator, fraction: float) -> Blocks:
+        """The same with another part held out."""
+        numbers = np.arange(len(self.weight))
+        parts = [hold_out(rng, numbers, fraction) for _ in range(recipe.n_members)]
+        return Blocks.of(Block(membership(parts), *recipe.padded(rows(self.X, self.y), self.weight)))
+
+    def sample(self, rows: ToRows) -> Rows:
+        """All rows."""
+        return rows(self.X, self.y)
+
+
+class StreamSource:
+    """A stream: all members hold out the same rows, at most 8192, and see a block's in different orders.
+
+    `target` makes of its targets what `MemorySource` has: numbers as `Targets`, labels as places of classes.
+    """
+
+    capacity, mean_weight, complete = 1, 1.0, True
+
+    def __init__(
+        self, stream: Stream, recipe: Recipe, rng: np.random.Generator, target: Callable[[Any], Any],
+        *, labels: bool,
+    ) -> None:  # fmt: skip
+        self.stream, self._target = stream, target
+        self.survey: Survey = surveyed(stream, int(rng.integers(2**63)), labels)
+        fraction = recipe.held_fraction
+        self.X, self._y, bound = self.survey.held(fraction or 1.0)
+        self._bound = bound if fraction else np.uint64(0)
+        self._n_held = len(self.X) if fraction else 0
+        # of labels there is none
+        self._extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
+
+    def inputs(self, how: bool | str) -> Columns:
+        """Standardisation of the inputs."""
+        extent = self._extents[0]
+        if not how:
+            return Columns.unchanged(len(extent.mean))
+        return extent.whole() if how == "whole" else extent.columns()
+
+    def outputs(self) -> Columns:
+        """Standardisation of targets that are numbers."""
+        return self._extents[1].columns().require_squares()
+
+    def require_moderate(self, x: Columns, y: Columns) -> None:
+        """Raise for what is too large on the scale of the model: the range is known, no row need be read."""
+        for name, extent, columns in zip(("X", "y"), self._extents, (x, y), strict=False):
+            size = np.abs(columns.apply(np.stack([extent.low, extent.high]))).max(0)
+            if size.max() > LARGEST:
+                raise ValueError(
+                    f"`{name}` has a value of size {size.max():.3g} on the scale of the model in column "
+                    f"{size.argmax()}, where {LARGEST:g} is the most that can be computed with; use "
+                    "standardize=True, or divide it."
+                )
+
+    def blocks(self, recipe: Recipe, rows: ToRows, rng: np.random.Generator) -> Blocks:
+        """Blocks of one shape, the held-out rows behind each block's own."""
+        seed, count = int(rng.integers(2**31)), self.survey.count - self._n_held
+        per_pass = math.ceil(count / self.stream.block_rows)
+        length = math.ceil(count / per_pass)  # blocks of equal size: a small one would take noisy steps
+        size = bucket(length) if length < 1024 else math.ceil(length / 1024) * 1024
+        held_size = bucket(len(self.X))
+        held = jax.tree.map(partial(_joined, held_size), self.sample(rows))
+        weight = np.ones(size + held_size, recipe.dtype)
+        members = partial(self._members, recipe.n_members, size, held_size)
+
+        def each(epoch: int) -> Iterator[Block]:
+            for part in self._cut(rows, seed, epoch, length, count):
+                n = len(part.X)
+                data = jax.tree.map(partial(_joined, size), part, held)
+                yield Block(members(n), data, weight, n / count)
+
+        return Blocks(each, per_pass, count, size, (held, count, size))
+
+    def sample(self, rows: ToRows) -> Rows:
+        """The rows that are held out, or might have been."""
+        return rows(self.X.astype(np.float64, copy=False), self._target(self._y))
+
+    def _cut(self, rows: ToRows, seed: int, epoch: int, length: int, count: int) -> Iterator[Rows]:
+        """The rows to train on, so many at a time; errors for what another pass did not give."""
+        seen = 0
+        pieces = again(self.stream, self.survey, seed, epoch)
+        for number, X, y in cut(pieces, self.survey.seed, self._bound, length):
+            seen += len(X)
+            part = rows(X, self._target(y), quick=True)
+            require_as_before(part, number, epoch)
+            yield part
+        if seen != count:
+            raise ValueError(
+                f"the stream gave {seen} rows to train on in pass {epoch + 2}, but {count} in the first; "
+                "each piece must have the same `start` in every pass."
+            )
+
+    def _members(self, K: int, size: int, held_size: int, count: int) -> Membership:
+        """A block's rows first, the held-out ones behind them, the same for all members."""
+        numbers = np.arange(size + held_size, dtype=np.int32)
+        train, held = (np.broadcast_to(part, (K, len(part))) for part in np.split(numbers, [size]))
+        n_train, n_held = (np.full(K, number, np.int32) for number in (count, self._n_held))
+        return Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
+
+
+Source = MemorySource | StreamSource
+
+
+def _joined(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
+    """Rows, padded to `size` with zeros that do not count, and more."""
+    return np.concatenate([rows, np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype), *more])

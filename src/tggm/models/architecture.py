@@ -1,0 +1,93 @@
+"""Which model settings ask for: its parts by name, its sizes, and a model of them, drawn or empty."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from tggm.models.features import FEATURES, Features
+from tggm.models.hidden import FORMS, Hidden, Lateral, Shallow
+from tggm.models.initial import INITIALISERS
+from tggm.models.likelihoods import LIKELIHOODS, Likelihood, Output
+from tggm.models.model import Model
+from tggm.models.template import shapes_only
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Sizes and kinds of the parts of a model."""
+
+    n_inputs: int
+    layers: tuple[int, ...]  # units in each hidden layer
+    n_outputs: int
+    likelihood: str = "gaussian"
+    form: str = "directed"  # of several layers
+    lateral: int = 0  # rank of the connections inside one layer
+    features: str | None = None
+
+    @classmethod
+    def of(cls, model: Model) -> "Architecture":
+        """That of a model with a leading axis of members."""
+        sizes = {name: np.shape(a)[1:] for name, a in model.arrays().items()}
+        between = [sizes[name][0] for name in sizes if name.startswith("hidden.W.")]
+        n, _ = sizes["likelihood.output.W1"]
+        form = next((name for name, kind in FORMS.items() if isinstance(model.hidden, kind)), "directed")
+        likelihood = next(name for name, kind in LIKELIHOODS.items() if isinstance(model.likelihood, kind))
+        rank = sizes.get("hidden.V", (0,))[0]
+        m, d = sizes["hidden.W0"]
+        return cls(d, (m, *between), n, likelihood, form, rank)
+
+    @property
+    def hidden(self) -> type[Hidden]:
+        """The type of the hidden units."""
+        if len(self.layers) > 1:
+            return FORMS[self.form]
+        return Lateral if self.lateral else Shallow
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Capabilities of such a model: those that units and outputs have in common."""
+        return self.hidden.offers & LIKELIHOODS[self.likelihood].offers
+
+    def draw(
+        self, rng: np.random.Generator, *, s0: float = 1.0, noise: Any = 0.5, init: str = "scaled"
+    ) -> Model:
+        """One model to start training from, as NumPy arrays: nothing is compiled for it.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+        s0 : float
+            The gauge σ0².
+        noise : float or array, shape (n_outputs,)
+            Output noise variance s1 to start from, where there is one.
+        init : {"scaled", "sharp", "small", "paper"}
+            Which distribution the weights come from.
+        """
+        features = FEATURES[self.features].draw(rng, self.n_inputs)
+        width, n = features.width(self.n_inputs), self.n_outputs
+        # the ends of a deep model are those of two shallow ones
+        sizes = self.layers[:1] if len(self.layers) == 1 else (self.layers[0], self.layers[-1])
+        ends = [INITIALISERS[init](rng, width, m, n, s0) for m in sizes]
+        hidden = self.hidden.draw(rng, ends[0][:2], s0, self.layers, init=init, lateral=self.lateral)
+        output: Any = Output(*ends[-1][2:])  # type: ignore[arg-type]  # NumPy until training
+        return Model(features, hidden, LIKELIHOODS[self.likelihood].draw(output, noise))
+
+    def template(self, members: int) -> Model:
+        """A model of these shapes with a leading axis of members, whose arrays take no memory."""
+        zeros = shapes_only(members)
+        kind: type[Features] = FEATURES[self.features]
+        features = kind.template(zeros, self.n_inputs)
+        hidden = self.hidden.template(zeros, kind.width(self.n_inputs), self.layers, self.lateral)
+        outputs: type[Likelihood] = LIKELIHOODS[self.likelihood]
+        return Model(features, hidden, outputs.template(zeros, self.layers[-1], self.n_outputs))
+
+    def describes(self, model: Model, members: int) -> bool:
+        """Whether a model is of these parts and sizes."""
+        wanted = self.template(members)
+        if jax.tree.structure(wanted) != jax.tree.structure(model):
+            return False
+        pairs = zip(jax.tree.leaves(wanted), jax.tree.leaves(model), strict=True)
+        return all(np.shape(a) == np.shape(b) for a, b in pairs)

@@ -1,0 +1,38 @@
+"""What a feature map offers."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jax import Array
+
+from tggm.models.template import Zeros
+
+
+class Features(ABC):
+    """ψ(x): a map of the inputs, with parameters of its own or none."""
+
+    linear: ClassVar[bool]  # whether an affine map of the inputs may go into the first layer's weights
+
+    @abstractmethod
+    def __call__(self, X: Any) -> Any:
+        """ψ of each row: something with a product ``@`` with matrices."""
+
+    @abstractmethod
+    def weights(self) -> tuple[Array, ...]:
+        """What weight decay penalises."""
+
+    @classmethod
+    @abstractmethod
+    def width(cls, n_inputs: int) -> int:
+        """Columns of ψ(x) for so many of x."""
+
+    @classmethod
+    @abstractmethod
+    def draw(cls, rng: np.random.Generator, n_inputs: int) -> Self:
+        """Where training starts, as NumPy arrays."""
+
+    @classmethod
+    @abstractmethod
+    def template(cls, zeros: Zeros, n_inputs: int) -> Self:
+        """The same shapes, made by `zeros`."""

@@ -1,0 +1,9 @@
+"""p(h | ψ): the truncated Gaussian of the hidden units."""
+
+from tggm.models.hidden.base import Hidden as Hidden
+from tggm.models.hidden.directed import Directed as Directed
+from tggm.models.hidden.lateral import Lateral as Lateral
+from tggm.models.hidden.shallow import Shallow as Shallow
+from tggm.models.hidden.undirected import Undirected as Undirected
+
+FORMS: dict[str, type[Hidden]] = {"directed": Directed, "undirected": Undirected}  # of several layers

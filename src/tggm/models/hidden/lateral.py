@@ -1,0 +1,83 @@
+"""One layer with lateral connections between its units, which the paper leaves to the future.
+
+    p(h | x) = N_T(h | W0 ψ + b0, P0⁻¹),      P0 = (I + VᵀV) / s0,      V of a few rows
+
+A pair of units whose columns of V have a positive product inhibit each other, a negative one excite. The
+prior is no longer independent, so that its log Z and its moments need an engine as those of the posterior
+do; for `LowRank` that costs what the posterior costs.
+"""
+
+from typing import Any, ClassVar, Self
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from tggm.gaussian import TruncatedGaussian
+from tggm.models.hidden.base import Hidden, LinearEngine
+from tggm.models.hidden.inferred import Inferred
+from tggm.models.part import part
+from tggm.models.template import Zeros
+from tggm.precision import LowRank
+
+MOST_LATERAL = 1e6  # I + V'V is no longer positive definite when 1 is lost beside V²
+
+
+@part
+class Lateral(Hidden):
+    """One hidden layer of m units, connected by V."""
+
+    W0: Array  # (m, d)
+    b0: Array  # (m,)
+    V: Array  # (rank, m), in units of 1/σ0: the gauge does not touch it
+    s0: Array  # ()
+
+    offers: ClassVar = frozenset({"gaussian"})
+    by_moments: ClassVar = False
+
+    @property
+    def gauge(self) -> Array:
+        """s0."""
+        return lax.stop_gradient(self.s0)
+
+    def weights(self) -> tuple[Array, ...]:
+        """W0 and V."""
+        return self.W0, self.V
+
+    def gaussian(self, psi: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
+        """P = (I + VᵀV)/s0 + UᵀU, γ = (I + VᵀV)(W0 ψ + b0)/s0 + pull."""
+        a = psi @ self.W0.T + self.b0[None, :]
+        V = self.V / jnp.sqrt(self.gauge)
+        shift = a / self.gauge + (a @ V.T) @ V
+        factors = V if U is None else jnp.concatenate([V, U])
+        base = jnp.full_like(self.b0, 1.0) / self.gauge
+        return TruncatedGaussian(LowRank(base, factors), shift if pull is None else shift + pull)
+
+    def moments(self, psi: Any, engine: LinearEngine) -> Inferred:
+        """By an engine."""
+        return Inferred(self.gaussian(psi), engine, None)
+
+    def mean(self, psi: Any, W: Array, engine: LinearEngine) -> Array:
+        """By an engine."""
+        return engine.linear_mean(self.gaussian(psi), W, None)
+
+    @classmethod
+    def draw(
+        cls, rng: np.random.Generator, ends: Any, s0: float, layers: tuple[int, ...], **own: Any
+    ) -> Self:
+        """Small random connections."""
+        V: Any = 0.1 * rng.standard_normal((own["lateral"], layers[0]))
+        return cls(*ends, V=V, s0=np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
+
+    @classmethod
+    def template(cls, zeros: Zeros, width: int, layers: tuple[int, ...], lateral: int) -> Self:
+        """W0, b0, V and s0."""
+        return cls(zeros(layers[0], width), zeros(layers[0]), zeros(lateral, layers[0]), zeros())
+
+    def check(self, most: float) -> None:
+        """γ = P (W0 ψ + b0) must be a number."""
+        if not float(np.abs(self.V).max()) <= MOST_LATERAL:
+            raise ValueError(f"lateral connections must be finite and at most {MOST_LATERAL:g}")
+        size = max(float(np.abs(a).max()) for a in (self.W0, self.b0)) / float(np.min(self.s0))
+        if size > most:
+            raise ValueError(f"W0 and b0 reach {size:.3g} σ0², where {most:g} is the most")

@@ -1,0 +1,95 @@
+"""The output map, once, and what a likelihood offers.
+
+    z = W1 h + b1          the linear outputs, from which y follows
+
+A likelihood answers to the three ways of training: by the moments of the units, by their means alone, and by
+an engine that knows log Z of truncated Gaussians.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol, Self
+
+from jax import Array
+
+from tggm.gaussian import TruncatedGaussian
+from tggm.models.hidden.base import Hidden, Latent
+from tggm.models.part import MissingCapabilityError, part
+from tggm.models.template import Zeros
+
+
+@part
+class Output:
+    """From the last hidden units to the linear outputs."""
+
+    W1: Array  # (n, m)
+    b1: Array  # (n,)
+
+    def of(self, h: Array) -> Array:
+        """W1 h + b1 for each row, (rows, n)."""
+        return h @ self.W1.T + self.b1[None, :]
+
+
+class EvidenceEngine(Protocol):
+    """Who computes what an output says of the units: differences of log Z for each row."""
+
+    def gain(self, hidden: Hidden, psi: Any, posterior: TruncatedGaussian) -> Array:
+        """Log Z of the posterior less log Z of the prior."""
+
+    def class_gain(self, hidden: Hidden, psi: Any, output: Output, label: Array) -> Array:
+        """Log Z of units and scores given that the score of the class is the largest, less the prior's."""
+
+    def log_density(self, terms: tuple[Array, Array, Array], y: Array) -> Array:
+        """Log-density of a sum of independent units and noise at y."""
+
+    def log_tail(self, terms: tuple[Array, Array, Array], y: Array, side: Array) -> Array:
+        """Log-probability that a sum of independent units and noise lies on a side of y."""
+
+
+class Likelihood(ABC):
+    """p(y | h); `y` is whatever the rows hold for it."""
+
+    offers: ClassVar[frozenset[str]]  # ways of training that it answers to, as `Hidden.offers` names them
+    judged_by_moments: ClassVar[bool]  # whether predictions come from moments, whatever the units
+    output: Output
+
+    @property
+    def whole(self) -> "Likelihood":
+        """What predictions are made with."""
+        return self
+
+    @abstractmethod
+    def weights(self) -> tuple[Array, ...]:
+        """What weight decay penalises."""
+
+    @abstractmethod
+    def by_moments(self, y: Any, latent: Latent) -> Array:
+        """Log-density of each row by the moments of the units."""
+
+    @abstractmethod
+    def by_mean(self, y: Any, mean: Array) -> Array:
+        """Log-density of each row by the means of the linear outputs, all else the same for all rows."""
+
+    @abstractmethod
+    def by_engine(self, y: Any, hidden: Hidden, psi: Any, engine: EvidenceEngine) -> Array:
+        """Log-likelihood of each row, as good as the engine."""
+
+    def by_sum(self, y: Any, hidden: Hidden, psi: Any, engine: EvidenceEngine) -> Array:
+        """Log-density of each row, exact, for one output and independent units."""
+        raise MissingCapabilityError(f"{type(self).__name__} outputs are no sum of independent units.")
+
+    def finished(self, share: Array) -> Self:
+        """What was trained by the mean alone, given the share of the variance that the units have."""
+        return self
+
+    @classmethod
+    @abstractmethod
+    def draw(cls, output: Output, noise: Any) -> Self:
+        """Where training starts."""
+
+    @classmethod
+    @abstractmethod
+    def template(cls, zeros: Zeros, m: int, n: int) -> Self:
+        """The same shapes, made by `zeros`."""
+
+    def check(self, narrow: str) -> None:  # noqa: B027  # most have nothing to add
+        """Raise for numbers that cannot be computed with in this precision."""

@@ -1,0 +1,96 @@
+"""`Model`: features → hidden → likelihood, one frozen pytree for everything above the models.
+
+A model has arrays and offers capabilities; nobody above asks what kind it is. Members of an ensemble are one
+model whose arrays have a leading axis.
+"""
+
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from tggm.models.features import Features
+from tggm.models.hidden.base import Hidden, Latent, LinearEngine
+from tggm.models.likelihoods.base import Likelihood
+from tggm.models.part import part
+
+MOST = {"float32": 1e15, "float64": 1e60}  # of arrays, and of σ0 and 1/σ0: squares stay finite
+MARGIN = 1e3  # by which the weights of all layers together may exceed it
+
+
+@part
+class Model:
+    """p(y | x) = ∫ p(y | h) p(h | ψ(x)) dh, h ≥ 0."""
+
+    features: Features
+    hidden: Hidden
+    likelihood: Likelihood
+
+    def weights(self) -> tuple[Array, ...]:
+        """What weight decay penalises: biases, noise and gauge are free."""
+        return *self.features.weights(), *self.hidden.weights(), *self.likelihood.weights()
+
+    def weight_norm(self) -> Array:
+        """½ Σ‖W‖²."""
+        return 0.5 * jnp.stack([(w**2).sum() for w in self.weights()]).sum()
+
+    def latent(self, X: Any, engine: LinearEngine) -> Latent:
+        """Moments of the last hidden units given x."""
+        return self.hidden.moments(self.features(X), engine)
+
+    def mean(self, X: Any, engine: LinearEngine) -> Array:
+        """W1 E[h | x] + b1, (rows, n), differentiable."""
+        output = self.likelihood.output
+        return self.hidden.mean(self.features(X), output.W1, engine) + output.b1[None, :]
+
+    @property
+    def knows_moments(self) -> bool:
+        """Whether the moments of its units need no engine."""
+        return "moments" in self.hidden.offers
+
+    @property
+    def judged_by_moments(self) -> bool:
+        """Whether predictions are made from the moments of the linear outputs alone."""
+        return self.hidden.by_moments or self.likelihood.judged_by_moments
+
+    def arrays(self) -> dict[str, Any]:
+        """All arrays by name, as files have them."""
+        leaves = jax.tree_util.tree_leaves_with_path(self)
+        return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+    def replaced(self, arrays: dict[str, Any]) -> "Model":
+        """The same kind of model with other arrays, named as by `arrays`."""
+        model: Model = jax.tree.unflatten(jax.tree.structure(self), [arrays[name] for name in self.arrays()])
+        return model
+
+    def check(self, dtype: Any) -> None:
+        """Raise for NumPy arrays whose squares and products are no numbers in this precision or their own.
+
+        A weight of 1e300 is finite, its square is not, and predictions would be NaN without a word. The
+        bounds are far beyond what training reaches.
+        """
+        arrays = self.arrays()
+        names = {np.dtype(dtype).name, *(np.asarray(a).dtype.name for a in arrays.values())}
+        narrow = min(names, key=MOST.__getitem__)
+        most = MOST[narrow]
+        if not all(np.isfinite(a).all() for a in arrays.values()):
+            raise ValueError("parameters must be finite")
+        # what goes in is multiplied by the weights of one layer after another
+        together = prod(max(1.0, _size(W)) for W in self.weights()) / MARGIN
+        size = max(together, *(_size(a) for name, a in arrays.items() if name != "hidden.s0"))
+        if size > most:
+            raise ValueError(
+                f"parameters reach {size:.3g}, where {most:g} is the most that can be computed with"
+            )
+        gauge = np.asarray(arrays["hidden.s0"], np.float64)
+        if not ((gauge >= most**-2.0) & (gauge <= most**2.0)).all():
+            raise ValueError(f"σ0² = {gauge.min():.3g} is beyond what can be computed with")
+        self.hidden.check(most)
+        self.likelihood.check(narrow)
+
+
+def _size(a: Any) -> float:
+    return float(np.abs(a).max())

@@ -1,0 +1,83 @@
+"""The predictive distribution that a model offers.
+
+Units that are independent make an exact one; units that an engine knows, its density; all others a Gaussian
+with the moments of y.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from tggm.arrays import Floats, Ints
+from tggm.inference.blas_lock import blas_lock
+from tggm.models import Model
+from tggm.predictive.base import ScalarPredictive
+from tggm.predictive.engine import EnginePredictive
+from tggm.predictive.exact import Predictive
+from tggm.predictive.joint import JointPredictive
+from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.moments import doubled, member_covariances, padded
+from tggm.predictive.multivariate import MultivariatePredictive
+from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
+
+
+def marginal(
+    members: Model, X: Floats, j: int, engine: Any, shift: Floats, scale: Floats
+) -> ScalarPredictive:
+    """Distribution of output j, y = shift + scale · z, for standardised inputs; a mixture over members."""
+    loc, width = float(shift[j]), float(scale[j])
+    if "sum" in members.hidden.offers:
+        alpha, W, b, noise = _sums(members, X)
+        return Predictive(alpha, W[:, j], b[:, j], 1.0, noise[:, j], loc=loc, scale=width)
+    mean, cov = member_covariances(members, X, engine)
+    moments = mean[:, :, j], cov[:, :, j, j]
+    if members.hidden.by_moments:
+        return MomentPredictive(*moments, loc=loc, scale=width)
+
+    def log_density(rows: Ints, z: Floats) -> Floats:
+        return member_log_densities(members, X[rows], z[:, None], engine)
+
+    return EnginePredictive(*moments, log_density, loc=loc, scale=width)
+
+
+def joint(members: Model, X: Floats, engine: Any, shift: Floats, scale: Floats) -> JointPredictive[Any]:
+    """Distribution of all outputs together."""
+    if "sum" in members.hidden.offers:
+        density = partial(member_log_densities, members, X, engine=engine)
+        alpha, W, b, noise = _sums(members, X)
+        return MultivariatePredictive(alpha, W, b, 1.0, noise, log_density=density, loc=shift, scale=scale)
+    return MultivariateMomentPredictive(*member_covariances(members, X, engine), loc=shift, scale=scale)
+
+
+def member_log_densities(members: Model, X: Floats, Y: Floats, engine: Any) -> Floats:
+    """Log-density of the outputs under each member, (members, rows), by an engine; standard units."""
+    with jax.enable_x64(True), blas_lock():
+        return np.asarray(_log_densities(doubled(members), padded(X), padded(Y), engine))[:, : len(X)]
+
+
+@partial(jax.jit, static_argnames="engine")
+def _log_densities(members: Model, X: Array, Y: Array, engine: Any) -> Array:
+    def one(m: Model) -> Array:
+        return m.likelihood.by_engine(Y, m.hidden, m.features(X), engine)
+
+    found: Array = jax.vmap(one)(members)
+    return found
+
+
+def _sums(members: Model, X: Floats) -> tuple[Floats, ...]:
+    """Independent units in units of their deviation, and what the output makes of them, float64."""
+    double = doubled(members)
+    with jax.enable_x64(True):
+        alpha = np.asarray(_standard(double, padded(X)))[:, : len(X)]
+    arrays = double.arrays()
+    W = arrays["likelihood.output.W1"] * np.sqrt(arrays["hidden.s0"])[:, None, None]
+    return alpha, W, arrays["likelihood.output.b1"], np.exp(arrays["likelihood.log_noise"])
+
+
+@jax.jit
+def _standard(members: Model, X: Array) -> Array:
+    found: Array = jax.vmap(lambda m: m.hidden.standard(m.features(X)))(members)
+    return found

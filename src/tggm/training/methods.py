@@ -1,0 +1,150 @@
+"""What each training method maximises, one number a row.
+
+A method is a small frozen object that asks a model for one capability: equal objects share one compiled
+training program. `METHODS` is the only table of them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tggm.models import Model
+from tggm.training.engine import Inference
+
+
+class Rows(NamedTuple):
+    """Rows of a table."""
+
+    X: Any  # (rows, d), or SparseRows
+    y: Any  # what the likelihood takes: (rows, n) numbers, `Incomplete` ones, (rows,) labels
+
+
+class Options(NamedTuple):
+    """How the methods that infer the hidden units do it."""
+
+    solver: str = "newton"
+    cycles: tuple[int, int] = (10, 10)  # of the cyclic solver, at the first step and at the last
+    prior: str = "auto"
+    factorised: bool = False  # whether q(z) of a class is split into its components
+
+
+_DEFAULT = Options()
+
+
+@dataclass(frozen=True)
+class Method:
+    """Shared by all methods: the score of held-out rows is the objective, the penalty ½‖W‖²."""
+
+    needs: ClassVar[str]  # a capability, as `tggm.models.hidden.base` names them
+
+    @abstractmethod
+    def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
+        """Objective of each row when a part `progress` of training, 0 to 1, is done."""
+
+    def score(self, model: Model, rows: Rows) -> Array:
+        """Figure of merit of each held-out row; larger is better."""
+        return self(model, rows, jnp.zeros(()))
+
+    def penalty(self, model: Model) -> Array:
+        """What weight decay multiplies."""
+        return model.weight_norm()
+
+    def finish(self, members: Model, rows: Rows) -> Model:
+        """The trained model, where what was trained means something else; a leading axis of members."""
+        return members
+
+
+@dataclass(frozen=True)
+class Moments(Method):
+    """`moments`: the density that has the mean and covariance of y given x; for classes, of their scores."""
+
+    needs: ClassVar = "moments"
+
+    def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
+        """Log-density of each row."""
+        return model.likelihood.by_moments(rows.y, model.latent(rows.X, _MEAN_FIELD))
+
+
+@dataclass(frozen=True)
+class Squares(Method):
+    """`bp`: the squared error, or cross-entropy, of E[y | x]: the paper's TGGM-BP."""
+
+    needs: ClassVar = "mean"
+
+    def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
+        """Log-density of each row, as though the hidden units had no variance."""
+        return model.likelihood.by_mean(rows.y, model.mean(rows.X, _MEAN_FIELD))
+
+    def finish(self, members: Model, rows: Rows) -> Model:
+        """Take the units' mean share of the variance out of what was trained for all of it."""
+        return _without_share(members, rows.X)
+
+
+@jax.jit
+def _without_share(members: Model, X: Any) -> Model:
+    def one(model: Model) -> Model:
+        _, share = model.latent(X, _MEAN_FIELD).variances(model.likelihood.output.W1)
+        return replace(model, likelihood=model.likelihood.finished(share.mean(0)))
+
+    finished: Model = jax.vmap(one)(members)
+    return finished
+
+
+@dataclass(frozen=True)
+class Engine(Method):
+    """`meanfield`, `ep`: log p(y | x) through the log Z that an engine finds.
+
+    The gradient of log Z being the engine's moments, following it is the paper's EM with a gradient M-step
+    (TGGM-ML).
+    """
+
+    engine: str
+    options: Options = _DEFAULT
+
+    needs: ClassVar = "gaussian"
+
+    def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
+        """Log-likelihood of each row: a lower bound for mean field in one layer, nearly exact for EP."""
+        first, last = self.options.cycles
+        cycles = jnp.round(first + progress * (last - first)).astype(jnp.int32)
+        inference = Inference(
+            self.engine, self.options.solver, cycles, self.options.prior, self.options.factorised
+        )
+        return model.likelihood.by_engine(rows.y, model.hidden, model.features(rows.X), inference)
+
+    def score(self, model: Model, rows: Rows) -> Array:
+        """The same where the density is predicted from it, and what the moments say where that is predicted.
+
+        (For classes with the deviations of training, `Probit.scores`: predictions refine them.)
+        """
+        if not model.judged_by_moments:
+            return super().score(model, rows)
+        return model.likelihood.by_moments(rows.y, model.latent(rows.X, Inference(self.engine)))
+
+
+@dataclass(frozen=True)
+class Exact(Method):
+    """`exact`: log p(y | x) of one output by Fourier inversion."""
+
+    needs: ClassVar = "sum"
+
+    def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
+        """Log-density of y = b1 + Σ w h + ε, the h independent truncated normals."""
+        return model.likelihood.by_sum(rows.y, model.hidden, model.features(rows.X), _MEAN_FIELD)
+
+
+_MEAN_FIELD = Inference("mean_field")
+
+METHODS: dict[str, Callable[[Options], Method]] = {
+    "bp": lambda _: Squares(),
+    "moments": lambda _: Moments(),
+    "meanfield": partial(Engine, "mean_field"),
+    "ep": partial(Engine, "ep"),
+    "exact": lambda _: Exact(),
+}
