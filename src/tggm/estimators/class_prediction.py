@@ -17,7 +17,7 @@ from tggm.estimators.base import BaseTGGM
 from tggm.estimators.columns import Columns, Floats
 from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded
-from tggm.inference.alone import alone
+from tggm.inference.blas_lock import blas_lock
 from tggm.models import Shallow
 from tggm.models.probit import contended_moments
 from tggm.models.sparse import Product
@@ -93,7 +93,7 @@ class ClassPrediction(BaseTGGM):
         block = BLOCK if by_scipy or not sparse.issparse(X_) else SPARSE_BLOCK
         s0 = np.asarray(self._s0, self.dtype)
         engine = "ep" if self._trained_by == "ep" else "mean_field"  # for what needs inference to predict
-        with self._precision(), jax.default_matmul_precision("highest"), alone(bool(self.between_)):
+        with self._precision(), jax.default_matmul_precision("highest"), blas_lock(bool(self.between_)):
             parts = [
                 _block(params, _rows(X_[begin : begin + block], params, columns, by_scipy), s0, log, engine)
                 for begin in range(0, X_.shape[0], block)

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from tggm.estimators.columns import Columns, Floats
-from tggm.inference.alone import alone
+from tggm.inference.blas_lock import blas_lock
 from tggm.models.deep import Deep, Directed
 from tggm.models.deep_moments import directed_output_moments
 from tggm.models.probit import contended_of_covariance
@@ -52,7 +52,7 @@ def deep_predictive(
     """The mixture over members, for standardised inputs Z: of one output, or of all together."""
     double = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
     padded = np.pad(Z, [(0, bucket(len(Z)) - len(Z)), (0, 0)])
-    with jax.enable_x64(True), alone():
+    with jax.enable_x64(True), blas_lock():
         mean, cov = (np.asarray(a)[:, : len(Z)] for a in _deep_covariances(double, padded, s0, engine))
     if output is None:
         return MultivariateMomentPredictive(mean, cov, loc=y.shift, scale=y.scale)

@@ -9,7 +9,7 @@ from jax import Array
 
 from tggm.estimators.columns import Columns, Floats
 from tggm.inference import ep
-from tggm.inference.alone import alone
+from tggm.inference.blas_lock import blas_lock
 from tggm.inference.covariance import covariance
 from tggm.models.lateral import Lateral, lateral_prior
 from tggm.predictive.lateral import LateralPredictive
@@ -46,10 +46,10 @@ def lateral_predictive(params: Lateral, Z: Floats, s0: float, y: Columns) -> Any
         return np.pad(a, [(0, bucket(len(a)) - len(a)), (0, 0)])
 
     def log_density(rows: Any, z: Floats) -> Floats:
-        with jax.enable_x64(True), alone():
+        with jax.enable_x64(True), blas_lock():
             found = _log_density(double, padded(Z[rows]), padded(z[:, None]), s0)
             return np.asarray(found)[:, : len(z)]
 
-    with jax.enable_x64(True), alone():
+    with jax.enable_x64(True), blas_lock():
         mean, var = (np.asarray(a)[:, : len(Z), 0] for a in lateral_moments(double, padded(Z), s0))
     return LateralPredictive(mean, var, log_density, loc=float(y.shift[0]), scale=float(y.scale[0]))

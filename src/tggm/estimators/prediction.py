@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tggm.estimators import settings
 from tggm.estimators.base import BaseTGGM
 from tggm.estimators.columns import Floats, require_moderate
-from tggm.inference.alone import alone
+from tggm.inference.blas_lock import blas_lock
 from tggm.models import Shallow, output_moments
 from tggm.models.lateral import Lateral
 from tggm.training import METHODS, Context, Rows
@@ -111,7 +111,7 @@ class Prediction(BaseTGGM):
     def _joint_log_density(self, Z: Floats, Y: Floats) -> Floats:
         """Joint log-density of the outputs under each member, (n_members, rows), by EP; standard units."""
         extra = bucket(len(Z)) - len(Z)
-        with jax.enable_x64(True), alone():
+        with jax.enable_x64(True), blas_lock():
             params = jax.tree.map(lambda a: np.asarray(a, np.float64), self._params)
             X, T = (np.pad(a, [(0, extra), (0, 0)]) for a in (Z, Y))
             return np.asarray(_member_log_density(params, X, T, self._s0))[:, : len(Z)]
@@ -174,7 +174,7 @@ class Prediction(BaseTGGM):
         s0 = np.asarray(self._s0, self.dtype)
         means, variances = [], []
         infers = bool(self.between_) or isinstance(self._params, Lateral)
-        with self._precision(), jax.default_matmul_precision("highest"), alone(infers):
+        with self._precision(), jax.default_matmul_precision("highest"), blas_lock(infers):
             for begin in range(0, len(X), BLOCK):
                 block = X[begin : begin + BLOCK].astype(self.dtype)
                 padded = np.pad(block, [(0, bucket(len(block)) - len(block)), (0, 0)])

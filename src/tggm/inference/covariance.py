@@ -13,9 +13,9 @@ import numpy as np
 from jax import Array
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep import _tolerance, fit_sites
-from tggm.inference.exact import exact_log_z
-from tggm.inference.orthant import orthant
+from tggm.inference.ep.engine import fit_sites, tolerance
+from tggm.inference.exact.engine import exact_log_z
+from tggm.inference.orthant.engine import orthant
 from tggm.precision import Dense, Diagonal
 from tggm.special import standard_moments
 
@@ -47,7 +47,7 @@ def covariance(tg: TruncatedGaussian, weights: Array, *, engine: str = "ep", **o
     if engine == "orthant":
         found = _polarised(rows, weights, **options)
     elif engine == "ep":
-        found = _of_sites(rows, weights, jnp.asarray(_tolerance(rows, None), rows.shift.dtype))
+        found = _of_sites(rows, weights, jnp.asarray(tolerance(rows, None), rows.shift.dtype))
     elif isinstance(rows.precision, Diagonal):
         found = _independent(rows, weights)
     else:

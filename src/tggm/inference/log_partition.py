@@ -15,9 +15,9 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference.ep import _tolerance, ep_log_z, fit_sites
-from tggm.inference.exact import exact_log_z
-from tggm.inference.mean_field import SOLVERS, _cyclic, _newton
+from tggm.inference.ep.engine import ep_log_z, fit_sites, tolerance
+from tggm.inference.exact.engine import exact_log_z
+from tggm.inference.mean_field.engine import SOLVERS, cyclic_moments, newton_moments
 
 ENGINES = ("mean_field", "ep", "exact")
 
@@ -56,7 +56,7 @@ def log_partition(
     else:
         if solver not in SOLVERS:
             raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
-        run: Callable[..., Moments] = _newton if solver == "newton" else _cyclic
+        run: Callable[..., Moments] = newton_moments if solver == "newton" else cyclic_moments
         steps = jnp.asarray(max_iter if solver == "newton" else n_cycles, jnp.int32)
         value = _by_mean_field(rows, run, start, steps)
     return value.reshape(tg.shift.shape[:-1])
@@ -64,7 +64,7 @@ def log_partition(
 
 def _by_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     fixed = jax.tree.map(lax.stop_gradient, tg)
-    sites = fit_sites(fixed, max_iter, jnp.asarray(_tolerance(tg, None), tg.shift.dtype))
+    sites = fit_sites(fixed, max_iter, jnp.asarray(tolerance(tg, None), tg.shift.dtype))
     return ep_log_z(tg, sites)
 
 

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from tggm.inference.newton import bounded_step, step_tolerance
+from tggm.inference.mean_field.newton import bounded_step, step_tolerance
 from tggm.models.shallow import Shallow, locations, prior_log_z
 from tggm.precision.protocol import rounding
 from tggm.special import standard_moments, truncated_log_z

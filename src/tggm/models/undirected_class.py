@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.cyclic import cyclic
 from tggm.inference.factor_bound import Factors, best_factors, bound
+from tggm.inference.mean_field.cyclic import cyclic
 from tggm.models.deep import Undirected
 from tggm.models.deep_terms import Score, class_term, class_value
 from tggm.models.directed_bound import class_gaussian, forward_means

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.layered_ep import Blocks, covariance_blocks, gaussian_energy
+from tggm.inference.ep.layered import Blocks, covariance_blocks, gaussian_energy
 from tggm.models.class_sites import Marginals, Sites, differences, fit_sites, walls
 from tggm.models.deep import Undirected
 from tggm.models.deep_energy import at_top, deep_prior, top

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tggm.inference.fourier import by_chunks
-from tggm.inference.saddle import Sum, period
+from tggm.inference.exact.fourier import by_chunks
+from tggm.inference.exact.saddle import Sum, period
 from tggm.special.characteristic import mass, numerator, times
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

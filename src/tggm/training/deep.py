@@ -107,10 +107,10 @@ class UndirectedLikelihood(DeepObjective):
 
     def __call__(self, params: Undirected, batch: Rows, context: Context) -> Array:  # type: ignore[override]  # this form only
         """Log-likelihood of each row; a lower bound for mean field with the prior's upper bound."""
+        from tggm.inference.ep.layered import layered_ep
         from tggm.inference.factor_bound import mean_field_log_z
-        from tggm.inference.layered_ep import layered_ep
         from tggm.inference.log_partition import log_partition
-        from tggm.inference.mean_field import _cyclic
+        from tggm.inference.mean_field.engine import cyclic_moments
         from tggm.models.deep_energy import deep_posterior, output_constant
         from tggm.models.directed_bound import forward_means
         from tggm.training.deep_prior import MAX_ITER, prior_log_z
@@ -122,7 +122,7 @@ class UndirectedLikelihood(DeepObjective):
         begin = None
         if self.prior == "posterior" and self.solver == "cyclic":
             fixed = jax.tree.map(lax.stop_gradient, tg)
-            begin = lax.stop_gradient(_cyclic(fixed, start, cycles).mean)
+            begin = lax.stop_gradient(cyclic_moments(fixed, start, cycles).mean)
         if self.engine == "ep":
             above = layered_ep(tg, jnp.int32(MAX_ITER))
         elif self.solver == "newton":

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from tggm.inference.ep.layered import layered_ep
 from tggm.inference.factor_bound import mean_field_log_z
-from tggm.inference.layered_ep import layered_ep
 from tggm.inference.log_partition import expected_energy
-from tggm.inference.mean_field import _cyclic
-from tggm.inference.upper_bound import upper_bound
+from tggm.inference.mean_field.engine import cyclic_moments
+from tggm.inference.mean_field.upper_bound import upper_bound
 from tggm.models.deep import Undirected
 from tggm.models.deep_energy import deep_prior
 from tggm.models.directed_bound import forward_means
@@ -70,7 +70,7 @@ def prior_log_z(
         return mean_field_log_z(tg, start, jnp.int32(MAX_ITER))
     begin = posterior_mean if prior == "posterior" and posterior_mean is not None else start
     fixed = jax.tree.map(lax.stop_gradient, tg)
-    q = jax.tree.map(lax.stop_gradient, _cyclic(fixed, begin, n_cycles))
+    q = jax.tree.map(lax.stop_gradient, cyclic_moments(fixed, begin, n_cycles))
     energy = expected_energy(tg, q.mean, q.var)
     value: Array = q.log_z + energy - lax.stop_gradient(energy)
     return value

@@ -78,8 +78,8 @@ class IncompleteSquares(BackPropagation):
 
 def _log_tail(params: Shallow, batch: IncompleteRows, context: Context) -> Array:
     """Exact log-probability of each row's limit, for one output."""
-    from tggm.inference.saddle import Sum  # only when a method needs it
-    from tggm.inference.survival import log_tail
+    from tggm.inference.exact.saddle import Sum  # only when a method needs it
+    from tggm.inference.exact.survival import log_tail
 
     sigma0 = jnp.sqrt(context.s0)
     alpha = locations(params, batch.X) / sigma0

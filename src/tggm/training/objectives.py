@@ -153,8 +153,8 @@ class ExactDensity(_Regression):
 
     def __call__(self, params: Shallow, batch: Rows, context: Context) -> Array:
         """Log-density of y = b1 + Σ w h + ε, the h independent truncated normals."""
-        from tggm.inference.fourier import log_density  # only when the method needs it
-        from tggm.inference.saddle import Sum
+        from tggm.inference.exact.fourier import log_density  # only when the method needs it
+        from tggm.inference.exact.saddle import Sum
 
         rows = context.view(batch)
         sigma0 = jnp.sqrt(context.s0)
