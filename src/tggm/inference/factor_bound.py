@@ -27,7 +27,7 @@ from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.conjugate_gradient import conjugate_gradient
-from tggm.inference.log_partition import expected_energy
+from tggm.inference.mean_field.engine import expected_energy
 from tggm.inference.mean_field.newton import bounded_step, step_tolerance
 from tggm.precision.protocol import rounding
 from tggm.special import standard_moments, truncated_log_z
@@ -62,8 +62,7 @@ def no_term(mean: Array) -> Term:
 def best_factors(tg: TruncatedGaussian, term: Terms, start: Array, max_iter: Array) -> Factors:
     """Newton's method for all rows at once, from means `start`.
 
-    A row has converged when the squared Newton decrement is below the tolerance of `tggm.inference.mean_field.newton`. A
-    step that would turn the derivative of L along it by more than half is halved instead.
+    A row has converged when the squared Newton decrement is below `step_tolerance`. A step that would turn the derivative of L along it by more than half is halved instead.
     """
     P = tg.precision
     p = P.diagonal()[None, :]

@@ -12,7 +12,7 @@ from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.conjugate_gradient import conjugate_gradient
-from tggm.inference.ep.engine import fit_sites, tolerance
+from tggm.inference.ep.sites import gaussian_sites, site_tolerance
 from tggm.inference.factor_bound import best_factors, no_term
 from tggm.models.deep import Undirected
 from tggm.models.deep_energy import at_top, deep_prior, top
@@ -38,7 +38,7 @@ def _mean_field(
 
 
 def _ep(params: Undirected, tg: TruncatedGaussian, weights: Array) -> tuple[Array, Array]:
-    sites = fit_sites(tg, jnp.int32(MAX_ITER), jnp.asarray(tolerance(tg, None), tg.shift.dtype))
+    sites = gaussian_sites(tg, jnp.int32(MAX_ITER), site_tolerance(tg.shift.dtype))
     factor = tg.precision.factor(sites.precision)
 
     def response(w: Array) -> Array:

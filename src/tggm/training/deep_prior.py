@@ -14,8 +14,7 @@ from jax import Array, lax
 
 from tggm.inference.ep.layered import layered_ep
 from tggm.inference.factor_bound import mean_field_log_z
-from tggm.inference.log_partition import expected_energy
-from tggm.inference.mean_field.engine import cyclic_moments
+from tggm.inference.mean_field.engine import cyclic_moments, expected_energy
 from tggm.inference.mean_field.upper_bound import upper_bound
 from tggm.models.deep import Undirected
 from tggm.models.deep_energy import deep_prior

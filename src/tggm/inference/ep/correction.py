@@ -20,7 +20,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep.engine import Cavity, ep_log_z, fit_sites
+from tggm.inference.ep.engine import ep_log_z
+from tggm.inference.ep.sites import Cavity, gaussian_sites
 from tggm.special import kernels, standard
 
 
@@ -30,7 +31,7 @@ def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[A
 
     The error of a row that did not converge is infinite: nothing is known of it.
     """
-    sites = fit_sites(tg, max_iter, tol)
+    sites = gaussian_sites(tg, max_iter, tol)
     P = tg.precision.dense()
 
     def row(given: tuple[Array, Array, Array]) -> Array:

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep.engine import fit_sites, log_z_value, tolerance
+from tggm.inference.ep.engine import log_z_value
+from tggm.inference.ep.sites import gaussian_sites, site_tolerance
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
 
@@ -46,7 +47,7 @@ def covariance_blocks(factor: LayeredFactor) -> Blocks:
 def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     """EP's log Z for each row, differentiable in the shift and every block of the precision."""
     fixed = jax.tree.map(lax.stop_gradient, tg)
-    sites = fit_sites(fixed, max_iter, jnp.asarray(tolerance(tg, None), tg.shift.dtype))
+    sites = gaussian_sites(fixed, max_iter, site_tolerance(tg.shift.dtype))
     factor = fixed.precision.factor(sites.precision)
     if not isinstance(factor, LayeredFactor):
         raise TypeError(f"`tg` must have a Layered precision; got {type(tg.precision).__name__}.")

@@ -86,6 +86,7 @@ def mean_field(
 
 @jax.jit
 def newton_moments(tg: TruncatedGaussian, start: Array | None, max_iter: Array) -> Moments:
+    """Newton's answer for rows, by whichever path suits the structure; `start` holds means."""
     general = partial(_general_newton, start=start)
     if start is None and rank_one.suits(tg):
         fused = partial(rank_one.run, rank_one.mean_field_block, "bound")
@@ -117,8 +118,9 @@ def _safeguarded(tg: TruncatedGaussian, theta: Array, max_iter: Array) -> Moment
 
 @jax.jit
 def cyclic_moments(tg: TruncatedGaussian, start: Array | None, n_cycles: Array) -> Moments:
+    """What the paper's Algorithm 1 reaches from means `start`."""
     if start is None:
-        start = _start_mean(tg)
+        start = _lone_means(tg)
     theta = cyclic(tg, start, n_cycles)
     result = factor_moments(tg, theta, jnp.zeros(len(tg), bool), jnp.full(len(tg), n_cycles))
     drift = theta + tg.precision.off_diagonal(result.mean) - tg.shift
@@ -126,7 +128,7 @@ def cyclic_moments(tg: TruncatedGaussian, start: Array | None, n_cycles: Array) 
     return Moments(result.mean, result.var, result.log_z, still, result.n_iter, "bound")
 
 
-def _start_mean(tg: TruncatedGaussian) -> Array:
+def _lone_means(tg: TruncatedGaussian) -> Array:
     """Means of the coordinates as if their off-diagonal couplings were not there."""
     p = tg.precision.diagonal()[None, :]
     g, _ = standardised(tg.shift / jnp.sqrt(p), tg.truncated[None, :])
@@ -149,3 +151,10 @@ def factor_moments(tg: TruncatedGaussian, theta: Array, converged: Array, n_iter
     energy = ((tg.shift - theta - tg.precision.off_diagonal(mean) / 2) * mean).sum(-1)
     log_z = log_normaliser(theta, p, truncated).sum(-1) + energy
     return Moments(mean, omega2 / p, log_z, converged, n_iter, "bound")
+
+
+def expected_energy(tg: TruncatedGaussian, mean: Array, var: Array) -> Array:
+    """E_q[−½ hᵀPh + γᵀh] for a factorised q with these means and variances."""
+    P = tg.precision
+    second = P.off_diagonal(mean) * mean + P.diagonal()[None, :] * (mean**2 + var)
+    return (tg.shift * mean - second / 2).sum(-1)

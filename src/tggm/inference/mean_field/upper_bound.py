@@ -25,11 +25,13 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference.factor_bound import best_factors, no_term
-from tggm.inference.log_partition import expected_energy
-from tggm.inference.mean_field.engine import factor_moments
+from tggm.inference.log_partition import log_partition
+from tggm.inference.mean_field.engine import expected_energy, factor_moments
+from tggm.inference.mean_field.newton import newton
 from tggm.precision import Layered
 from tggm.precision.protocol import Factor, pytree
+
+GUARD = 0.1  # nats a variable
 
 
 @pytree("inner", "base")
@@ -95,5 +97,16 @@ def upper_moments(tg: TruncatedGaussian, s: Array, start: Array, max_iter: Array
         raise TypeError(f"`tg` must have a Layered precision; got {type(tg.precision).__name__}.")
     split = Split(tg.precision, jnp.ones(tg.size, tg.shift.dtype) / s)
     joined: Any = TruncatedGaussian(split, tg.shift, tg.truncated)
-    q = best_factors(joined, no_term, start, max_iter)
-    return factor_moments(joined, q.theta, q.converged, q.n_iter)
+    state = newton(joined, tg.shift - split.off_diagonal(start), max_iter)
+    return factor_moments(joined, state.point.theta, state.done, state.n_iter)
+
+
+def guarded_log_z(tg: TruncatedGaussian, s: Array, *, start: Array, max_iter: Array) -> Array:
+    """Mean field's lower bound, but at most `GUARD` nats a variable below the upper bound; differentiable.
+
+    A model whose likelihood subtracts mean field's log Z of its prior can increase it without limit by making
+    that prior hard to approximate. Guarded, the likelihood is exceeded by a stated number of nats at most.
+    """
+    lower = log_partition(tg, engine="mean_field", start=start, max_iter=max_iter)
+    upper = upper_bound(tg, s, start=start, max_iter=max_iter)
+    return jnp.maximum(lower, upper - GUARD * tg.size)
