@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import ep, low_rank_newton, mean_field, rank_one
+from tggm.inference import ep, mean_field, rank_one
+from tggm.inference.mean_field import low_rank as low_rank_newton
 from tggm.precision import LowRank
 
 ROWS, M, CALLS = 1_000_000, 100, 20

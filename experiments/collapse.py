@@ -28,8 +28,8 @@ from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 from tggm import TGGMClassifier
 from tggm.datasets import load_mnist
 from tggm.estimators.inputs import prepared
+from tggm.inference.ep.layered import layered_ep
 from tggm.inference.factor_bound import mean_field_log_z
-from tggm.inference.layered_ep import layered_ep
 from tggm.models.deep_energy import deep_prior
 from tggm.models.directed_bound import forward_means
 from tggm.models.undirected_class import undirected_class_bound

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from tests.models.deep_sampling import hidden_draws, log_mean
+from tggm.inference.ep.layered import layered_ep
 from tggm.inference.factor_bound import mean_field_log_z
-from tggm.inference.layered_ep import layered_ep
-from tggm.inference.upper_bound import upper_bound
+from tggm.inference.mean_field.upper_bound import upper_bound
 from tggm.models import output_moments
 from tggm.models.deep import initial_deep, shallow
 from tggm.models.deep_energy import deep_posterior, deep_prior

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
-from tggm.inference.mean_field import mean_field
+from tggm.inference.mean_field.engine import mean_field
 from tggm.models import Shallow, latent_moments, output_mean, posterior
 from tggm.training import METHODS, Context, Rows, Scaling
 

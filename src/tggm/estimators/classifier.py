@@ -257,9 +257,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             source = self._weighted(X_, y_, sample_weight)
             require_two(source.y, self.classes_)
             rng = recipe.generator()
-        architecture = recipe.architecture(self.n_features_in_, len(self.classes_))
-        same = np.array_equal(before, self.classes_)
-        return self._fit(recipe, source, architecture, rng, observer, same=same)
+        same = self.warm_start and np.array_equal(before, self.classes_)
+        earlier = getattr(self, "fitted_", None) if same else None
+        return self._fit(self._begin(recipe, source, len(self.classes_), rng, earlier), observer)
 
     @intact
     def partial_fit(
@@ -285,8 +285,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
                 f"got {np.unique(np.asarray(classes)).tolist()}."
             )
         source = self._weighted(X_, y_, sample_weight)
-        architecture = recipe.architecture(self.n_features_in_, len(self.classes_))
-        return self._pass(recipe, source, architecture, recipe.generator())
+        return self._pass(recipe, source, len(self.classes_))
 
     def _of_stream(self, recipe: Recipe, stream: Stream) -> tuple[Source, np.random.Generator]:
         if self.class_weight is not None:

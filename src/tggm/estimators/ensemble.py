@@ -23,6 +23,7 @@ from tggm.estimators.fork import require_unforked
 from tggm.estimators.recipe import Recipe
 from tggm.estimators.schedule import Rules
 from tggm.estimators.sources import MemorySource, Source
+from tggm.estimators.start import Start
 from tggm.models import Architecture, Model
 from tggm.training import Rows, Training, train
 from tggm.training.blocks import Blocks
@@ -31,7 +32,7 @@ from tggm.training.engine import Inference
 from tggm.training.fit_identity import identity, optimiser_identity
 from tggm.training.observer import Observer, Printer
 from tggm.training.parallel.processes import is_first, require_same, shared
-from tggm.training.state import Plan, start
+from tggm.training.state import Hyper, Plan, start
 
 
 class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -87,32 +88,24 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         require_unforked()
         return jax.enable_x64(True) if np.dtype(self.dtype) == np.float64 else nullcontext()
 
-    def _fit(
-        self, recipe: Recipe, source: Source, architecture: Architecture, rng: np.random.Generator,
-        observer: Observer | None, *, same: bool = True,
-    ) -> Self:  # fmt: skip
-        """Train on a source; `same` says whether targets are those of the last fit, for a warm start."""
-        before: Fitted | None = getattr(self, "fitted_", None) if self.warm_start else None
-        if before is not None and not (same and self._fits(recipe, before, architecture)):
-            before = None  # other data need other parameters
-        scales, model = self._beginning(recipe, source, architecture, rng, before)
-        source.require_moderate(*scales)
-        rows = partial(self._rows, scales)
-        blocks = source.blocks(recipe, rows, rng)
-        result = self._train(recipe, source, architecture, model, blocks, rng, observer)
-        self._store(recipe, result, scales, source.sample(rows))
-        self._state = None
-        return self
+    def _fit(self, begun: Start, observer: Observer | None) -> Self:
+        """Train on all rows, each member without those that it holds out."""
+        begun.source.require_moderate(*begun.scales)
+        blocks = begun.source.blocks(begun.recipe, partial(self._rows, begun.scales), begun.rng)
+        return self.finish(begun, self._train(begun, blocks, observer))
 
-    def _beginning(
-        self, recipe: Recipe, source: Source, architecture: Architecture, rng: np.random.Generator,
+    def _begin(
+        self, recipe: Recipe, source: Source, n_outputs: int, rng: np.random.Generator,
         before: Fitted | None,
-    ) -> tuple[Scales, Model]:  # fmt: skip
-        """Standardisation and model that training starts from: those of an earlier fit, or new ones."""
+    ) -> Start:  # fmt: skip
+        """Standardisation and model of an earlier fit, or new ones."""
+        architecture = recipe.architecture(self.n_features_in_, n_outputs)
+        if before is not None and not self._goes_on(recipe, before, architecture):
+            before = None  # other data need other parameters
         scales = self._scales(source) if before is None else before.scales
-        noise = self._first_noise(architecture.n_outputs)
+        noise = self._first_noise(n_outputs)
         model = recipe.draw(architecture, noise, rng) if before is None else before.model
-        return scales, self._for_training(model, source)
+        return Start(recipe, source, scales, self._for_training(model, source), rng)
 
     def _for_training(self, model: Model, source: Source) -> Model:
         """The model with the likelihood that these rows need."""
@@ -122,17 +115,12 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         """Variance of the output noise to start from."""
         return 1.0
 
-    def _train(
-        self, recipe: Recipe, source: Source, architecture: Architecture, model: Model, blocks: Blocks,
-        rng: np.random.Generator, observer: Observer | None,
-    ) -> Training:  # fmt: skip
+    def _train(self, begun: Start, blocks: Blocks, observer: Observer | None) -> Training:
         """Train all members from their models, with checkpoints where they are kept."""
+        recipe, source, _, model, rng = begun
         batch, epochs = recipe.timetable(blocks.n_rows)
         plan = recipe.plan(model, batch, source.capacity)
-        hyper = recipe.hyper(
-            model, epochs * blocks.steps(batch), recipe.patience(epochs) * blocks.per_pass,
-            n_features=architecture.n_inputs, mean_weight=source.mean_weight,
-        )  # fmt: skip
+        hyper = self._hyper(begun, epochs * blocks.steps(batch), recipe.patience(epochs) * blocks.per_pass)
         if observer is None:
             printing = self.verbose and is_first()
             observer = Printer(recipe.held_fraction > 0) if printing else Observer()
@@ -151,6 +139,10 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             kept.write(finished=not result.interrupted)
         return result
 
+    def _hyper(self, begun: Start, total_steps: float, patience: float) -> Hyper:
+        count, weight = self.n_features_in_, begun.source.mean_weight
+        return begun.recipe.hyper(begun.model, total_steps, patience, n_features=count, mean_weight=weight)
+
     def _checkpoints(
         self, plan: Plan, model: Model, blocks: Blocks, observer: Observer
     ) -> Checkpoints | None:
@@ -168,47 +160,45 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         template = start(plan, model, np.zeros(self.n_members, np.uint32))
         return Checkpoints(self.checkpoint, fit, template, observer)
 
-    def _pass(
-        self, recipe: Recipe, source: MemorySource, architecture: Architecture, rng: np.random.Generator
-    ) -> Self:
+    def _pass(self, recipe: Recipe, source: MemorySource, n_outputs: int) -> Self:
         """One pass over the rows at a constant rate, all of them used, going on from where the last ended."""
         before: Fitted | None = getattr(self, "fitted_", None)
-        if before is not None and not self._fits(recipe, before, architecture):
+        architecture = recipe.architecture(self.n_features_in_, n_outputs)
+        if before is not None and not self._goes_on(recipe, before, architecture):
             raise ValueError(
                 "`hidden`, `deep`, `n_members`, `sigma0` and `dtype` must stay what they were when the model "
                 f"was first fitted ({_described(before.model)}); use `fit`, or a clone."
             )
-        scales, model = self._beginning(recipe, source, architecture, rng, before)
-        rows = partial(self._rows, scales)
-        blocks = source.split(recipe, rows, rng, 0.0)
-        hyper = recipe.hyper(
-            model, np.inf, np.inf, n_features=architecture.n_inputs, mean_weight=source.mean_weight
-        )
-        plan = recipe.plan(model, recipe.timetable(len(source.weight))[0])
+        begun = self._begin(recipe, source, n_outputs, recipe.generator(), before)
+        blocks = source.split(recipe, partial(self._rows, begun.scales), begun.rng, 0.0)
+        plan = recipe.plan(begun.model, recipe.timetable(len(source.weight))[0])
         with recipe.precision():
             result = train(
-                plan, recipe.method, model, blocks, hyper, max_epochs=1, seed=int(rng.integers(2**31)),
-                state=getattr(self, "_state", None),
+                plan, recipe.method, begun.model, blocks, self._hyper(begun, np.inf, np.inf), max_epochs=1,
+                seed=int(begun.rng.integers(2**31)), state=getattr(self, "_state", None),
             )  # fmt: skip
-        self._store(recipe, result, scales, source.sample(rows))
+        self.finish(begun, result)
         self._state = jax.tree.map(np.asarray, result.state)
         return self
 
-    def _fits(self, recipe: Recipe, before: Fitted, architecture: Architecture) -> bool:
+    def _goes_on(self, recipe: Recipe, before: Fitted, architecture: Architecture) -> bool:
         """Whether training can go on with this model under these settings."""
         arrays = before.model.arrays()
         same = np.allclose(arrays["hidden.s0"], recipe.s0) and arrays["hidden.W0"].dtype == recipe.dtype
         return bool(same) and architecture.describes(before.model, recipe.n_members)
 
-    def _store(self, recipe: Recipe, result: Training, scales: Scales, rows: Rows) -> None:
+    def finish(self, begun: Start, result: Training) -> Self:
         """Keep what was trained."""
         model: Model = result.params
         if self._learns_noise():
-            with recipe.precision():
-                model = recipe.method.finish(model, rows)
+            with begun.recipe.precision():
+                rows = begun.source.sample(partial(self._rows, begun.scales))
+                model = begun.recipe.method.finish(model, rows)
         model = replace(model, likelihood=model.likelihood.whole)
-        self.adopt(Fitted(jax.tree.map(np.asarray, model), scales, self.method))
+        self.adopt(Fitted(jax.tree.map(np.asarray, model), begun.scales, self.method))
         self._record(result)
+        self._state = None
+        return self
 
     def _learns_noise(self) -> bool:
         return False

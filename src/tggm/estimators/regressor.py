@@ -19,6 +19,7 @@ from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
 from tggm.estimators.recipe import Recipe
 from tggm.estimators.rollback import intact
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream
+from tggm.estimators.start import Start
 from tggm.estimators.state import yes_or_no
 from tggm.estimators.targets import Targets, checked, filled, refuse_censored, require_outputs
 from tggm.estimators.weights import row_weights
@@ -248,8 +249,14 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         else:
             source, targets = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
             rng, n_outputs = recipe.generator(), targets.Y.shape[1]
-        architecture = recipe.architecture(self.n_features_in_, n_outputs)
-        return self._fit(recipe, source, architecture, rng, observer)
+        before = getattr(self, "fitted_", None) if self.warm_start else None
+        return self._fit(self._begin(recipe, source, n_outputs, rng, before), observer)
+
+    def begin(self, X: ArrayLike, y: ArrayLike) -> Start:
+        """What training on these rows starts from; see `fit_together`."""
+        recipe = self.recipe()
+        source, targets = self._checked(recipe, X, y, None, reset=True)
+        return self._begin(recipe, source, targets.Y.shape[1], recipe.generator(), None)
 
     @intact
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -259,7 +266,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         n = targets.Y.shape[1]
         if hasattr(self, "fitted_") and n != self.b1_.shape[1]:
             raise ValueError(f"`y` has {n} outputs, but this model was fitted to {self.b1_.shape[1]}.")
-        return self._pass(recipe, source, recipe.architecture(self.n_features_in_, n), recipe.generator())
+        return self._pass(recipe, source, n)
 
     def _checked(
         self, recipe: Recipe, X: Any, y: Any, sample_weight: Any, *, reset: bool, censored: Any = None

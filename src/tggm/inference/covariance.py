@@ -13,9 +13,9 @@ import numpy as np
 from jax import Array
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep import _tolerance, fit_sites
-from tggm.inference.exact import exact_log_z
-from tggm.inference.orthant import orthant
+from tggm.inference.exact.engine import exact_log_z
+from tggm.inference.linear import linear_moments
+from tggm.inference.orthant.engine import orthant
 from tggm.precision import Dense, Diagonal
 from tggm.special import standard_moments
 
@@ -47,7 +47,7 @@ def covariance(tg: TruncatedGaussian, weights: Array, *, engine: str = "ep", **o
     if engine == "orthant":
         found = _polarised(rows, weights, **options)
     elif engine == "ep":
-        found = _of_sites(rows, weights, jnp.asarray(_tolerance(rows, None), rows.shift.dtype))
+        found = _of_sites(rows, weights)
     elif isinstance(rows.precision, Diagonal):
         found = _independent(rows, weights)
     else:
@@ -76,10 +76,8 @@ def _independent(tg: TruncatedGaussian, W: Array) -> Array:
 
 
 @jax.jit
-def _of_sites(tg: TruncatedGaussian, W: Array, tol: Array) -> Array:
-    factor = tg.precision.factor(fit_sites(tg, jnp.int32(200), tol).precision)
-    solved = jax.vmap(lambda w: factor.solve(jnp.broadcast_to(w[None, :], tg.shift.shape)))(W)
-    return jnp.einsum("ik,jbk->bij", W, solved)
+def _of_sites(tg: TruncatedGaussian, W: Array) -> Array:
+    return linear_moments(tg, W, engine="ep")[1]
 
 
 def _polarised(tg: TruncatedGaussian, W: Array, **options: int) -> Array:

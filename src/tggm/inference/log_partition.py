@@ -15,9 +15,12 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference.ep import _tolerance, ep_log_z, fit_sites
-from tggm.inference.exact import exact_log_z
-from tggm.inference.mean_field import SOLVERS, _cyclic, _newton
+from tggm.inference.ep.engine import ep_log_z
+from tggm.inference.ep.layered import layered_ep
+from tggm.inference.ep.sites import gaussian_sites, site_tolerance
+from tggm.inference.exact.engine import exact_log_z
+from tggm.inference.mean_field.engine import SOLVERS, cyclic_moments, expected_energy, newton_moments
+from tggm.precision import Diagonal, Layered
 
 ENGINES = ("mean_field", "ep", "exact")
 
@@ -40,7 +43,8 @@ def log_partition(
     engine : {"ep", "mean_field", "exact"}
         Who computes it; "mean_field" gives a lower bound.
     solver, n_cycles, max_iter, start
-        Passed on to the engine where it takes them; `n_cycles` and `max_iter` may be traced.
+        Passed on to the engine where it takes them; `n_cycles` and `max_iter` may be traced. `start` has the
+        shape of the shift and holds means for mean field.
 
     Returns
     -------
@@ -48,24 +52,25 @@ def log_partition(
     """
     if engine not in ENGINES:
         raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
+    if solver not in SOLVERS:
+        raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
     rows = tg.rows()
-    if engine == "exact":
+    if engine == "exact" or isinstance(tg.precision, Diagonal):  # independent variables have a closed form
         value = exact_log_z(rows)
     elif engine == "ep":
         value = _by_ep(rows, jnp.asarray(max_iter, jnp.int32))
     else:
-        if solver not in SOLVERS:
-            raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
-        run: Callable[..., Moments] = _newton if solver == "newton" else _cyclic
+        run: Callable[..., Moments] = newton_moments if solver == "newton" else cyclic_moments
         steps = jnp.asarray(max_iter if solver == "newton" else n_cycles, jnp.int32)
         value = _by_mean_field(rows, run, start, steps)
     return value.reshape(tg.shift.shape[:-1])
 
 
 def _by_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
+    if isinstance(tg.precision, Layered):
+        return layered_ep(tg, max_iter)
     fixed = jax.tree.map(lax.stop_gradient, tg)
-    sites = fit_sites(fixed, max_iter, jnp.asarray(_tolerance(tg, None), tg.shift.dtype))
-    return ep_log_z(tg, sites)
+    return ep_log_z(tg, gaussian_sites(fixed, max_iter, site_tolerance(tg.shift.dtype)))
 
 
 def _by_mean_field(
@@ -73,14 +78,8 @@ def _by_mean_field(
 ) -> Array:
     """The bound's value, with the gradient of its energy under a fixed q."""
     fixed = jax.tree.map(lax.stop_gradient, tg)
+    start = None if start is None else lax.stop_gradient(start).reshape(tg.shift.shape)
     q = jax.tree.map(lax.stop_gradient, run(fixed, start, steps))
     energy = expected_energy(tg, q.mean, q.var)
     value: Array = q.log_z + energy - lax.stop_gradient(energy)
     return value
-
-
-def expected_energy(tg: TruncatedGaussian, mean: Array, var: Array) -> Array:
-    """E_q[−½ hᵀPh + γᵀh] for a factorised q with these means and variances."""
-    P = tg.precision
-    second = P.off_diagonal(mean) * mean + P.diagonal()[None, :] * (mean**2 + var)
-    return (tg.shift * mean - second / 2).sum(-1)

@@ -18,7 +18,7 @@ from jax.experimental.pallas import triton
 
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference.factors import standardised
-from tggm.inference.newton import step_tolerance
+from tggm.inference.mean_field.newton import step_tolerance
 from tggm.precision import LowRank
 from tggm.precision.protocol import rounding
 from tggm.special import standard_moments

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference import hmc
 from tggm.inference.covariance import covariance
-from tggm.inference.truncated_quantile import truncated_excess
-from tggm.models.orthant_probability import Estimate, chosen, log_orthant, log_z, moments
-from tggm.models.shallow import gaussian_log_density
+from tggm.inference.orthant.probability import Estimate, chosen, log_orthant, log_z, moments
+from tggm.inference.sampling.truncated_quantile import truncated_excess
+from tggm.models.likelihoods.gaussian import gaussian_log_density
 from tggm.precision import Dense, Diagonal, LowRank, Precision
 
 Floats = NDArray[np.float64]
@@ -176,8 +176,7 @@ class TGGM:
     ) -> Floats:
         """Draws of h given x, or given x and y, shape (n, rows, m).
 
-        Independent where the variables are; otherwise from the chains of `tggm.inference.hmc`, whose options
-        may follow.
+        Independent where the variables are; otherwise from the chains of `hmc`, whose options may follow.
         """
         with jax.enable_x64(True):
             random = jax.random.key(key) if isinstance(key, int) else key

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from tggm.arrays import Floats, Ints
-from tggm.inference.fourier import log_density, log_tails
-from tggm.inference.saddle import Sum
+from tggm.inference.exact.fourier import log_density, log_tails
+from tggm.inference.exact.saddle import Sum
 from tggm.predictive.base import ScalarPredictive, mixture_weights
 from tggm.predictive.spectrum import (
     MAX_NODES,

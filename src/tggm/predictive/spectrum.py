@@ -20,8 +20,8 @@ import numpy as np
 from jax import Array
 
 from tggm.arrays import Floats, Ints
-from tggm.inference.fourier import by_chunks
-from tggm.inference.saddle import Sum, period
+from tggm.inference.exact.fourier import by_chunks
+from tggm.inference.exact.saddle import Sum, period
 from tggm.special.characteristic import mass, numerator, times
 
 Complexes = np.ndarray[Any, np.dtype[np.complex128]]

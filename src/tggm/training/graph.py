@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.exact import exact_log_z
+from tggm.inference.exact.engine import exact_log_z
 from tggm.inference.log_partition import log_partition
 from tggm.models.graph import Graph, Structure
 from tggm.models.graph.conditional import log_likelihood

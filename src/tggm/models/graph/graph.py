@@ -16,10 +16,10 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tggm.gaussian import TruncatedGaussian
+from tggm.inference.orthant.probability import Estimate
 from tggm.models.graph import questions, summary
 from tggm.models.graph.parameters import Parameters, coupling_weights, draw, edge_weights
 from tggm.models.graph.structure import Block, Coupling, Edge, Structure
-from tggm.models.orthant_probability import Estimate
 
 Floats = NDArray[np.float64]
 KINDS = ("weights", "bias", "log_noise", "coupling")

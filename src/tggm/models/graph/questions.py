@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import hmc
-from tggm.models import orthant_probability
+from tggm.inference.orthant import probability
+from tggm.inference.orthant.probability import Estimate
 from tggm.models.graph.conditional import LOG_2PI, Conditional, conditional, variables
 from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters
 from tggm.models.graph.structure import Structure
-from tggm.models.orthant_probability import Estimate
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def moments(
             offset, sign = np.asarray(group.offset), np.asarray(group.sign)
             mean[group.rows] = offset
             if group.gaussian is not None:
-                found = orthant_probability.moments(group.gaussian, engine, **options)
+                found = probability.moments(group.gaussian, engine, **options)
                 at = np.ix_(group.rows, group.which)
                 mean[at] += sign[:, group.which] * np.asarray(found.mean)
                 var[at] = np.asarray(found.var)
@@ -100,7 +100,7 @@ def sample(
     key: Array | int,
     **options: Any,
 ) -> dict[str, Floats]:
-    """Draws from the chains of `tggm.inference.hmc`; known values are repeated."""
+    """Draws from the chains of `tggm.inference.sampling.hmc`; known values are repeated."""
     evidence, pattern, rows = read(structure, data)
     free = variables(structure, pattern, structure.variables, "all")
     draws = np.zeros((n, rows, sum(structure.size(name) for name in free)))
@@ -130,7 +130,7 @@ def _log_mass(
     for group in _groups(structure, pattern, params, evidence, n, keep="truncated"):
         value[group.rows] = np.asarray(group.log_constant)
         if group.gaussian is not None:
-            found = orthant_probability.log_z(group.gaussian, engine, **options)
+            found = probability.log_z(group.gaussian, engine, **options)
             value[group.rows] += np.asarray(found.value)
             error[group.rows] = np.asarray(found.error)
     return value, error

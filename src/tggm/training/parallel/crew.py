@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tggm.inference.alone import alone
+from tggm.inference.blas_lock import blas_lock, factorises
 from tggm.training.loop import run_chunk
 from tggm.training.parallel.devices import Mates, devices_for, one_each
 from tggm.training.state import Objective, Plan, State, Trace
@@ -28,25 +28,6 @@ from tggm.training.state import Objective, Plan, State, Trace
 def n_groups(n_members: int, cores: int) -> int:
     """Groups of equal size, at most one a core: equal, so that one program serves all."""
     return max(k for k in range(1, max(1, min(n_members, cores)) + 1) if n_members % k == 0)
-
-
-# what JAX hands to LAPACK
-_FACTORISATIONS = {"cholesky", "triangular_solve", "lu", "geqrf", "householder_product", "eigh", "eig", "svd"}
-
-
-def factorises(jaxpr: Any) -> bool:
-    """Whether a traced program contains a factorisation or a triangular solve, at any depth."""
-    todo, seen = [jaxpr], set()
-    while todo:
-        eqns = getattr(todo.pop(), "eqns", ())
-        for eqn in eqns:
-            if eqn.primitive.name in _FACTORISATIONS:
-                return True
-            for inner in jax.tree.leaves(list(eqn.params.values()), is_leaf=lambda p: hasattr(p, "eqns")):
-                if hasattr(inner, "eqns") and id(inner) not in seen:
-                    seen.add(id(inner))
-                    todo.append(inner)
-    return False
 
 
 def _cores() -> int:
@@ -76,7 +57,7 @@ class Crew:
         if self._pool is None:
             whole: tuple[State, Trace]
             call = run_chunk if self._mates is None else self._mates.run
-            with alone(self._factorises):
+            with blas_lock(self._factorises):
                 whole = self._run(call, plan, objective, (state, *each), shared, counts)
             return whole
 

@@ -1,0 +1,20 @@
+"""What training starts from."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tggm.estimators.fitted import Scales
+from tggm.estimators.recipe import Recipe
+from tggm.estimators.sources import Source
+from tggm.models import Model
+
+
+class Start(NamedTuple):
+    """Rows, how they are standardised, and the model of all members before the first step."""
+
+    recipe: Recipe
+    source: Source
+    scales: Scales
+    model: Model
+    rng: np.random.Generator

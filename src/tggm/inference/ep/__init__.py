@@ -1,0 +1,1 @@
+"""Expectation propagation: Gaussian sites in place of walls."""

@@ -1,0 +1,156 @@
+r"""Expectation propagation for the class of a row: hidden units h and outputs z together.
+
+z = W h + b + ε, ε ~ N(0, I), sees the last units of h. Given the class c, z_c exceeds every other z_j:
+y_j = z_c − z_j ≥ 0. (y_c = 0 takes part without a wall: rows look alike.) Sites on the walls of h and y are
+fitted together. Under those on h alone h ~ N(h0, Σ), and y is Gaussian with mean δ and covariance Δ, both
+n-dimensional; with G = Σ Wᵀ a sweep costs a factorisation of P and n solves a row, O(mn²) where the units
+are independent. With K the precision that the sites on y put on z, and κ_z their pull,
+
+    E[ε] = κ_z,   E[h] = h0 + G κ_z,   Cov[h] = Σ − G K Gᵀ,   Cov[ε, h] = −K Gᵀ,
+
+from which the gradient of log Z follows: for layers nothing is differentiated through a factorisation.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.lax.linalg import cholesky, triangular_solve
+
+from tggm.gaussian import TruncatedGaussian
+from tggm.inference.ep.layered import Blocks, covariance_blocks, gaussian_energy
+from tggm.inference.ep.sites import Marginals, Sites, fit_sites, lone_sites, site_tolerance, walls
+from tggm.precision import Layered
+from tggm.precision.protocol import rounding
+
+
+class Differences(NamedTuple):
+    """What the sites on y do to y, and to z."""
+
+    mean: Array  # (rows, n) of y
+    var: Array  # (rows, n)
+    back: Array  # (rows, n) κ_z: the pull on z
+    root: Array  # (rows, n, n) R_z, with R_zᵀ R_z = K
+    fit: Array  # (rows,) twice what they add to log Z
+
+
+class Joint(NamedTuple):
+    """The Gaussian with walls replaced by sites."""
+
+    mean: Array  # (rows, M + n) of h and y
+    var: Array
+    log_z: Array  # (rows,)
+    noise: Array  # (rows, n) E[ε]
+    spread: Array  # (rows, M, n) V with Cov[h] = Σ − V Vᵀ
+    cross: Array  # (rows, n, M) Cov[ε, h]
+    factor: Any  # of P + Λ
+
+
+def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: Array) -> Array:
+    """EP's log Z of h and z given each row's class, differentiable: stationary in the sites.
+
+    Parameters
+    ----------
+    tg : TruncatedGaussian
+        Rows of h without what z says.
+    W : Array, shape (n, m)
+        Weights of z; it sees the last m units.
+    b : Array, shape (n,)
+        Biases of z.
+    label : Array of int, shape (rows,)
+        The class of each row.
+    max_iter : Array
+        Most sweeps over all sites.
+    """
+    own = label[:, None] == jnp.arange(len(b), dtype=label.dtype)[None, :]
+    truncated = jnp.concatenate([jnp.broadcast_to(tg.truncated[None, :], tg.shift.shape), ~own], axis=1)
+    fixed, W_, b_ = jax.tree.map(lax.stop_gradient, (tg, W, b))
+
+    def marginals(sites: Sites) -> Marginals:
+        q = _joint(fixed, W_, b_, own, sites)
+        return Marginals(q.mean, q.var, q.mean / q.var)
+
+    alone = fixed.precision.diagonal()[None, :] + jnp.zeros_like(fixed.shift)
+    start = [jnp.pad(a, ((0, 0), (0, len(b)))) for a in lone_sites(alone, fixed.truncated[None, :])]
+    tol = site_tolerance(tg.shift.dtype)
+    sites = lax.stop_gradient(fit_sites(marginals, (start[0], start[1]), truncated, max_iter, tol))
+    if not isinstance(tg.precision, Layered):
+        q = _joint(tg, W, b, own, sites)
+        return q.log_z + lax.stop_gradient(walls(q.mean, q.var, sites, truncated))
+    q = lax.stop_gradient(_joint(fixed, W_, b_, own, sites))
+    energy = _energy(tg, W, b, q)
+    return q.log_z + walls(q.mean, q.var, sites, truncated) + energy - lax.stop_gradient(energy)
+
+
+def _joint(tg: TruncatedGaussian, W: Array, b: Array, own: Array, sites: Sites) -> Joint:
+    m = tg.size
+    factor = tg.precision.factor(sites.precision[:, :m])
+    shift = tg.shift + sites.shift[:, :m]
+    h0 = factor.solve(shift)
+    below = m - W.shape[1]  # units that z does not see
+
+    def column(w: Array) -> Array:
+        return factor.solve(jnp.broadcast_to(jnp.pad(w, (below, 0))[None, :], shift.shape))
+
+    G = jnp.moveaxis(jax.vmap(column)(W), 0, 2)
+    C = jnp.eye(len(W), dtype=W.dtype)[None] + jnp.einsum("ik,bkj->bij", W, G[:, below:])
+    y = _differences(own, h0[:, below:] @ W.T + b[None, :], C, sites.precision[:, m:], sites.shift[:, m:])
+    V = G @ y.root.mT
+    var0 = factor.variances()
+    # of a positive difference, written so that rounding keeps it so
+    var = var0 * jnp.maximum(1 - (V**2).sum(-1) / var0, rounding(var0.dtype))
+    mean = h0 + jnp.einsum("bkj,bj->bk", G, y.back)
+    alone = (shift * h0).sum(-1) - factor.log_det() + m * math.log(2 * math.pi)
+    return Joint(
+        jnp.concatenate([mean, y.mean], axis=1),
+        jnp.concatenate([var, y.var], axis=1),
+        0.5 * (alone + y.fit),
+        y.back,
+        V,
+        -(y.root.mT @ V.mT),
+        factor,
+    )
+
+
+def _differences(own: Array, mean: Array, cov: Array, tau: Array, rho: Array) -> Differences:
+    """The Gaussian of y under sites exp(−½ τ y² + ρ y), from mean and covariance of z without them."""
+    eye = jnp.eye(mean.shape[1], dtype=mean.dtype)[None]
+    delta = _contrast(own, mean)
+    Delta = _contrast(own, _contrast(own, cov).mT).mT
+    root = jnp.sqrt(tau)
+    L = cholesky(eye + root[:, :, None] * Delta * root[:, None, :])
+    # R = L⁻¹ √τ: all that is needed of (I + √τ Δ √τ)⁻¹
+    R = triangular_solve(L, root[:, :, None] * eye, left_side=True, lower=True)
+    pull = delta + (Delta @ rho[:, :, None])[:, :, 0]
+    kappa = rho - (R.mT @ (R @ pull[:, :, None]))[:, :, 0]
+    y_mean = delta + (Delta @ kappa[:, :, None])[:, :, 0]
+    y_var = jnp.diagonal(Delta, axis1=1, axis2=2) - ((R @ Delta) ** 2).sum(1)
+    # back from differences to z
+    back = jnp.where(own, kappa.sum(-1, keepdims=True), 0.0) - kappa
+    R_z = jnp.where(own[:, None, :], R.sum(-1, keepdims=True), 0.0) - R
+    log_det = 2 * jnp.log(jnp.diagonal(L, axis1=1, axis2=2)).sum(-1)
+    fit = (rho * (delta + pull)).sum(-1) - ((R @ pull[:, :, None]) ** 2).sum((1, 2)) - log_det
+    return Differences(y_mean, jnp.where(own, 1.0, y_var), back, R_z, fit)
+
+
+def _contrast(own: Array, v: Array) -> Array:
+    """v_c − v_j along the last axis, for every row's own class c."""
+    mask = own if v.ndim == 2 else own[:, None, :]
+    return jnp.where(mask, v, 0.0).sum(-1, keepdims=True) - v
+
+
+def _energy(tg: TruncatedGaussian, W: Array, b: Array, q: Joint) -> Array:
+    """E[−½ hᵀPh + γᵀh − ½‖z − Wh − b‖²] up to a constant, under a fixed q: it has the gradient of log Z."""
+    m = tg.size
+    P: Any = tg.precision
+    mean = q.mean[:, :m]
+    below, parts = covariance_blocks(q.factor), P.split(q.spread.mT)
+    blocks = Blocks(
+        tuple(S - v.mT @ v for S, v in zip(below.diagonal, parts, strict=True)),
+        tuple(S - v.mT @ u for S, u, v in zip(below.lower, parts[:-1], parts[1:], strict=True)),
+    )
+    second = q.cross + q.noise[:, :, None] * mean[:, None, :]
+    outputs = jnp.einsum("jk,bjk->b", W, second[:, :, m - W.shape[1] :]) + q.noise @ b
+    return gaussian_energy(tg, mean, blocks) + outputs

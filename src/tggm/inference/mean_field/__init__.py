@@ -1,0 +1,1 @@
+"""Mean field: the best factorised approximation, and bounds on log Z."""

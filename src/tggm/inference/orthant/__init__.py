@@ -1,0 +1,1 @@
+"""Orthant probabilities by separation of variables."""

@@ -1,0 +1,1 @@
+"""Samplers: Gibbs and exact Hamiltonian Monte Carlo."""
