@@ -43,7 +43,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
         kind "exact". In float64 log Z errs by less than 1e-12 and the moments by 1e-10, relative. Single
         precision is computed in double and rounded.
     """
-    _require_tractable(tg)
+    require_tractable(tg)
     if tg.shift.dtype != jnp.float64 and is_concrete(*jax.tree.leaves(tg)):
         with jax.enable_x64(True):
             single: Moments = _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
@@ -57,7 +57,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
 
 def exact_log_z(tg: TruncatedGaussian) -> Array:
     """Log Z of shape (rows,), differentiable with respect to shift and every parameter of the precision."""
-    _require_tractable(tg)
+    require_tractable(tg)
     rows, P = tg.rows(), tg.precision
     value: Array
     if isinstance(P, Diagonal) or P.size == 1:
@@ -70,7 +70,8 @@ def exact_log_z(tg: TruncatedGaussian) -> Array:
     return value
 
 
-def _require_tractable(tg: TruncatedGaussian) -> None:
+def require_tractable(tg: TruncatedGaussian) -> None:
+    """An error that names the alternatives, unless `exact` knows an answer."""
     P = tg.precision
     if (
         isinstance(P, Diagonal)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tggm.models.graph import Graph
+from tggm.graph import Graph
 from tggm.plotting import plot_graph, plot_learning_curve
 from tggm.report import html
 from tggm.report.case import Case, dense

@@ -15,12 +15,13 @@ import numpy as np
 from jax import Array
 
 from tggm.gaussian import TruncatedGaussian
+from tggm.graph.graph import Graph
 from tggm.inference.exact import exact_log_z
 from tggm.inference.log_partition import log_partition
-from tggm.models.graph import Graph, Structure
 from tggm.models.graph.conditional import log_likelihood
 from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters
+from tggm.models.graph.structure import Structure
 from tggm.precision import Diagonal
 from tggm.training import settings
 from tggm.training.layout import Layout

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm import Censored, Graph, fit_graph
+from tggm.graph.training import GraphLikelihood
 from tggm.models.graph.evidence import read
-from tggm.training.graph import GraphLikelihood
 
 
 @pytest.mark.parametrize("kind", ["censored", "coupled"])
