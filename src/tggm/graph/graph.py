@@ -211,7 +211,8 @@ class Graph:
         def draws(tg: TruncatedGaussian, sign: Array) -> Floats:
             nonlocal random
             random, now = jax.random.split(random)
-            return np.asarray(sign)[None] * np.asarray(hmc(tg, now, n, **options).draws)
+            t: Floats = np.asarray(hmc(tg, now, n, **options).draws)
+            return np.asarray(sign)[None] * t
 
         return self._answers(data or {}, np.ones(n), draws)
 

@@ -34,8 +34,9 @@ def _noise(given: Parameters, fixed: Fixed, block: Block) -> str:
     if block.role == "input":
         return ""
     values = np.exp(given["log_noise"][block.name])
-    text = f"{values.min():.3g}" + ("" if np.ptp(values) == 0 else f" to {values.max():.3g}")
-    return text + (", fixed" if ("log_noise", block.name) in fixed else ", learned")
+    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+    held = "fixed" if ("log_noise", block.name) in fixed else "learned"
+    return f"{low if low == high else f'{low} to {high}'}, {held}"
 
 
 def _shape(structure: Structure, tie: Edge | Coupling) -> str:

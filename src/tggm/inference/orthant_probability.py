@@ -49,12 +49,12 @@ def chosen(tg: TruncatedGaussian, engine: str) -> str:
 
 def moments(tg: TruncatedGaussian, engine: str, **options: Any) -> Moments:
     """What the chosen engine finds out about each row."""
-    return _MOMENTS[chosen(tg, engine)](tg, **options)
+    return _ASKED[chosen(tg, engine)][0](tg, **options)
 
 
 def log_z(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
     """Log Z of each row: rounding error for "exact", second-order terms for "ep", spread for "orthant"."""
-    return _LOG_Z[chosen(tg, engine)](tg, **options)
+    return _ASKED[chosen(tg, engine)][1](tg, **options)
 
 
 def _exact_log_z(tg: TruncatedGaussian, **_: Any) -> Estimate:
@@ -73,16 +73,10 @@ def _orthant_log_z(tg: TruncatedGaussian, **options: Any) -> Estimate:
     return Estimate(jnp.asarray(found.log_z), jnp.asarray(found.log_z_error))
 
 
-# `exact` has no options
-_MOMENTS: dict[str, Callable[..., Moments]] = {
-    "exact": lambda tg, **_: exact(tg),
-    "ep": ep,
-    "orthant": orthant,
-}
-_LOG_Z: dict[str, Callable[..., Estimate]] = {
-    "exact": _exact_log_z,
-    "ep": _ep_log_z,
-    "orthant": _orthant_log_z,
+_ASKED: dict[str, tuple[Callable[..., Moments], Callable[..., Estimate]]] = {
+    "exact": (lambda tg, **_: exact(tg), _exact_log_z),  # has no options
+    "ep": (ep, _ep_log_z),
+    "orthant": (orthant, _orthant_log_z),
 }
 
 

@@ -53,8 +53,9 @@ def blocks(
 
     def unknown(name: str) -> bool:
         kind = kinds.get(name)
-        integrated = keep != "all" and structure.is_leaf(name)
-        return kind in (None, "sided") or (kind == "missing" and not integrated)
+        return kind in (None, "sided") or (
+            kind == "missing" and (keep == "all" or not structure.is_leaf(name))
+        )
 
     return kept, tuple(filter(unknown, kept))
 
@@ -90,11 +91,14 @@ def conditional(
         constant = constant - 0.5 * (known.beta[name] * weighted[name] + normaliser).sum()
     if not free:
         return Conditional(None, constant, jnp.zeros(0, constant.dtype), jnp.zeros(0, constant.dtype))
-    offset, side, missing, latent = (
-        jnp.concatenate([part[name] for name in free])
-        for part in (known.given, known.side, known.missing, known.latent)
+    offset, side, missing = (
+        jnp.concatenate([part[name] for name in free]) for part in (known.given, known.side, known.missing)
     )
-    sign, truncated = jnp.where(missing, 1.0, side), latent | ((side != 0) & ~missing)
+    sizes, latent = (
+        [structure.size(name) for name in free],
+        [name in structure.named("latent") for name in free],
+    )
+    sign, truncated = jnp.where(missing, 1.0, side), ((side != 0) & ~missing) | np.repeat(latent, sizes)
     gamma = jnp.concatenate([_pull_back(structure, params, weighted, name) for name in free])
     terms = Terms(structure, params, K, kept, free)
     observed = [name in dict(pattern) for name in free]
@@ -106,12 +110,10 @@ def conditional(
     else:
         P = structured(terms)
     found = Conditional(TruncatedGaussian(P, gamma[None, :], truncated), constant, offset, sign)
-    walls = [
-        seen or structure.by_name[name].role == "latent" for name, seen in zip(free, observed, strict=True)
-    ]
-    if keep != "truncated" or all(walls) or not isinstance(P, Dense | Layered):
-        return found
-    return _reduced(found, np.repeat(walls, [structure.size(name) for name in free]))
+    walls = np.repeat(np.logical_or(observed, latent), sizes)
+    if keep == "truncated" and not walls.all() and isinstance(P, Dense | Layered):
+        return _reduced(found, walls)
+    return found
 
 
 def log_likelihood(
@@ -134,21 +136,19 @@ class _Known(NamedTuple):
     given: dict[str, Array]
     missing: dict[str, Array]
     side: dict[str, Array]
-    latent: dict[str, Array]
     beta: dict[str, Array]
 
 
 def _known(
     structure: Structure, kinds: dict[str, str], params: Parameters, row: Evidence, kept: tuple[str, ...]
 ) -> _Known:
-    out = _Known({}, {}, {}, {}, {})
+    out = _Known({}, {}, {}, {})
     for name in kept:
         zero = jnp.zeros_like(params["bias"][name])
         value = row.value[name] if name in kinds else jnp.full_like(zero, jnp.nan)
         out.missing[name] = jnp.isnan(value)
         out.given[name] = jnp.where(out.missing[name], 0.0, value)
         out.side[name] = row.side[name] if kinds.get(name) == "sided" else zero
-        out.latent[name] = jnp.full(zero.shape, structure.by_name[name].role == "latent")
     given = {**row.inputs, **out.given}
     for name in kept:
         out.beta[name] = params["bias"][name] - given[name]

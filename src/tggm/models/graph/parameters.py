@@ -33,7 +33,8 @@ def contraction(U: Array) -> Array:
 
 def share(structure: Structure, coupling: Coupling) -> float:
     """√(w_a w_b): what part of the two blocks' precisions a coupling may use."""
-    counts = [len(structure.pair_couplings(name)) for name in coupling.ends]
+    pairs = [c.ends for c in structure.couplings if not c.lateral]
+    counts = [sum(name in ends for ends in pairs) for name in coupling.ends]
     return float(1 / np.sqrt(np.prod(counts)))
 
 
@@ -65,7 +66,7 @@ def tie_weights(structure: Structure, tie: Edge | Coupling, weights: ArrayLike) 
     array, wanted = np.asarray(weights, np.float64), structure.shape(tie)
     if array.shape != wanted or not np.isfinite(array).all():
         raise ValueError(
-            f"{tie.title}: weights must be finite, of shape {wanted} ({tie.layout}); got shape {array.shape}."
+            f"{tie.title}: weights must be finite, of shape {wanted}{tie.layout}; got shape {array.shape}."
         )
     return array
 

@@ -39,7 +39,7 @@ class Edge:
     child: str
 
     kind = "weights"  # where parameters hold it
-    layout = "child by parent"  # of its weights
+    layout = " (child by parent)"  # of its weights
 
     @property
     def name(self) -> str:
@@ -66,6 +66,7 @@ class Coupling:
     rank: int | None = None  # of a lateral coupling
 
     kind = "coupling"
+    layout = ""
 
     @property
     def name(self) -> str:
@@ -86,11 +87,6 @@ class Coupling:
     def lateral(self) -> bool:
         """Whether both ends are one block."""
         return self.first == self.second
-
-    @property
-    def layout(self) -> str:
-        """Rows and columns of its weights."""
-        return "rank by size" if self.lateral else "first by second"
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,7 @@ class Structure:
         return self.by_name[name].size
 
     def shape(self, tie: Edge | Coupling) -> tuple[int, int]:
-        """Of the tie's weights: see its `layout`."""
+        """Of the tie's weights: child by parent, first by second, rank by size."""
         a, b = map(self.size, tie.ends)
         return (b, a) if isinstance(tie, Edge) else (tie.rank or a, b)
 
@@ -136,10 +132,6 @@ class Structure:
     def children(self, name: str) -> tuple[str, ...]:
         """Blocks that an edge leads to."""
         return tuple(edge.child for edge in self.edges if edge.parent == name)
-
-    def pair_couplings(self, name: str) -> tuple[Coupling, ...]:
-        """Couplings of this block with another one."""
-        return tuple(c for c in self.couplings if not c.lateral and name in c.ends)
 
     def is_leaf(self, name: str) -> bool:
         """Whether nothing hangs on the block, so that leaving it unobserved is the same as leaving it out."""
