@@ -102,19 +102,13 @@ def _has_free_parent(t: Terms, name: str) -> bool:
 def _factors(t: Terms) -> list[Array]:
     """Rows U with P = base + UᵀU: known children of unknown variables, and lateral couplings."""
     out = [
-        _root(t.K.own[name])[:, None] * _rows_of_A(t, name)
+        jnp.sqrt(t.K.own[name])[:, None] * _rows_of_A(t, name)
         for name in t.kept
         if name not in t.free and _has_free_parent(t, name)
     ]
     lateral = [c for c in t.structure.couplings if c.lateral and c.first in t.free]
     factors = [(c.first, t.params["coupling"][c.name]) for c in lateral]
     return out + [_across(t, {name: U}, U) for name, U in factors]
-
-
-def _root(values: Array) -> Array:
-    """Square roots, with derivative zero at the zeros that stand for missing values."""
-    there = values > 0
-    return jnp.where(there, jnp.sqrt(jnp.where(there, values, 1.0)), 0.0)
 
 
 def _is_chain(t: Terms) -> bool:

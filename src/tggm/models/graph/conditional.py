@@ -79,7 +79,7 @@ def conditional(
     """
     kept, free = blocks(structure, pattern, keep)
     known = _known(structure, dict(pattern), params, row, kept)
-    # a missing value on which nothing hangs: its term is left out
+    # a missing value on which nothing hangs: its term is left out, by `where`, which keeps derivatives finite
     gone = {name: known.missing[name] & (name not in free) for name in kept}
     own, coupled = residual_precision(structure, params, kept)
     K = ResidualPrecision({name: jnp.where(gone[name], 0.0, own[name]) for name in kept}, coupled)
@@ -109,11 +109,12 @@ def conditional(
         P: Precision = Dense(sign[:, None] * matrix(terms) * sign[None, :] + jnp.diag(alone))
     else:
         P = structured(terms)
-    found = Conditional(TruncatedGaussian(P, gamma[None, :], truncated), constant, offset, sign)
+    tg = TruncatedGaussian(P, gamma[None, :], truncated)
     walls = np.repeat(np.logical_or(observed, latent), sizes)
     if keep == "truncated" and not walls.all() and isinstance(P, Dense | Layered):
-        return _reduced(found, walls)
-    return found
+        smaller, log_z = _reduced(tg, walls)
+        return Conditional(smaller, constant + log_z, offset[walls], sign[walls])
+    return Conditional(tg, constant, offset, sign)
 
 
 def log_likelihood(
@@ -158,13 +159,11 @@ def _known(
     return out
 
 
-def _reduced(found: Conditional, stays: NDArray[np.bool_]) -> Conditional:
-    """The others, which are not truncated, integrated out."""
-    tg, constant, offset, sign = found
-    assert tg is not None
+def _reduced(tg: TruncatedGaussian, stays: NDArray[np.bool_]) -> tuple[TruncatedGaussian | None, Array]:
+    """What remains when the others, not truncated, are integrated out; the logarithm of that integral."""
     P, gamma, log_z = without(tg.precision.dense(), tg.shift[0], stays)
     smaller = None if P is None else TruncatedGaussian(Dense(P), gamma[None, :], tg.truncated[stays])
-    return Conditional(smaller, constant + log_z, offset[stays], sign[stays])
+    return smaller, log_z
 
 
 def _times(K: ResidualPrecision, r: dict[str, Array]) -> dict[str, Array]:
