@@ -155,21 +155,12 @@ class Graph:
     def prior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
         """The unobserved and observed variables given the inputs alone, leaves integrated out."""
         evidence, _, n = read(self.structure, data)
-        with jax.enable_x64(True):
-            (group,) = self._groups((), evidence, n, "tied")
-        return group.required()
+        return self._common((), evidence, n)
 
     def posterior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
         """The unknown variables given all that is known; every row must know the same variables."""
         evidence, pattern, n = read(self.structure, data)
-        with jax.enable_x64(True):
-            found = list(self._groups(pattern, evidence, n, "tied"))
-        if len(found) > 1:
-            raise ValueError(
-                f"`data`: rows know different variables ({len(found)} patterns), so that they have no common "
-                "precision matrix; select rows with one pattern, or use moments() and log_likelihood()."
-            )
-        return found[0].required()
+        return self._common(pattern, evidence, n)
 
     def log_likelihood(self, data: Mapping[str, Any], *, engine: str = "auto", **options: Any) -> Estimate:
         """Log-density (of signs and limits: log-probability) of what is observed in each row; its error.
@@ -221,6 +212,19 @@ class Graph:
 
     def _groups(self, pattern: Pattern, evidence: Evidence, n: int, keep: Keep) -> Iterator[Group]:
         return groups(self.structure, pattern, self.parameters, evidence, n, keep)
+
+    def _common(self, pattern: Pattern, evidence: Evidence, n: int) -> TruncatedGaussian:
+        """The distribution of all rows at once; an error if they have none in common."""
+        with jax.enable_x64(True):
+            found = list(self._groups(pattern, evidence, n, "tied"))
+        if len(found) > 1:
+            raise ValueError(
+                f"`data`: rows know different variables ({len(found)} patterns), so that they have no common "
+                "precision matrix; select rows with one pattern, or use moments() and log_likelihood()."
+            )
+        if found[0].gaussian is None:
+            raise ValueError("The graph has no unknown variables here, hence no distribution of them.")
+        return found[0].gaussian
 
     def _log_mass(
         self, pattern: Pattern, evidence: Evidence, n: int, engine: str, **options: Any

@@ -28,12 +28,6 @@ class Group(NamedTuple):
     sign: Array  # (rows, m)
     which: NDArray[np.intp]  # variables of the conditional that are unknown in these rows
 
-    def required(self) -> TruncatedGaussian:
-        """The distribution, or an error if there is none."""
-        if self.gaussian is None:
-            raise ValueError("The graph has no unknown variables here, hence no distribution of them.")
-        return self.gaussian
-
 
 def groups(
     structure: Structure, pattern: Pattern, params: Parameters, evidence: Evidence, n: int, keep: Keep
