@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from tggm.files import load as load
     from tggm.files import save as save
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
-    from tggm.models.general import TGGM as TGGM
-    from tggm.models.graph import Censored as Censored
-    from tggm.models.graph import Graph as Graph
-    from tggm.training.graph import fit_graph as fit_graph
+    from tggm.graph import TGGM as TGGM
+    from tggm.graph import Censored as Censored
+    from tggm.graph import Graph as Graph
+    from tggm.graph import fit_graph as fit_graph
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Censored": "tggm.models.graph",
-    "Graph": "tggm.models.graph",
+    "Graph": "tggm.graph",
     "ModelFileError": "tggm.files",
-    "TGGM": "tggm.models.general",
+    "TGGM": "tggm.graph",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
     "TruncatedGaussian": "tggm.gaussian",
-    "fit_graph": "tggm.training.graph",
+    "fit_graph": "tggm.graph",
     "fit_together": "tggm.estimators",
     "load": "tggm.files",
     "save": "tggm.files",

@@ -1,23 +1,18 @@
 """A graph as a picture: a box for each block, layers from left to right, lines as strong as the weights."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from tggm.graph import Graph
+from tggm.models.graph.structure import Block, Edge, Structure
 from tggm.plotting.canvas import DATA, MODEL, QUIET, REFERENCE, SECOND, shade
 
 _COLOUR = {"input": QUIET, "latent": MODEL, "free": SECOND, "observed": DATA, "inequality": REFERENCE}
 _SIGN = {"input": "given", "latent": "≥ 0", "free": "free", "observed": "observed", "inequality": "sign"}
 
 
-class Drawable(Protocol):
-    """What is asked of a `tggm.Graph`."""
-
-    structure: Any
-    given: Any
-
-
-def plot_graph(graph: Drawable, *, ax: Any = None) -> Any:
+def plot_graph(graph: Graph, *, ax: Any = None) -> Any:
     """Draw blocks and ties.
 
     Arrows are directed edges, from parent to child; double lines are couplings. A line is the wider the
@@ -36,10 +31,8 @@ def plot_graph(graph: Drawable, *, ax: Any = None) -> Any:
     structure = graph.structure
     place = positions(structure)
     widths = strengths(graph)
-    for tie in (*structure.edges, *structure.couplings):
-        edge = hasattr(tie, "parent")
-        a, b = (tie.parent, tie.child) if edge else (tie.first, tie.second)
-        width = widths[tie.name]
+    for tie in structure.ties:
+        edge, (a, b), width = isinstance(tie, Edge), tie.ends, widths[tie.name]
         if a == b:  # lateral: a loop above the box
             x, y = place[a]
             start, end, bend = (x - 0.12, y + 0.13), (x + 0.12, y + 0.13), -1.6
@@ -68,7 +61,7 @@ def plot_graph(graph: Drawable, *, ax: Any = None) -> Any:
     return ax
 
 
-def positions(structure: Any) -> dict[str, tuple[float, float]]:
+def positions(structure: Structure) -> dict[str, tuple[float, float]]:
     """Column by the longest way from a block without parents, row by order within the column."""
     depth: dict[str, int] = {}
 
@@ -87,14 +80,12 @@ def positions(structure: Any) -> dict[str, tuple[float, float]]:
     }
 
 
-def strengths(graph: Drawable) -> dict[str, float | None]:
+def strengths(graph: Graph) -> dict[str, float | None]:
     """Root mean square of each tie's weights as a part of the largest; None where there are none."""
-    structure, given = graph.structure, graph.given
     found: dict[str, float | None] = {}
-    for kind, ties in (("weights", structure.edges), ("coupling", structure.couplings)):
-        for tie in ties:
-            values = given[kind].get(tie.name)
-            found[tie.name] = None if values is None else float(np.sqrt(np.mean(np.square(values))))
+    for tie in graph.structure.ties:
+        values = graph.given[tie.kind].get(tie.name)
+        found[tie.name] = None if values is None else float(np.sqrt(np.mean(np.square(values))))
     largest = max((v for v in found.values() if v), default=1.0)
     return {name: None if v is None else v / largest for name, v in found.items()}
 
@@ -108,7 +99,7 @@ def _canvas(ax: Any) -> Any:
     return ax
 
 
-def _box(ax: Any, block: Any, at: tuple[float, float]) -> None:
+def _box(ax: Any, block: Block, at: tuple[float, float]) -> None:
     colour = _COLOUR[block.role]
     ax.annotate(
         f"{block.name}\n{block.size} {_SIGN[block.role]}",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tggm.models.graph import Graph
+from tggm.graph import Graph
 from tggm.plotting import plot_graph, plot_learning_curve
 from tggm.report import html
 from tggm.report.case import Case, dense
@@ -64,7 +64,7 @@ def model_section(case: Case) -> tuple[str, str, str]:
     caption = "Boxes are groups of variables, arrows say what depends on what."
     if len(layers(model)) == 1:
         caption += " A line is the wider the larger its weights, for standardised variables."
-    drawing = picture(lambda ax: _draw_graph(case, ax), name="graph", alt=alt, size=(4.7, 1.7))
+    drawing = picture(lambda ax: plot_graph(model_graph(case), ax=ax), name="graph", alt=alt, size=(4.7, 1.7))
     element = html.section(
         "model",
         "What the model is",
@@ -72,11 +72,6 @@ def model_section(case: Case) -> tuple[str, str, str]:
         html.side_by_side(html.facts(pairs), html.figure(drawing, caption)),
     )
     return "model", "What the model is", element
-
-
-def _draw_graph(case: Case, ax: Any) -> None:
-    graph: Any = model_graph(case)
-    plot_graph(graph, ax=ax)
 
 
 def model_graph(case: Case) -> Graph:

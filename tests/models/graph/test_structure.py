@@ -1,122 +1,40 @@
-"""What the builder refuses, with the edge or block at fault in the message; and what it prints."""
+"""Which variables remain when leaves are left out, and what weights a tie has."""
 
-import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
-from tggm import Censored, Graph
-from tggm.precision import Diagonal, Layered, LowRank
+from tggm.models.graph.structure import Block, Coupling, Edge, Structure
 
-BASE = Graph().input("x", 2).latent("h", 3).observed("y").connect("x", "h").connect("h", "y")
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: BASE.latent("h"), "Block 'h' is already there"),
-        (lambda: Graph().latent("", 2), "The name of a block must be a word, as 'h'; got ''"),
-        (lambda: Graph().latent(3), "The name of a block must be a word, as 'h'; got 3"),
-        (lambda: BASE.latent("g", 0), "Block 'g' must have at least one variable"),
-        (lambda: BASE.latent("g", noise=-1.0), "Block 'g': `noise` is a variance and must be positive"),
-        (lambda: BASE.connect("h", "x"), "Edge 'h -> x': 'x' is an input"),
-        (lambda: BASE.connect("y", "h"), "Edge 'y -> h' closes a directed cycle"),
-        (lambda: BASE.connect("h", "h"), "Edge 'h -> h' closes a directed cycle"),
-        (lambda: BASE.connect("x", "h"), "Edge 'x -> h' is already there"),
-        (lambda: BASE.connect("x", "z"), "'x -> z': there is no block 'z'; blocks are 'x', 'h', 'y'"),
-        (lambda: BASE.connect("x", "y", np.ones((2, 1))), r"Edge 'x -> y': weights .* shape \(1, 2\)"),
-        (lambda: BASE.couple("x", "h"), "Coupling 'x -- h': 'x' is an input"),
-        (lambda: BASE.couple("h", "y", np.full((3, 1), 0.7)), "Coupling 'h -- y' makes .* indefinite"),
-        (lambda: BASE.parameters, "Edge 'x -> h' has no weights"),
-    ],
-)  # fmt: skip
-def test_inconsistent_graphs_are_refused(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()
-
-
-def test_refusal_says_what_would_do():
-    J = np.full((3, 1), 0.7)  # norm 0.7 √3 = 1.21 in units of noise 1
-    with pytest.raises(
-        ValueError, match=r"norm is 1.21, and it must be below 1. Multiply its weights by 0.82"
-    ):
-        BASE.couple("h", "y", J)
-    graph = BASE.couple("h", "y", 0.8 * J).initial()
-    P = np.asarray(graph.prior({"x": np.zeros((1, 2))}).precision.dense())
-    assert np.linalg.eigvalsh(P)[0] > 0
-    # with residuals r = A v the coupling is −J between h and y before A mixes them: undo A
-    A = np.eye(4)
-    A[3, :3] = -graph.parameters["weights"]["h -> y"][0]
-    K = np.linalg.inv(A).T @ P @ np.linalg.inv(A)
-    assert_allclose(K, np.block([[np.eye(3), -0.8 * J], [-0.8 * J.T, np.eye(1)]]), atol=1e-12)
-
-
-def test_second_coupling_takes_its_share_of_the_first():
-    graph = Graph().observed("v").latent("a").latent("b").couple("v", "a", [[0.9]])
-    with pytest.raises(ValueError, match="Coupling 'v -- a' makes"):
-        graph.couple("v", "b", [[0.1]])
-
-
-def test_any_weights_give_a_positive_definite_precision(rng):
-    for seed in range(20):
-        graph = Graph().input("x").latent("a", 3).latent("b", 2).free("c", 2).observed("y", 2)
-        for parent, child in (("x", "a"), ("a", "b"), ("x", "b"), ("b", "c"), ("a", "y"), ("c", "y")):
-            shape = graph.structure.size(child), graph.structure.size(parent)
-            graph = graph.connect(parent, child, 5 * rng.standard_normal(shape))
-        drawn = graph.couple("a", "c").couple("a", "b").couple("b", rank=2).initial(seed)
-        params = drawn.parameters
-        big = {name: 30 * np.asarray(U) for name, U in params["coupling"].items()}
-        P = drawn.with_parameters({**params, "coupling": big}).prior({"x": [[1.0]]}).precision.dense()
-        assert np.isfinite(np.linalg.cholesky(np.asarray(P))).all()  # or it raises
-
-
-def test_structures():
-    x, y = np.zeros((1, 2)), np.zeros((1, 1))
-    graph = BASE.initial()
-    assert isinstance(graph.prior({"x": x}).precision, Diagonal)
-    assert isinstance(graph.posterior({"x": x, "y": y}).precision, LowRank)
-    deep = Graph().input("x", 2).latent("a", 3).latent("b", 3).observed("y")
-    deep = deep.connect("x", "a").connect("a", "b").connect("b", "y").initial()
-    tg = deep.posterior({"x": x, "y": y})
-    assert isinstance(tg.precision, Layered)
-    W = deep.parameters["weights"]
-    top = np.eye(3) + W["a -> b"].T @ W["a -> b"]
-    low = np.eye(3) + W["b -> y"].T @ W["b -> y"] / 1.0
-    want = np.block([[top, -W["a -> b"].T], [-W["a -> b"], low]])
-    assert_allclose(tg.precision.dense(), want, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"y": [1.0]}, "`data` must hold every input; 'x' is not there"),
-        ({"x": np.ones((2, 2)), "z": [1.0, 2.0]}, "there is no block 'z'"),
-        ({"x": np.ones((2, 2)), "h": np.ones((2, 3))}, r"`data\['h'\]`: the block is latent"),
-        ({"x": np.ones((2, 2)), "y": [1.0]}, r"`data\['y'\]` has 1 rows; other blocks have 2"),
-        ({"x": np.full((2, 2), np.nan), "y": [1.0, 2.0]}, r"`data\['x'\]` must be finite"),
-        ({"x": np.ones((2, 2)), "y": Censored([1.0], [1])}, r"`data\['y'\]` has 1 rows"),
-    ],
+CHAIN = Structure(
+    (Block("x", 2, "input"), Block("h", 3, "latent"), Block("y", 1, "observed"), Block("z", 4, "observed")),
+    (Edge("x", "h"), Edge("h", "y"), Edge("y", "z")),
 )
-def test_bad_data_is_refused(data, message):
-    with pytest.raises(ValueError, match=message):
-        BASE.initial().log_likelihood(data)
 
 
 @pytest.mark.parametrize(
-    ("side", "message"),
-    [
-        ("x", "`side`: sides are 'left', 'none' or 'right'; got 'x'"),
-        (["none", "up"], "got 'up'"),
-        ([0, 2], "`side`: sides must be -1"),
-        ([1], r"shape \(2,\); got shape \(1,\)"),
-    ],
+    ("unobserved", "kept"),
+    [((), ("h", "y", "z")), (("z",), ("h", "y")), (("y",), ("h", "y", "z")), (("h", "y", "z"), ("h",))],
 )
-def test_sides_of_limits_are_checked_at_once(side, message):
-    with pytest.raises(ValueError, match=message):
-        Censored([1.0, 2.0], side)
+def test_unobserved_leaves_go_one_after_the_other(unobserved, kept):
+    assert CHAIN.without_leaves(unobserved) == kept
 
 
-def test_summary():
-    text = str(BASE.couple("h", rank=2))
-    assert text.splitlines()[0] == "Graph of 3 blocks, 3 latent variables; nonlinear"
-    assert "  h      latent ≥ 0  3     W x + b   1, fixed" in text.splitlines()
-    assert "  h -- h  rank 2  to be learned" in text.splitlines()
+def test_a_coupled_block_is_no_leaf():
+    coupled = CHAIN.with_coupling(Coupling("z", "z", 2))
+    assert not coupled.is_leaf("z")
+    assert coupled.without_leaves(("y", "z")) == ("h", "y", "z")
+
+
+def test_shapes_of_weights():
+    assert CHAIN.shape(Edge("y", "z")) == (4, 1)
+    assert CHAIN.shape(Coupling("y", "z")) == (1, 4)
+    assert CHAIN.shape(Coupling("z", "z", 2)) == (2, 4)
+
+
+def test_a_longer_cycle_is_refused():
+    with pytest.raises(ValueError, match="Edge 'z -> h' closes a directed cycle"):
+        CHAIN.with_edge(Edge("z", "h"))
+
+
+def test_a_second_coupling_of_the_same_blocks_is_refused():
+    with pytest.raises(ValueError, match="Coupling 'y -- h' is already there"):
+        CHAIN.with_coupling(Coupling("h", "y")).with_coupling(Coupling("y", "h"))

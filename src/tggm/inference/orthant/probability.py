@@ -6,6 +6,7 @@ the numerator and the denominator of the factor that modulates a Gaussian into t
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,8 +15,13 @@ from jax import Array
 
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference import ep, exact, orthant
+<<<<<<<< HEAD:src/tggm/inference/orthant/probability.py
 from tggm.inference.ep.correction import ep_with_error
 from tggm.inference.exact.engine import exact_log_z, require_tractable
+========
+from tggm.inference.ep_correction import ep_with_error
+from tggm.inference.exact import exact_log_z, require_tractable
+>>>>>>>> graph:src/tggm/inference/orthant_probability.py
 from tggm.precision import Diagonal
 
 ENGINES = ("auto", "exact", "ep", "orthant")
@@ -48,25 +54,35 @@ def chosen(tg: TruncatedGaussian, engine: str) -> str:
 
 def moments(tg: TruncatedGaussian, engine: str, **options: Any) -> Moments:
     """What the chosen engine finds out about each row."""
-    name = chosen(tg, engine)
-    if name == "exact":
-        return exact(tg)  # has no options
-    return ep(tg, **options) if name == "ep" else orthant(tg, **options)
+    return _ASKED[chosen(tg, engine)][0](tg, **options)
 
 
 def log_z(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
     """Log Z of each row: rounding error for "exact", second-order terms for "ep", spread for "orthant"."""
-    name = chosen(tg, engine)
-    if name == "exact":
-        value = exact_log_z(tg).reshape(tg.shift.shape[:-1])
-        return Estimate(value, _ROUNDING * jnp.maximum(jnp.abs(value), 1))
-    if name == "orthant":
-        found = orthant(tg, **options)
-        return Estimate(jnp.asarray(found.log_z), jnp.asarray(found.log_z_error))
-    rows, max_iter = tg.rows(), jnp.int32(options.get("max_iter", 200))
-    found_z, error = ep_with_error(rows, max_iter, jnp.asarray(options.get("tol", 1e-9), rows.shift.dtype))
-    shape = tg.shift.shape[:-1]
-    return Estimate(found_z.reshape(shape), jnp.maximum(error, _ROUNDING).reshape(shape))
+    return _ASKED[chosen(tg, engine)][1](tg, **options)
+
+
+def _exact_log_z(tg: TruncatedGaussian, **_: Any) -> Estimate:
+    value = exact_log_z(tg).reshape(tg.shift.shape[:-1])
+    return Estimate(value, _ROUNDING * jnp.maximum(jnp.abs(value), 1))
+
+
+def _ep_log_z(tg: TruncatedGaussian, *, max_iter: int = 200, tol: float = 1e-9, **_: Any) -> Estimate:
+    rows, shape = tg.rows(), tg.shift.shape[:-1]
+    value, error = ep_with_error(rows, jnp.int32(max_iter), jnp.asarray(tol, rows.shift.dtype))
+    return Estimate(value.reshape(shape), jnp.maximum(error, _ROUNDING).reshape(shape))
+
+
+def _orthant_log_z(tg: TruncatedGaussian, **options: Any) -> Estimate:
+    found = orthant(tg, **options)
+    return Estimate(jnp.asarray(found.log_z), jnp.asarray(found.log_z_error))
+
+
+_ASKED: dict[str, tuple[Callable[..., Moments], Callable[..., Estimate]]] = {
+    "exact": (lambda tg, **_: exact(tg), _exact_log_z),  # has no options
+    "ep": (ep, _ep_log_z),
+    "orthant": (orthant, _orthant_log_z),
+}
 
 
 def log_orthant(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:

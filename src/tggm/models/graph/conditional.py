@@ -11,22 +11,23 @@ A variable with a limit o is v = o ± t with t ≥ 0: an inequality is a truncat
 One row at a time: `jax.vmap` makes batches, in which rows may differ in what is known of them.
 """
 
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.models.graph.assembly import matrix, structured, without
+from tggm.models.graph.assembly import Terms, matrix, structured, without
 from tggm.models.graph.evidence import Evidence, Pattern
-from tggm.models.graph.parameters import Parameters, residual_precision
+from tggm.models.graph.parameters import Parameters, ResidualPrecision, residual_precision
 from tggm.models.graph.structure import Structure
+from tggm.models.shallow import LOG_2PI
 from tggm.precision import Dense, Layered, Precision
 
-LOG_2PI = math.log(2 * math.pi)
+Keep = Literal["all", "tied", "truncated"]
 LogPartition = Callable[[TruncatedGaussian], Array]
 
 
@@ -39,30 +40,28 @@ class Conditional(NamedTuple):
     sign: Array  # (m,) ±1, and 0 where the variable is known after all
 
 
-class _Row(NamedTuple):
-    """A row's numbers, block by block."""
+def blocks(
+    structure: Structure, pattern: Pattern, keep: Keep = "all"
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Blocks whose terms stay, and those of them that are unknown, in part at least.
 
-    beta: dict[str, Array]
-    weight: dict[str, Array]  # 1, or 0 for terms of variables that are missing and hang on nothing
-    offset: dict[str, Array]
-    sign: dict[str, Array]
-    truncated: dict[str, Array]
-
-
-def variables(structure: Structure, pattern: Pattern, kept: tuple[str, ...], keep: str) -> tuple[str, ...]:
-    """Blocks that stay unknown, in part at least; if all are kept, missing leaves are among them."""
+    If all are kept, missing leaves are among the unknown.
+    """
     kinds = dict(pattern)
+    unobserved = tuple(name for name in structure.variables if name not in kinds)
+    kept = structure.variables if keep == "all" else structure.without_leaves(unobserved)
 
     def unknown(name: str) -> bool:
         kind = kinds.get(name)
-        leaf = structure.is_leaf(name) and keep != "all"
-        return kind in (None, "sided") or (kind == "missing" and not leaf)
+        return kind in (None, "sided") or (
+            kind == "missing" and (keep == "all" or not structure.is_leaf(name))
+        )
 
-    return tuple(name for name in kept if unknown(name))
+    return kept, tuple(filter(unknown, kept))
 
 
 def conditional(
-    structure: Structure, pattern: Pattern, params: Parameters, row: Evidence, *, keep: str = "tied"
+    structure: Structure, pattern: Pattern, params: Parameters, row: Evidence, *, keep: Keep = "tied"
 ) -> Conditional:
     """The distribution of what is unknown in one row.
 
@@ -78,42 +77,44 @@ def conditional(
         Which unknown variables stay: all; all but unobserved leaves; or those that are truncated, and others
         only where their structure is cheaper than integrating them out.
     """
-    observed = tuple(name for name, _ in pattern)
-    row = Evidence(row.inputs, *({k: v for k, v in part.items() if k in observed} for part in row[1:]))
-    unobserved = tuple(name for name in structure.variables if name not in observed)
-    kept = structure.variables if keep == "all" else structure.without_leaves(unobserved)
-    free = variables(structure, pattern, kept, keep)
-    numbers = _numbers(structure, params, row, kept, free)
-    K = residual_precision(structure, params, kept)
-    K |= {(name,): K[name,] * w for name, w in numbers.weight.items()}
-    weighted = _times(K, numbers.beta, kept)
-    constant = _constant(params, numbers, weighted, kept)
+    kept, free = blocks(structure, pattern, keep)
+    known = _known(structure, dict(pattern), params, row, kept)
+    # a missing value on which nothing hangs: its term is left out, by `where`, which keeps derivatives finite
+    gone = {name: known.missing[name] & (name not in free) for name in kept}
+    own, coupled = residual_precision(structure, params, kept)
+    K = ResidualPrecision({name: jnp.where(gone[name], 0.0, own[name]) for name in kept}, coupled)
+    weighted = _times(K, known.beta)
+    # −½ βᵀKβ − ½ Σ log 2πs: each residual's Gaussian is normalised, so that leaves integrate to one
+    constant = jnp.zeros((), next(iter(params["log_noise"].values())).dtype)
+    for name in kept:
+        normaliser = jnp.where(gone[name], 0.0, params["log_noise"][name] + LOG_2PI)
+        constant = constant - 0.5 * (known.beta[name] * weighted[name] + normaliser).sum()
     if not free:
         return Conditional(None, constant, jnp.zeros(0, constant.dtype), jnp.zeros(0, constant.dtype))
-    offset, sign, truncated = (
-        jnp.concatenate([part[name] for name in free])
-        for part in (numbers.offset, numbers.sign, numbers.truncated)
+    offset, side, missing = (
+        jnp.concatenate([part[name] for name in free]) for part in (known.given, known.side, known.missing)
     )
-    gamma = jnp.concatenate([_pull_back(structure, params, weighted, name, kept) for name in free])
-    if any(kind != "known" for name, kind in pattern if name in free):
+    sizes, latent = (
+        [structure.size(name) for name in free],
+        [name in structure.named("latent") for name in free],
+    )
+    sign, truncated = jnp.where(missing, 1.0, side), ((side != 0) & ~missing) | np.repeat(latent, sizes)
+    gamma = jnp.concatenate([_pull_back(structure, params, weighted, name) for name in free])
+    terms = Terms(structure, params, K, kept, free)
+    observed = [name in dict(pattern) for name in free]
+    if any(observed):
         # rows differ: variables known after all become standard normals apart from the rest
-        known = jnp.where(sign == 0, 1.0, 0.0).astype(sign.dtype)
-        constant, gamma = constant - 0.5 * LOG_2PI * known.sum(), sign * gamma
-        P: Precision = Dense(
-            sign[:, None] * matrix(structure, params, K, kept, free) * sign[None, :] + jnp.diag(known)
-        )
+        alone = jnp.where(sign == 0, 1.0, 0.0).astype(sign.dtype)
+        constant, gamma = constant - 0.5 * LOG_2PI * alone.sum(), sign * gamma
+        P: Precision = Dense(sign[:, None] * matrix(terms) * sign[None, :] + jnp.diag(alone))
     else:
-        P = structured(structure, params, K, kept, free)
-    stays = np.concatenate(
-        [np.full(structure.size(f), f in observed or structure.by_name[f].role == "latent") for f in free]
-    )
-    if keep == "truncated" and not stays.all() and isinstance(P, Dense | Layered):
-        reduced, gamma, log_z = without(P.dense(), gamma, stays)
-        constant, offset, sign, truncated = constant + log_z, offset[stays], sign[stays], truncated[stays]
-        if reduced is None:
-            return Conditional(None, constant, offset, sign)
-        P = Dense(reduced)
-    return Conditional(TruncatedGaussian(P, gamma[None, :], truncated), constant, offset, sign)
+        P = structured(terms)
+    tg = TruncatedGaussian(P, gamma[None, :], truncated)
+    walls = np.repeat(np.logical_or(observed, latent), sizes)
+    if keep == "truncated" and not walls.all() and isinstance(P, Dense | Layered):
+        smaller, log_z = _reduced(tg, walls)
+        return Conditional(smaller, constant + log_z, offset[walls], sign[walls])
+    return Conditional(tg, constant, offset, sign)
 
 
 def log_likelihood(
@@ -130,58 +131,53 @@ def log_likelihood(
     return log_mass(pattern) - log_mass(())
 
 
-def _constant(params: Parameters, numbers: _Row, weighted: dict[str, Array], kept: tuple[str, ...]) -> Array:
-    """−½ βᵀKβ − ½ Σ log 2πs: each residual's Gaussian is normalised, so that leaves integrate to one."""
-    total = jnp.zeros((), next(iter(params["log_noise"].values())).dtype)
-    for name in kept:
-        normaliser = numbers.weight.get(name, 1.0) * (params["log_noise"][name] + LOG_2PI)
-        total = total - 0.5 * (numbers.beta[name] * weighted[name] + normaliser).sum()
-    return total
+class _Known(NamedTuple):
+    """What is known of a row, block by block; 0 in `given` and `side` where nothing is."""
+
+    given: dict[str, Array]
+    missing: dict[str, Array]
+    side: dict[str, Array]
+    beta: dict[str, Array]
 
 
-def _numbers(
-    structure: Structure, params: Parameters, row: Evidence, kept: tuple[str, ...], free: tuple[str, ...]
-) -> _Row:
-    out = _Row({}, {}, {}, {}, {})
-    given: dict[str, Array] = dict(row.inputs)  # what is known of each block, 0 where nothing is
+def _known(
+    structure: Structure, kinds: dict[str, str], params: Parameters, row: Evidence, kept: tuple[str, ...]
+) -> _Known:
+    out = _Known({}, {}, {}, {})
     for name in kept:
-        size, dtype = structure.size(name), params["bias"][name].dtype
-        zero, one = jnp.zeros(size, dtype), jnp.ones(size, dtype)
-        value = row.value.get(name)
-        missing = jnp.ones(size, bool) if value is None else jnp.isnan(value)
-        given[name] = zero if value is None else jnp.where(missing, 0.0, value)
-        if name in free:
-            side = row.side.get(name, zero)
-            out.offset[name] = given[name]
-            out.sign[name] = jnp.where(missing, one, side)
-            latent = structure.by_name[name].role == "latent"
-            out.truncated[name] = jnp.full(size, latent) | ((side != 0) & ~missing)
-        elif value is not None and structure.is_leaf(name):
-            out.weight[name] = jnp.where(missing, 0.0, one)
+        zero = jnp.zeros_like(params["bias"][name])
+        value = row.value[name] if name in kinds else jnp.full_like(zero, jnp.nan)
+        out.missing[name] = jnp.isnan(value)
+        out.given[name] = jnp.where(out.missing[name], 0.0, value)
+        out.side[name] = row.side[name] if kinds.get(name) == "sided" else zero
+    given = {**row.inputs, **out.given}
     for name in kept:
-        location = params["bias"][name] - given[name]
+        out.beta[name] = params["bias"][name] - given[name]
         for edge in structure.edges:
             if edge.child == name and edge.parent in given:
-                location = location + params["weights"][edge.name] @ given[edge.parent]
-        out.beta[name] = location
+                out.beta[name] += params["weights"][edge.name] @ given[edge.parent]
     return out
 
 
-def _times(K: dict[Any, Array], r: dict[str, Array], kept: tuple[str, ...]) -> dict[str, Array]:
+def _reduced(tg: TruncatedGaussian, stays: NDArray[np.bool_]) -> tuple[TruncatedGaussian | None, Array]:
+    """What remains when the others, not truncated, are integrated out; the logarithm of that integral."""
+    P, gamma, log_z = without(tg.precision.dense(), tg.shift[0], stays)
+    smaller = None if P is None else TruncatedGaussian(Dense(P), gamma[None, :], tg.truncated[stays])
+    return smaller, log_z
+
+
+def _times(K: ResidualPrecision, r: dict[str, Array]) -> dict[str, Array]:
     """K r, block by block."""
-    out = {name: K[name,] * r[name] for name in kept}
-    for key, block in K.items():
-        if len(key) == 2:
-            out[key[0]] = out[key[0]] + block @ r[key[1]]
+    out = {name: diagonal * r[name] for name, diagonal in K.own.items()}
+    for (a, b), block in K.coupled.items():
+        out[a] = out[a] + block @ r[b]
     return out
 
 
-def _pull_back(
-    structure: Structure, params: Parameters, r: dict[str, Array], name: str, kept: tuple[str, ...]
-) -> Array:
+def _pull_back(structure: Structure, params: Parameters, r: dict[str, Array], name: str) -> Array:
     """The block of Aᵀ r that belongs to a variable."""
     out = r[name]
     for edge in structure.edges:
-        if edge.parent == name and edge.child in kept:
+        if edge.parent == name and edge.child in r:
             out = out - r[edge.child] @ params["weights"][edge.name]
     return out

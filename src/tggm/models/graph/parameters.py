@@ -10,7 +10,7 @@ Every matrix of norm below one is such a V, and K is positive definite whatever 
 the models. A lateral coupling adds UᵀU to a block of K, which keeps it positive definite too.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,43 +31,42 @@ def contraction(U: Array) -> Array:
     return triangular_solve(L, U, left_side=True, lower=True)
 
 
-def expansion(V: Floats) -> Floats:
-    """The U whose contraction is V; ValueError unless the norm of V is below one."""
-    norm = float(np.linalg.norm(V, 2))
-    if not norm < 1:
-        raise ValueError(norm)
-    return np.linalg.solve(np.linalg.cholesky(np.eye(len(V)) - V @ V.T), V)
-
-
 def share(structure: Structure, coupling: Coupling) -> float:
     """√(w_a w_b): what part of the two blocks' precisions a coupling may use."""
-    counts = [len(structure.pair_couplings(name)) for name in (coupling.first, coupling.second)]
+    pairs = [c.ends for c in structure.couplings if not c.lateral]
+    counts = [sum(name in ends for ends in pairs) for name in coupling.ends]
     return float(1 / np.sqrt(np.prod(counts)))
 
 
-def residual_precision(structure: Structure, params: Parameters, kept: tuple[str, ...]) -> dict[Any, Array]:
-    """Blocks of K: vectors under (a,) for diagonals, matrices under (a, b) for what is coupled."""
-    K: dict[Any, Array] = {(name,): jnp.exp(-params["log_noise"][name]) for name in kept}
+class ResidualPrecision(NamedTuple):
+    """K, block by block."""
+
+    own: dict[str, Array]  # the diagonals 1/s
+    coupled: dict[tuple[str, str], Array]  # what couplings add: off the diagonal, or UᵀU within a block
+
+
+def residual_precision(structure: Structure, params: Parameters, kept: tuple[str, ...]) -> ResidualPrecision:
+    """K of the residuals that are kept."""
+    K = ResidualPrecision({name: jnp.exp(-params["log_noise"][name]) for name in kept}, {})
     for c in structure.couplings:
-        if c.first not in kept or c.second not in kept:
+        if not set(c.ends) <= set(kept):
             continue
         U = params["coupling"][c.name]
         if c.lateral:
-            K[c.first, c.first] = U.T @ U
+            K.coupled[c.ends] = U.T @ U
         else:
-            roots = [jnp.sqrt(K[name,]) for name in (c.first, c.second)]
-            J = share(structure, c) * roots[0][:, None] * contraction(U) * roots[1][None, :]
-            K[c.first, c.second], K[c.second, c.first] = -J, -J.T
+            a, b = (jnp.sqrt(K.own[name]) for name in c.ends)
+            J = share(structure, c) * a[:, None] * contraction(U) * b[None, :]
+            K.coupled[c.ends], K.coupled[c.ends[::-1]] = -J, -J.T
     return K
 
 
-def edge_weights(structure: Structure, edge: Edge, weights: ArrayLike) -> Floats:
-    """Weights given by the user, checked; errors name the edge."""
-    array, wanted = np.asarray(weights, np.float64), (structure.size(edge.child), structure.size(edge.parent))
+def tie_weights(structure: Structure, tie: Edge | Coupling, weights: ArrayLike) -> Floats:
+    """Weights given by the user, checked; errors name the tie."""
+    array, wanted = np.asarray(weights, np.float64), structure.shape(tie)
     if array.shape != wanted or not np.isfinite(array).all():
         raise ValueError(
-            f"Edge {edge.name!r}: weights must be finite, of shape {wanted} (child by parent); "
-            f"got shape {array.shape}."
+            f"{tie.title}: weights must be finite, of shape {wanted}{tie.layout}; got shape {array.shape}."
         )
     return array
 
@@ -75,29 +74,20 @@ def edge_weights(structure: Structure, edge: Edge, weights: ArrayLike) -> Floats
 def coupling_weights(
     structure: Structure, coupling: Coupling, weights: ArrayLike, params: Parameters
 ) -> Floats:
-    """U of a coupling given by its J (K_ab = −J) or its lateral factor; errors name the coupling."""
-    array = np.asarray(weights, np.float64)
-    a, b = coupling.first, coupling.second
-    wanted = (
-        (coupling.rank, structure.size(a)) if coupling.lateral else (structure.size(a), structure.size(b))
-    )
-    if array.shape != wanted or not np.isfinite(array).all():
-        raise ValueError(
-            f"Coupling {coupling.name!r}: weights must be finite, of shape {wanted}; got shape {array.shape}."
-        )
+    """The U whose contraction makes K_ab = −J, J the weights; a lateral factor is its own U."""
+    J = tie_weights(structure, coupling, weights)
     if coupling.lateral:
-        return array
-    roots = [np.exp(0.5 * params["log_noise"][name]) for name in (a, b)]
-    V = roots[0][:, None] * array * roots[1][None, :] / share(structure, coupling)
-    try:
-        return expansion(V)
-    except ValueError as error:
-        norm = float(error.args[0])
+        return J
+    a, b = (np.exp(0.5 * params["log_noise"][name]) for name in coupling.ends)
+    V = a[:, None] * J * b[None, :] / share(structure, coupling)
+    norm = float(np.linalg.norm(V, 2))
+    if not norm < 1:
         raise ValueError(
-            f"Coupling {coupling.name!r} makes the precision matrix indefinite: in units of its blocks' "
+            f"{coupling.title} makes the precision matrix indefinite: in units of its blocks' "
             f"noise its norm is {norm:.3g}, and it must be below 1. Multiply its weights by "
             f"{0.99 / norm:.2g} or less, or lower the noise of the blocks."
-        ) from None
+        )
+    return np.linalg.solve(np.linalg.cholesky(np.eye(len(V)) - V @ V.T), V)
 
 
 def draw(structure: Structure, given: Parameters, rng: np.random.Generator) -> Parameters:
@@ -109,15 +99,12 @@ def draw(structure: Structure, given: Parameters, rng: np.random.Generator) -> P
             out["bias"][block.name] = spread * rng.standard_normal(block.size)
     for edge in structure.edges:
         if edge.name not in out["weights"]:
-            shape = structure.size(edge.child), structure.size(edge.parent)
             fan_in = sum(structure.size(p) for p in structure.parents(edge.child))
             scale = np.exp(0.5 * out["log_noise"][edge.child])[:, None] / np.sqrt(fan_in)
-            out["weights"][edge.name] = scale * rng.standard_normal(shape)
+            out["weights"][edge.name] = scale * rng.standard_normal(structure.shape(edge))
     for c in structure.couplings:
         if c.name not in out["coupling"]:
-            shape = (c.rank or structure.size(c.first), structure.size(c.second))
-            U = rng.standard_normal(shape)
-            unit = START * U / np.linalg.norm(U, 2)
+            U = rng.standard_normal(structure.shape(c))
             noise = np.exp(0.5 * out["log_noise"][c.first]) if c.lateral else 1.0
-            out["coupling"][c.name] = unit / noise
+            out["coupling"][c.name] = START * U / np.linalg.norm(U, 2) / noise
     return out

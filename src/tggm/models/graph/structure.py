@@ -9,7 +9,7 @@ A = I − W. Without directed cycles A is triangular with ones on its diagonal, 
 positive definite because K is: this is why a cycle is refused.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,10 +38,23 @@ class Edge:
     parent: str
     child: str
 
+    kind = "weights"  # where parameters hold it
+    layout = " (child by parent)"  # of its weights
+
     @property
     def name(self) -> str:
-        """How messages and parameters call it."""
+        """How parameters call it."""
         return f"{self.parent} -> {self.child}"
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return f"Edge {self.name!r}"
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The two blocks it ties."""
+        return self.parent, self.child
 
 
 @dataclass(frozen=True)
@@ -52,10 +65,23 @@ class Coupling:
     second: str
     rank: int | None = None  # of a lateral coupling
 
+    kind = "coupling"
+    layout = ""
+
     @property
     def name(self) -> str:
-        """How messages and parameters call it."""
+        """How parameters call it."""
         return f"{self.first} -- {self.second}"
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return f"Coupling {self.name!r}"
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The two blocks it ties."""
+        return self.first, self.second
 
     @property
     def lateral(self) -> bool:
@@ -71,6 +97,11 @@ class Structure:
     edges: tuple[Edge, ...] = ()
     couplings: tuple[Coupling, ...] = ()
 
+    @property
+    def ties(self) -> tuple[Edge | Coupling, ...]:
+        """Edges, then couplings."""
+        return (*self.edges, *self.couplings)
+
     @cached_property
     def by_name(self) -> dict[str, Block]:
         """Look a block up."""
@@ -79,6 +110,11 @@ class Structure:
     def size(self, name: str) -> int:
         """Number of variables in a block."""
         return self.by_name[name].size
+
+    def shape(self, tie: Edge | Coupling) -> tuple[int, int]:
+        """Of the tie's weights: child by parent, first by second, rank by size."""
+        a, b = map(self.size, tie.ends)
+        return (b, a) if isinstance(tie, Edge) else (tie.rank or a, b)
 
     def named(self, *roles: str) -> tuple[str, ...]:
         """Names of the blocks that play one of these roles, in the order they were added."""
@@ -97,31 +133,20 @@ class Structure:
         """Blocks that an edge leads to."""
         return tuple(edge.child for edge in self.edges if edge.parent == name)
 
-    def pair_couplings(self, name: str) -> tuple[Coupling, ...]:
-        """Couplings of this block with another one."""
-        return tuple(c for c in self.couplings if not c.lateral and name in (c.first, c.second))
-
     def is_leaf(self, name: str) -> bool:
         """Whether nothing hangs on the block, so that leaving it unobserved is the same as leaving it out."""
-        return not self.children(name) and not any(name in (c.first, c.second) for c in self.couplings)
+        return not self.children(name) and not any(name in c.ends for c in self.couplings)
 
     def without_leaves(self, unobserved: tuple[str, ...]) -> tuple[str, ...]:
         """Variables that remain when unobserved, untruncated leaves are integrated out, again and again."""
-        kept = [name for name in self.variables if self.by_name[name].role != "input"]
+        kept = self.variables
+        coupled = {name for c in self.couplings for name in c.ends}
         while True:
-            part = Structure(
-                tuple(b for b in self.blocks if b.role == "input" or b.name in kept),
-                tuple(e for e in self.edges if e.child in kept),
-                self.couplings,
-            )
-            gone = [
-                name
-                for name in kept
-                if name in unobserved and self.by_name[name].role != "latent" and part.is_leaf(name)
-            ]
-            if not gone:
-                return tuple(kept)
-            kept = [name for name in kept if name not in gone]
+            needed = coupled | {e.parent for e in self.edges if e.child in kept} | set(self.named("latent"))
+            stay = tuple(name for name in kept if name not in unobserved or name in needed)
+            if stay == kept:
+                return kept
+            kept = stay
 
     def with_block(self, block: Block) -> "Structure":
         """One more block; errors name it."""
@@ -132,49 +157,43 @@ class Structure:
             raise ValueError(f"Block {block.name!r} is already there; give the new one another name.")
         if block.size < 1:
             raise ValueError(f"Block {block.name!r} must have at least one variable; got {block.size}.")
-        return Structure((*self.blocks, block), self.edges, self.couplings)
+        return replace(self, blocks=(*self.blocks, block))
 
     def with_edge(self, edge: Edge) -> "Structure":
         """One more edge; errors name it."""
-        self._require_blocks(edge.name, edge.parent, edge.child)
+        self._require_blocks(edge)
         if self.by_name[edge.child].role == "input":
             raise ValueError(
-                f"Edge {edge.name!r}: {edge.child!r} is an input, given and never explained; "
+                f"{edge.title}: {edge.child!r} is an input, given and never explained; "
                 "let the edge lead from it, or make it an observed block."
             )
         if edge in self.edges:
-            raise ValueError(f"Edge {edge.name!r} is already there; a second one would only add to it.")
+            raise ValueError(f"{edge.title} is already there; a second one would only add to it.")
         if edge.parent == edge.child or edge.parent in self._descendants(edge.child):
             raise ValueError(
-                f"Edge {edge.name!r} closes a directed cycle, and the precision matrix could become "
+                f"{edge.title} closes a directed cycle, and the precision matrix could become "
                 f"indefinite; turn it round, or use couple({edge.parent!r}, {edge.child!r})."
             )
-        return Structure(self.blocks, (*self.edges, edge), self.couplings)
+        return replace(self, edges=(*self.edges, edge))
 
     def with_coupling(self, coupling: Coupling) -> "Structure":
         """One more coupling; errors name it."""
-        self._require_blocks(coupling.name, coupling.first, coupling.second)
-        for name in (coupling.first, coupling.second):
+        self._require_blocks(coupling)
+        for name in coupling.ends:
             if self.by_name[name].role == "input":
                 raise ValueError(
-                    f"Coupling {coupling.name!r}: {name!r} is an input and has no residual; "
-                    "connect it instead."
+                    f"{coupling.title}: {name!r} is an input and has no residual; connect it instead."
                 )
-        ends = {coupling.first, coupling.second}
-        if any({c.first, c.second} == ends for c in self.couplings):
-            raise ValueError(f"Coupling {coupling.name!r} is already there.")
-        return Structure(self.blocks, self.edges, (*self.couplings, coupling))
+        if any(set(c.ends) == set(coupling.ends) for c in self.couplings):
+            raise ValueError(f"{coupling.title} is already there.")
+        return replace(self, couplings=(*self.couplings, coupling))
 
-    def _require_blocks(self, tie: str, *names: str) -> None:
-        for name in names:
+    def _require_blocks(self, tie: Edge | Coupling) -> None:
+        for name in tie.ends:
             if name not in self.by_name:
                 known = ", ".join(map(repr, self.by_name)) or "none yet"
-                raise ValueError(f"{tie!r}: there is no block {name!r}; blocks are {known}.")
+                raise ValueError(f"{tie.title}: there is no block {name!r}; blocks are {known}.")
 
     def _descendants(self, name: str) -> set[str]:
-        found: set[str] = set()
-        new = {name}
-        while new:
-            new = {child for parent in new for child in self.children(parent)} - found
-            found |= new
-        return found
+        children = self.children(name)
+        return set(children).union(*(self._descendants(child) for child in children))

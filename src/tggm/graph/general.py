@@ -79,7 +79,7 @@ class TGGM:
                 )
             self.P0, self.P1 = _precision("P0", P0, m), _precision("P1", P1, n)
             # P1 = L Lᵀ, so that W1ᵀ P1 W1 = UᵀU with U = Lᵀ W1
-            self._L = jnp.linalg.cholesky(self.P1.dense())
+            self._L, self._noise = jnp.linalg.cholesky(self.P1.dense()), jnp.linalg.inv(self.P1.dense())
 
     def __repr__(self) -> str:
         sizes = f"d={self.W0.shape[1]}, m={self.W0.shape[0]}, n={self.W1.shape[0]}"
@@ -101,11 +101,10 @@ class TGGM:
     def modulation(self, X: ArrayLike, Y: ArrayLike, *, engine: str = "auto", **options: Any) -> Modulation:
         """The Gaussian and the two orthant probabilities whose ratio modulates it."""
         with jax.enable_x64(True):
-            mean, cov = self._untruncated(X)
-            Y_ = self._outputs(X, Y)
-            gaussian = gaussian_log_density(Y_, mean, jnp.broadcast_to(cov[None], (len(Y_), *cov.shape)))
+            a, Y_ = self._locations(X), self._outputs(X, Y)
+            cov = self.W1 @ jnp.linalg.inv(self.P0.dense()) @ self.W1.T + self._noise  # without truncation
             return Modulation(
-                gaussian,
+                self._log_normal(Y_, a, cov),
                 log_orthant(self.posterior(X, Y), engine, **options),
                 log_orthant(self.prior(X), engine, **options),
             )
@@ -132,11 +131,7 @@ class TGGM:
             normaliser = log_z(tg, engine, **options)
             quadratic = self.P0.off_diagonal(h) + self.P0.diagonal()[None, :] * h
             latent = (h * (tg.shift - 0.5 * quadratic)).sum(1) - normaliser.value
-            noise = jnp.linalg.inv(self.P1.dense())
-            mean = h @ self.W1.T + self.b1[None, :]
-            output = gaussian_log_density(
-                self._outputs(X, Y), mean, jnp.broadcast_to(noise[None], (len(h), *noise.shape))
-            )
+            output = self._log_normal(self._outputs(X, Y), h, self._noise)
             value = jnp.where((h >= 0).all(1), latent + output, -jnp.inf)
             return _numpy(Estimate(value, normaliser.error))
 
@@ -145,8 +140,7 @@ class TGGM:
     ) -> Moments:
         """Means and variances of h given x, or given x and y: of the prior or the posterior."""
         with jax.enable_x64(True):
-            tg = self.prior(X) if Y is None else self.posterior(X, Y)
-            return _numpy(moments(tg, engine, **options))
+            return _numpy(moments(self._latents(X, Y), engine, **options))
 
     def activation(self, X: ArrayLike, *, engine: str = "auto", **options: Any) -> Floats:
         """E[h | x], shape (rows, m): what takes the place of an activation function.
@@ -167,9 +161,7 @@ class TGGM:
         with jax.enable_x64(True):
             tg = self.prior(X)
             latent = covariance(tg, self.W1, engine=chosen(tg, engine), **options)
-            noise = jnp.linalg.inv(self.P1.dense())
-            total: Floats = np.asarray(latent) + np.asarray(noise)[None]
-            return total
+            return np.asarray(latent + self._noise[None])
 
     def sample_latent(
         self, X: ArrayLike, n: int, *, Y: ArrayLike | None = None, key: Array | int = 0, **options: Any
@@ -180,7 +172,7 @@ class TGGM:
         """
         with jax.enable_x64(True):
             random = jax.random.key(key) if isinstance(key, int) else key
-            tg = self.prior(X) if Y is None else self.posterior(X, Y)
+            tg = self._latents(X, Y)
             if isinstance(tg.precision, Diagonal):
                 return np.asarray(_independent_draws(tg, random, n))
             return np.asarray(hmc(tg, random, n, **options).draws)
@@ -207,11 +199,13 @@ class TGGM:
             raise ValueError(f"`Y` must have shape {wanted}, (rows of X, outputs); got {Y_.shape}.")
         return Y_
 
-    def _untruncated(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Mean of each row and covariance of y given x, were h not truncated."""
-        latent = jnp.linalg.inv(self.P0.dense())
-        cov = self.W1 @ latent @ self.W1.T + jnp.linalg.inv(self.P1.dense())
-        return self._locations(X) @ self.W1.T + self.b1[None, :], cov
+    def _latents(self, X: ArrayLike, Y: ArrayLike | None) -> TruncatedGaussian:
+        return self.prior(X) if Y is None else self.posterior(X, Y)
+
+    def _log_normal(self, Y: Array, h: Array, cov: Array) -> Array:
+        """Log N(y | W1 h + b1, cov) of each row."""
+        mean = h @ self.W1.T + self.b1[None, :]
+        return gaussian_log_density(Y, mean, jnp.broadcast_to(cov[None], (len(Y), *cov.shape)))
 
 
 def with_factor(P: Precision, U: Array) -> Precision:

@@ -170,3 +170,31 @@ def test_samples_have_the_moments():
 def test_posterior_needs_one_pattern():
     with pytest.raises(ValueError, match="rows know different variables"):
         shallow().posterior({"x": X[:2], "y": [[0.1, np.nan], [0.1, 0.2]]})
+
+
+def test_what_hangs_on_nothing_known_makes_no_difference():
+    graph = (
+        deep().observed("z", 2).connect("y", "z", [[1.0], [2.0]]).free("f").connect("z", "f", [[1.0, 1.0]])
+    )
+    data = {"x": X, "y": np.array([0.5, 1.7, -0.3])}
+    assert_allclose(graph.log_likelihood(data).value, deep().log_likelihood(data).value, rtol=1e-9)
+
+
+def test_free_variables_are_integrated_out():
+    """y = u + 0.4 w + noise with u, w normal: a Gaussian, in a structure in which free variables remain."""
+    graph = Graph().free("u", bias=0.3).free("w", noise=2.0).observed("y", noise=0.5)
+    graph = graph.connect("u", "y", [[1.0]]).connect("w", "y", [[0.4]]).connect("u", "w", [[0.7]])
+    # w = 0.7 u + ..., so that y = (1 + 0.28) u + 0.4 · noise of w + noise of y
+    want = norm.logpdf(1.1, 1.28 * 0.3, np.sqrt(1.28**2 + 0.16 * 2.0 + 0.5))
+    assert_allclose(graph.log_likelihood({"y": [1.1]}).value, [want], rtol=1e-10)
+
+
+def test_known_values_come_back():
+    graph = Graph().input("x").observed("y", noise=0.5).connect("x", "y", [[2.0]])
+    data = {"x": X, "y": [1.0, 2.0, 3.0]}
+    mean, var = graph.moments(data)["y"]
+    assert_allclose(mean[:, 0], data["y"])
+    assert_allclose(var, 0)
+    assert_allclose(graph.sample(data, n=2)["y"][..., 0], [data["y"]] * 2)
+    with pytest.raises(ValueError, match="no unknown variables here"):
+        graph.posterior(data)

@@ -15,19 +15,18 @@ import numpy as np
 from jax import Array
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.exact.engine import exact_log_z
+from tggm.graph.graph import Graph
 from tggm.inference.log_partition import log_partition
-from tggm.models.graph import Graph, Structure
 from tggm.models.graph.conditional import log_likelihood
 from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters
-from tggm.precision import Diagonal
+from tggm.models.graph.structure import Structure
 from tggm.training import settings
-from tggm.training.layout import Layout
-from tggm.training.loop import Plan
+from tggm.training.blocks import Block, Blocks
+from tggm.training.membership import bucket, hold_out, membership
 from tggm.training.optimisers import SCHEDULES
-from tggm.training.rows import bucket, hold_out, membership
-from tggm.training.training import hyper_parameters, steps_per_epoch, train
+from tggm.training.state import Layout, Plan, hyper_parameters
+from tggm.training.training import train
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class GraphLikelihood:
     max_iter: int = 50
     scored: bool = True  # whether rows are held out; if not, the engine need not be compiled for them
 
-    def __call__(self, params: Parameters, batch: Evidence, context: Any) -> Array:
+    def __call__(self, params: Parameters, batch: Evidence, progress: Array) -> Array:
         """Log-likelihood of each row."""
 
         def one(row: Evidence) -> Array:
@@ -49,10 +48,10 @@ class GraphLikelihood:
         out: Array = jax.vmap(one)(batch)
         return out
 
-    def score(self, params: Parameters, batch: Evidence, context: Any) -> Array:
+    def score(self, params: Parameters, batch: Evidence) -> Array:
         """The same, or zeros where nothing is held out."""
         if self.scored:
-            return self(params, batch, context)
+            return self(params, batch, jnp.zeros(()))
         leaf = jax.tree.leaves(batch)[0]
         return jnp.zeros(leaf.shape[0], leaf.dtype)
 
@@ -62,8 +61,6 @@ class GraphLikelihood:
         return 0.5 * jnp.stack(squares).sum() if squares else jnp.zeros(())
 
     def _log_z(self, tg: TruncatedGaussian) -> Array:
-        if isinstance(tg.precision, Diagonal):
-            return exact_log_z(tg)
         return log_partition(tg, engine=self.engine, max_iter=self.max_iter)
 
 
@@ -128,6 +125,9 @@ def fit_graph(
     begun = _start(graph, evidence).initial(int(rng.integers(2**31)))
     params = jax.tree.map(lambda a: np.asarray(a)[None].astype(dtype), begun.parameters)
     members = membership([hold_out(rng, np.arange(n_rows), validation_fraction)])
+    padding = bucket(n_rows) - n_rows
+    table = jax.tree.map(lambda a: np.pad(a.astype(dtype), [(0, padding), (0, 0)], "edge"), evidence)
+    blocks = Blocks.of(Block(members, table, np.ones(n_rows + padding, dtype)))
     layout = Layout.of(params, axes=1)
     plan = Plan(layout, batch_size, 1024, "adam", schedule, average > 0)
     hyper = hyper_parameters(
@@ -138,17 +138,12 @@ def fit_graph(
         weight_decay=weight_decay,
         clip=clip,
         average=average,
-        total_steps=max_epochs * steps_per_epoch(plan, members),
+        total_steps=max_epochs * blocks.steps(batch_size),
     )
-    padding = bucket(n_rows) - n_rows
-    table = jax.tree.map(lambda a: np.pad(a.astype(dtype), [(0, padding), (0, 0)], "edge"), evidence)
-    weight = np.ones(n_rows + padding, dtype)
     objective = GraphLikelihood(graph.structure, pattern, engine, max_iter, validation_fraction > 0)
     with jax.enable_x64(np.dtype(dtype) == np.float64):
-        result = train(
-            plan, objective, params, members,
-            None, hyper, table, weight, max_epochs=max_epochs, seed=int(rng.integers(2**31)),
-        )  # fmt: skip
+        seed = int(rng.integers(2**31))
+        result = train(plan, objective, params, blocks, hyper, max_epochs=max_epochs, seed=seed)
     held = result.held[0] if objective.scored else np.full_like(result.held[0], np.nan)
     history = {"train": result.train[0], "held_out": held}
     return begun.with_parameters(jax.tree.map(lambda a: a[0], result.params), history)

@@ -6,19 +6,25 @@ is the shallow regression of the paper. A graph is a value: every method returns
 are there (given, drawn by `initial`, or learned by `tggm.fit_graph`) it answers questions about data.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from tggm.gaussian import TruncatedGaussian
+from tggm.graph.groups import Group, groups
+from tggm.graph.summary import describe
+from tggm.inference import hmc
+from tggm.inference.orthant import probability
 from tggm.inference.orthant.probability import Estimate
-from tggm.models.graph import questions, summary
-from tggm.models.graph.parameters import Parameters, coupling_weights, draw, edge_weights
+from tggm.models.graph.conditional import Keep, blocks
+from tggm.models.graph.evidence import Evidence, Pattern, read
+from tggm.models.graph.parameters import Parameters, coupling_weights, draw, tie_weights
 from tggm.models.graph.structure import Block, Coupling, Edge, Structure
 
 Floats = NDArray[np.float64]
@@ -90,8 +96,8 @@ class Graph:
         edge = Edge(parent, child)
         structure = self.structure.with_edge(edge)
         if weights is None and fixed:
-            raise ValueError(f"Edge {edge.name!r}: fixed weights must be given.")
-        given = {} if weights is None else {edge.name: edge_weights(structure, edge, weights)}
+            raise ValueError(f"{edge.title}: fixed weights must be given.")
+        given = {} if weights is None else {edge.name: tie_weights(structure, edge, weights)}
         known = {**self.given, "weights": {**self.given["weights"], **given}}
         held = {("weights", edge.name)} if fixed else set()
         return replace(self, structure=structure, given=known, fixed=self.fixed | held)
@@ -116,7 +122,7 @@ class Graph:
             rank = len(np.atleast_2d(np.asarray(weights)))
         coupling = Coupling(first, first if second is None else second, rank if lateral else None)
         if lateral and rank < 1:
-            raise ValueError(f"Coupling {coupling.name!r}: `rank` must be at least 1; got {rank}.")
+            raise ValueError(f"{coupling.title}: `rank` must be at least 1; got {rank}.")
         structure = self.structure.with_coupling(coupling)
         raw = dict(self.couplings)
         if weights is not None:
@@ -141,45 +147,114 @@ class Graph:
     @cached_property
     def parameters(self) -> Parameters:
         """All numbers; an error names the first that is missing."""
-        for edge in self.structure.edges:
-            if edge.name not in self.given["weights"]:
-                raise ValueError(
-                    f"Edge {edge.name!r} has no weights: give them, or use initial() or fit_graph()."
-                )
-        for c in self.structure.couplings:
-            if c.name not in self.given["coupling"]:
-                raise ValueError(
-                    f"Coupling {c.name!r} has no weights: give them, or use initial() or fit_graph()."
-                )
+        for tie in self.structure.ties:
+            if tie.name not in self.given[tie.kind]:
+                raise ValueError(f"{tie.title} has no weights: give them, or use initial() or fit_graph().")
         bias = {name: np.zeros(self.structure.size(name)) for name in self.structure.variables}
         return {**self.given, "bias": {**bias, **self.given["bias"]}}
 
     def prior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
         """The unobserved and observed variables given the inputs alone, leaves integrated out."""
-        return questions.prior(self.structure, self.parameters, data)
+        evidence, _, n = read(self.structure, data)
+        return self._common((), evidence, n)
 
     def posterior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
         """The unknown variables given all that is known; every row must know the same variables."""
-        return questions.posterior(self.structure, self.parameters, data)
+        evidence, pattern, n = read(self.structure, data)
+        return self._common(pattern, evidence, n)
 
     def log_likelihood(self, data: Mapping[str, Any], *, engine: str = "auto", **options: Any) -> Estimate:
-        """Log-density (of signs and limits: log-probability) of what is observed in each row; its error."""
-        return questions.log_likelihood(self.structure, self.parameters, data, engine, **options)
+        """Log-density (of signs and limits: log-probability) of what is observed in each row; its error.
+
+        A difference of two log Z, and what both may err by.
+        """
+        evidence, pattern, n = read(self.structure, data)
+        some = n if self.structure.named("input") else 1  # without inputs the prior is the same for all rows
+        with jax.enable_x64(True):
+            above = self._log_mass(pattern, evidence, n, engine, **options)
+            below = self._log_mass((), evidence, some, engine, **options)
+        return Estimate(above[0] - below[0], np.hypot(above[1], below[1]))  # type: ignore[arg-type]  # NumPy
 
     def moments(
         self, data: Mapping[str, Any], *, engine: str = "auto", **options: Any
     ) -> dict[str, tuple[Floats, Floats]]:
-        """Mean and variance of every variable given what is known, by block, shape (rows, size) each."""
-        return questions.moments(self.structure, self.parameters, data, engine, **options)
+        """Mean and variance of every variable given what is known, by block, shape (rows, size) each.
+
+        Known values have variance 0.
+        """
+
+        def moments(tg: TruncatedGaussian, sign: Array) -> Floats:
+            found = probability.moments(tg, engine, **options)
+            return np.stack([sign * found.mean, found.var])
+
+        each = self._answers(data, np.array([1.0, 0.0]), moments)
+        return {name: (mean, var) for name, (mean, var) in each.items()}
 
     def sample(
         self, data: Mapping[str, Any] | None = None, n: int = 1, *, key: Array | int = 0, **options: Any
     ) -> dict[str, Floats]:
-        """Draws of every variable given what is known, by block, shape (n, rows, size) each."""
-        return questions.sample(self.structure, self.parameters, data or {}, n, key, **options)
+        """Draws of every variable given what is known, by block, shape (n, rows, size) each.
+
+        From the chains of `tggm.inference.hmc`, whose options may follow; known values are repeated.
+        """
+        with jax.enable_x64(True):
+            random = jax.random.key(key) if isinstance(key, int) else key
+
+        def draws(tg: TruncatedGaussian, sign: Array) -> Floats:
+            nonlocal random
+            random, now = jax.random.split(random)
+            t: Floats = np.asarray(hmc(tg, now, n, **options).draws)
+            return np.asarray(sign)[None] * t
+
+        return self._answers(data or {}, np.ones(n), draws)
 
     def __str__(self) -> str:
-        return summary.describe(self.structure, self.given, self.fixed)
+        return describe(self.structure, self.given, self.fixed)
+
+    def _groups(self, pattern: Pattern, evidence: Evidence, n: int, keep: Keep) -> Iterator[Group]:
+        return groups(self.structure, pattern, self.parameters, evidence, n, keep)
+
+    def _common(self, pattern: Pattern, evidence: Evidence, n: int) -> TruncatedGaussian:
+        """The distribution of all rows at once; an error if they have none in common."""
+        with jax.enable_x64(True):
+            found = list(self._groups(pattern, evidence, n, "tied"))
+        if len(found) > 1:
+            raise ValueError(
+                f"`data`: rows know different variables ({len(found)} patterns), so that they have no common "
+                "precision matrix; select rows with one pattern, or use moments() and log_likelihood()."
+            )
+        if found[0].gaussian is None:
+            raise ValueError("The graph has no unknown variables here, hence no distribution of them.")
+        return found[0].gaussian
+
+    def _log_mass(
+        self, pattern: Pattern, evidence: Evidence, n: int, engine: str, **options: Any
+    ) -> tuple[Floats, Floats]:
+        value, error = np.zeros(n), np.zeros(n)
+        for group in self._groups(pattern, evidence, n, "truncated"):
+            value[group.rows] = group.log_constant
+            if group.gaussian is not None:
+                found = probability.log_z(group.gaussian, engine, **options)
+                value[group.rows] += np.asarray(found.value)
+                error[group.rows] = found.error
+        return value, error
+
+    def _answers(
+        self, data: Mapping[str, Any], known: Floats, ask: Callable[[TruncatedGaussian, Array], Floats]
+    ) -> dict[str, Floats]:
+        """Arrays (k, rows, size) by block: k `known` multiples of what is known, plus what `ask` finds."""
+        evidence, pattern, n = read(self.structure, data)
+        _, free = blocks(self.structure, pattern)
+        ends = np.cumsum([self.structure.size(name) for name in free])
+        out = np.zeros((len(known), n, ends[-1] if free else 0))
+        with jax.enable_x64(True):
+            for group in self._groups(pattern, evidence, n, "all"):
+                out[:, group.rows] = known[:, None, None] * np.asarray(group.offset)[None]
+                if group.gaussian is not None:
+                    found = ask(group.gaussian, group.sign[:, group.which])
+                    out[:, group.rows[:, None], group.which[None, :]] += found
+        given = {name: known[:, None, None] * value[None] for name, value in evidence.value.items()}
+        return given | dict(zip(free, np.split(out, ends[:-1], axis=-1), strict=bool(free)))
 
     def _block(self, block: Block, noise: ArrayLike | None, bias: ArrayLike | None) -> "Graph":
         structure = self.structure.with_block(block)

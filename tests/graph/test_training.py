@@ -7,16 +7,20 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm import Censored, Graph, fit_graph
+from tggm.graph.training import GraphLikelihood
 from tggm.models.graph.evidence import read
-from tggm.training.graph import GraphLikelihood
 
 
-@pytest.mark.parametrize("kind", ["censored", "coupled"])
+@pytest.mark.parametrize("kind", ["censored", "missing", "coupled"])
 def test_gradient_is_that_of_the_likelihood(kind, rng):
     """EP's log Z is stationary in its sites: the gradient with those fixed is the whole gradient."""
     if kind == "censored":
         graph = Graph().input("x").latent("h", 2).observed("y", noise=0.3).connect("x", "h").connect("h", "y")
         data = {"x": [[0.5], [-1.0], [0.3]], "y": Censored([0.4, 1.0, np.nan], [0, 1, 0])}
+    elif kind == "missing":  # low rank, with rows of zeros whose roots have no derivative
+        graph = Graph().input("x").latent("h", 4).observed("y", 2, noise=0.3)
+        graph = graph.connect("x", "h").connect("h", "y")
+        data = {"x": [[0.5], [-1.0]], "y": [[0.4, np.nan], [np.nan, np.nan]]}
     else:
         graph = Graph().observed("v", 2, noise=0.5).latent("h", 2).couple("v", "h")
         data = {"v": [[0.5, 0.1], [-1.0, np.nan]]}
@@ -70,6 +74,31 @@ def test_fixed_numbers_stay(rng):
     assert_allclose(fitted.parameters["weights"]["x -> h"], [[2.0]])
     assert_allclose(fitted.parameters["log_noise"]["y"], np.log(0.1), rtol=1e-6)
     assert len(fitted.history["train"]) == 3
+
+
+def test_a_constant_target_is_learned(rng):
+    graph = Graph().input("x").observed("y").connect("x", "y")
+    fitted = fit_graph(graph, {"x": rng.standard_normal((30, 1)), "y": np.full(30, 2.5)}, max_epochs=2)
+    assert np.isfinite(fitted.history["train"]).all()
+    assert_allclose(fitted.parameters["bias"]["y"], 2.5, atol=0.2)
+    assert np.isnan(fitted.history["held_out"]).all()  # nothing was held out
+
+
+def test_the_parameters_best_on_held_out_rows_stay(rng):
+    """Three rows to learn from and a learning rate that overshoots: the last epoch is not the best."""
+    x = rng.standard_normal((40, 2))
+    y = x @ [1.0, -0.5] + 0.3 * rng.standard_normal(40)
+    settings = {"validation_fraction": 0.9, "learning_rate": 0.5, "schedule": "constant", "weight_decay": 0.0}
+    graph = Graph().input("x", 2).observed("y").connect("x", "y")
+    data = {"x": x, "y": y}
+    fitted = fit_graph(graph, data, max_epochs=60, random_state=2, **settings)
+    held = fitted.history["held_out"]
+    best = int(np.argmax(held))
+    assert 0 < best < 59
+    shorter = fit_graph(graph, data, max_epochs=best + 1, random_state=2, **settings)
+    assert_allclose(
+        fitted.parameters["weights"]["x -> y"], shorter.parameters["weights"]["x -> y"], rtol=1e-5, atol=1e-7
+    )
 
 
 def test_inputs_alone_teach_nothing():
