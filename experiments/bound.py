@@ -18,9 +18,9 @@ from typing import Any
 import jax
 import numpy as np
 from classify import merits, write
+from datasets import load_mnist
 
 from tggm import TGGMClassifier
-from tggm.datasets import load_mnist
 from tggm.estimators.inputs import prepared
 from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
 

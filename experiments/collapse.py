@@ -21,12 +21,12 @@ from typing import Any
 import jax
 import numpy as np
 from classify import some
+from datasets import load_mnist
 from matplotlib.figure import Figure
 from prior_start import digits
 from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMClassifier
-from tggm.datasets import load_mnist
 from tggm.estimators.inputs import prepared
 from tggm.inference.factor_bound import mean_field_log_z
 from tggm.inference.layered_ep import layered_ep

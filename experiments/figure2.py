@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from datasets import load_uci
 from gauge import fit_in_gauge
 from jax import Array
 from jax import numpy as jnp
@@ -24,7 +25,6 @@ from matplotlib.figure import Figure
 from runs import IMAGES, RESULTS, begin, complete, key, mean_error, options, origin, read
 
 from tggm import TGGMRegressor
-from tggm.datasets import load_uci
 from tggm.models import Shallow, locations
 from tggm.training.objectives import BackPropagation, Context, Rows
 

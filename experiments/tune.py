@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from datasets import load_uci
 from scipy.special import logsumexp
 
-from tggm.datasets import load_uci
 from tggm.models import Shallow, initial_parameters, output_moments
 from tggm.training.layout import Layout
 from tggm.training.loop import Plan
