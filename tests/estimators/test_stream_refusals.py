@@ -135,5 +135,5 @@ def test_parquet_files(tmp_path):
     with pytest.raises(ValueError, match=r"1.parquet has no column 'b'; it has a, y. Every file needs it"):
         from_parquet(tmp_path, "y")
     (tmp_path / "1.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(ValueError, match=r"1.parquet cannot be read as Parquet .* write it again"):
+    with pytest.raises(ValueError, match=r"1.parquet is a damaged Parquet file .* write it again"):
         from_parquet(tmp_path, "y")

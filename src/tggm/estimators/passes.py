@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tggm.estimators.columns import LARGEST
 from tggm.estimators.survey import Survey, scattered
-from tggm.pieces import Piece, alike
 from tggm.streams import Stream
+from tggm.streams.checks import Piece, alike
 
 Part = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # numbers of rows, inputs, targets
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tggm.estimators.columns import WIDEST
 from tggm.estimators.spread import Spread
-from tggm.pieces import Form, Piece, alike
 from tggm.streams import Stream
+from tggm.streams.checks import Form, Piece, alike
 
 HELD_ROWS = 8192  # at most: more would tell no more, and be scored after every block
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tggm.arrays import Bools, Floats, Ints
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import levels_of
-from tggm.tables.table import Floats, Table, Words
+from tggm.tables.table import Table, Words
 
 OTHER, MISSING = "(other)", "(missing)"
 
@@ -62,11 +63,9 @@ class Category:
     @classmethod
     def of(cls, table: Table, name: str) -> "Category":
         """Learn from a table."""
-        words = table.words(name)
-        levels = levels_of(words)
-        known = [word for word in words if word is not None]
-        rare = any(word not in set(levels) for word in known)
-        return cls(name, levels, rare, len(known) < len(words))
+        different = set(table.words(name).tolist())
+        levels = levels_of(table.words(name))
+        return cls(name, levels, bool(different - {*levels, None}), None in different)
 
     @property
     def features(self) -> list[str]:
@@ -84,7 +83,7 @@ class Category:
         parts += [index == -2] * self.other + [index == -1] * self.missing
         return np.stack(parts, axis=1).astype(np.float64)
 
-    def _tell(self, words: Words, index: np.ndarray, table: Table, notes: list[str], strict: bool) -> None:
+    def _tell(self, words: Words, index: Ints, table: Table, notes: list[str], strict: bool) -> None:
         """Say what is not among the levels."""
         strange, gaps = index == -2, index == -1
         if strange.any():
@@ -102,6 +101,6 @@ class Category:
             notes.append(f"{self.name}: {_rows(gaps)} without a value, {known}")
 
 
-def _rows(chosen: np.ndarray) -> str:
+def _rows(chosen: Bools) -> str:
     count = int(chosen.sum())
     return f"{count} row{'s' * (count != 1)}"

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tggm.arrays import Floats
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import Category, Number
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import kind_of
-from tggm.tables.table import Floats, Table
+from tggm.tables.table import Table
 from tggm.tables.target import Target
 
 Figures = dict[str, dict[str, float]]  # who ("model", "linear", "naive") -> measure -> value

@@ -1,46 +1,33 @@
 """A preparation as JSON, and back with suspicion: what a file says is checked before anything is built."""
 
 import math
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+from tggm.arrays import Floats
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import Category, Number
 from tggm.tables.preparation import Fitted, Preparation
-from tggm.tables.table import Floats
 from tggm.tables.target import TASKS, Target
+
+_KINDS = {Number: "number", Category: "category"}
 
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
     """Plain data: dictionaries, lists, strings, numbers, booleans and None."""
-    b, f = p.baselines, p.fitted
-    return {
-        "columns": [_column_to_json(column) for column in p.columns],
-        "target": {"name": p.target.name, "task": p.target.task, "integer": p.target.integer},
-        "left_out": [list(pair) for pair in p.left_out],
-        "gaps": list(p.gaps),
-        "baselines": None if b is None else {
-            "naive": b.naive.tolist(),
-            "coef": None if b.coef is None else b.coef.tolist(),
-            "intercept": None if b.intercept is None else b.intercept.tolist(),
-            "variance": b.variance,
-        },
-        "fitted": None if f is None else {
-            "source": f.source, "rows": f.rows, "held_out": f.held_out, "seed": f.seed, "seconds": f.seconds,
-            "figures": f.figures,
-        },
-    }  # fmt: skip
+    table: dict[str, Any] = _plain(p)
+    return table
 
 
-def _column_to_json(column: Number | Category) -> dict[str, Any]:
-    if isinstance(column, Number):
-        return {"kind": "number", "name": column.name, "fill": column.fill, "indicator": column.indicator}
-    levels = list(column.levels)
-    return {
-        "kind": "category", "name": column.name, "levels": levels,
-        "other": column.other, "missing": column.missing,
-    }  # fmt: skip
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        entries = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {"kind": _KINDS[type(value)], **entries} if type(value) in _KINDS else entries
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def preparation_from_json(value: Any) -> Preparation:
@@ -88,7 +75,7 @@ def _baselines(value: Any, width: int, target: Target) -> Baselines:
     if not target.is_class and (len(naive) != 2 or naive[1] <= 0 or (variance is not None and variance <= 0)):
         raise ValueError("the baselines of a regression must have a mean and positive variances")
     if value["coef"] is None or value["intercept"] is None:
-        return Baselines(naive, None, None, None)
+        return Baselines(naive)
     coef, intercept = _array("coef", value["coef"], 2), _array("intercept", value["intercept"], 1)
     if coef.shape != (outputs, width) or intercept.shape != (outputs,):
         raise ValueError(f"its linear baseline has shape {coef.shape}, not {(outputs, width)}")
