@@ -87,7 +87,7 @@ def _write(stem: Path, names: list[str], X: "np.ndarray", target: str, y: "np.nd
     import numpy as np
 
     from tggm.cli.files import write_result
-    from tggm.cli.writing import csv_text
+    from tggm.cli.formats import csv_text
 
     order = np.random.default_rng(0).permutation(len(y))
     cut = len(y) * 3 // 4

@@ -9,10 +9,10 @@ import typer
 from tggm.cli import options
 from tggm.cli.errors import CommandError
 from tggm.cli.files import STREAM, check_output, say, write_result
-from tggm.cli.joining import joined
+from tggm.cli.processes import joined
 
 if TYPE_CHECKING:
-    from tggm.cli.fitting import Outcome
+    from tggm.cli.training import Outcome
 
 INTERRUPTED = 130  # the exit code of a process that ended by Ctrl-C
 
@@ -81,7 +81,8 @@ def fit(
     for path in filter(None, (output, test_output)) if first else ():
         check_output(path, force or resume, data)
     _check_words(task, decimal)
-    from tggm.cli.fitting import Wish, fit_table
+    from tggm.cli.training import Watch, fit_folder, fit_table
+    from tggm.cli.wish import Wish
     from tggm.files import model_file
     from tggm.tables import read_table
     from tggm.training.checkpoints import remove_checkpoints
@@ -92,18 +93,17 @@ def fit(
         tuple(ignore or ()), tuple(categorical or ()), gaps, quick,
     )  # fmt: skip
     checkpoint = None if output == STREAM else f"{output}.checkpoint"
+    watch = Watch(quiet, checkpoint, resume)
     if os.path.isdir(data):
-        from tggm.cli.folder import fit_folder
-
-        outcome = fit_folder(data, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
+        outcome = fit_folder(data, wish, watch)
     else:
         table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps)
-        outcome = fit_table(table, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
+        outcome = fit_table(table, wish, watch)
     if not first:
         return
     write_result(output, model_file(outcome.model, outcome.preparation))
     if test_output is not None and outcome.test is not None:
-        from tggm.cli.writing import csv_text
+        from tggm.cli.formats import csv_text
 
         write_result(test_output, csv_text({name: outcome.test.words(name) for name in outcome.test.names}))
     _tell(outcome, output, as_json, quiet)
@@ -171,7 +171,7 @@ def _settings(model: Any) -> dict[str, Any]:
 
 
 def _summary(outcome: "Outcome", output: str) -> str:
-    from tggm.cli.judging import HINT, figures_table, linear_wins
+    from tggm.cli.figures import HINT, figures_table, linear_wins
 
     model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
     assert fitted is not None

@@ -8,7 +8,6 @@ import typer
 from tggm.cli import options
 from tggm.cli.errors import CommandError
 from tggm.cli.files import STREAM, check_output, write_result
-from tggm.cli.reading import read_case
 
 if TYPE_CHECKING:
     from tggm.tables import Preparation, Table
@@ -36,14 +35,14 @@ def report(
     check_output(output, force, model, data)
     if not 0 < interval < 1:
         raise CommandError(f"--interval is a probability between 0 and 1, as 0.9; got {interval:g}.")
+    from tggm.cli.inputs import read_inputs
     from tggm.report import render_report
 
-    case = read_case(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
-    assert case.y is not None  # asked for
-    names = described(case.preparation, case.table)
-    write_result(output, render_report(case.model, case.X, case.y, title=title, level=interval, **names))
+    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
+    names = described(given.preparation, given.table)
+    write_result(output, render_report(given.model, given.X, given.y, title=title, level=interval, **names))
     if not quiet and output != STREAM:
-        print(f"{len(case.y)} rows of {case.table.source} reported in {output}")
+        print(f"{len(given.table)} rows of {given.table.source} reported in {output}")
 
 
 def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
