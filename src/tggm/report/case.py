@@ -12,6 +12,7 @@ from scipy import sparse
 
 from tggm.arrays import Floats
 from tggm.models.graph import Graph
+from tggm.plotting.canvas import named_rows
 from tggm.report.html import Section
 from tggm.report.scores import Score
 from tggm.tables.baselines import Baselines
@@ -67,12 +68,7 @@ class Case(ABC):
 
     def ask(self, X: Any) -> Any:
         """Rows as the model wants them: with column names if it was fitted with them."""
-        named = getattr(self.model, "feature_names_in_", None)
-        if named is None or sparse.issparse(X):
-            return X
-        import pandas
-
-        return pandas.DataFrame(X, columns=named)
+        return X if sparse.issparse(X) else named_rows(self.model, X)
 
     def some_rows(self, count: int) -> NDArray[np.intp]:
         """At most so many rows, chosen evenly at random and always the same, in order."""

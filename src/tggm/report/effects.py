@@ -56,7 +56,7 @@ def effects(case: Case, features: list[Feature], level: float) -> list[Effect]:
     at = [fine(case, feature) for feature in features]
     X = np.concatenate([copies(rows, *pair) for pair in zip(features, at, strict=True)])
     bands = case.bands(X, lambda answers: _parts(answers, at), level)
-    return [Effect(*one, *band) for *one, band in zip(features, at, bands, strict=True)]
+    return [Effect(f, s, *band) for f, s, band in zip(features, at, bands, strict=True)]
 
 
 def plot_effect(case: Case, effect: Effect, ax: Any) -> Any:
@@ -141,11 +141,8 @@ def effects_section(case: Case, order: list[tuple[Feature, float]], level: float
         html.figure(_picture(case, k, effect), _caption(case, effect)) for k, effect in enumerate(drawn)
     ]
     rows = [[feature.name, html.number(size, 3)] for feature, size in order[:LISTED]]
-    table = html.table(
-        "Range of the average prediction along each feature",
-        ["feature", f"range of {case.wording.unit}"],
-        rows,
-    )
+    head = ["feature", f"range of {case.wording.unit}"]
+    table = html.table("Range of the average prediction along each feature", head, rows)
     return html.section("effects", title, html.paragraph(text), html.side_by_side(*figures), table)
 
 
