@@ -163,6 +163,8 @@ def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
         "1",
         "--epochs",
         "1",
+        "--test-size",
+        "0",
     ]
     data = (folder / "train.csv").read_bytes()
     done = subprocess.run(

@@ -24,6 +24,9 @@ DRAWN_CLASSES = 20  # a larger confusion matrix cannot be read
 class ClassCase(Case):
     """A classifier."""
 
+    def __post_init__(self) -> None:
+        self.number_labels(self.y)
+
     @property
     def classes(self) -> NDArray[Any]:
         """Labels of the classes."""
