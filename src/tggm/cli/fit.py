@@ -154,7 +154,12 @@ def _facts(outcome: "Outcome", output: str) -> dict[str, Any]:
         "held_out": fitted.held_out,
         "columns": [column.name for column in preparation.columns],
         "features": len(preparation.feature_names),
-        "settings": _settings(model),
+        "settings": {
+            "method": model.method,
+            "hidden": list(model.hidden),
+            "members": model.n_members,
+            "seed": model.random_state,
+        },
         "epochs": model.n_iter_,
         "seconds": round(fitted.seconds, 3),
         "interrupted": outcome.interrupted,
@@ -163,25 +168,18 @@ def _facts(outcome: "Outcome", output: str) -> dict[str, Any]:
     }
 
 
-def _settings(model: Any) -> dict[str, Any]:
-    hidden = model.hidden if isinstance(model.hidden, int) else list(model.hidden)
-    return {
-        "method": model.method, "hidden": hidden, "members": model.n_members, "seed": model.random_state,
-    }  # fmt: skip
-
-
 def _summary(outcome: "Outcome", output: str) -> str:
     from tggm.cli.figures import HINT, figures_table, linear_wins
 
     model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
     assert fitted is not None
-    numbers = sum(column.features[0] == column.name for column in preparation.columns)
-    units = "-".join(str(size) for size in _settings(model)["hidden"])
+    numbers = len(preparation.columns) - len(preparation.groups)
+    units = "-".join(str(size) for size in model.hidden)
     members = f"{model.n_members} member{'s' * (model.n_members > 1)}"
     lines = [
         "",
         f"data      {fitted.source}: {fitted.rows} rows to learn from; inputs: {numbers} numeric, "
-        f"{len(preparation.columns) - numbers} categorical",
+        f"{len(preparation.groups)} categorical",
         f"model     {type(model).__name__}, method {model.method}, {units} hidden units, "
         f"{members}, {model.n_iter_} epochs, {fitted.seconds:.1f} s",
     ]

@@ -39,7 +39,6 @@ def _json(model: Any, preparation: "Preparation") -> str:
 
 def _text(model: Any, preparation: "Preparation") -> str:
     from tggm.cli.figures import figures_table
-    from tggm.tables.columns import Number
 
     target, fitted = preparation.target, preparation.fitted
     lines = [
@@ -49,14 +48,7 @@ def _text(model: Any, preparation: "Preparation") -> str:
     ]
     if target.is_class:
         lines.append("classes: " + ", ".join(map(str, model.classes_.tolist())))
-    lines += ["", "columns:"]
-    for column in preparation.columns:
-        if isinstance(column, Number):
-            gaps = f"; gaps become {column.fill:g}, and are told to the model" if column.indicator else ""
-            lines.append(f"  {column.name}: number{gaps}")
-        else:
-            extra = ["other"] * column.other + ["missing"] * column.missing
-            lines.append(f"  {column.name}: one of {', '.join([*column.levels, *extra])}")
+    lines += ["", "columns:", *(f"  {column.name}: {column.description}" for column in preparation.columns)]
     if preparation.left_out:
         lines += ["", "left out:", *(f"  {name}: {why}" for name, why in preparation.left_out)]
     if fitted is not None:

@@ -79,8 +79,7 @@ def model_graph(case: Case) -> Graph:
     graph = Graph().input("x", len(case.names))
     for name, size in zip(blocks, sizes, strict=True):
         graph = graph.latent(name, size)
-    shallow = len(sizes) == 1 and hasattr(model, "W0_") and hasattr(model, "W1_")
-    graph, W1 = case.with_end(graph, np.asarray(model.W1_)[0] if shallow else None)
+    graph, W1 = case.with_end(graph, np.asarray(model.W1_)[0] if len(sizes) == 1 else None)
     weights: list[Any] = [None] * (len(sizes) + 1)
     if W1 is not None:
         rows = dense(case.X[case.some_rows(500)])

@@ -26,14 +26,11 @@ class NumberCase(Case):
     @cached_property
     def wording(self) -> Wording:
         """Predictions are in the units of the target."""
-        facts: list[tuple[str, Any]] = []
-        if hasattr(self.model, "noise_"):
-            noise = np.sqrt(np.median(np.asarray(self.model.noise_)[:, self.output]))
-            facts = [(f"output noise, in units of {self.target}", html.number(noise))]
+        noise = np.sqrt(np.median(np.asarray(self.model.noise_)[:, self.output]))
         return Wording(
             "a number with its distribution",
             "the output y",
-            facts,
+            [(f"output noise, in units of {self.target}", html.number(noise))],
             unit=self.target,
             effect=self.target,
             band=f", the band the average {{level:.3g}} % interval of {self.target}",

@@ -19,6 +19,7 @@ class Number:
     name: str
     fill: float
     indicator: bool
+    categories = ()
 
     @classmethod
     def of(cls, table: Table, name: str) -> "Number":
@@ -31,6 +32,11 @@ class Number:
     def features(self) -> list[str]:
         """Names of the columns that the model sees."""
         return [self.name, f"{self.name} is missing"] if self.indicator else [self.name]
+
+    @property
+    def description(self) -> str:
+        """What a person should know of it."""
+        return f"number; gaps become {self.fill:g}, and are told to the model" if self.indicator else "number"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
         """The columns that the model sees, (rows, features)."""
@@ -60,6 +66,10 @@ class Category:
     other: bool
     missing: bool
 
+    def __post_init__(self) -> None:
+        if not self.levels or len(set(self.levels)) < len(self.levels):
+            raise ValueError("the levels of a category must be different words")
+
     @classmethod
     def of(cls, table: Table, name: str) -> "Category":
         """Learn from a table."""
@@ -68,10 +78,19 @@ class Category:
         return cls(name, levels, bool(different - {*levels, None}), None in different)
 
     @property
+    def categories(self) -> tuple[str, ...]:
+        """What each of the columns that the model sees stands for."""
+        return (*self.levels, *[OTHER] * self.other, *[MISSING] * self.missing)
+
+    @property
     def features(self) -> list[str]:
         """Names of the columns that the model sees."""
-        extra = [OTHER] * self.other + [MISSING] * self.missing
-        return [f"{self.name} = {level}" for level in (*self.levels, *extra)]
+        return [f"{self.name} = {category}" for category in self.categories]
+
+    @property
+    def description(self) -> str:
+        """What a person should know of it."""
+        return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
         """The columns that the model sees, (rows, features)."""

@@ -46,6 +46,15 @@ class Preparation:
         """Names of the columns that the model sees."""
         return [name for column in self.columns for name in column.features]
 
+    @property
+    def groups(self) -> dict[str, dict[str, int]]:
+        """The features of each column of words: what each stands for, and its number."""
+        found, begin = {}, 0
+        for column in self.columns:
+            found[column.name] = {word: begin + k for k, word in enumerate(column.categories)}
+            begin += len(column.features)
+        return {name: group for name, group in found.items() if group}
+
     def features(self, table: Table, notes: list[str] | None = None, *, strict: bool = False) -> Floats:
         """Inputs of a model, shape (rows, features); what had to be filled or pooled is added to `notes`."""
         notes = [] if notes is None else notes

@@ -48,10 +48,6 @@ def preparation_from_json(value: Any) -> Preparation:
     target, names = found.target, [column.name for column in found.columns]
     if not names or len({*names, target.name}) < len(names) + 1:
         raise ValueError("its table must have columns, all of different names")
-    for column in found.columns:
-        levels = getattr(column, "levels", ("any",))
-        if not levels or len(set(levels)) < len(levels):
-            raise ValueError("the levels of a category must be different words")
     if target.task not in TASKS:
         raise ValueError(f"its target is for {target.task!r}, not for one of {', '.join(TASKS)}")
     if found.baselines is not None:
