@@ -27,6 +27,7 @@ import numpy as np
 from record import results
 
 ROOT = Path(__file__).parents[1]
+EXPERIMENTS = str(ROOT / "experiments")  # with the loader of the data
 GP_ROWS = 2000
 Figures = dict[str, Any]
 Predict = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # rows -> mean, standard deviation
@@ -108,8 +109,10 @@ OPPONENTS = {
 
 
 def compare(name: str, split: int, seed: int) -> list[Figures]:
+    sys.path.insert(0, EXPERIMENTS)
+    from datasets import load_uci
+
     from tggm import TGGMRegressor
-    from tggm.datasets import load_uci
 
     data = load_uci(name)
     train, test = data.splits[split]
@@ -138,7 +141,8 @@ def first_fit_seconds(cache: str) -> float:
     """Wall time of a fresh Python process that imports, fits the default on Boston and predicts."""
     code = (
         f"from tggm.training.compilation import use_compilation_cache; use_compilation_cache({cache!r})\n"
-        "from tggm.datasets import load_uci; d = load_uci('boston'); t, s = d.splits[0]\n"
+        f"import sys; sys.path.insert(0, {EXPERIMENTS!r})\n"
+        "from datasets import load_uci; d = load_uci('boston'); t, s = d.splits[0]\n"
         "from tggm import TGGMRegressor\n"
         "TGGMRegressor(random_state=0).fit(d.X[t], d.y[t]).predict(d.X[s])"
     )

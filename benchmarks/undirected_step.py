@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from tggm.models.deep import initial_deep
 from tggm.training.classification import ClassContext, Labelled
 from tggm.training.deep_classification import UndirectedProbitBackPropagation, UndirectedProbitMeanField

@@ -18,11 +18,11 @@ from typing import Any
 import jax
 import numpy as np
 from classify import merits, write
+from datasets import load_mnist
+from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
 
 from tggm import TGGMClassifier
-from tggm.datasets import load_mnist
 from tggm.estimators.inputs import prepared
-from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
 
 SMALL = {"init": "small", "sigma0": 0.5, "learning_rate": 3e-3, "weight_decay": 0.1}
 JUDGED = 1000  # training images on which bounds are compared

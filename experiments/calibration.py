@@ -10,6 +10,7 @@ splits. Writes experiments/results/calibration.json and docs/images/calibration.
 from typing import Any
 
 import numpy as np
+from datasets import UCI, load_uci
 from matplotlib.figure import Figure
 from page import table
 from runs import IMAGES, RESULTS, begin, complete, made, options, origin, read
@@ -17,7 +18,6 @@ from scipy import stats
 from uci import judge
 
 from tggm import TGGMRegressor
-from tggm.datasets import UCI, load_uci
 
 TABLE1, RESULT = RESULTS / "table1" / "default.json", RESULTS / "calibration.json"
 IMAGE = IMAGES / "calibration.png"

@@ -24,11 +24,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from datasets import load_uci
 from gauge import change_of_density
 from runs import RESULTS, begin, origin, read, write
 
 from tggm import TGGMRegressor
-from tggm.datasets import load_uci
 
 RESULT = RESULTS / "claims.json"
 OTHERS = [1e-4, 1e-2, 0.5, 10.0]

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from tggm.models.probit import class_moments
+from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
 
 from tggm.models import initial_parameters
-from tggm.models.probit import class_moments
 from tggm.special.probit import log_probit_all
 from tggm.training import Layout, Plan, hyper_parameters, membership, train
-from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
 
 HEADER = (
     f"{'model':26s} {'hidden':>6s}   {'acc %':>6s} {'bal %':>6s} {'NLL':>7s} {'ECE':>7s}"

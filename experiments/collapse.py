@@ -21,20 +21,20 @@ from typing import Any
 import jax
 import numpy as np
 from classify import some
+from datasets import load_mnist
 from matplotlib.figure import Figure
 from prior_start import digits
 from runs import IMAGES, RESULTS, begin, complete, options, origin, read
-
-from tggm import TGGMClassifier
-from tggm.datasets import load_mnist
-from tggm.estimators.inputs import prepared
-from tggm.inference.ep.layered import layered_ep
 from tggm.inference.factor_bound import mean_field_log_z
 from tggm.models.deep_energy import deep_prior
 from tggm.models.directed_bound import forward_means
 from tggm.models.undirected_class import undirected_class_bound
 from tggm.models.undirected_ep import undirected_class_ep
 from tggm.training.deep_classification import _expansion
+
+from tggm import TGGMClassifier
+from tggm.estimators.inputs import prepared
+from tggm.inference.ep.layered import layered_ep
 
 NAMES = {"digits": "collapse", "mnist": "collapse_mnist"}
 SIZES: dict[str, dict[str, Any]] = {

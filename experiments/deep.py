@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from classify import many, merits
+from datasets import load_mnist, load_uci
 from text import LOADERS, shuffled, unit_rows
 from uci import judge as judge_table
 
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.datasets import load_mnist, load_uci
 
 MODELS = "directed/moments,directed/bp,directed/meanfield,undirected/meanfield,undirected/ep,undirected/bp"
 # the paper's TGGM-ML: mean field by cycles, the prior's begun from the posterior's, σ0² = 0.5, RMSProp

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 from classify import many
+from datasets import load_uci
 from deep import layers
 from runs import RESULTS, origin, write
 from scipy.special import log_ndtr, ndtri_exp
 from sklearn.datasets import load_digits
 
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.datasets import load_uci
 
 TABLES = ("concrete", "energy")
 ROWS, CLASS_ROWS = 25, 100

@@ -11,10 +11,10 @@ Writes experiments/results/exceptions.json.
 from typing import Any
 
 import numpy as np
+from datasets import load_uci
 from runs import RESULTS, begin, complete, origin
 
 from tggm import TGGMRegressor
-from tggm.datasets import load_uci
 
 RESULT = RESULTS / "exceptions.json"
 TASKS = [

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from datasets import load_uci
 from gauge import fit_in_gauge
 from jax import Array
 from jax import numpy as jnp
 from matplotlib.figure import Figure
 from runs import IMAGES, RESULTS, begin, complete, key, mean_error, options, origin, read
+from tggm.training.objectives import BackPropagation, Context, Rows
 
 from tggm import TGGMRegressor
-from tggm.datasets import load_uci
 from tggm.models import Shallow, locations
-from tggm.training.objectives import BackPropagation, Context, Rows
 
 RESULT, IMAGE = RESULTS / "figure2.json", IMAGES / "figure2.png"
 GRID = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

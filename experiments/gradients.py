@@ -16,12 +16,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from datasets import load_uci
 from gap import seen
 from matplotlib.figure import Figure
 from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMRegressor
-from tggm.datasets import load_uci
 from tggm.training import METHODS, Context, Rows
 
 RESULT, IMAGE = RESULTS / "gradients.json", IMAGES / "gradients.png"

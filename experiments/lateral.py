@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from datasets import load_uci
 
 from tggm import TGGMRegressor
-from tggm.datasets import load_uci
 
 
 def judge(rank: int, args: Any, seed: int, train: Any, held: Any) -> dict[str, float]:

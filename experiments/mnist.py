@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 from classify import HEADER, LINE, add, add_grid_options, judge, many, run_grid, write
+from datasets import load_mnist
 
 from tggm import TGGMClassifier
-from tggm.datasets import load_mnist
 
 MEAN, DEVIATION = 0.1307, 0.3081  # of the pixels of the training images, for the grid
 

@@ -2,11 +2,10 @@
 
 from typing import Any
 
+from datasets import UCI
 from page import table
 from quoted import PAPER
 from runs import RESULTS, mean_error, read
-
-from tggm.datasets import UCI
 
 Splits = dict[int, dict[str, Any]]
 

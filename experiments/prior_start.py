@@ -21,14 +21,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from runs import IMAGES, RESULTS, begin, complete, mean_error, options, origin, read
 from sklearn.datasets import load_digits
-
-from tggm import TGGMClassifier
-from tggm.estimators.inputs import prepared
-from tggm.inference import mean_field
 from tggm.models.deep_energy import deep_prior
 from tggm.models.directed_bound import forward_means
 from tggm.models.undirected_class import class_factors
 from tggm.training.deep_classification import _expansion
+
+from tggm import TGGMClassifier
+from tggm.estimators.inputs import prepared
+from tggm.inference import mean_field
 
 RESULT, IMAGE = RESULTS / "prior_start.json", IMAGES / "prior_start.png"
 WATCHED = (1, 2, 5, 10, 30)  # cycles of the prior after which its error is noted

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import jax
 from classify import some
+from datasets import load_uci
 from ledger import Ledger, Result, origin
 from pool import Pool
 from sklearn.base import clone
@@ -34,7 +35,6 @@ from uci import judge, summary
 from year import load_year
 
 from tggm import TGGMRegressor, fit_together
-from tggm.datasets import load_uci
 
 DATASETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
 PAPER, OURS = ("relu", "paper-bp", "paper-ml"), ("single", "default")

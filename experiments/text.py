@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 from classify import HEADER, LINE, add_grid_options, judge, many, merits, run_grid, write
+from datasets import Documents, load_20newsgroups, load_poliblog
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from tggm import TGGMClassifier
-from tggm.datasets import Documents, load_20newsgroups, load_poliblog
 from tggm.estimators.inputs import prepared, standardisation
 
 LOADERS = {"news": load_20newsgroups, "blogs": load_poliblog}

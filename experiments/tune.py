@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from datasets import load_uci
 from scipy.special import logsumexp
-
-from tggm.datasets import load_uci
-from tggm.models import Shallow, initial_parameters, output_moments
 from tggm.training.layout import Layout
-from tggm.training.loop import Plan
 from tggm.training.objectives import METHODS, Context, Rows, Scaling
 from tggm.training.rows import hold_out, membership
+
+from tggm.models import Shallow, initial_parameters, output_moments
+from tggm.training.loop import Plan
 from tggm.training.training import hyper_parameters, train
 
 HEADER = (

@@ -18,9 +18,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from datasets import load_uci
 
 from tggm import TGGMRegressor, fit_together
-from tggm.datasets import load_uci
 
 PRESETS = {"paper-bp": TGGMRegressor.paper_bp, "paper-ml": TGGMRegressor.paper_ml}
 MEASURES = ("rmse", "ll", "crps", "cover50", "cover90", "fit_s", "predict_s")

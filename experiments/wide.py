@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from datasets import load_mnist
 from runs import RESULTS, origin, write
 from sklearn.datasets import load_digits, make_friedman1
 from sklearn.linear_model import RidgeCV
 
 from tggm import TGGMRegressor
-from tggm.datasets import load_mnist
 from tggm.estimators.schedule import growing_decay
 
 HELD_OUT = 1000

@@ -72,7 +72,7 @@ def test_a_bare_import_loads_nothing_heavy():
 
 
 def test_the_library_loads_neither_command_line_nor_pictures():
-    code = "import sys; from tggm import *; import tggm.plotting, tggm.datasets; print(*sys.modules)"
+    code = "import sys; from tggm import *; import tggm.plotting; print(*sys.modules)"
     assert not {"typer", "rich", "matplotlib"} & set(in_a_fresh_process(code).split())
 
 
@@ -85,7 +85,7 @@ def settings():
     return dict(jax.config.values), np.geterr(), *python
 import optax, sklearn.base, scipy.stats  # what they change on import is theirs
 before = settings()
-import tggm, tggm.special, tggm.inference, tggm.plotting, tggm.datasets, tggm.cli
+import tggm, tggm.special, tggm.inference, tggm.plotting, tggm.cli
 [getattr(tggm, name) for name in tggm.__all__]
 assert settings() == before, "importing tggm changed a global setting"
 """

@@ -25,11 +25,11 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from tggm.estimators.starting import drawn, sizes_of
 
 from tggm import ModelFileError, TGGMClassifier, TGGMRegressor
-from tggm.estimators.columns import Columns
-from tggm.estimators.starting import drawn, sizes_of
 from tggm.files import model_file, parse_model
+from tggm.streams.columns import Columns
 from tggm.tables import choose_target, prepare, read_table
 
 SECONDS = 1.0

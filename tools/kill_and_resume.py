@@ -24,11 +24,11 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from tggm.training.compilation import use_compilation_cache
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.storage import files
 from tggm.training import checkpoints
-from tggm.training.compilation import use_compilation_cache
 
 STEPS = ("half", "sync", "between", "after")
 KILLS_A_FIT = 6

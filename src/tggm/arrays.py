@@ -1,4 +1,4 @@
-"""Names for the arrays that cross the package."""
+"""Names for the arrays that functions take and give."""
 
 from typing import Any
 
@@ -6,4 +6,5 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Ints = np.ndarray[Any, np.dtype[np.intp]]
+Ints = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]

@@ -10,7 +10,7 @@ import pytest
 import tggm
 from tests.cli.commands import complaint
 from tggm.cli.app import run
-from tggm.tables.folder import Folder
+from tggm.tables.parquet import Folder
 
 SMALL = ["--hidden", "4", "--members", "1", "--epochs", "6"]
 

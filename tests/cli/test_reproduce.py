@@ -1,5 +1,6 @@
 """`tggm reproduce` finds a script, hands it its options, and answers with its exit code."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,12 +10,16 @@ from tests.cli.commands import answer, complaint
 from tggm.cli import reproduce
 from tggm.cli.app import run
 
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
 
 @pytest.fixture
 def experiment(tmp_path, monkeypatch):
     """A tree with one experiment, which is also the current folder."""
     folder = tmp_path / "experiments"
     folder.mkdir()
+    for name in ("reproduce.py", "datasets.py"):
+        shutil.copy(EXPERIMENTS / name, folder)
     monkeypatch.chdir(tmp_path)
 
     def write(text):
@@ -22,12 +27,15 @@ def experiment(tmp_path, monkeypatch):
 
     (folder / "beside.py").write_text("word = 'beside'\n")
     yield write
-    sys.modules.pop("beside", None)
+    for name in ("beside", "datasets"):
+        sys.modules.pop(name, None)
 
 
 def test_without_a_name_it_lists_what_there_is(capsys):
     shown = answer(capsys, "reproduce").splitlines()
-    assert [line.split()[2] for line in shown] == list(reproduce.EXPERIMENTS)
+    names = [line.split()[2] for line in shown]
+    assert names[:2] == ["table1", "table2"]
+    assert all((EXPERIMENTS / f"{name}.py").is_file() for name in names)
 
 
 def test_options_go_to_the_script_which_may_import_its_neighbours(experiment, capsys):
@@ -60,7 +68,7 @@ def test_functions_of_a_script_can_be_sent_to_worker_processes(experiment, capsy
 
 def test_missing_data_is_one_sentence(experiment, capsys, monkeypatch):
     monkeypatch.delenv("TGGM_DATA", raising=False)
-    experiment("from tggm.datasets import load_uci\nload_uci('yacht')\n")
+    experiment("from datasets import load_uci\nload_uci('yacht')\n")
     assert "TGGM_DATA is not set" in complaint(capsys, "reproduce", "table2")
 
 
@@ -71,9 +79,9 @@ def test_an_unknown_name_is_refused(capsys):
 def test_outside_the_source_tree_it_says_where_to_run_it(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduce, "__file__", str(tmp_path / "site-packages" / "tggm" / "cli" / "x.py"))
-    assert "experiments/table1.py is part of the source tree" in complaint(capsys, "reproduce", "table1")
+    assert "the experiments are part of the source tree" in complaint(capsys, "reproduce", "table1")
 
 
 def test_the_experiments_of_this_tree_are_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert reproduce.script("table1") == Path(__file__).parents[2] / "experiments" / "table1.py"
+    assert reproduce.script() == EXPERIMENTS / "reproduce.py"

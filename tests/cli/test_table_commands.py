@@ -105,15 +105,12 @@ def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
 
     reported = []
 
-    def impatient(self, planned):
-        def report(done, trace):
-            reported.append(done)
-            if done >= 6:
-                raise KeyboardInterrupt
+    def impatient(self, epochs, trace):
+        reported.append(epochs)
+        if epochs >= 6:
+            raise KeyboardInterrupt
 
-        return report
-
-    monkeypatch.setattr(progress.Progress, "watch", impatient)
+    monkeypatch.setattr(progress.Progress, "progressed", impatient)
     file = tmp_path / "m.tggm"
     assert run(["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *SMALL]) == 130
     out, err = capsys.readouterr()
@@ -166,6 +163,8 @@ def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
         "1",
         "--epochs",
         "1",
+        "--test-size",
+        "0",
     ]
     data = (folder / "train.csv").read_bytes()
     done = subprocess.run(

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from tggm import TGGMClassifier
-from tggm.estimators.columns import Columns
 from tggm.models import Shallow
+from tggm.streams.columns import Columns
 
 D, M, N = 4, 20, 4
 

@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.estimators.columns import Columns
-from tggm.estimators.survey import surveyed
 from tggm.streams import from_arrays, from_batches, from_parquet
+from tggm.streams.columns import Columns
+from tggm.streams.survey import surveyed
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(300, 3))
@@ -135,5 +135,5 @@ def test_parquet_files(tmp_path):
     with pytest.raises(ValueError, match=r"1.parquet has no column 'b'; it has a, y. Every file needs it"):
         from_parquet(tmp_path, "y")
     (tmp_path / "1.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(ValueError, match=r"1.parquet cannot be read as Parquet .* write it again"):
+    with pytest.raises(ValueError, match=r"1.parquet is a damaged Parquet file .* write it again"):
         from_parquet(tmp_path, "y")

@@ -5,14 +5,14 @@ import time
 
 import numpy as np
 import pytest
+from tggm.training.streaming import read_ahead
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.estimators import streaming, survey
-from tggm.estimators.passes import cut
-from tggm.estimators.survey import scattered, surveyed
 from tggm.streams import from_arrays, from_batches, from_parquet
+from tggm.streams.repeats import cut
+from tggm.streams.survey import scattered, surveyed
 from tggm.training import checkpoints
-from tggm.training.streaming import read_ahead
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(3.0, [1.0, 20.0, 0.0], size=(3000, 3)).astype(np.float32)

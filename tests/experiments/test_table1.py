@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tggm import TGGMRegressor
-from tggm.datasets import Regression
 from tggm.special import truncated_mean
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import table1
 import year
+from datasets import Regression
 from ledger import Ledger
 from pool import ALONE, Pool
 

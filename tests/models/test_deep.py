@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-
-from tests.models.deep_sampling import hidden_draws, log_mean
-from tggm.inference.ep.layered import layered_ep
 from tggm.inference.factor_bound import mean_field_log_z
-from tggm.inference.mean_field.upper_bound import upper_bound
-from tggm.models import output_moments
 from tggm.models.deep import initial_deep, shallow
 from tggm.models.deep_energy import deep_posterior, deep_prior
 from tggm.models.deep_moments import directed_class_moments, directed_output_moments
@@ -23,6 +18,11 @@ from tggm.models.probit_ep import class_log_likelihood_ep
 from tggm.models.shallow import prior_log_z
 from tggm.models.undirected_ep import undirected_class_ep
 from tggm.models.undirected_moments import undirected_mean, undirected_output_moments
+
+from tests.models.deep_sampling import hidden_draws, log_mean
+from tggm.inference.ep.layered import layered_ep
+from tggm.inference.mean_field.upper_bound import upper_bound
+from tggm.models import output_moments
 from tggm.special.probit_bound import exact as probit_expansion
 
 S0 = 0.7

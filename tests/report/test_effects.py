@@ -5,16 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from tggm.predictive.moment import MomentPredictive
-from tggm.report.case import examined
-from tggm.report.comparison import Judged, verdict
+from tggm.report.case import Feature, Judged
+from tggm.report.comparison import verdict
 from tggm.report.effects import effects, ranked
-from tggm.report.features import Feature
+from tggm.report.examination import examined
 
 
-class Known(BaseEstimator):
+class Known(RegressorMixin, BaseEstimator):
     """Mean 5 x0 + x1 x2 and standard deviation 2; the column after them does nothing."""
 
     n_features_in_ = 4

@@ -65,6 +65,23 @@ def test_rare_unknown_and_missing_categories():
     assert "a category of their own" in notes[1]
 
 
+# enough rows that half a percent of them is less than three, three, and more
+@pytest.mark.parametrize(("rows", "least"), [(40, 3), (600, 3), (1000, 5), (3000, 15)])
+def test_a_level_needs_three_rows_and_half_a_percent(rows, least):
+    column = ["enough"] * least + ["rare"] * (least - 1)
+    column += ["usual", "common"] * ((rows - len(column)) // 2)
+    column += ["usual"] * (rows - len(column))
+    t = table(c=column)
+    assert prepare(t, Y).columns == (Category("c", ("common", "enough", "usual"), other=True, missing=False),)
+    np.testing.assert_array_equal(prepare(t, Y).features(t).sum(0)[[1, -1]], [least, least - 1])
+
+
+def test_the_fifty_most_frequent_levels_get_a_column():
+    column = [f"w{k:02d}" for k in range(51) for _ in range(3 + (k != 7))]
+    (found,) = prepare(table(c=column), Y).columns
+    assert found == Category("c", tuple(f"w{k:02d}" for k in range(51) if k != 7), other=True, missing=False)
+
+
 def test_categories_that_leave_no_room_for_others():
     p = prepare(table(c=["a", "b"] * 5), Y)
     notes = []
@@ -242,8 +259,8 @@ def test_the_section_comes_back(full):
         (("baselines", "variance"), -1.0, "positive variances"),
         (("baselines", "coef"), [[1.0]], "linear baseline has shape"),
         (("baselines", "coef"), [["x"]], "finite numbers, in 2 dimensions"),
-        (("fitted", "rows"), -1, "must be counts"),
-        (("fitted", "rows"), True, "must be counts"),
+        (("fitted", "rows"), -1, "rows must be a count"),
+        (("fitted", "rows"), True, "rows must be a count"),
         (("fitted", "figures"), [], "figures must be given by name"),
         (("fitted", "figures", "model"), {"rmse": None}, "rmse must be a finite number"),
     ],

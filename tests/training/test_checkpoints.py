@@ -9,12 +9,12 @@ import jax
 import numpy as np
 import optax
 import pytest
+from tggm.training.identity import identity, optimiser_identity
 
 import tggm
 from tggm.storage import files
 from tggm.training import checkpoints
 from tggm.training.checkpoints import CheckpointError, Checkpoints, CheckpointWarning, remove_checkpoints
-from tggm.training.identity import identity, optimiser_identity
 from tggm.training.loop import State
 from tggm.training.training import Checkpoint
 

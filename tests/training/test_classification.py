@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import special, stats
+from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled, training_nodes
 
 from tggm.models import Shallow
 from tggm.special.probit import default_nodes, log_probit
-from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled, training_nodes
 
 S0 = 0.7
 

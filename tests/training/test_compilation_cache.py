@@ -3,7 +3,6 @@ import subprocess
 import sys
 
 import pytest
-
 from tggm.training.compilation import use_compilation_cache
 
 SCRIPT = """

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import special, stats
-
 from tggm.models.deep import initial_deep
-from tggm.training import Context, Rows
 from tggm.training.classification import ClassContext, Labelled
 from tggm.training.deep import DEEP_METHODS
 from tggm.training.deep_classification import DEEP_CLASS_METHODS, UndirectedProbitMeanField
+
+from tggm.training import Context, Rows
 
 S0, S1 = 0.7, 0.3
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
-
-from tggm.models import Shallow, output_mean, output_moments
 from tggm.training.incomplete import INCOMPLETE, IncompleteRows
 from tggm.training.objectives import Context
+
+from tggm.models import Shallow, output_mean, output_moments
 
 S0 = 0.8
 X = np.array([[0.5], [-1.0], [0.2]])

@@ -9,11 +9,11 @@ import optax
 import pytest
 from jax import lax
 from numpy.testing import assert_allclose, assert_array_equal
+from tggm.training.groups import n_groups
+from tggm.training.rows import bucket
 
 from tggm.inference.blas_lock import factorises
 from tggm.training import Layout, Membership, Plan, hold_out, hyper_parameters, membership, train
-from tggm.training.groups import n_groups
-from tggm.training.rows import bucket
 from tggm.training.shuffling import shuffled
 
 

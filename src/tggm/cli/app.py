@@ -14,8 +14,8 @@ from tggm.cli.errors import sentence_for
 from tggm.cli.evaluate import evaluate
 from tggm.cli.fit import INTERRUPTED, fit
 from tggm.cli.info import info
-from tggm.cli.joining import leave_alone
 from tggm.cli.predict import predict
+from tggm.cli.processes import leave_alone
 from tggm.cli.report import report
 from tggm.cli.reproduce import reproduce
 

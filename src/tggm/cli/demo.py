@@ -7,13 +7,15 @@ Diabetes is a regression (442 patients; how far did the disease progress in a ye
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tggm.cli.errors import CommandError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
 DIABETES = ["age", "sex", "bmi", "blood_pressure", "s1", "s2", "s3", "s4", "s5", "s6"]
@@ -45,9 +47,7 @@ def demo(
     command("predict", f"{digits}.tggm", f"{digits}_test.csv", "-o", f"{digits}_predictions.csv", "--force")
     command("evaluate", f"{digits}.tggm", f"{digits}_test.csv")
     print("\n3. Figures and reports", flush=True)
-    from tggm.cli.demo_figures import draw_classes, draw_regression
-
-    pictures = [*draw_regression(output, diabetes), *draw_classes(output, digits)]
+    pictures = draw_figures(output)
     for name in (diabetes, digits):
         command("report", f"{name}.tggm", f"{name}_test.csv", "-o", f"{name}_report.html", "--force")
     print(f"\nDone in {time.perf_counter() - begin:.0f} s. Where to look:")
@@ -73,6 +73,40 @@ def show(path: str, lines: int = 4) -> None:
         print(f"  {line}")
 
 
+def draw_figures(folder: Path) -> list[Path]:
+    """How near the predictions are, and whether they know how near."""
+    from tggm.plotting import plot_calibration, plot_confusion, plot_predicted, plot_reliability
+
+    model, X, y = _asked(folder / "diabetes")
+    dist = model.predict_dist(X)
+    classifier, Z, z = _asked(folder / "digits")
+    p, classes = classifier.predict_proba(Z), classifier.classes_
+    best = classes[p.argmax(1)]
+    return [
+        _drawn(folder / "predicted.png", lambda ax: plot_predicted(dist, y, ax=ax)),
+        _drawn(folder / "calibration.png", lambda ax: plot_calibration(dist, y, ax=ax)),
+        _drawn(folder / "reliability.png", lambda ax: plot_reliability(p, z, classes=classes, ax=ax)),
+        _drawn(folder / "confusion.png", lambda ax: plot_confusion(best, z, classes=classes, ax=ax)),
+    ]
+
+
+def _asked(stem: Path) -> "tuple[Any, np.ndarray, np.ndarray]":
+    """A model, and the inputs and targets of its test rows."""
+    from tggm.cli.inputs import read_inputs
+
+    given = read_inputs(f"{stem}.tggm", f"{stem}_test.csv", None, ".", strict=False, quiet=True, targets=True)
+    return given.model, given.X, given.y
+
+
+def _drawn(path: Path, plot: "Callable[[Any], Any]") -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    plot(figure.add_subplot())
+    figure.savefig(path, dpi=130)
+    return path
+
+
 def write_tables(folder: Path) -> None:
     """The two data sets as CSV files, each cut into a part to train on and a part to test on."""
     from sklearn.datasets import load_diabetes, load_digits
@@ -87,7 +121,7 @@ def _write(stem: Path, names: list[str], X: "np.ndarray", target: str, y: "np.nd
     import numpy as np
 
     from tggm.cli.files import write_result
-    from tggm.cli.writing import csv_text
+    from tggm.cli.formats import csv_text
 
     order = np.random.default_rng(0).permutation(len(y))
     cut = len(y) * 3 // 4

@@ -9,7 +9,6 @@ class CommandError(Exception):
 
 def sentence_for(error: Exception) -> str | None:
     """The sentence for an error that the user can mend, or None for a defect of ours."""
-    from tggm.datasets import DatasetError
     from tggm.files import ModelFileError
     from tggm.tables import TableError
 
@@ -17,7 +16,7 @@ def sentence_for(error: Exception) -> str | None:
     match error:
         case RuntimeError() if lost:
             return str(error)
-        case CommandError() | DatasetError() | ModelFileError() | TableError():
+        case CommandError() | ModelFileError() | TableError():
             return str(error)
         case ValueError() if str(error).startswith(("`X`", "`y`")):  # rows that cannot be computed with
             return str(error)

@@ -1,21 +1,16 @@
 """`tggm evaluate`: how good a model is on rows whose targets are known."""
 
 import json
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from tggm.cli import options
 from tggm.cli.files import check_output, write_result
-from tggm.cli.reading import read_case
 
 
 def evaluate(
     model: options.Model,
     data: options.Data,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="Where to write; - is standard output.")
-    ] = "-",
+    output: options.Output = "-",
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
@@ -28,16 +23,16 @@ def evaluate(
     The scores stand beside those of a linear model and of one that sees no inputs.
     """
     check_output(output, force, model, data)
-    from tggm.cli.judging import HINT, figures_table, judge, linear_wins
+    from tggm.cli.figures import HINT, figures_table, judge, linear_wins
+    from tggm.cli.inputs import read_inputs
 
-    case = read_case(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
-    target, y = case.preparation.target, case.y
-    assert y is not None  # asked for
-    figures = judge(case.model, case.preparation, case.X, y)
+    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
+    target, rows = given.preparation.target, len(given.table)
+    figures = judge(given.model, given.preparation, given.X, given.y)
     if as_json:
-        facts: dict[str, Any] = {"rows": len(y), "target": target.name, "task": target.task}
-        write_result(output, json.dumps({**facts, "figures": figures, "notes": case.notes}, indent=1) + "\n")
+        facts: dict[str, Any] = {"rows": rows, "target": target.name, "task": target.task}
+        write_result(output, json.dumps({**facts, "figures": figures, "notes": given.notes}, indent=1) + "\n")
     else:
-        text = f"{target.task} of {target.name!r} on {len(y)} rows of {case.table.source}\n\n"
+        text = f"{target.task} of {target.name!r} on {rows} rows of {given.table.source}\n\n"
         hint = f"\nhint: {HINT}\n" if linear_wins(figures) else ""
         write_result(output, text + figures_table(figures) + "\n" + hint)

@@ -9,10 +9,10 @@ import typer
 from tggm.cli import options
 from tggm.cli.errors import CommandError
 from tggm.cli.files import STREAM, check_output, say, write_result
-from tggm.cli.joining import joined
+from tggm.cli.processes import joined
 
 if TYPE_CHECKING:
-    from tggm.cli.fitting import Outcome
+    from tggm.cli.training import Outcome
 
 INTERRUPTED = 130  # the exit code of a process that ended by Ctrl-C
 
@@ -81,7 +81,8 @@ def fit(
     for path in filter(None, (output, test_output)) if first else ():
         check_output(path, force or resume, data)
     _check_words(task, decimal)
-    from tggm.cli.fitting import Wish, fit_table
+    from tggm.cli.training import Watch, fit_folder, fit_table
+    from tggm.cli.wish import Wish
     from tggm.files import model_file
     from tggm.tables import read_table
     from tggm.training.checkpoints import remove_checkpoints
@@ -92,18 +93,17 @@ def fit(
         tuple(ignore or ()), tuple(categorical or ()), gaps, quick,
     )  # fmt: skip
     checkpoint = None if output == STREAM else f"{output}.checkpoint"
+    watch = Watch(quiet, checkpoint, resume)
     if os.path.isdir(data):
-        from tggm.cli.folder import fit_folder
-
-        outcome = fit_folder(data, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
+        outcome = fit_folder(data, wish, watch)
     else:
         table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps)
-        outcome = fit_table(table, wish, quiet=quiet, checkpoint=checkpoint, resume=resume)
+        outcome = fit_table(table, wish, watch)
     if not first:
         return
     write_result(output, model_file(outcome.model, outcome.preparation))
     if test_output is not None and outcome.test is not None:
-        from tggm.cli.writing import csv_text
+        from tggm.cli.formats import csv_text
 
         write_result(test_output, csv_text({name: outcome.test.words(name) for name in outcome.test.names}))
     _tell(outcome, output, as_json, quiet)
@@ -154,7 +154,12 @@ def _facts(outcome: "Outcome", output: str) -> dict[str, Any]:
         "held_out": fitted.held_out,
         "columns": [column.name for column in preparation.columns],
         "features": len(preparation.feature_names),
-        "settings": _settings(model),
+        "settings": {
+            "method": model.method,
+            "hidden": list(model.hidden),
+            "members": model.n_members,
+            "seed": model.random_state,
+        },
         "epochs": model.n_iter_,
         "seconds": round(fitted.seconds, 3),
         "interrupted": outcome.interrupted,
@@ -163,25 +168,18 @@ def _facts(outcome: "Outcome", output: str) -> dict[str, Any]:
     }
 
 
-def _settings(model: Any) -> dict[str, Any]:
-    hidden = model.hidden if isinstance(model.hidden, int) else list(model.hidden)
-    return {
-        "method": model.method, "hidden": hidden, "members": model.n_members, "seed": model.random_state,
-    }  # fmt: skip
-
-
 def _summary(outcome: "Outcome", output: str) -> str:
-    from tggm.cli.judging import HINT, figures_table, linear_wins
+    from tggm.cli.figures import HINT, figures_table, linear_wins
 
     model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
     assert fitted is not None
-    numbers = sum(column.features[0] == column.name for column in preparation.columns)
-    units = "-".join(str(size) for size in _settings(model)["hidden"])
+    numbers = len(preparation.columns) - len(preparation.groups)
+    units = "-".join(str(size) for size in model.hidden)
     members = f"{model.n_members} member{'s' * (model.n_members > 1)}"
     lines = [
         "",
         f"data      {fitted.source}: {fitted.rows} rows to learn from; inputs: {numbers} numeric, "
-        f"{len(preparation.columns) - numbers} categorical",
+        f"{len(preparation.groups)} categorical",
         f"model     {type(model).__name__}, method {model.method}, {units} hidden units, "
         f"{members}, {model.n_iter_} epochs, {fitted.seconds:.1f} s",
     ]

@@ -14,6 +14,7 @@ Delimiter = Annotated[
     str | None, typer.Option(help="Between the fields of a CSV file; found by itself as a rule.")
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a CSV file.")]
+Output = Annotated[str, typer.Option("--output", "-o", help="Where to write; - is standard output.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse categories and gaps the model never saw.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]

@@ -7,7 +7,6 @@ import typer
 from tggm.cli import options
 from tggm.cli.errors import CommandError
 from tggm.cli.files import STREAM, check_output, say, write_result
-from tggm.cli.reading import read_case
 
 
 def predict(
@@ -37,12 +36,13 @@ def predict(
     """
     check_output(output, force, model, data)
     levels = checked_levels(interval, quantiles)
+    from tggm.cli.formats import csv_text, json_text, parquet_bytes
+    from tggm.cli.inputs import read_inputs
     from tggm.cli.predictions import predicted
-    from tggm.cli.writing import csv_text, json_text, parquet_bytes
 
-    case = read_case(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=False)
-    table = case.table
-    columns = predicted(case.model, case.preparation, case.X, interval, levels)
+    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet)
+    table = given.table
+    columns = predicted(given.model, given.preparation, given.X, interval, levels)
     if inputs:
         observed = {name: f"{name}_observed" if name in columns else name for name in table.names}
         columns = {observed[name]: table.columns[name] for name in table.names} | columns

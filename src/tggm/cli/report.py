@@ -8,7 +8,6 @@ import typer
 from tggm.cli import options
 from tggm.cli.errors import CommandError
 from tggm.cli.files import STREAM, check_output, write_result
-from tggm.cli.reading import read_case
 
 if TYPE_CHECKING:
     from tggm.tables import Preparation, Table
@@ -36,14 +35,14 @@ def report(
     check_output(output, force, model, data)
     if not 0 < interval < 1:
         raise CommandError(f"--interval is a probability between 0 and 1, as 0.9; got {interval:g}.")
+    from tggm.cli.inputs import read_inputs
     from tggm.report import render_report
 
-    case = read_case(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
-    assert case.y is not None  # asked for
-    names = described(case.preparation, case.table)
-    write_result(output, render_report(case.model, case.X, case.y, title=title, level=interval, **names))
+    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
+    names = described(given.preparation, given.table)
+    write_result(output, render_report(given.model, given.X, given.y, title=title, level=interval, **names))
     if not quiet and output != STREAM:
-        print(f"{len(case.y)} rows of {case.table.source} reported in {output}")
+        print(f"{len(given.table)} rows of {given.table.source} reported in {output}")
 
 
 def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
@@ -52,7 +51,7 @@ def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
         "feature_names": preparation.feature_names,
         "target_name": preparation.target.name,
         "baselines": preparation.baselines,
-        "groups": categories(preparation),
+        "groups": preparation.groups,
         "row_numbers": [table.row_number(row) for row in range(len(table))],
         "shown": shown(preparation, table),
     }
@@ -61,30 +60,15 @@ def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
 def shown(preparation: "Preparation", table: "Table") -> dict[str, list[Any]]:
     """The columns of a table but the target: those that the model sees first, as numbers or words."""
     from tggm.report.html import Cell
-    from tggm.tables.columns import Number
 
-    numbers = {column.name for column in preparation.columns if isinstance(column, Number)}
-    seen = [column.name for column in preparation.columns]
+    seen = {column.name: column.categories for column in preparation.columns}
     others = [name for name in table.names if name not in seen and name != preparation.target.name]
 
     def cells(name: str) -> list[Any]:  # numbers as they stand in the table, sorted by their value
         words = ["" if word is None else word for word in table.words(name)]
-        if name not in numbers:
+        if seen.get(name, True):  # it has categories, or the model does not see it
             return words
         values = zip(words, table.numbers(name).tolist(), strict=True)
         return [Cell(word, None if math.isnan(value) else value) for word, value in values]
 
     return {name: cells(name) for name in (*seen, *others)}
-
-
-def categories(preparation: "Preparation") -> dict[str, dict[str, int]]:
-    """The columns that the model sees of each category, by level."""
-    from tggm.tables.columns import Category
-
-    found, begin = {}, 0
-    for column in preparation.columns:
-        if isinstance(column, Category):
-            levels = [name.removeprefix(f"{column.name} = ") for name in column.features]
-            found[column.name] = {level: begin + k for k, level in enumerate(levels)}
-        begin += len(column.features)
-    return found

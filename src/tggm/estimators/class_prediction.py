@@ -14,7 +14,6 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.arrays import Floats
-from tggm.estimators.columns import Columns
 from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded
@@ -23,6 +22,7 @@ from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
+from tggm.streams.columns import Columns
 from tggm.training.membership import bucket
 
 BLOCK = 8192  # rows predicted at once

@@ -12,7 +12,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from tggm.estimators import schedule as schedules
 from tggm.estimators import settings
 from tggm.estimators.class_prediction import ClassPrediction
-from tggm.estimators.columns import Columns
 from tggm.estimators.fitted import Scales
 from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import (
@@ -29,6 +28,7 @@ from tggm.estimators.recipe import Recipe
 from tggm.estimators.rollback import intact
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream
 from tggm.streams import Stream
+from tggm.streams.columns import Columns
 from tggm.training import Rows
 from tggm.training.observer import Observer
 

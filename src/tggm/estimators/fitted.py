@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from tggm.estimators.columns import Columns
 from tggm.models import Model
+from tggm.streams.columns import Columns
 
 
 class Scales(NamedTuple):

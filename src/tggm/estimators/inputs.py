@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from tggm.arrays import Floats
-from tggm.estimators.columns import Columns
 from tggm.models.sparse import SparseRows
+from tggm.streams.columns import Columns
 from tggm.training.membership import bucket
 
 

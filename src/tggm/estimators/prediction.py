@@ -8,9 +8,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.arrays import Floats
 from tggm.estimators import settings
-from tggm.estimators.columns import require_moderate
 from tggm.estimators.ensemble import Ensemble
 from tggm.predictive.moments import member_moments
+from tggm.streams.columns import require_moderate
 
 if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when asked for
     from tggm.predictive import JointPredictive, ScalarPredictive

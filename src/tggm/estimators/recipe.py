@@ -11,12 +11,12 @@ from sklearn.utils import check_random_state
 
 from tggm.arrays import Floats
 from tggm.estimators import settings
-from tggm.estimators.columns import require_moderate
 from tggm.estimators.fork import require_unforked
 from tggm.estimators.schedule import Rules, default_batch_size, default_epochs
 from tggm.models import INITIALISERS, Architecture, Model
 from tggm.models.hidden import FORMS
 from tggm.models.likelihoods import LIKELIHOODS
+from tggm.streams.columns import require_moderate
 from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Options
 from tggm.training.engine import PRIORS
 from tggm.training.membership import bucket
@@ -88,9 +88,8 @@ class Recipe:
         offers = self.architecture(1, 1).offers
         if needs[name] not in offers:
             allowed = [known_name for known_name in known if needs[known_name] in offers]
-            raise ValueError(
-                f"{self._described()} cannot be trained with method={name!r}; {self._remedy(needs[name], allowed)}."
-            )
+            remedy = self._remedy(needs[name], allowed)
+            raise ValueError(f"{self._described()} cannot be trained with method={name!r}; {remedy}.")
         return METHODS[name](options)
 
     def _described(self) -> str:

@@ -11,7 +11,6 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from tggm.estimators import schedule as schedules
 from tggm.estimators import settings
-from tggm.estimators.columns import Columns
 from tggm.estimators.fitted import Scales
 from tggm.estimators.inputs import prepared
 from tggm.estimators.prediction import Prediction
@@ -26,6 +25,7 @@ from tggm.estimators.weights import row_weights
 from tggm.models import Model
 from tggm.models.likelihoods import CensoredGaussian
 from tggm.streams import Stream
+from tggm.streams.columns import Columns
 from tggm.training import Rows
 from tggm.training.observer import Observer
 

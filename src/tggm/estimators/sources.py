@@ -1,4 +1,4 @@
-"""Where the rows of a fit come from: arrays in memory are one block, a stream is many; one way to fit both."""
+"""Where the rows of a fit come from: arrays in memory are one block, a stream is many."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
-from tggm.estimators.columns import LARGEST, Columns
 from tggm.estimators.inputs import standardisation
-from tggm.estimators.passes import again, cut, require_as_before
 from tggm.estimators.recipe import Recipe
-from tggm.estimators.survey import Survey, surveyed
 from tggm.streams import Stream, from_arrays
+from tggm.streams.columns import LARGEST, Columns
+from tggm.streams.repeats import again, cut, require_as_before
+from tggm.streams.survey import Survey, surveyed
 from tggm.training import Rows
 from tggm.training.blocks import Block, Blocks
 from tggm.training.membership import bucket, hold_out, membership
@@ -25,7 +25,7 @@ STREAM_BYTES = 2**28  # a memory map of more is not read into memory
 
 
 class ToRows(Protocol):
-    """Rows in the units of the model, as NumPy arrays; `quick` stays in single precision where that will do."""
+    """Rows in the units of the model, as NumPy arrays; `quick`: in single precision where that will do."""
 
     def __call__(self, X: Any, y: Any, *, quick: bool = False) -> Rows:
         """Standardised rows."""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tggm.estimators.columns import Columns
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.estimators.settings import plain
 from tggm.models import Architecture, Model
+from tggm.streams.columns import Columns
 
 Arrays = Mapping[str, np.ndarray]
 COLUMNS = ("x.shift", "x.scale", "y.shift", "y.scale")

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats
-from tggm.estimators.columns import Columns
 from tggm.estimators.recipe import Recipe
 from tggm.models.graph.evidence import Censored
 from tggm.models.likelihoods import Incomplete
 from tggm.models.sides import sides
+from tggm.streams.columns import Columns
 
 
 class Targets(NamedTuple):

@@ -7,15 +7,15 @@ classifiers are drawn from their probabilities and labels.
 """
 
 from tggm.plotting.activation import plot_activation as plot_activation
-from tggm.plotting.calibration import plot_calibration as plot_calibration
-from tggm.plotting.calibration import plot_pit as plot_pit
 from tggm.plotting.classification import plot_confusion as plot_confusion
 from tggm.plotting.classification import plot_decision_regions as plot_decision_regions
 from tggm.plotting.classification import plot_reliability as plot_reliability
-from tggm.plotting.fan import plot_fan as plot_fan
 from tggm.plotting.graph import plot_graph as plot_graph
 from tggm.plotting.learning_curve import plot_learning_curve as plot_learning_curve
-from tggm.plotting.predicted import plot_predicted as plot_predicted
+from tggm.plotting.regression import plot_calibration as plot_calibration
+from tggm.plotting.regression import plot_fan as plot_fan
+from tggm.plotting.regression import plot_pit as plot_pit
+from tggm.plotting.regression import plot_predicted as plot_predicted
 
 __all__ = [
     "plot_activation",

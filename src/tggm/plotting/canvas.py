@@ -1,38 +1,21 @@
-"""What all pictures share: where they are drawn, their colours, and the predictive object they ask.
+"""What all pictures share: where they are drawn, their colours, and how their arguments are checked.
 
 Blue is the model, near-black the data, vermilion a reference: distinct to colour-blind readers (Okabe and
 Ito, 2008) and in grey.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from tggm.arrays import Floats
 
 MODEL = "#0072B2"
 DATA = "#222222"
 REFERENCE = "#D55E00"
 SECOND = "#009E73"
 QUIET = "#8C8C8C"
-
-
-class Predictive(Protocol):
-    """A distribution of one output for each row."""
-
-    def mean(self) -> Any:
-        """Expected value, (rows,)."""
-
-    def std(self) -> Any:
-        """Standard deviation, (rows,)."""
-
-    def cdf(self, y: Any) -> Any:
-        """Probability of at most y, one value a row, (rows,)."""
-
-    def ppf(self, q: Any) -> Any:
-        """Quantile, inverse of `cdf`, (rows,)."""
-
-    def interval(self, level: float) -> Any:
-        """Lower and upper end of the central interval with probability `level`."""
 
 
 def percent(probability: float) -> str:
@@ -59,7 +42,23 @@ def axes_or_new(ax: Any) -> Any:
     return ax
 
 
-def one_output(name: str, value: ArrayLike, rows: int | None = None) -> np.ndarray:
+def unit_square(ax: Any, xlabel: str, ylabel: str) -> None:
+    """A square of two probabilities, for a curve that should be its diagonal."""
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=xlabel, ylabel=ylabel)
+    ax.set_aspect("equal")
+
+
+def named_rows(model: Any, X: Any) -> Any:
+    """Rows as the model wants them: with column names if it was fitted with them."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return X
+    import pandas
+
+    return pandas.DataFrame(X, columns=names)
+
+
+def one_output(name: str, value: ArrayLike, rows: int | None = None) -> Floats:
     """A float vector with one entry a row; errors name what was passed."""
     vector = np.asarray(value, dtype=float)
     if vector.ndim == 2 and vector.shape[1] == 1:

@@ -5,8 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
+from sklearn.metrics import confusion_matrix
 
-from tggm.plotting.canvas import DATA, MODEL, QUIET, REFERENCE, SECOND, axes_or_new, percent, shade
+from tggm.plotting.canvas import (
+    DATA,
+    MODEL,
+    QUIET,
+    REFERENCE,
+    SECOND,
+    axes_or_new,
+    percent,
+    shade,
+    unit_square,
+)
 from tggm.training import settings
 
 CLASS_COLOURS = (MODEL, REFERENCE, SECOND, "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", QUIET)
@@ -58,13 +69,7 @@ def plot_reliability(
     text = f"{percent(confidence)} if calibrated"
     ax.vlines(mean_sure, lower, upper, color=QUIET, linewidth=5, alpha=0.35, label=text)
     ax.plot(mean_sure, accuracy, "o-", color=MODEL, linewidth=1.5, markersize=4, label=f"ECE {ece:.4f}")
-    ax.set(
-        xlabel="probability of the predicted class",
-        ylabel="fraction that was right",
-        xlim=(0, 1),
-        ylim=(0, 1),
-    )
-    ax.set_aspect("equal")
+    unit_square(ax, "probability of the predicted class", "fraction that was right")
     inside = ax.inset_axes([0.62, 0.1, 0.34, 0.2])
     inside.bar((np.arange(bins) + 0.5) / bins, count / len(label), width=0.9 / bins, color=shade(0.5))
     inside.set(xlim=(0, 1), xticks=[], yticks=[])
@@ -101,11 +106,8 @@ def plot_confusion(
     missing = np.setdiff1d(found, names)
     if len(missing):
         raise ValueError(f"`classes` must hold every label that occurs; {missing[:5].tolist()} are missing.")
-    share = np.zeros((len(names), len(names)))
-    for i, truth in enumerate(names):
-        rows = y == truth
-        if rows.any():
-            share[i] = [np.mean(predicted[rows] == name) for name in names]
+    share = confusion_matrix(y, predicted, labels=names)
+    share = share / np.maximum(share.sum(1, keepdims=True), 1)
     ax = axes_or_new(ax)
     ax.grid(False)
     from matplotlib.colors import LinearSegmentedColormap

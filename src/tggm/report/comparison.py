@@ -1,13 +1,11 @@
 """How good the model is beside what anybody could do: the first figures of a report and its first table."""
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from tggm.report import html
-from tggm.report.case import Case, dense
-from tggm.report.scores import Floats, Score, class_scores, regression_scores
-from tggm.tables.baselines import Baselines, fit_classes, fit_regression
+from tggm.report.case import Case, Judged, dense
+from tggm.report.scores import Score
+from tggm.tables.baselines import Baselines
 
 SEEN = (
     "No training rows were given, so there is no linear model to compare with, and the naive prediction is "
@@ -16,28 +14,15 @@ SEEN = (
 UNSEEN = "The naive prediction ignores the inputs; like the linear model it was fitted on the training rows."
 SHARES = ("accuracy", "balanced", "cover50", "cover90")
 MODEL = "this model"
-BASELINES = ("linear", "naive")
 MOST_ENTRIES = 20_000_000  # of a training table for which a linear model is fitted
 
 
-class Judged(NamedTuple):
-    """Scores of one way to predict, and the log-density or log-probability of each observation."""
-
-    scores: list[Score]
-    log_score: Floats  # (rows,)
-
-
-def compared(case: Case, dist: Any) -> dict[str, Judged]:
+def compared(case: Case) -> dict[str, Judged]:
     """The model, and the baselines that can be had, by name."""
     baselines = baselines_of(case)
     X = np.empty((len(case.y), 0)) if baselines.coef is None else dense(case.X)
-    if case.classifies:
-        label, log_p = case.labels(case.y), baselines.classes(X)
-        found = {MODEL: _classes(case.log_probability, label)}
-        return found | {name: _classes(log_p[name], label) for name in BASELINES if name in log_p}
-    dists = baselines.regression(X)
-    found = {MODEL: _numbers(dist, case)}
-    return found | {name: _numbers(dists[name], case) for name in BASELINES if name in dists}
+    predictions = {MODEL: case.prediction, **case.predictions_of(baselines, X)}
+    return {name: case.judge(predictions[name]) for name in (MODEL, "linear", "naive") if name in predictions}
 
 
 def baselines_of(case: Case) -> Baselines:
@@ -45,49 +30,25 @@ def baselines_of(case: Case) -> Baselines:
     if case.baselines is not None:
         return case.baselines
     if case.train is None:
-        return _naive(case, case.y)
+        return case.naive(case.y)
     X, y = case.train
-    if np.prod(X.shape) > MOST_ENTRIES:
-        return _naive(case, y)
-    if not case.classifies:
-        return fit_regression(dense(X), y.astype(float))
-    k = len(case.model.classes_)
-    every_class = len(np.unique(case.labels(y))) == k
-    return fit_classes(dense(X), case.labels(y), k) if every_class else _naive(case, y)
+    return case.naive(y) if np.prod(X.shape) > MOST_ENTRIES else case.fitted(dense(X), y)
 
 
-def _naive(case: Case, y: Any) -> Baselines:
-    if case.classifies:
-        count = np.bincount(case.labels(y), minlength=len(case.model.classes_)) + 1.0
-        return Baselines(np.log(count / count.sum()), None, None, None)
-    values = y.astype(float)
-    variance = max(values.var(ddof=min(1, len(values) - 1)), np.finfo(np.float64).tiny)
-    return Baselines(np.array([values.mean(), variance]), None, None, None)
-
-
-def _numbers(dist: Any, case: Case) -> Judged:
-    return Judged(regression_scores(dist, case.y), np.asarray(dist.logpdf(case.y.astype(float))))
-
-
-def _classes(log_p: Floats, label: Any) -> Judged:
-    return Judged(class_scores(log_p, label), log_p[np.arange(len(label)), label])
-
-
-def quality_section(case: Case, judged: dict[str, Judged]) -> tuple[str, str, str]:
+def quality_section(case: Case, judged: dict[str, Judged]) -> html.Section:
     """The first figures, a verdict, and the table of all scores."""
     head = ["score", *judged, "better"]
     measures = zip(*(found.scores for found in judged.values()), strict=True)
     rows = [[line[0].name, *(shown(s) for s in line), line[0].better] for line in measures]
-    element = html.section(
+    return html.section(
         "quality",
         "How good it is",
         html.cards(_cards(case, judged)),
         *(html.paragraph(verdict(judged, name)) for name in judged if name != MODEL),
         html.table("Scores on these rows; click a heading to sort", head, rows),
         html.paragraph(SEEN if case.train is None and case.baselines is None else UNSEEN),
-        html.paragraph(_words(case)),
+        html.paragraph(case.wording.scores),
     )
-    return "quality", "How good it is", element
 
 
 def verdict(judged: dict[str, Judged], name: str) -> str:
@@ -109,30 +70,10 @@ def shown(score: Score) -> html.Cell:
 
 
 def _cards(case: Case, judged: dict[str, Judged]) -> list[tuple[str, str, str]]:
-    numbers = ("rmse", "log_density", "crps", "cover90")
     cards = []
-    for key in ("accuracy", "log_loss", "ece") if case.classifies else numbers:
+    for key, remark in case.wording.first_scores.items():
         values = {name: next(s for s in found.scores if s.key == key) for name, found in judged.items()}
         own = values.pop(MODEL)
-        if key == "ece":
-            remark = "0 if probabilities are frequencies"
-        elif key == "cover90":
-            remark = "should be near 90 %"
-        else:
-            remark = ", ".join(f"{name} {shown(s).text}" for name, s in values.items())
-        cards.append((shown(own).text, own.name, remark))
+        beside = ", ".join(f"{name} {shown(s).text}" for name, s in values.items())
+        cards.append((shown(own).text, own.name, remark or beside))
     return cards
-
-
-def _words(case: Case) -> str:
-    if case.classifies:
-        return (
-            "Accuracy is the part of the rows whose most probable class is the true one; balanced accuracy "
-            "gives every class the same weight. The negative log-probability and the Brier score judge the "
-            "probabilities themselves."
-        )
-    return (
-        f"RMSE and the mean absolute error are in units of {case.target} and judge the predicted means. The "
-        "log-density (in nats a row) and the CRPS (in the units of the target) judge the whole predicted "
-        "distributions; coverage says how many observations fell into the intervals."
-    )

@@ -27,14 +27,13 @@ def layers(model: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in np.atleast_1d(np.asarray(model.hidden)))
 
 
-def model_section(case: Case) -> tuple[str, str, str]:
+def model_section(case: Case) -> html.Section:
     """Facts and graph."""
     model = case.model
     units = "-".join(map(str, layers(model)))
-    kind = "classes" if case.classifies else "a number with its distribution"
     text = (
-        f"A truncated Gaussian graphical model that predicts {case.target} ({kind}) from {len(case.names)} "
-        f"features through {units} hidden variables that are kept nonnegative. "
+        f"A truncated Gaussian graphical model that predicts {case.target} ({case.wording.predicted}) from "
+        f"{len(case.names)} features through {units} hidden variables that are kept nonnegative. "
         + (
             f"The prediction is the mixture of {model.n_members} networks, each trained from another start."
             if model.n_members > 1
@@ -49,29 +48,22 @@ def model_section(case: Case) -> tuple[str, str, str]:
         ("networks", str(model.n_members)),
         ("features", str(len(case.names))),
         ("epochs run", str(model.n_iter_)),
+        *case.wording.facts,
     ]
-    if case.classifies:
-        pairs.append(
-            ("classes", ", ".join(map(str, model.classes_[:12])) + (" …" if len(model.classes_) > 12 else ""))
-        )
-    elif hasattr(model, "noise_"):
-        noise = np.sqrt(np.median(np.asarray(model.noise_)[:, case.output]))
-        pairs.append((f"output noise, in units of {case.target}", html.number(noise)))
     alt = (
         f"Graph of the model: {len(case.names)} inputs x lead to hidden variables h of sizes {units}, "
-        f"which lead to {'the scores z of the classes' if case.classifies else 'the output y'}."
+        f"which lead to {case.wording.end}."
     )
     caption = "Boxes are groups of variables, arrows say what depends on what."
     if len(layers(model)) == 1:
         caption += " A line is the wider the larger its weights, for standardised variables."
     drawing = picture(lambda ax: plot_graph(model_graph(case), ax=ax), name="graph", alt=alt, size=(4.7, 1.7))
-    element = html.section(
+    return html.section(
         "model",
         "What the model is",
         html.paragraph(text),
         html.side_by_side(html.facts(pairs), html.figure(drawing, caption)),
     )
-    return "model", "What the model is", element
 
 
 def model_graph(case: Case) -> Graph:
@@ -82,33 +74,23 @@ def model_graph(case: Case) -> Graph:
     graph = Graph().input("x", len(case.names))
     for name, size in zip(blocks, sizes, strict=True):
         graph = graph.latent(name, size)
-    outputs = len(model.classes_) if case.classifies else 1
-    end = "z" if case.classifies else "y"
-    graph = graph.free(end, outputs) if case.classifies else graph.observed(end, outputs)
-    chain = ["x", *blocks, end]
-    weights = _weights(case) if len(sizes) == 1 else [None] * (len(chain) - 1)
+    graph, W1 = case.with_end(graph, np.asarray(model.W1_)[0] if len(sizes) == 1 else None)
+    weights: list[Any] = [None] * (len(sizes) + 1)
+    if W1 is not None:
+        rows = dense(case.X[case.some_rows(500)])
+        weights = [np.asarray(model.W0_)[0] * rows.std(0)[None, :], W1]
+    chain = ["x", *blocks, graph.structure.blocks[-1].name]
     for parent, child, W in zip(chain[:-1], chain[1:], weights, strict=True):
         graph = graph.connect(parent, child, W)
     return graph
 
 
-def _weights(case: Case) -> list[Any]:
-    model = case.model
-    spread = 1.0 if case.classifies else float(np.std(case.y.astype(float)))
-    if not hasattr(model, "W0_") or not hasattr(model, "W1_") or not spread > 0:
-        return [None, None]
-    rows = dense(case.X[case.some_rows(500)])
-    W1 = np.asarray(model.W1_)[0]
-    W1 = W1 if case.classifies else W1[[case.output]]
-    return [np.asarray(model.W0_)[0] * rows.std(0)[None, :], W1 / spread]
-
-
-def learning_section(case: Case) -> tuple[str, str, str] | None:
+def learning_sections(case: Case) -> list[html.Section]:
     """The learning curve, if the model kept one."""
     model = case.model
     history = {name: curve for name, curve in _curves(model).items() if np.isfinite(curve).any()}
     if not history:
-        return None
+        return []
     points = next(iter(history.values())).shape[1]
     epoch = np.asarray(model.history_.get("epoch", np.arange(1, points + 1)))
     kept, epochs = np.unique(np.linspace(0, points - 1, POINTS).astype(int)), int(epoch[-1])
@@ -124,11 +106,7 @@ def learning_section(case: Case) -> tuple[str, str, str] | None:
         "Mean objective per row of the training rows and score of the rows that each network held out, in "
         "the model's own units; higher is better. Ticks on the axis mark the epochs whose parameters stayed."
     )
-    return (
-        "learning",
-        "Learning curve",
-        html.section("learning", "Learning curve", html.figure(drawing, caption)),
-    )
+    return [html.section("learning", "Learning curve", html.figure(drawing, caption))]
 
 
 def _curves(model: Any) -> dict[str, Any]:

@@ -3,22 +3,13 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tggm.report.case import Case, dense
+from tggm.arrays import Floats
+from tggm.report.case import Case, Feature, dense
 
-Floats = NDArray[np.float64]
 GRID = 13
 FEW = 8  # a number that takes at most so many values is shown at each of them
 LEVELS = 12  # of a category that are shown, the most frequent ones
-
-
-class Feature(NamedTuple):
-    """A name, the columns of X that belong to it, and the names of a category's levels, one a column."""
-
-    name: str
-    columns: tuple[int, ...]
-    levels: tuple[str, ...] = ()
 
 
 class Settings(NamedTuple):

@@ -118,15 +118,24 @@ def side_by_side(*parts: str) -> str:
     return '<div class="pair">\n' + "\n".join(parts) + "\n</div>"
 
 
-def section(name: str, title: str, *parts: str) -> str:
-    """A part of the page with a heading and an anchor."""
+class Section(NamedTuple):
+    """A part of the page: its anchor, what the contents call it, and its element."""
+
+    anchor: str
+    head: str
+    element: str
+
+
+def section(name: str, title: str, *parts: str, head: str | None = None) -> Section:
+    """A part of the page with a heading and an anchor; `head` is its name in the contents, if another."""
     inner, anchor = "\n".join(parts), escape(name)
     heading = f'<h2 id="{anchor}-h">{escape(title)}</h2>'
-    return f'<section id="{anchor}" aria-labelledby="{anchor}-h">\n{heading}\n{inner}\n</section>'
+    element = f'<section id="{anchor}" aria-labelledby="{anchor}-h">\n{heading}\n{inner}\n</section>'
+    return Section(name, head or title, element)
 
 
-def document(title: str, subtitle: str, sections: Sequence[tuple[str, str, str]], footer: str) -> str:
-    """The whole page from (anchor, heading, element) of its sections."""
+def document(title: str, subtitle: str, sections: Sequence[Section], footer: str) -> str:
+    """The whole page."""
     style, script = _asset("style.css"), _asset("sort.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "

@@ -1,21 +1,114 @@
-"""The sections about a regression: calibration, predicted against observed, the worst rows."""
+"""A case of numbers: its predictions, and the sections that only a regression has."""
 
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tggm.arrays import Floats
+from tggm.models.graph import Graph
 from tggm.plotting import plot_calibration, plot_pit, plot_predicted
 from tggm.report import html
-from tggm.report.case import Case, dense
-from tggm.report.features import Feature
-from tggm.report.scores import coverage
+from tggm.report.case import Case, Feature, Judged, Wording
+from tggm.report.scores import coverage, regression_scores
 from tggm.report.svg import picture
+from tggm.report.worst import worst_section
+from tggm.tables.baselines import Baselines, fit_regression, naive_regression
 
 DRAWN = 400  # rows in a scatter plot
 
 
-def calibration_section(case: Case, dist: Any) -> tuple[str, str, str]:
+class NumberCase(Case):
+    """One output of a regression."""
+
+    @cached_property
+    def wording(self) -> Wording:
+        """Predictions are in the units of the target."""
+        noise = np.sqrt(np.median(np.asarray(self.model.noise_)[:, self.output]))
+        return Wording(
+            "a number with its distribution",
+            "the output y",
+            [(f"output noise, in units of {self.target}", html.number(noise))],
+            unit=self.target,
+            effect=self.target,
+            band=f", the band the average {{level:.3g}} % interval of {self.target}",
+            labels=(None,),
+            columns=(self.target,),
+            first_scores={"rmse": "", "log_density": "", "crps": "", "cover90": "should be near 90 %"},
+            scores=f"RMSE and the mean absolute error are in units of {self.target} and judge the predicted "
+            "means. The log-density (in nats a row) and the CRPS (in the units of the target) judge the "
+            "whole predicted distributions; coverage says how many observations fell into the intervals.",
+        )
+
+    def dist(self, X: Any) -> Any:
+        """The predictive distributions of the output that the report is about."""
+        dist = self.model.predict_dist(self.ask(X))
+        return dist.marginal(self.output) if hasattr(dist, "marginal") else dist
+
+    @cached_property
+    def prediction(self) -> Any:
+        """Distributions of the rows."""
+        return self.dist(self.X)
+
+    def predictions_of(self, baselines: Baselines, X: Floats) -> Mapping[str, Any]:
+        """Distributions of the baselines."""
+        return baselines.regression(X)
+
+    def judge(self, prediction: Any) -> Judged:
+        """Scores of distributions."""
+        y = self.y.astype(float)
+        return Judged(regression_scores(prediction, y), np.asarray(prediction.logpdf(y)))
+
+    def naive(self, y: NDArray[Any]) -> Baselines:
+        """Mean and variance."""
+        return naive_regression(y.astype(float))
+
+    def fitted(self, X: Floats, y: NDArray[Any]) -> Baselines:
+        """Ridge regression beside it."""
+        return fit_regression(X, y.astype(float))
+
+    def with_end(self, graph: Graph, W1: Floats | None) -> tuple[Graph, Floats | None]:
+        """One observed output."""
+        spread = float(np.std(self.y.astype(float)))
+        weights = W1[[self.output]] / spread if W1 is not None and spread > 0 else None
+        return graph.observed("y", 1), weights
+
+    def response(self, X: Floats) -> Floats:
+        """Means of the output."""
+        mean = np.asarray(self.model.predict(self.ask(X)))
+        return mean[:, None] if mean.ndim == 1 else mean[:, [self.output]]
+
+    def bands(
+        self, X: Floats, cut: Callable[[Floats], list[Floats]], level: float
+    ) -> list[tuple[Floats, Floats, Floats]]:
+        """Mean and interval, averaged over rows."""
+        dist = self.dist(X)
+        three = [part.mean(1) for part in cut(np.stack([dist.mean(), *dist.interval(level)], axis=1))]
+        return [(t[:, [0]], t[:, [1]], t[:, [2]]) for t in three]
+
+    def sections(self, features: list[Feature], level: float) -> list[html.Section]:
+        """Calibration, predicted against observed, the worst rows."""
+        dist, y = self.prediction, self.y
+        surprise = np.asarray(dist.logpdf(y))
+        mean, (lower, upper) = np.asarray(dist.mean()), dist.interval(level)
+        worst = worst_section(
+            self,
+            surprise,
+            features,
+            ["observed", "predicted", f"{100 * level:.3g} % from", "to", "log-density"],
+            lambda i: [html.number(v) for v in (y[i], mean[i], lower[i], upper[i], surprise[i])],
+            text="The rows whose observation the model held least likely. Look here for typing errors, for "
+            "cases that the features do not tell apart, and for kinds of rows that training has not seen.",
+            caption="lowest log-density",
+        )
+        return [calibration_section(self), predicted_section(self, level), worst]
+
+
+def calibration_section(case: NumberCase) -> html.Section:
     """Coverage of intervals and the histogram of F(y)."""
+    dist = case.prediction
     found = coverage(dist, case.y)
     spoken = ", ".join(f"{100 * p:.3g} % intervals hold {100 * inside:.0f} %" for p, inside, _ in found)
     curve = picture(
@@ -32,34 +125,26 @@ def calibration_section(case: Case, dist: Any) -> tuple[str, str, str]:
         f"(0.50 if calibrated), standard deviation {pit.std():.2f} (0.29 if calibrated).",
         size=(4.7, 4.2),
     )
+    captions = (
+        "How many observations fell into intervals of each probability. Below the diagonal the model "
+        "is too sure, above it too modest; in the grey band the difference can be chance.",
+        "Where observations fell within their predicted distributions. Flat is right; a hill says "
+        "that intervals are too wide, a valley too narrow, a slope that predictions are biased.",
+    )
+    head = ["probability", "observations inside", f"mean width, units of {case.target}"]
     rows = [(html.percent(p), html.percent(inside, 1), html.number(width)) for p, inside, width in found]
-    element = html.section(
+    return html.section(
         "calibration",
         "Can its probabilities be trusted?",
-        html.side_by_side(
-            html.figure(
-                curve,
-                "How many observations fell into intervals of each probability. Below the diagonal the model "
-                "is too sure, above it too modest; in the grey band the difference can be chance.",
-            ),
-            html.figure(
-                bars,
-                "Where observations fell within their predicted distributions. Flat is right; a hill says "
-                "that intervals are too wide, a valley too narrow, a slope that predictions are biased.",
-            ),
-        ),
-        html.table(
-            "Central intervals",
-            ["probability", "observations inside", f"mean width, units of {case.target}"],
-            rows,
-        ),
+        html.side_by_side(html.figure(curve, captions[0]), html.figure(bars, captions[1])),
+        html.table("Central intervals", head, rows),
+        head="Calibration",
     )
-    return "calibration", "Calibration", element
 
 
-def predicted_section(case: Case, dist: Any, level: float) -> tuple[str, str, str]:
+def predicted_section(case: NumberCase, level: float) -> html.Section:
     """Predicted against observed with intervals."""
-    rows = case.some_rows(DRAWN)
+    rows, dist = case.some_rows(DRAWN), case.prediction
     part = dist[rows] if len(rows) < len(case.y) else dist
     mean = np.asarray(dist.mean())
     relation = np.corrcoef(mean, case.y)[0, 1] if np.ptp(mean) > 0 and np.ptp(case.y) > 0 else float("nan")
@@ -77,51 +162,4 @@ def predicted_section(case: Case, dist: Any, level: float) -> tuple[str, str, st
     )
     some = "" if len(rows) == len(case.y) else f" {len(rows)} of {len(case.y)} rows, drawn at random."
     caption = f"On the grey line the prediction is what was observed; vertical lines are intervals.{some}"
-    head = "Predicted against observed"
-    return "predicted", head, html.section("predicted", head, html.figure(drawing, caption))
-
-
-def worst_section(
-    case: Case, dist: Any, level: float, features: list[Feature], count: int
-) -> tuple[str, str, str]:
-    """The rows that surprised the model most."""
-    surprise = np.asarray(dist.logpdf(case.y))
-    mean, (lower, upper) = np.asarray(dist.mean()), dist.interval(level)
-    worst = np.argsort(surprise, kind="stable")[:count]
-    extra_head, extra = shown_columns(case, worst, features)
-    head = ["row", "observed", "predicted", f"{100 * level:.3g} % from", "to", "log-density", *extra_head]
-    rows = [
-        [
-            html.Cell(str(case.number[i]), float(case.number[i])),
-            *(html.number(v) for v in (case.y[i], mean[i], lower[i], upper[i], surprise[i])),
-            *extra[k],
-        ]
-        for k, i in enumerate(worst)
-    ]
-    text = (
-        "The rows whose observation the model held least likely. Look here for typing errors, for cases that "
-        "the features do not tell apart, and for kinds of rows that training has not seen."
-    )
-    title = "The worst rows"
-    table = html.table(f"The {len(worst)} rows of lowest log-density", head, rows)
-    return "worst", title, html.section("worst", title, html.paragraph(text), table)
-
-
-def shown_columns(case: Case, rows: Any, features: list[Feature]) -> tuple[list[str], list[list[Any]]]:
-    """Columns that help to recognise a row: of the user's table, or the features that matter most."""
-    if case.shown:
-        names = _most_telling(case, features)
-        return names, [[case.shown[name][int(case.row[i])] for name in names] for i in rows]
-    picked = [feature.columns[0] for feature in features if not feature.levels][:5]
-    table = dense(case.X[rows])
-    return [case.names[j] for j in picked], [[html.number(line[j]) for j in picked] for line in table]
-
-
-def _most_telling(case: Case, features: list[Feature], most: int = 8) -> list[str]:
-    """Columns of the user's table whose features matter most; a feature's name begins with its column's."""
-    ordered = [feature.name for feature in features]
-    rank = {
-        name: min((k for k, feature in enumerate(ordered) if feature.startswith(name)), default=len(ordered))
-        for name in case.shown
-    }
-    return sorted(case.shown, key=lambda name: rank[name])[:most]
+    return html.section("predicted", "Predicted against observed", html.figure(drawing, caption))

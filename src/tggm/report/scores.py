@@ -7,9 +7,10 @@ score do too, and forgive more; coverage and the calibration error ask whether p
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from tggm.arrays import Bools, Floats, Ints
+
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BINS = 15  # of the calibration error
 
@@ -38,7 +39,7 @@ def regression_scores(dist: Any, y: ArrayLike) -> list[Score]:
     ]
 
 
-def class_scores(log_probability: ArrayLike, label: NDArray[np.integer[Any]]) -> list[Score]:
+def class_scores(log_probability: ArrayLike, label: Ints) -> list[Score]:
     """Scores of the probabilities of the classes, shape (rows, classes); `label` counts the classes."""
     log_p = np.asarray(log_probability, np.float64)
     p = np.exp(log_p)
@@ -56,7 +57,7 @@ def class_scores(log_probability: ArrayLike, label: NDArray[np.integer[Any]]) ->
     ]
 
 
-def calibration_error(sure: Floats, right: NDArray[np.bool_], bins: int = BINS) -> float:
+def calibration_error(sure: Floats, right: Bools, bins: int = BINS) -> float:
     r"""Expected calibration error: Σ_b (n_b / N) |accuracy_b − mean probability_b|, bins of equal width."""
     which = np.minimum((sure * bins).astype(int), bins - 1)
     gap = np.bincount(which, right - sure, bins)

@@ -5,24 +5,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 import tggm
 from tggm.predictive.base import require_level
-from tggm.report import classification, html, regression
-from tggm.report.case import Case, examined
+from tggm.report import html
 from tggm.report.comparison import compared, quality_section
-from tggm.report.description import learning_section, model_section
-from tggm.report.effects import Effect, effects, plot_effect, ranked
-from tggm.report.features import Feature
-from tggm.report.svg import picture
+from tggm.report.description import learning_sections, model_section
+from tggm.report.effects import effects_section, ranked
+from tggm.report.examination import examined
 from tggm.storage.files import write_atomically
 from tggm.tables.baselines import Baselines
-
-EFFECTS = 6
-WORST = 10
-LISTED = 20
 
 
 def render_report(
@@ -31,26 +24,14 @@ def render_report(
     """The report as one HTML page; see `write_report`."""
     require_level(level)
     case = examined(model, X, y, **names)
-    dist = None if case.classifies else case.dist(case.X)
     order = ranked(case)
-    features = [feature for feature, _ in order]
-    scores = compared(case, dist)
-    parts = [quality_section(case, scores), model_section(case)]
-    if case.classifies:
-        parts += [
-            classification.calibration_section(case),
-            classification.confusion_section(case),
-            classification.worst_section(case, features, WORST),
-        ]
-    else:
-        parts += [
-            regression.calibration_section(case, dist),
-            regression.predicted_section(case, dist, level),
-            regression.worst_section(case, dist, level, features, WORST),
-        ]
-    parts.append(effects_section(case, order, level))
-    learned = learning_section(case)
-    sections = parts if learned is None else [*parts, learned]
+    sections = [
+        quality_section(case, compared(case)),
+        model_section(case),
+        *case.sections([feature for feature, _ in order], level),
+        effects_section(case, order, level),
+        *learning_sections(case),
+    ]
     counted = f"{len(case.y)} rows" if len(case.y) == case.given_rows else (
         f"{len(case.y)} rows drawn at random from {case.given_rows}"
     )  # fmt: skip
@@ -116,70 +97,3 @@ def write_report(
         groups=groups, row_numbers=row_numbers, title=title, level=level, output=output,
     )  # fmt: skip
     write_atomically(Path(path), page.encode())
-
-
-def effects_section(case: Case, order: list[tuple[Feature, float]], level: float) -> tuple[str, str, str]:
-    """Partial dependence of the features that matter most, and a list of the others."""
-    title = "What moves the prediction"
-    drawn = effects(case, [feature for feature, _ in order[:EFFECTS]], level)
-    if not drawn:
-        return (
-            "effects",
-            title,
-            html.section("effects", title, html.paragraph("No feature varies in these rows.")),
-        )
-    unit = "probability" if case.classifies else case.target
-    band = f", the band the average {100 * level:.3g} % interval of {case.target}"
-    if case.classifies:
-        band = ", the band the middle half of them" if len(case.model.classes_) == 2 else ""
-    text = (
-        "One feature at a time is set to other values, in some of these rows, all else left as it is; the "
-        f"line is the average prediction{band}. Ticks show where the rows are. What is shown is how the "
-        "model answers, not what would happen if somebody changed the feature."
-    )
-    figures = [
-        html.figure(_picture(case, k, effect), _caption(case, effect)) for k, effect in enumerate(drawn)
-    ]
-    rows = [[feature.name, html.number(size, 3)] for feature, size in order[:LISTED]]
-    table = html.table(
-        "Range of the average prediction along each feature", ["feature", f"range of {unit}"], rows
-    )
-    return "effects", title, html.section(
-        "effects", title, html.paragraph(text), html.side_by_side(*figures), table
-    )  # fmt: skip
-
-
-def _picture(case: Case, k: int, effect: Effect) -> str:
-    moved = np.ptp(effect.mean, axis=0).argmax()
-    what = f"the probability of {case.model.classes_[moved]}" if case.classifies else case.target
-    alt = f"Effect of {effect.feature.name} from {_ends(effect)}: {what} {_range(effect, moved)} on average."
-    return picture(lambda ax: plot_effect(case, effect, ax), name=f"effect{k + 1}", alt=alt, size=(4.7, 3.2))
-
-
-def _caption(case: Case, effect: Effect) -> str:
-    name = effect.feature.name
-    if not case.classifies:
-        return f"{name}: {case.target} {_range(effect, 0)}"
-    if len(case.model.classes_) == 2:
-        return f"{name}: probability of {case.model.classes_[1]}"
-    return f"{name}: probability of the classes"
-
-
-def _range(effect: Effect, output: Any) -> str:
-    """The lowest and the highest average prediction, and where along the feature they are."""
-    mean = effect.mean[:, output]
-    labels = effect.at.labels or tuple(_value(v) for v in effect.at.place)
-    low, high = mean.argmin(), mean.argmax()
-    ends = [f"{html.number(mean[k], 3).text} at {labels[k]}" for k in (low, high)]
-    return f"between {ends[0]} and {ends[1]}"
-
-
-def _ends(effect: Effect) -> str:
-    """The first and the last value of a feature, in words."""
-    labels = effect.at.labels or tuple(_value(v) for v in effect.at.place)
-    return f"{labels[0]} to {labels[-1]}"
-
-
-def _value(value: float) -> str:
-    """A value of a feature; years are written without a comma."""
-    return f"{value:.4g}" if 1e-3 <= abs(value) < 1e4 else html.number(value, 3).text

@@ -6,17 +6,16 @@ logistic regression, on standardised inputs; its coefficients are kept in the un
 """
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from tggm.arrays import Floats, Ints
 from tggm.predictive.moment import MomentPredictive
-from tggm.tables.table import Floats
 
 MOST_NUMBERS = 200_000  # of a linear baseline; a larger one is left out of the file
+_TINY = float(np.finfo(np.float64).tiny)
 _LEAST = np.log(1e-12)  # log-probability that a baseline gives to what it never saw
 
 
@@ -25,9 +24,9 @@ class Baselines:
     """Two plain models. For classes `naive` and each row of `linear` count the classes."""
 
     naive: Floats  # (mean, variance), or log-frequencies of the classes
-    coef: Floats | None  # (outputs, features)
-    intercept: Floats | None  # (outputs,)
-    variance: float | None  # of the linear regression
+    coef: Floats | None = None  # (outputs, features)
+    intercept: Floats | None = None  # (outputs,)
+    variance: float | None = None  # of the linear regression
 
     def is_finite(self) -> bool:
         """Whether all its numbers are: squares of huge inputs overflow."""
@@ -54,20 +53,18 @@ def fit_regression(X: Floats, y: Floats) -> Baselines:
     """Baselines of a number; the ridge penalty is the best of 13 by leave-one-out errors."""
     from sklearn.linear_model import RidgeCV
 
-    naive = np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), np.finfo(np.float64).tiny)])
     shift, scale = _standard(X)
     model = RidgeCV(np.logspace(-3, 3, 13)).fit((X - shift[None, :]) / scale[None, :], y)
     coef = (model.coef_ / scale)[None, :]
-    variance = max(float(-model.best_score_), np.finfo(np.float64).tiny)
-    return _kept(naive, coef, np.array([model.intercept_]) - coef @ shift, variance)
+    variance = max(float(-model.best_score_), _TINY)
+    return _kept(naive_regression(y), coef, np.array([model.intercept_]) - coef @ shift, variance)
 
 
-def fit_classes(X: Floats, label: NDArray[np.integer[Any]], n_classes: int) -> Baselines:
-    """Baselines of classes, counted from 0; each class is counted once more than it occurred."""
+def fit_classes(X: Floats, label: Ints, n_classes: int) -> Baselines:
+    """Baselines of classes, counted from 0."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    count = np.bincount(label, minlength=n_classes) + 1.0
     shift, scale = _standard(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop a little early
@@ -76,14 +73,25 @@ def fit_classes(X: Floats, label: NDArray[np.integer[Any]], n_classes: int) -> B
     if n_classes == 2:  # scikit-learn keeps the second class alone
         coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.r_[0.0, intercept]
     coef = coef / scale[None, :]
-    return _kept(np.log(count / count.sum()), coef, intercept - coef @ shift, None)
+    return _kept(naive_classes(label, n_classes), coef, intercept - coef @ shift, None)
 
 
-def _kept(naive: Floats, coef: Floats, intercept: Floats, variance: float | None) -> Baselines:
-    small = coef.size <= MOST_NUMBERS
-    return Baselines(
-        naive, coef if small else None, intercept if small else None, variance if small else None
-    )
+def naive_regression(y: Floats) -> Baselines:
+    """The mean and variance of a number, alone."""
+    return Baselines(np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), _TINY)]))
+
+
+def naive_classes(label: Ints, n_classes: int) -> Baselines:
+    """The frequencies of classes alone; each is counted once more than it occurred."""
+    count = np.bincount(label, minlength=n_classes) + 1.0
+    return Baselines(np.log(count / count.sum()))
+
+
+def _kept(naive: Baselines, coef: Floats, intercept: Floats, variance: float | None) -> Baselines:
+    """Both, unless the linear one is too large."""
+    if coef.size > MOST_NUMBERS:
+        return naive
+    return replace(naive, coef=coef, intercept=intercept, variance=variance)
 
 
 def _standard(X: Floats) -> tuple[Floats, Floats]:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tggm.arrays import Bools, Floats, Ints
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import levels_of
-from tggm.tables.table import Floats, Table, Words
+from tggm.tables.table import Table, Words
 
 OTHER, MISSING = "(other)", "(missing)"
 
@@ -18,6 +19,7 @@ class Number:
     name: str
     fill: float
     indicator: bool
+    categories = ()
 
     @classmethod
     def of(cls, table: Table, name: str) -> "Number":
@@ -30,6 +32,11 @@ class Number:
     def features(self) -> list[str]:
         """Names of the columns that the model sees."""
         return [self.name, f"{self.name} is missing"] if self.indicator else [self.name]
+
+    @property
+    def description(self) -> str:
+        """What a person should know of it."""
+        return f"number; gaps become {self.fill:g}, and are told to the model" if self.indicator else "number"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
         """The columns that the model sees, (rows, features)."""
@@ -59,20 +66,31 @@ class Category:
     other: bool
     missing: bool
 
+    def __post_init__(self) -> None:
+        if not self.levels or len(set(self.levels)) < len(self.levels):
+            raise ValueError("the levels of a category must be different words")
+
     @classmethod
     def of(cls, table: Table, name: str) -> "Category":
         """Learn from a table."""
-        words = table.words(name)
-        levels = levels_of(words)
-        known = [word for word in words if word is not None]
-        rare = any(word not in set(levels) for word in known)
-        return cls(name, levels, rare, len(known) < len(words))
+        different = set(table.words(name).tolist())
+        levels = levels_of(table.words(name))
+        return cls(name, levels, bool(different - {*levels, None}), None in different)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """What each of the columns that the model sees stands for."""
+        return (*self.levels, *[OTHER] * self.other, *[MISSING] * self.missing)
 
     @property
     def features(self) -> list[str]:
         """Names of the columns that the model sees."""
-        extra = [OTHER] * self.other + [MISSING] * self.missing
-        return [f"{self.name} = {level}" for level in (*self.levels, *extra)]
+        return [f"{self.name} = {category}" for category in self.categories]
+
+    @property
+    def description(self) -> str:
+        """What a person should know of it."""
+        return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
         """The columns that the model sees, (rows, features)."""
@@ -84,7 +102,7 @@ class Category:
         parts += [index == -2] * self.other + [index == -1] * self.missing
         return np.stack(parts, axis=1).astype(np.float64)
 
-    def _tell(self, words: Words, index: np.ndarray, table: Table, notes: list[str], strict: bool) -> None:
+    def _tell(self, words: Words, index: Ints, table: Table, notes: list[str], strict: bool) -> None:
         """Say what is not among the levels."""
         strange, gaps = index == -2, index == -1
         if strange.any():
@@ -102,6 +120,6 @@ class Category:
             notes.append(f"{self.name}: {_rows(gaps)} without a value, {known}")
 
 
-def _rows(chosen: np.ndarray) -> str:
+def _rows(chosen: Bools) -> str:
     count = int(chosen.sum())
     return f"{count} row{'s' * (count != 1)}"

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tggm.arrays import Floats
 from tggm.tables.errors import TableError
-from tggm.tables.table import Floats, Table, Words
+from tggm.tables.table import Table, Words
 
 MOST_LEVELS = 50  # categories that get a column of their own
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
@@ -76,10 +77,10 @@ def _numbers(values: Floats, table: Table) -> Kind:
 
 
 def _categories(words: Words) -> Kind:
-    different = {word for word in words if word is not None}
-    if not different:
+    different = set(words.tolist())
+    if different <= {None}:
         return Kind("useless", "it is empty")
-    if len(different) == 1 and not any(word is None for word in words):
+    if len(different) == 1:
         return Kind("useless", "it has the same value everywhere")
     if not levels_of(words):
         example = next(word for word in words if word is not None)

@@ -1,33 +1,94 @@
-"""Parquet to a table: numbers stay numbers, everything else becomes words."""
+"""Parquet to tables: numbers stay numbers, all else becomes words; a folder comes by row groups."""
 
 import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tggm.streams.parquet import ParquetFiles, RowGroup, readable
 from tggm.tables.errors import TableError
-from tggm.tables.table import Table
+from tggm.tables.table import GAPS, Table, stacked
 
 
 def parse_parquet(content: bytes, name: str, gaps: frozenset[str]) -> Table:
     """The table of a Parquet file; `gaps` are the words that mean a missing value. Needs pyarrow."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with _refused(), readable(name):
         stored = pq.read_table(io.BytesIO(content))
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(name, error) from None
-    return table_of(stored, name, gaps)
+    return _table(stored, name, gaps)
 
 
-def damaged(name: Any, error: Exception) -> TableError:
-    """What to say of a file that pyarrow cannot read."""
-    return TableError(f"{name} is a damaged Parquet file ({str(error).splitlines()[0]}); write it again.")
+class Folder:
+    """The row groups of a folder of Parquet files with the same columns: more rows than memory holds."""
+
+    def __init__(self, path: str, missing: Sequence[str] = ()) -> None:
+        self.source, self._gaps = path, frozenset((*GAPS, *missing))
+        with _refused():
+            self.files = ParquetFiles(path)
+        if not self.files.rows:
+            raise TableError(f"{path} has no rows; there is nothing to work on.")
+
+    def __len__(self) -> int:
+        return self.files.rows
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the first file."""
+        return list(next(iter(self.files.schemas.values())).names)
+
+    def require_alike(self, ignored: Sequence[str]) -> None:
+        """Raise for a column of numbers in one file that has words in another, unless it is not used."""
+        seen: dict[str, tuple[str, Any, Path]] = {}
+        for file, schema in self.files.schemas.items():
+            for field in schema:
+                holds = _content(field.type)
+                if field.name in ignored or holds == "nothing":
+                    continue
+                before, kind, first = seen.setdefault(field.name, (holds, field.type, file))
+                if holds != before:
+                    raise TableError(
+                        f"column {field.name!r} holds {before} ({kind}) in {first}, but {holds} "
+                        f"({field.type}) in {file}; write it in one type in all files. An input may be left "
+                        f"out instead: --ignore {field.name!r}."
+                    )
+
+    def read(self, group: RowGroup) -> Table:
+        """The table of one row group."""
+        with _refused():
+            stored = self.files.read(group)
+        return _table(stored, str(group.file), self._gaps)
+
+    def sample(self, most_groups: int = 8, most_rows: int = 20_000) -> Table:
+        """Some rows of some groups, spread evenly over the folder; they know their places in all of it."""
+        parts = []
+        for k in _even(len(self.files.groups), most_groups):
+            group = self.files.groups[k]
+            rows = _even(group.rows, most_rows)
+            parts.append(replace(self.read(group).take(rows), origin=group.start + rows))
+        return stacked(parts, self.source)
 
 
-def content_of(kind: Any) -> str:
+def _even(count: int, most: int) -> NDArray[np.intp]:
+    """At most so many of the numbers below `count`, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, most).round().astype(np.intp))
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """What the reader says of files, as an error of tables."""
+    try:
+        yield
+    except ValueError as error:
+        raise TableError(str(error)) from None
+
+
+def _content(kind: Any) -> str:
     """What a column of this type becomes in a table: numbers, text, or nothing if it has gaps alone."""
     import pyarrow as pa
 
@@ -38,7 +99,7 @@ def content_of(kind: Any) -> str:
     return "numbers" if number else "text"
 
 
-def table_of(stored: Any, name: str, gaps: frozenset[str]) -> Table:
+def _table(stored: Any, name: str, gaps: frozenset[str]) -> Table:
     """The table of what pyarrow read."""
     import pyarrow as pa
 
@@ -60,7 +121,7 @@ def _column(stored: Any, field: Any, name: str, gaps: frozenset[str]) -> NDArray
         column = column.cast(kind)
     if pa.types.is_nested(kind):
         raise TableError(f"{name} has lists or records in column {field.name!r}; leave it out: --ignore.")
-    if content_of(kind) == "numbers":
+    if _content(kind) == "numbers":
         numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
         if np.isinf(numbers).any():
             row = int(np.argmax(np.isinf(numbers))) + 1

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tggm.arrays import Floats
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import Category, Number
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import kind_of
-from tggm.tables.table import Floats, Table
+from tggm.tables.table import Table
 from tggm.tables.target import Target
 
 Figures = dict[str, dict[str, float]]  # who ("model", "linear", "naive") -> measure -> value
@@ -44,6 +45,15 @@ class Preparation:
     def feature_names(self) -> list[str]:
         """Names of the columns that the model sees."""
         return [name for column in self.columns for name in column.features]
+
+    @property
+    def groups(self) -> dict[str, dict[str, int]]:
+        """The features of each column of words: what each stands for, and its number."""
+        found, begin = {}, 0
+        for column in self.columns:
+            found[column.name] = {word: begin + k for k, word in enumerate(column.categories)}
+            begin += len(column.features)
+        return {name: group for name, group in found.items() if group}
 
     def features(self, table: Table, notes: list[str] | None = None, *, strict: bool = False) -> Floats:
         """Inputs of a model, shape (rows, features); what had to be filled or pooled is added to `notes`."""

@@ -1,160 +1,126 @@
-"""A preparation as JSON, and back with suspicion: what a file says is checked before anything is built."""
+"""A preparation as JSON, and back with suspicion: what a file says is checked before anything is built.
+
+What may be in a file follows from the fields of the classes and their types; what values must agree with each
+other is checked where they are read.
+"""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import Category, Number
-from tggm.tables.preparation import Fitted, Preparation
-from tggm.tables.table import Floats
-from tggm.tables.target import TASKS, Target
+from tggm.tables.preparation import Preparation
+from tggm.tables.target import TASKS
+
+_COLUMNS = {"number": Number, "category": Category}
+_AXES = {"naive": 1, "coef": 2, "intercept": 1}
+_PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    str: ("text", lambda value: isinstance(value, str)),
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    int: ("a count", lambda value: type(value) is int and value >= 0),
+    float: ("a finite number", lambda value: type(value) in (int, float) and math.isfinite(value)),
+}
 
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
     """Plain data: dictionaries, lists, strings, numbers, booleans and None."""
-    b, f = p.baselines, p.fitted
-    return {
-        "columns": [_column_to_json(column) for column in p.columns],
-        "target": {"name": p.target.name, "task": p.target.task, "integer": p.target.integer},
-        "left_out": [list(pair) for pair in p.left_out],
-        "gaps": list(p.gaps),
-        "baselines": None if b is None else {
-            "naive": b.naive.tolist(),
-            "coef": None if b.coef is None else b.coef.tolist(),
-            "intercept": None if b.intercept is None else b.intercept.tolist(),
-            "variance": b.variance,
-        },
-        "fitted": None if f is None else {
-            "source": f.source, "rows": f.rows, "held_out": f.held_out, "seed": f.seed, "seconds": f.seconds,
-            "figures": f.figures,
-        },
-    }  # fmt: skip
+    table: dict[str, Any] = _plain(p)
+    return table
 
 
-def _column_to_json(column: Number | Category) -> dict[str, Any]:
-    if isinstance(column, Number):
-        return {"kind": "number", "name": column.name, "fill": column.fill, "indicator": column.indicator}
-    levels = list(column.levels)
-    return {
-        "kind": "category", "name": column.name, "levels": levels,
-        "other": column.other, "missing": column.missing,
-    }  # fmt: skip
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        entries = [("kind", name) for name, column in _COLUMNS.items() if isinstance(value, column)]
+        return dict(entries + [(field.name, _plain(getattr(value, field.name))) for field in fields(value)])
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def preparation_from_json(value: Any) -> Preparation:
     """The preparation that gave this data; ValueError with the first thing found wrong."""
-    _entries("table", value, "columns", "target", "left_out", "gaps", "baselines", "fitted")
-    columns = tuple(_column(item) for item in _list("columns", value["columns"]))
-    names = [column.name for column in columns]
-    target = _target(value["target"])
-    if not columns or len({*names, target.name}) < len(names) + 1:
+    found: Preparation = _built(Preparation, "table", value)
+    target, names = found.target, [column.name for column in found.columns]
+    if not names or len({*names, target.name}) < len(names) + 1:
         raise ValueError("its table must have columns, all of different names")
-    left_out = tuple((_text("left_out", a), _text("left_out", b)) for a, b in _pairs(value["left_out"]))
-    gaps = tuple(_text("gaps", word) for word in _list("gaps", value["gaps"]))
-    width = sum(len(column.features) for column in columns)
-    baselines = None if value["baselines"] is None else _baselines(value["baselines"], width, target)
-    fitted = None if value["fitted"] is None else _fitted(value["fitted"])
-    return Preparation(columns, target, left_out, gaps, baselines, fitted)
+    if target.task not in TASKS:
+        raise ValueError(f"its target is for {target.task!r}, not for one of {', '.join(TASKS)}")
+    if found.baselines is not None:
+        _check_baselines(found.baselines, len(found.feature_names), target.is_class)
+    return found
+
+
+def _check_baselines(b: Baselines, width: int, is_class: bool) -> None:
+    naive, variance = b.naive, 1.0 if b.variance is None else b.variance
+    if not is_class and (len(naive) != 2 or naive[1] <= 0 or variance <= 0):
+        raise ValueError("the baselines of a regression must have a mean and positive variances")
+    outputs = len(naive) if is_class else 1
+    coef, intercept = b.coef, b.intercept
+    if coef is None or intercept is None:
+        if coef is not None or intercept is not None:
+            raise ValueError("its linear baseline must have coefficients and intercepts, or neither")
+    elif coef.shape != (outputs, width) or intercept.shape != (outputs,):
+        raise ValueError(f"its linear baseline has shape {coef.shape}, not {(outputs, width)}")
+
+
+def _built(cls: Any, what: str, value: Any, *more: str) -> Any:
+    """An object whose fields are the entries of a dictionary, besides `more` that are not for it."""
+    hints = get_type_hints(cls)
+    if not isinstance(value, dict) or set(value) != {*more, *hints}:
+        raise ValueError(f"{what} must have exactly the entries {', '.join([*more, *hints])}")
+    return cls(**{name: _read(hint, name, value[name]) for name, hint in hints.items()})
+
+
+def _read(hint: Any, what: str, value: Any) -> Any:
+    """What an annotation asks for, made of plain data."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if hint in _PLAIN:
+        words, fits = _PLAIN[hint]
+        if not fits(value):
+            raise ValueError(f"{what} must be {words}, not {value!r}")
+        return hint(value)
+    if is_dataclass(hint):
+        return _built(hint, what, value)
+    if kind is UnionType:
+        if NoneType in parts:
+            return None if value is None else _read(parts[0], what, value)
+        return _column(value)
+    if kind is dict:
+        if not isinstance(value, dict):
+            raise ValueError(f"{what} must be given by name")
+        return {_read(str, what, key): _read(parts[1], key, item) for key, item in value.items()}
+    return _items(parts, what, value) if kind is tuple else _array(what, value)
 
 
 def _column(value: Any) -> Number | Category:
     kind = value.get("kind") if isinstance(value, dict) else None
-    if kind == "number":
-        _entries("a column", value, "kind", "name", "fill", "indicator")
-        return Number(_text("name", value["name"]), _number("fill", value["fill"]), _flag(value["indicator"]))
-    if kind != "category":
+    if not isinstance(kind, str) or kind not in _COLUMNS:
         raise ValueError(f"a column of its table is of kind {kind!r}, not 'number' or 'category'")
-    _entries("a column", value, "kind", "name", "levels", "other", "missing")
-    levels = tuple(_text("levels", level) for level in _list("levels", value["levels"]))
-    if not levels or len(set(levels)) < len(levels):
-        raise ValueError("the levels of a category must be different words")
-    return Category(_text("name", value["name"]), levels, _flag(value["other"]), _flag(value["missing"]))
+    column: Number | Category = _built(_COLUMNS[kind], "a column", value, "kind")
+    return column
 
 
-def _target(value: Any) -> Target:
-    _entries("target", value, "name", "task", "integer")
-    if value["task"] not in TASKS:
-        raise ValueError(f"its target is for {value['task']!r}, not for one of {', '.join(TASKS)}")
-    return Target(_text("name", value["name"]), value["task"], _flag(value["integer"]))
-
-
-def _baselines(value: Any, width: int, target: Target) -> Baselines:
-    _entries("baselines", value, "naive", "coef", "intercept", "variance")
-    naive = _array("naive", value["naive"], 1)
-    outputs = len(naive) if target.is_class else 1
-    variance = None if value["variance"] is None else _number("variance", value["variance"])
-    if not target.is_class and (len(naive) != 2 or naive[1] <= 0 or (variance is not None and variance <= 0)):
-        raise ValueError("the baselines of a regression must have a mean and positive variances")
-    if value["coef"] is None or value["intercept"] is None:
-        return Baselines(naive, None, None, None)
-    coef, intercept = _array("coef", value["coef"], 2), _array("intercept", value["intercept"], 1)
-    if coef.shape != (outputs, width) or intercept.shape != (outputs,):
-        raise ValueError(f"its linear baseline has shape {coef.shape}, not {(outputs, width)}")
-    return Baselines(naive, coef, intercept, variance)
-
-
-def _fitted(value: Any) -> Fitted:
-    _entries("fitted", value, "source", "rows", "held_out", "seed", "seconds", "figures")
-    counts = [value[name] for name in ("rows", "held_out", "seed")]
-    if not all(type(count) is int and count >= 0 for count in counts):
-        raise ValueError(f"rows, held-out rows and seed must be counts, not {counts!r}")
-    figures = {
-        _text("figures", who): {_text("figures", key): _number(key, x) for key, x in _dict(what).items()}
-        for who, what in _dict(value["figures"]).items()
-    }
-    rows, held_out, seed = counts
-    seconds = _number("seconds", value["seconds"])
-    return Fitted(_text("source", value["source"]), rows, held_out, seed, seconds, figures)
-
-
-def _entries(what: str, value: Any, *names: str) -> None:
-    if not isinstance(value, dict) or set(value) != set(names):
-        raise ValueError(f"{what} must have exactly the entries {', '.join(names)}")
-
-
-def _dict(value: Any) -> dict[Any, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("figures must be given by name")
-    return value
-
-
-def _list(what: str, value: Any) -> list[Any]:
+def _items(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
+    """A tuple of any length, or one with as many parts as its annotation has."""
     if not isinstance(value, list):
         raise ValueError(f"{what} must be a list")
-    return value
+    if parts[-1] is ...:
+        return tuple(_read(parts[0], what, item) for item in value)
+    if len(value) != len(parts):
+        raise ValueError(f"{what} must hold pairs of name and reason")
+    return tuple(_read(part, what, item) for part, item in zip(parts, value, strict=True))
 
 
-def _pairs(value: Any) -> list[Any]:
-    if not all(isinstance(pair, list) and len(pair) == 2 for pair in _list("left_out", value)):
-        raise ValueError("left_out must hold pairs of name and reason")
-    return list(value)
-
-
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{what} must be text, not {value!r}")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{value!r} must be true or false")
-    return value
-
-
-def _number(what: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{what} must be a finite number, not {value!r}")
-    return float(value)
-
-
-def _array(what: str, value: Any, axes: int) -> Floats:
+def _array(what: str, value: Any) -> Any:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.empty(())
-    if array.ndim != axes or not np.isfinite(array).all():
-        raise ValueError(f"{what} must be finite numbers, in {axes} dimensions")
+    if array.ndim != _AXES[what] or not np.isfinite(array).all():
+        raise ValueError(f"{what} must be finite numbers, in {_AXES[what]} dimensions")
     return array

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tggm.arrays import Bools, Floats, Ints
 from tggm.tables.errors import TableError
 
-Floats = NDArray[np.float64]
+GAPS = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "?")  # words for a missing value
 Words = NDArray[np.object_]  # str, or None where there is none
 
 
@@ -41,7 +42,7 @@ class Table:
     columns: Mapping[str, NDArray[Any]]
     decimal: str = "."
     dates: frozenset[str] = frozenset()
-    origin: NDArray[np.integer[Any]] | None = None
+    origin: Ints | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -51,7 +52,7 @@ class Table:
         """Names of the columns."""
         return list(self.columns)
 
-    def take(self, rows: NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Table":
+    def take(self, rows: Ints | Bools) -> "Table":
         """The table of these rows."""
         chosen = {name: column[rows] for name, column in self.columns.items()}
         return Table(self.source, chosen, self.decimal, self.dates, self.places[rows])
@@ -61,7 +62,7 @@ class Table:
         return int(self.places[row]) + 1
 
     @property
-    def places(self) -> NDArray[np.integer[Any]]:
+    def places(self) -> Ints:
         """Where the rows stand in the file, from 0."""
         return np.arange(len(self)) if self.origin is None else self.origin
 
@@ -73,6 +74,12 @@ class Table:
         near = get_close_matches(missing[0], self.names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names)}."
         raise TableError(f"{self.source} has no column {_listed(missing)}; {hint}")
+
+    def known(self, name: str) -> Bools:
+        """Rows that have a value in this column."""
+        column = self.columns[name]
+        gaps = [word is None for word in column] if column.dtype == object else np.isnan(column)
+        return ~np.asarray(gaps, dtype=bool)
 
     def words(self, name: str) -> Words:
         """A column as strings, None for gaps; whole numbers without a decimal point."""
@@ -99,32 +106,44 @@ class Table:
         column = self.columns[name]
         if column.dtype != object:
             return column
-        known = np.array([word is not None for word in column], dtype=bool)
-        words = column[known].tolist()
-        if self.decimal != ".":
-            words = [word.replace(self.decimal, ".") for word in words]
+        known = self.known(name)
+        words = [word.replace(self.decimal, ".") for word in column[known].tolist()]
+        values = np.full(len(column), np.nan)
         try:
-            numbers = np.array(words, dtype=np.float64)
+            values[known] = np.array(words, dtype=np.float64)
         except ValueError:
             return None
-        if not np.isfinite(numbers).all() or any("_" in word for word in words):
-            return None
-        values = np.full(len(column), np.nan)
-        values[known] = numbers
-        return values
+        finite = np.isfinite(values[known]).all() and not any("_" in word for word in words)
+        return values if finite else None
 
     def number(self, word: str | None) -> float | None:
         """What a word is worth: NaN for a gap, None if it is no finite number."""
         if word is None:
             return float("nan")
-        if self.decimal != ".":
-            word = word.replace(self.decimal, ".")
         try:
-            value = float(word)
+            value = float(word.replace(self.decimal, "."))
         except ValueError:
             return None
         # Python reads 1_000 and "infinity" too; in a table they are more likely mistakes
         return value if np.isfinite(value) and "_" not in word else None
+
+
+def stacked(tables: Sequence[Table], source: str) -> Table:
+    """One table of the rows of several with the same columns."""
+    first = tables[0]
+    for table in tables[1:]:
+        table.require(first.names)
+    columns: dict[str, Any] = {name: _stacked_column(tables, name) for name in first.names}
+    dates = frozenset[str]().union(*(table.dates for table in tables))
+    return Table(source, columns, dates=dates, origin=np.concatenate([table.places for table in tables]))
+
+
+def _stacked_column(tables: Sequence[Table], name: str) -> NDArray[Any]:
+    """One column of all tables; words where some have numbers and others words, as in columns not used."""
+    words = [table.columns[name] for table in tables if table.columns[name].dtype == object]
+    if all(word is None for column in words for word in column):  # gaps alone may be of any type
+        return np.concatenate([table.numbers(name) for table in tables])
+    return np.concatenate([table.words(name) for table in tables])
 
 
 def spelled(number: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tggm.arrays import Bools
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import refuse_dates, refuse_mistakes
 from tggm.tables.table import Table, spelled
@@ -28,13 +29,9 @@ class Target:
         """Whether it is a class."""
         return self.task == "classification"
 
-    def known(self, table: Table) -> NDArray[np.bool_]:
+    def known(self, table: Table) -> Bools:
         """Rows that have a target."""
-        column = table.columns[self.name]
-        if column.dtype == object:
-            return np.array([word is not None for word in column], dtype=bool)
-        known: NDArray[np.bool_] = ~np.isnan(column)
-        return known
+        return table.known(self.name)
 
     def values(self, table: Table) -> NDArray[Any]:
         """Targets of a table whose rows all have one: numbers, or labels."""
@@ -46,10 +43,10 @@ class Target:
         try:
             return np.array([int(word) for word in words])
         except ValueError:
-            return np.array([spelled_label(table, word) for word in words.tolist()])
+            return np.array([whole_label(table, word) for word in words.tolist()])
 
 
-def spelled_label(table: Table, word: str) -> int:
+def whole_label(table: Table, word: str) -> int:
     """A label that is a whole number however it is spelled (7, 7.0)."""
     number = table.number(word)
     if number is None or number != int(number):

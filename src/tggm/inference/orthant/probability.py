@@ -15,13 +15,8 @@ from jax import Array
 
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference import ep, exact, orthant
-<<<<<<<< HEAD:src/tggm/inference/orthant/probability.py
 from tggm.inference.ep.correction import ep_with_error
 from tggm.inference.exact.engine import exact_log_z, require_tractable
-========
-from tggm.inference.ep_correction import ep_with_error
-from tggm.inference.exact import exact_log_z, require_tractable
->>>>>>>> graph:src/tggm/inference/orthant_probability.py
 from tggm.precision import Diagonal
 
 ENGINES = ("auto", "exact", "ep", "orthant")

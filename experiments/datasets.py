@@ -1,6 +1,6 @@
 """The benchmark data of the paper, read from a folder that the environment variable TGGM_DATA names.
 
-The files are not part of this package. Each is checked against its SHA-256 before it is used, so that a
+The files are not part of this repository. Each is checked against its SHA-256 before it is used, so that a
 figure quoted from it means the same everywhere. Values are raw: nothing is scaled or normalised.
 """
 
@@ -50,7 +50,7 @@ BLOGS = ("American Thinker", "Digby", "Hot Air", "Michelle Malkin", "Think Progr
 RATINGS = ("Conservative", "Liberal")
 
 
-class DatasetError(RuntimeError):
+class DatasetError(OSError):
     """Data cannot be had; the message names the variable or the file, and the remedy."""
 
 

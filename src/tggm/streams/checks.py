@@ -1,4 +1,4 @@
-"""The pieces that a source of rows gives, made into arrays or refused with a sentence.
+"""What a source gives, made into arrays or refused with a sentence.
 
 Sources are the work of others, and may change between two passes, so that every piece of every pass is looked
 at: its type and shape, which cost nothing. Values are looked at where they are measured and where they are

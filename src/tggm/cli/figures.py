@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tggm.cli.errors import CommandError
-from tggm.tables import Preparation, Table
+from tggm.tables import Preparation
 from tggm.tables.preparation import Figures
 
 WHO = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
@@ -28,32 +27,6 @@ def judge(model: Any, preparation: Preparation, X: np.ndarray, y: np.ndarray) ->
         return {who: {s.key: s.value for s in class_scores(log_p[who], label)} for who in WHO if who in log_p}
     dist = {"model": model.predict_dist(X), **(baselines.regression(X) if baselines else {})}
     return {who: {s.key: s.value for s in regression_scores(dist[who], y)} for who in WHO if who in dist}
-
-
-def labelled(
-    model: Any, preparation: Preparation, table: Table, notes: list[str]
-) -> tuple[Table, np.ndarray]:
-    """The rows of a table that have a target, and their targets; classes must be known to the model."""
-    target = preparation.target
-    table.require([target.name])
-    known = target.known(table)
-    if not known.any():
-        raise CommandError(
-            f"the target {target.name!r} of {table.source} is empty in all rows; nothing to compare."
-        )
-    if not known.all():
-        notes.append(f"{target.name}: {int((~known).sum())} rows without a target left out")
-    table = table.take(known)
-    y = preparation.targets(table)
-    if target.is_class:
-        strange = ~np.isin(y, model.classes_)
-        if strange.any():
-            shown = ", ".join(repr(label) for label in np.unique(y[strange])[:3].tolist())
-            raise CommandError(
-                f"{table.source} has classes of {target.name!r} that the model does not know ({shown}); "
-                "leave those rows out, or fit again with them."
-            )
-    return table, y
 
 
 def figures_table(figures: Figures) -> str:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from tggm.cli.errors import CommandError
-from tggm.cli.fitting import MOST_HELD_OUT, Wish, estimator, rare_classes, split
 from tggm.cli.progress import Progress
+from tggm.cli.sources import MOST_HELD_OUT, rare_classes, split
+from tggm.cli.wish import Wish, estimator
+from tggm.tables import Target
 from tggm.training.loop import Trace
 
 
@@ -32,7 +34,7 @@ def test_each_class_is_held_out_by_its_share_and_learned_from():
 @pytest.mark.parametrize("size", [-0.1, 1.0, 20.0, np.nan])
 def test_a_part_is_a_part(size):
     with pytest.raises(CommandError, match="--test-size must be at least 0 and less than 1"):
-        split(np.arange(20.0), size, 0, stratified=False)
+        Wish("y", test_size=size)
 
 
 def test_settings_by_the_number_of_rows_unless_asked_for():
@@ -46,8 +48,9 @@ def test_settings_by_the_number_of_rows_unless_asked_for():
 
 
 def test_classes_of_too_few_rows_are_named():
-    assert rare_classes(np.repeat(["a", "b"], [9, 5]), "kind") == []
-    (note,) = rare_classes(np.repeat(["a", "b"], [9, 4]), "kind")
+    kind = Target("kind", "classification")
+    assert rare_classes(np.repeat(["a", "b"], [9, 5]), kind) == []
+    (note,) = rare_classes(np.repeat(["a", "b"], [9, 4]), kind)
     assert note == "kind: classes of fewer than 5 rows can hardly be learned ('b')"
 
 
@@ -63,12 +66,12 @@ def test_a_long_fit_says_at_once_how_to_shorten_it(monkeypatch, capsys):
     monkeypatch.setattr("tggm.cli.progress.time.monotonic", lambda: now[0])
     trace = Trace(np.zeros((1, 1)), np.zeros((1, 1)))
     with Progress(quiet=False, measure="log-likelihood") as progress:
-        report = progress.watch(601)
+        progress.planned(601)
         for done, at in ((1, 5.0), (3, 5.4), (7, 6.2)):  # the first epoch compiles
             now[0] = at
-            report(done, trace)
+            progress.progressed(done, trace)
         now[0] = 20.0
-        report(76, trace)
+        progress.progressed(76, trace)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "  2 min 00 s at most; shorter with --quick or --epochs; Ctrl-C keeps the best so far"
     assert second.startswith(

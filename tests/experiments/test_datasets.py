@@ -1,13 +1,16 @@
 """Data files: how they are found, checked and taken apart; with the real ones where TGGM_DATA names them."""
 
 import os
+import sys
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tggm import datasets
-from tggm.datasets import (
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+import datasets
+from datasets import (
     DatasetError,
     load_20newsgroups,
     load_mnist,

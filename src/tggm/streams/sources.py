@@ -1,26 +1,14 @@
-"""Rows that do not fit into memory: sources that are read piece by piece, once a pass.
-
-    from_arrays(X, y)            arrays on a disk: np.load("X.npy", mmap_mode="r")
-    from_parquet(folder, "y")    a folder of Parquet files, or one file
-    from_batches(batches)        anything that gives (X, y) again and again
-
-Pass the result to `fit` in place of X, without y. A source is passed over once to learn how many rows there
-are and how large their columns, and then once an epoch, in an order as random as it allows.
-"""
+"""Sources of rows: arrays on a disk, and batches that others make."""
 
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tggm.pieces import Piece as Piece
-from tggm.pieces import numbers, plain, require_table, table
+from tggm.streams.checks import Piece, plain, require_table, table
 
 BLOCK_ROWS = 2**18  # rows in memory at a time; two more blocks wait to be trained on
 _CHUNK_ROWS = 2**14  # consecutive rows of an array; a block has sixteen, from anywhere
@@ -124,86 +112,3 @@ def _pair(batch: Any) -> tuple[Any, Any]:
             f"`batches` must give pairs (X, y); got a {type(batch).__name__}{size}. Return both: yield X, y."
         ) from None
     return X, y
-
-
-def from_parquet(
-    path: Any, target: str, *, columns: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS
-) -> Stream:
-    """Columns of numbers from a Parquet file or a folder of them; all others than `target` by default."""
-    import pyarrow.parquet as pq
-
-    files = parquet_files(path)
-    names: list[str] = []
-    groups, start = list[tuple[Path, int, int]](), 0
-    for file in files:
-        with _damage(file):
-            metadata = pq.read_metadata(file)
-        there = metadata.schema.to_arrow_schema().names
-        names = names or _inputs(columns, there, target)
-        missing = [name for name in (*names, target) if name not in there]
-        if missing:
-            raise ValueError(
-                f"{file} has no column {missing[0]!r}; it has {', '.join(there)}. Every file needs it."
-            )
-        for k in range(metadata.num_row_groups):
-            groups.append((file, k, start))
-            start += metadata.row_group(k).num_rows
-
-    def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
-        order = np.arange(len(groups))
-        for g in order if rng is None else rng.permutation(order):
-            file, k, first = groups[g]
-            with _damage(file), pq.ParquetFile(file) as opened:
-                rows = opened.read_row_group(k, columns=[*names, target])
-            X = np.stack([_numbers(rows.column(name), name, file) for name in names], axis=1)
-            yield Piece(first, X, rows.column(target).to_numpy())
-
-    return Stream(pieces, names=names, block_rows=block_rows)
-
-
-def _inputs(columns: Sequence[str] | None, there: Sequence[str], target: str) -> list[str]:
-    """Names of the columns of X."""
-    if isinstance(columns, str):
-        raise ValueError(f"`columns` must be a list of names; got {columns!r}. Pass [{columns!r}].")
-    names = [name for name in there if name != target] if columns is None else list(columns)
-    if target in names:
-        raise ValueError(f"`columns` has the target {target!r}, which cannot be an input, too; leave it out.")
-    if not names:
-        raise ValueError(
-            f"`columns` must name an input at least; got {columns!r}, and the target {target!r}."
-        )
-    return names
-
-
-def parquet_files(path: Any) -> list[Path]:
-    """The Parquet files of a folder in the order of their names, or the one file."""
-    place = Path(path)
-    files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
-    if not files:
-        raise ValueError(f"`path` {place} has no file *.parquet in it; name the folder that has.")
-    return files
-
-
-@contextmanager
-def _damage(file: Path) -> Iterator[None]:
-    """Errors of the reader as a sentence; that there is no such file is one already."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"{file} cannot be read as Parquet ({reason}); write it again, or take it away."
-        ) from None
-
-
-def _numbers(column: Any, name: str, file: Path) -> NDArray[np.float64]:
-    try:
-        return np.asarray(numbers("X", column.to_numpy()), dtype=np.float64)
-    except ValueError:
-        raise ValueError(
-            f"{file} has values in column {name!r} that are no numbers; name the others in `columns`."
-        ) from None

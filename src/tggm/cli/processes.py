@@ -23,14 +23,9 @@ def joined(
     try:
         initialize(coordinator, processes, process_id)
     except ValueError as error:
-        words = {
-            "`coordinator`": "--coordinator",
-            "`processes`": "--processes",
-            "`process_id`": "--process-id",
-        }
         text = str(error)
-        for name, option in words.items():
-            text = text.replace(name, option)
+        for name in ("coordinator", "processes", "process_id"):
+            text = text.replace(f"`{name}`", "--" + name.replace("_", "-"))
         raise CommandError(text) from None
     return is_first()
 

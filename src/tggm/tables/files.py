@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 from tggm.tables.errors import TableError
-from tggm.tables.table import Table
+from tggm.tables.table import GAPS, Table
 from tggm.tables.text import parse_text
 
-GAPS = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "?")  # words for a missing value
 _ELSE = {
     b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.estimators.columns import WIDEST, Extent
-from tggm.pieces import Form, Piece, alike
-from tggm.streams import Stream
+from tggm.streams.checks import Form, Piece, alike
+from tggm.streams.columns import WIDEST, Extent
+from tggm.streams.sources import Stream
 
 HELD_ROWS = 8192  # at most: more would tell no more, and be scored after every block
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.estimators.columns import LARGEST
-from tggm.estimators.survey import Survey, scattered
-from tggm.pieces import Piece, alike
-from tggm.streams import Stream
+from tggm.streams.checks import Piece, alike
+from tggm.streams.columns import LARGEST
+from tggm.streams.sources import Stream
+from tggm.streams.survey import Survey, scattered
 
 Part = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # numbers of rows, inputs, targets
 

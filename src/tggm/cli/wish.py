@@ -1,0 +1,64 @@
+"""What the user asked a fit for, and the estimator that does it."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tggm.cli import adapter
+from tggm.cli.errors import CommandError
+
+_OPTION = re.compile(r"`(?:n_|max_)?(\w+)`")  # a setting as messages of estimators name it
+_ONE_LAYER = ("ep", "exact")  # methods of models with one hidden layer
+QUICK_STEPS = 2000.0  # of the gradient, for a first look
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for; None leaves the choice to us."""
+
+    target: str
+    task: str | None = None
+    method: str = "moments"
+    hidden: tuple[int, ...] | None = None
+    members: int | None = None
+    epochs: int | None = None
+    seed: int = 0
+    test_size: float = 0.2
+    ignore: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.test_size < 1:
+            raise CommandError(
+                f"--test-size must be at least 0 and less than 1, as 0.2; got {self.test_size:g}."
+            )
+
+
+def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
+    """An unfitted estimator with the settings asked for, or those that suit so many rows."""
+    from tggm.estimators import TGGMClassifier, TGGMRegressor
+    from tggm.estimators.schedule import default_batch_size, default_epochs
+
+    if len(wish.hidden or ()) > 1 and wish.method in _ONE_LAYER:
+        raise CommandError(
+            f"--hidden with several layers needs --method bp, meanfield, moments; got {wish.method!r}."
+        )
+    members = 1 if is_class else 3 if wish.quick else 10 if n_rows < 50_000 else 5
+    epochs = default_epochs(n_rows, default_batch_size(n_rows), QUICK_STEPS) if wish.quick else "auto"
+    units = 100 if is_class or n_rows >= 10_000 else 50
+    kind: Any = TGGMClassifier if is_class else TGGMRegressor
+    model = kind(
+        hidden=wish.hidden or (units,),
+        method=wish.method,
+        n_members=members if wish.members is None else wish.members,
+        max_epochs=epochs if wish.epochs is None else wish.epochs,
+        patience="auto",
+        random_state=wish.seed,
+    )
+    try:
+        adapter.check_settings(model)
+    except ValueError as error:
+        raise CommandError(_OPTION.sub(r"--\1", str(error))) from None
+    return model

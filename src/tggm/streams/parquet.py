@@ -1,0 +1,121 @@
+"""Parquet files, one row group at a time; what is wrong with a file is a sentence. Needs pyarrow."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tggm.arrays import Floats
+from tggm.streams.checks import Piece, numbers
+from tggm.streams.sources import BLOCK_ROWS, Stream
+
+
+class RowGroup(NamedTuple):
+    """Where a row group lies, and the number of its first row among all."""
+
+    file: Path
+    number: int
+    start: int
+    rows: int
+
+
+class ParquetFiles:
+    """A Parquet file, or all of a folder in the order of their names."""
+
+    def __init__(self, path: Any) -> None:
+        import pyarrow.parquet as pq
+
+        self.schemas: dict[Path, Any] = {}
+        self.groups: list[RowGroup] = []
+        self.rows = 0
+        for file in _files(Path(path)):
+            with readable(file):
+                metadata = pq.read_metadata(file)
+            self.schemas[file] = metadata.schema.to_arrow_schema()
+            for k in range(metadata.num_row_groups):
+                rows = metadata.row_group(k).num_rows
+                self.groups += [RowGroup(file, k, self.rows, rows)] if rows else []
+                self.rows += rows
+
+    def read(self, group: RowGroup, columns: Sequence[str] | None = None) -> Any:
+        """The rows of a group, as pyarrow gives them."""
+        import pyarrow.parquet as pq
+
+        with readable(group.file), pq.ParquetFile(group.file) as opened:
+            return opened.read_row_group(group.number, columns=columns)
+
+    def ordered(self, rng: np.random.Generator | None) -> list[RowGroup]:
+        """The groups in a random order; as they lie without a generator."""
+        order = range(len(self.groups)) if rng is None else rng.permutation(len(self.groups)).tolist()
+        return [self.groups[k] for k in order]
+
+
+def from_parquet(
+    path: Any, target: str, *, columns: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS
+) -> Stream:
+    """Columns of numbers from a Parquet file or a folder of them; all others than `target` by default."""
+    source = ParquetFiles(path)
+    names: list[str] = []
+    for file, schema in source.schemas.items():
+        names = names or _inputs(columns, schema.names, target)
+        missing = [name for name in (*names, target) if name not in schema.names]
+        if missing:
+            raise ValueError(
+                f"{file} has no column {missing[0]!r}; it has {', '.join(schema.names)}. Every file needs it."
+            )
+
+    def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
+        for group in source.ordered(rng):
+            rows = source.read(group, [*names, target])
+            X = np.stack([_numbers(rows.column(name), name, group.file) for name in names], axis=1)
+            yield Piece(group.start, X, rows.column(target).to_numpy())
+
+    return Stream(pieces, names=names, block_rows=block_rows)
+
+
+@contextmanager
+def readable(file: Any) -> Iterator[None]:
+    """Errors of the reader as a sentence; that there is no such file is one already."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"{file} is a damaged Parquet file ({reason}); write it again, or take it away."
+        ) from None
+
+
+def _files(place: Path) -> list[Path]:
+    files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+    if not files:
+        raise ValueError(f"`path` {place} has no file *.parquet in it; name the folder that has.")
+    return files
+
+
+def _inputs(columns: Sequence[str] | None, there: Sequence[str], target: str) -> list[str]:
+    """Names of the columns of X."""
+    if isinstance(columns, str):
+        raise ValueError(f"`columns` must be a list of names; got {columns!r}. Pass [{columns!r}].")
+    names = [name for name in there if name != target] if columns is None else list(columns)
+    if target in names:
+        raise ValueError(f"`columns` has the target {target!r}, which cannot be an input, too; leave it out.")
+    if not names:
+        raise ValueError(
+            f"`columns` must name an input at least; got {columns!r}, and the target {target!r}."
+        )
+    return names
+
+
+def _numbers(column: Any, name: str, file: Path) -> Floats:
+    try:
+        return np.asarray(numbers("X", column.to_numpy()), dtype=np.float64)
+    except ValueError:
+        raise ValueError(
+            f"{file} has values in column {name!r} that are no numbers; name the others in `columns`."
+        ) from None
