@@ -19,10 +19,10 @@ from collections.abc import Iterator
 
 import jax
 
-from tggm.training.devices import use_devices as use_devices
-from tggm.training.processes import Losses, agreed
-from tggm.training.processes import ProcessError as ProcessError
-from tggm.training.processes import is_first as is_first
+from tggm.training.parallel.devices import use_devices as use_devices
+from tggm.training.parallel.processes import Losses, agreed
+from tggm.training.parallel.processes import ProcessError as ProcessError
+from tggm.training.parallel.processes import is_first as is_first
 
 HEARTBEAT_SECONDS = 30  # without a sign of life, after which a process counts as dead
 

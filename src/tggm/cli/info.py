@@ -4,7 +4,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tggm.cli import options
-from tggm.cli.adapter import parameter_count
 from tggm.cli.files import check_output, read_model, write_result
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def _json(model: Any, preparation: "Preparation") -> str:
     from tggm.estimators.settings import plain
     from tggm.tables import preparation_to_json
 
-    facts = {"class": type(model).__name__, "parameters": parameter_count(model), "epochs": model.n_iter_}
+    facts = {"class": type(model).__name__, "parameters": model.n_parameters_, "epochs": model.n_iter_}
     settings = {name: plain(value) for name, value in model.get_params().items() if name != "checkpoint"}
     table = preparation_to_json(preparation)
     del table["baselines"]  # long, and for tggm evaluate only
@@ -44,7 +43,7 @@ def _text(model: Any, preparation: "Preparation") -> str:
     lines = [
         f"{type(model).__name__}: {target.task} of {target.name!r}",
         f"method {model.method}, hidden {model.hidden}, {model.n_members} members, {model.n_iter_} epochs, "
-        f"{parameter_count(model):,} parameters",
+        f"{model.n_parameters_:,} parameters",
     ]
     if target.is_class:
         lines.append("classes: " + ", ".join(map(str, model.classes_.tolist())))

@@ -27,7 +27,7 @@ def joined(
         for name in ("coordinator", "processes", "process_id"):
             text = text.replace(f"`{name}`", "--" + name.replace("_", "-"))
         raise CommandError(text) from None
-    return is_first()
+    return bool(is_first())
 
 
 def leave_alone() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.cli import adapter
 from tggm.cli.errors import CommandError
 from tggm.cli.figures import judge
 from tggm.cli.files import say
@@ -22,7 +21,7 @@ from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.parquet import Folder
 from tggm.tables.preparation import Fitted
 from tggm.training.checkpoints import CheckpointError, remove_checkpoints
-from tggm.training.processes import is_first
+from tggm.training.parallel.processes import is_first
 
 LEAST_ROWS = 10
 
@@ -100,7 +99,7 @@ def fit_source(source: Source, reason: str, wish: Wish, watch: Watch) -> Outcome
         figures = judge(model, preparation, preparation.features(test), preparation.targets(test))
     held_out = 0 if test is None else len(test)
     fitted = Fitted(source.name, source.trained, held_out, wish.seed, seconds, figures)
-    return Outcome(model, replace(preparation, fitted=fitted), test, notes, adapter.interrupted(model))
+    return Outcome(model, replace(preparation, fitted=fitted), test, notes, bool(model.interrupted_))
 
 
 def train_model(model: Any, data: tuple[Any, ...], offset: float, watch: Watch) -> list[str]:

@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tggm.cli import adapter
 from tggm.cli.errors import CommandError
 
 _OPTION = re.compile(r"`(?:n_|max_)?(\w+)`")  # a setting as messages of estimators name it
@@ -58,7 +57,7 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
         random_state=wish.seed,
     )
     try:
-        adapter.check_settings(model)
+        model.check_settings()
     except ValueError as error:
         raise CommandError(_OPTION.sub(r"--\1", str(error))) from None
     return model

@@ -73,7 +73,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
     def _name_features(self, count: int, names: Sequence[str] | None) -> None:
         """What `validate_data` does where rows come from a stream."""
         self.n_features_in_ = count
-        vars(self).pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
 
@@ -212,6 +212,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         self.b0_ = arrays["hidden.b0"] - self.W0_ @ x.shift
         self.W1_ = arrays["likelihood.output.W1"] * y.scale[None, :, None]
         self.b1_ = arrays["likelihood.output.b1"] * y.scale[None, :] + y.shift[None, :]
+        self.n_parameters_ = sum(a.size for name, a in arrays.items() if name != "hidden.s0")
         levels = range(sum(name.startswith("hidden.W.") for name in arrays))
         self.between_ = [(arrays[f"hidden.W.{i}"], arrays[f"hidden.b.{i}"]) for i in levels]
         if "likelihood.log_noise" in arrays:

@@ -242,9 +242,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         recipe = self.recipe()
         if (stream := as_stream(X, y, sample_weight, censored)) is not None:
             rng = recipe.generator()
-            source: Source = StreamSource(stream, recipe, rng, Targets.measured, labels=False)
+            streamed = StreamSource(stream, recipe, rng, Targets.measured, labels=False)
+            source: Source = streamed
             self._name_features(len(source.inputs(False).scale), stream.names)
-            self.flat_target_, n_outputs = source.survey.flat, len(source.outputs().scale)
+            self.flat_target_, n_outputs = streamed.survey.flat, len(source.outputs().scale)
             require_outputs(n_outputs, recipe)
         else:
             source, targets = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)

@@ -15,7 +15,7 @@ from tggm.models.graph.conditional import Conditional, Keep, conditional
 from tggm.models.graph.evidence import Evidence, Pattern
 from tggm.models.graph.parameters import Parameters
 from tggm.models.graph.structure import Structure
-from tggm.models.shallow import LOG_2PI
+from tggm.models.likelihoods.gaussian import LOG_2PI
 
 
 class Group(NamedTuple):

@@ -87,7 +87,8 @@ class Architecture:
     def describes(self, model: Model, members: int) -> bool:
         """Whether a model is of these parts and sizes."""
         wanted = self.template(members)
-        if jax.tree.structure(wanted) != jax.tree.structure(model):
+        trees: list[Any] = [jax.tree.structure(each) for each in (wanted, model)]
+        if trees[0] != trees[1]:
             return False
         pairs = zip(jax.tree.leaves(wanted), jax.tree.leaves(model), strict=True)
         return all(np.shape(a) == np.shape(b) for a, b in pairs)

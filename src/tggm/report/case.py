@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tggm.arrays import Floats
-from tggm.models.graph import Graph
+from tggm.graph import Graph
 from tggm.plotting.canvas import named_rows
 from tggm.report.html import Section
 from tggm.report.scores import Score

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import confusion_matrix
 
 from tggm.arrays import Floats
-from tggm.models.graph import Graph
+from tggm.graph import Graph
 from tggm.plotting import plot_confusion, plot_reliability
 from tggm.report import html
 from tggm.report.case import Case, Feature, Judged, Wording

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
-from tggm.models.graph import Graph
+from tggm.graph import Graph
 from tggm.plotting import plot_calibration, plot_pit, plot_predicted
 from tggm.report import html
 from tggm.report.case import Case, Feature, Judged, Wording

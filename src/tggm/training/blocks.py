@@ -8,7 +8,7 @@ one that trains, two that wait, one that is made.
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -57,7 +57,7 @@ class Blocks:
         rows = -(-self.n_rows // self.per_pass)
         return self.per_pass * -(-rows // min(batch_size, self.batch_limit))
 
-    def coming(self, done: int, passes: int, prepare: Callable[[Block], Any]) -> Iterator[Any]:
+    def coming(self, done: int, passes: int, prepare: Callable[[Block], Any]) -> Generator[Any]:
         """What `prepare` makes of all blocks of all passes but those done; of one that stays, once."""
         if self.stays:
             yield from repeat(prepare(next(self.each(0))))

@@ -102,7 +102,8 @@ class Inference:
         """Means that the cycles reach."""
         from tggm.inference.mean_field.engine import cyclic_moments
 
-        return cyclic_moments(lax.stop_gradient(tg), start, self.cycles).mean
+        reached: Array = cyclic_moments(lax.stop_gradient(tg), start, jnp.asarray(self.cycles)).mean
+        return reached
 
     def _prior(
         self, hidden: Hidden, psi: Any, start: Array | None, above: Array, means: Callable[[], Array] | None
@@ -126,8 +127,11 @@ class Inference:
         """S_c and its derivatives: the class's log-probability, or its factorised bound."""
 
         def expand(eta: Array) -> Expansion:
+            found: Expansion
             if self.factorised:
-                return factorised(eta, label, n_steps=6)
-            return exact(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+                found = factorised(eta, label, n_steps=6)
+            else:
+                found = exact(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+            return found
 
         return expand

@@ -83,7 +83,8 @@ class Squares(Method):
 
     def finish(self, members: Model, rows: Rows) -> Model:
         """Take the units' mean share of the variance out of what was trained for all of it."""
-        return _without_share(members, rows.X)
+        finished: Model = _without_share(members, rows.X)
+        return finished
 
 
 @jax.jit

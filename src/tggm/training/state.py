@@ -18,13 +18,13 @@ from tggm.training.optimisers import OPTIMISERS
 class Objective(Protocol):
     """What the loop maximises; hashable, so that it can be a static argument. `Method` is one."""
 
-    def __call__(self, params: Any, rows: Any, progress: Array) -> Array:
+    def __call__(self, params: Any, rows: Any, progress: Array, /) -> Array:
         """Objective of each row when a part `progress` of training, 0 to 1, is done."""
 
-    def score(self, params: Any, rows: Any) -> Array:
+    def score(self, params: Any, rows: Any, /) -> Array:
         """Figure of merit of each held-out row; larger is better."""
 
-    def penalty(self, params: Any) -> Array:
+    def penalty(self, params: Any, /) -> Array:
         """What weight decay multiplies."""
 
 

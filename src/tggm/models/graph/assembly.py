@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tggm.models.graph.parameters import Parameters, ResidualPrecision
 from tggm.models.graph.structure import Structure
-from tggm.models.shallow import LOG_2PI
+from tggm.models.likelihoods.gaussian import LOG_2PI
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
 
 

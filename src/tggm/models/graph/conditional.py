@@ -24,7 +24,7 @@ from tggm.models.graph.assembly import Terms, matrix, structured, without
 from tggm.models.graph.evidence import Evidence, Pattern
 from tggm.models.graph.parameters import Parameters, ResidualPrecision, residual_precision
 from tggm.models.graph.structure import Structure
-from tggm.models.shallow import LOG_2PI
+from tggm.models.likelihoods.gaussian import LOG_2PI
 from tggm.precision import Dense, Layered, Precision
 
 Keep = Literal["all", "tied", "truncated"]

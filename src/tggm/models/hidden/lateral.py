@@ -67,7 +67,7 @@ class Lateral(Hidden):
     ) -> Self:
         """Small random connections."""
         V: Any = 0.1 * rng.standard_normal((own["lateral"], layers[0]))
-        return cls(*ends, V=V, s0=np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
+        return cls(ends[0], ends[1], V, np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
 
     @classmethod
     def template(cls, zeros: Zeros, width: int, layers: tuple[int, ...], lateral: int) -> Self:

@@ -48,7 +48,7 @@ class Layers(Hidden):
             scale = 0.1 if paper else 1 / np.sqrt(below)
             W.append(scale * rng.standard_normal((above, below)))
             b.append(scale * rng.standard_normal(above) if paper else np.zeros(above))
-        return cls(*ends, W=tuple(W), b=tuple(b), s0=np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
+        return cls(ends[0], ends[1], tuple(W), tuple(b), np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
 
     @classmethod
     def template(cls, zeros: Zeros, width: int, layers: tuple[int, ...], lateral: int) -> Self:

@@ -94,7 +94,7 @@ class Shallow(Hidden):
         cls, rng: np.random.Generator, ends: Any, s0: float, layers: tuple[int, ...], **own: Any
     ) -> Self:
         """The ends are all there is."""
-        return cls(*ends, s0=np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
+        return cls(ends[0], ends[1], np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
 
     @classmethod
     def template(cls, zeros: Zeros, width: int, layers: tuple[int, ...], lateral: int) -> Self:

@@ -77,6 +77,18 @@ class Likelihood(ABC):
         """Log-density of each row, exact, for one output and independent units."""
         raise MissingCapabilityError(f"{type(self).__name__} outputs are no sum of independent units.")
 
+    def variances(self, latent: Latent) -> tuple[Array, Array]:
+        """Mean and variance of each output, (rows, n) each."""
+        raise MissingCapabilityError(f"{type(self).__name__} outputs are no numbers.")
+
+    def moments(self, latent: Latent) -> tuple[Array, Array]:
+        """Mean (rows, n) and covariance (rows, n, n) of the outputs."""
+        raise MissingCapabilityError(f"{type(self).__name__} outputs are no numbers.")
+
+    def contended_scores(self, latent: Latent) -> tuple[Array, Array]:
+        """Means and deviations of the scores of classes, (rows, n) each."""
+        raise MissingCapabilityError(f"{type(self).__name__} outputs are no classes.")
+
     def finished(self, share: Array) -> Self:
         """What was trained by the mean alone, given the share of the variance that the units have."""
         return self
