@@ -60,9 +60,10 @@ def imported(package):
     found = set()
     for path in files_in(package):
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            found |= {name.split(".")[1] for name in names if name.startswith("tggm.")}
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                prefix = f"{getattr(node, 'module', '')}."
+                names = [f"{prefix}{alias.name}".removeprefix(".") for alias in node.names]
+                found |= {name.split(".")[1] for name in names if name.startswith("tggm.")}
     return found - {package}
 
 
