@@ -1,0 +1,330 @@
+"""Whether two commits of the package fit the same models.
+
+    PYTHONPATH=old/src python tools/compare_commits.py record old.npz
+    PYTHONPATH=new/src python tools/compare_commits.py record new.npz
+    python tools/compare_commits.py compare old.npz new.npz
+
+`record` runs a fixed list of fits through the public interface of the package that PYTHONPATH names, and
+stores what they predict for rows they have not seen: log-densities or log-probabilities, means and standard
+deviations. Long training in single precision amplifies rounding until the last digits of a step decide where
+it ends, so most cases take few steps in double precision; those called "as users run it" do not.
+`compare` prints the differences of two recordings: of logs in nats, of means in standard deviations.
+UCI tables are read from the folder that TGGM_DATA names; without it they are left out.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+AS_USERS = "as users run it"
+HURRY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+DOUBLE = {"dtype": "float64", "random_state": 0}
+SMALL = {**DOUBLE, "n_members": 2, "max_epochs": 6, "batch_size": 32, "patience": None}
+UCI = {"Boston": "bostonHousing", "Yacht": "yacht", "Wine": "wine-quality-red"}
+CASES = {}
+
+
+def case(name):
+    """Put a function that returns a case's predictions into the table under this name."""
+    return partial(CASES.setdefault, name)
+
+
+def curve(outputs=1):
+    """Training and test part of a bent surface with noise that grows along the second input."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(180, 3))
+    noise = (0.1 + 0.2 * np.abs(X[:, 1:2])) * rng.normal(size=(180, outputs))
+    Y = np.abs(X[:, :1]) + np.arange(outputs) * X[:, 2:3] + noise
+    Y = Y[:, 0] if outputs == 1 else Y
+    return X[:120], Y[:120], X[120:], Y[120:]
+
+
+def classes(number=3):
+    """The same inputs with a class in place of the target."""
+    X, y, X_test, y_test = curve()
+    cuts = np.quantile(y, np.arange(1, number) / number)
+    return X, np.digitize(y, cuts), X_test, np.digitize(y_test, cuts)
+
+
+def density(model, X, y):
+    dist = model.predict_dist(X)
+    return {"log": dist.logpdf(y), "mean": dist.mean(), "std": dist.std()}
+
+
+def probability(model, X):
+    return {"log": model.predict_log_proba(X)}
+
+
+def regressor(name, *, outputs=1, preset=None, fit=None, **settings):
+    """A small fit of a regressor; `fit` makes further arguments from the training part and may change it."""
+
+    @case(name)
+    def predictions():
+        from tggm import TGGMRegressor
+
+        X, y, X_test, y_test = curve(outputs)
+        make = TGGMRegressor if preset is None else getattr(TGGMRegressor, preset)
+        more = {} if fit is None else fit(X, y)
+        model = make(**{"hidden": 8, **SMALL, **settings}).fit(X, more.pop("y", y), **more)
+        return density(model, X_test, y_test)
+
+
+def classifier(name, *, number=3, preset=None, fit=None, **settings):
+    @case(name)
+    def predictions():
+        from tggm import TGGMClassifier
+
+        X, y, X_test, _ = classes(number)
+        make = TGGMClassifier if preset is None else getattr(TGGMClassifier, preset)
+        more = {} if fit is None else fit(X, y)
+        model = make(**{"hidden": 8, **SMALL, **settings}).fit(X, y, **more)
+        return probability(model, X_test)
+
+
+def uci(label, split, name, **settings):
+    @case(name)
+    def predictions():
+        from tggm import TGGMRegressor
+
+        if "TGGM_DATA" not in os.environ:
+            return {}
+        stored = np.load(Path(os.environ["TGGM_DATA"], f"uci_{UCI[label]}.npz"))
+        X, y, test = stored["X"], stored["y"], stored[f"test_index_{split}"].astype(int)
+        train = np.setdiff1d(np.arange(len(X)), test)
+        model = TGGMRegressor(random_state=0, **settings).fit(X[train], y[train])
+        return density(model, X[test], y[test])
+
+
+def digits(name, **settings):
+    @case(name)
+    def predictions():
+        from sklearn.datasets import load_digits
+
+        from tggm import TGGMClassifier
+
+        X, y = load_digits(return_X_y=True)
+        model = TGGMClassifier(random_state=0, **settings).fit(X[:1400], y[:1400])
+        return probability(model, X[1400:])
+
+
+for label in UCI:
+    for split in (0, 1):
+        uci(label, split, f"{label} {split}, default, {AS_USERS}")
+        uci(label, split, f"{label} {split}, default, 20 epochs", dtype="float64", max_epochs=20)
+digits(f"digits, default, {AS_USERS}")
+digits("digits, default, 5 epochs", dtype="float64", max_epochs=5)
+
+
+def at_limits(X, y):
+    """Targets cut off at quartiles, on both sides."""
+    low, high = np.quantile(y, [0.25, 0.75])
+    return {"y": np.clip(y, low, high), "censored": (y > high).astype(int) - (y < low)}
+
+
+def with_gaps(X, y):
+    return {"y": np.where(np.random.default_rng(3).uniform(size=y.shape) < 0.3, np.nan, y)}
+
+
+def weights(X, y):
+    return {"sample_weight": np.random.default_rng(4).exponential(size=len(y)).round(1)}
+
+
+for method in ("moments", "bp", "meanfield", "ep", "exact"):
+    regressor(f"regressor {method}", method=method)
+regressor("regressor meanfield, cyclic", method="meanfield", solver="cyclic")
+for preset in ("paper_ml", "paper_bp"):
+    own = {"preset": preset, "max_epochs": 10, "n_members": 1}
+    regressor(f"regressor {preset}", **own)
+    classifier(f"classifier {preset}", **own)
+for method in ("moments", "bp", "ep", "exact"):
+    regressor(f"censored {method}", fit=at_limits, method=method)
+for method in ("moments", "bp", "ep"):
+    regressor(f"two outputs with gaps, {method}", outputs=2, fit=with_gaps, method=method)
+for method in ("moments", "meanfield", "ep"):
+    regressor(f"three outputs, {method}", outputs=3, method=method)
+for method in ("ep", "meanfield"):
+    regressor(f"lateral {method}", lateral=2, method=method)
+for method in ("moments", "bp"):
+    regressor(f"directed regressor {method}", hidden=(20, 20), method=method)
+    classifier(f"directed classifier {method}", hidden=(20, 20), method=method)
+for method, solver in (("meanfield", "newton"), ("meanfield", "cyclic"), ("ep", "newton"), ("bp", "newton")):
+    own = {"hidden": (8, 8), "deep": "undirected", "method": method, "solver": solver, "max_epochs": 3}
+    regressor(f"undirected regressor {method} {solver}", **own)
+    classifier(f"undirected classifier {method} {solver}", **own)
+for method in ("moments", "bp", "ep"):
+    classifier(f"classifier {method}", method=method)
+for solver in ("newton", "cyclic"):
+    for factorised in (False, True):
+        own = {"method": "meanfield", "solver": solver, "factorised": factorised}
+        classifier(f"classifier meanfield, {solver}{', factorised' * factorised}", **own)
+classifier("classifier of two classes", number=2)
+classifier("classifier, dropout and balanced classes", dropout=0.2, class_weight="balanced")
+regressor("regressor, sample weights", fit=weights)
+classifier("classifier, sample weights", fit=weights)
+
+
+@case("stream of blocks, regressor")
+def _():
+    from tggm import TGGMRegressor
+    from tggm.streams import from_arrays
+
+    X, y, X_test, y_test = curve()
+    return density(TGGMRegressor(hidden=8, **SMALL).fit(from_arrays(X, y, block_rows=40)), X_test, y_test)
+
+
+@case("stream of blocks, classifier")
+def _():
+    from tggm import TGGMClassifier
+    from tggm.streams import from_arrays
+
+    X, y, X_test, _ = classes()
+    return probability(TGGMClassifier(hidden=8, **SMALL).fit(from_arrays(X, y, block_rows=40)), X_test)
+
+
+@case("fit_together")
+def _():
+    from tggm import TGGMRegressor, fit_together
+
+    X, y, X_test, y_test = curve()
+    models = [TGGMRegressor(hidden=8, **{**SMALL, "random_state": k}) for k in (0, 1)]
+    fit_together(models, X, y, [np.arange(100), np.arange(20, 120)])
+    parts = [density(model, X_test, y_test) for model in models]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+@case("partial_fit")
+def _():
+    from tggm import TGGMRegressor
+
+    X, y, X_test, y_test = curve()
+    model = TGGMRegressor(hidden=8, **SMALL)
+    for rows in np.split(np.arange(120), 3):
+        model.partial_fit(X[rows], y[rows])
+    return density(model, X_test, y_test)
+
+
+@case("warm_start")
+def _():
+    from tggm import TGGMClassifier
+
+    X, y, X_test, _ = classes()
+    model = TGGMClassifier(hidden=8, warm_start=True, **SMALL).fit(X, y)
+    return probability(model.set_params(random_state=1).fit(X, y), X_test)
+
+
+@case("sparse classifier")
+def _():
+    from scipy import sparse
+
+    from tggm import TGGMClassifier
+
+    X = np.random.default_rng(5).poisson(0.3, size=(200, 30)).astype(np.float64)
+    y = (X[:, 0] + X[:, 1] > X[:, 2]).astype(int)
+    model = TGGMClassifier(hidden=8, **SMALL).fit(sparse.csr_array(X[:150]), y[:150])
+    return probability(model, sparse.csr_array(X[150:]))
+
+
+@case("save and load")
+def _():
+    from tggm import TGGMRegressor, load, save
+
+    X, y, X_test, y_test = curve(2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.tggm")
+        save(TGGMRegressor(hidden=8, **SMALL).fit(X, y), path)
+        return density(load(path), X_test, y_test)
+
+
+def run(names, out):
+    """Run these cases and store their predictions."""
+    arrays = {}
+    warnings.simplefilter("ignore")
+    for name in names:
+        start = time.monotonic()
+        try:
+            arrays |= {f"{name}|{what}": values for what, values in CASES[name]().items()}
+        except Exception:
+            traceback.print_exc(limit=-3)
+            print(f"failed: {name}", flush=True)
+        print(f"{time.monotonic() - start:6.1f} s  {name}", flush=True)
+    np.savez_compressed(out, **arrays)
+
+
+def record(out, only=""):
+    """Run all cases whose names contain `only`; the compiler hurries with short ones."""
+    names = [name for name in CASES if only in name]
+    groups = {"": [n for n in names if AS_USERS in n], HURRY: [n for n in names if AS_USERS not in n]}
+    arrays = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for flags, group in groups.items():
+            part = Path(folder, "part.npz")
+            command = [sys.executable, __file__, "run", part, *group]
+            subprocess.run(command, env=os.environ | {"XLA_FLAGS": flags}, check=True)
+            arrays |= dict(np.load(part))
+    np.savez_compressed(out, **arrays)
+    done = {key.split("|")[0] for key in arrays}
+    print(f"{len(done)} of {len(names)} cases recorded")
+    return len(names) - len(done)
+
+
+def differences(old, new):
+    """Of a case: rows, largest and median difference of logs, largest difference of means in deviations."""
+    logs = np.abs(old["log"] - new["log"])
+    means = np.abs(old["mean"] - new["mean"]) / old["std"] if "mean" in old else np.zeros(1)
+    return len(logs), logs.max(), np.median(logs), means.max()
+
+
+def stored(path):
+    """Predictions by case."""
+    cases = {}
+    with np.load(path) as archive:
+        for key in archive.files:
+            name, what = key.split("|")
+            cases.setdefault(name, {})[what] = archive[key]
+    return cases
+
+
+def compare(one, other):
+    """Print a line for every case, and how many are in both recordings."""
+    old, new = stored(one), stored(other)
+    print(f"{'':52}{'rows':>6}{'largest':>10}{'median':>10}{'means':>10}")
+    both = [name for name in old if name in new]
+    for name in both:
+        rows, largest, median, means = differences(old[name], new[name])
+        print(f"{name:52}{rows:6d}{largest:10.1e}{median:10.1e}{means:10.1e}")
+    missing = sorted(set(old) ^ set(new))
+    print(f"{len(both)} cases compared" + "".join(f"\nonly in one: {name}" for name in missing))
+    return len(missing)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    words = commands.add_parser("record", help="run the fits and store what they predict")
+    words.add_argument("out", type=Path)
+    words.add_argument("--only", default="", help="cases whose names contain this")
+    words = commands.add_parser("run", help="run the cases of these names only, in this process")
+    words.add_argument("out", type=Path)
+    words.add_argument("names", nargs="*")
+    words = commands.add_parser("compare", help="print the differences of two recordings")
+    words.add_argument("one", type=Path)
+    words.add_argument("other", type=Path)
+    options = parser.parse_args()
+    if options.command == "record":
+        return record(options.out, options.only)
+    if options.command == "run":
+        return run(options.names, options.out)
+    return compare(options.one, options.other)
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main() else 0)
