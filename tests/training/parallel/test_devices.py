@@ -11,10 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.training.small_fits import ALL, fitted
-from tggm.training import devices
-from tggm.training.devices import devices_for, one_each, use_devices
+from tggm.training.parallel import devices
+from tggm.training.parallel.devices import devices_for, one_each, use_devices
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLOSE = {"float64": 1e-9, "float32": 1e-4}
 
 
