@@ -111,7 +111,9 @@ def test_fits_that_begin_together_leave_each_other_their_files(tmp_path):
             kept._last = checkpoint(epochs)
             kept.write()
     assert epochs_at(path) == 2
-    assert told.notes == [f"{path} is by now the file of another fit, and is left to it; the fit goes on without"]
+    assert told.notes == [
+        f"{path} is by now the file of another fit, and is left to it; the fit goes on without"
+    ]
     first.write(finished=True)
     second.write()
     assert epochs_at(path, "another") == 2

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+
 from tggm.training.compilation_cache import use_compilation_cache
 
 SCRIPT = """

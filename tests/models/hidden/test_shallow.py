@@ -23,7 +23,9 @@ def test_moments_are_those_of_independent_truncated_normals(rng):
     assert_allclose(mean, h, rtol=1e-9)
     assert_allclose(cov, want, rtol=1e-8, atol=1e-10)
     assert_allclose(latent.variances(W)[1], np.diagonal(want, axis1=1, axis2=2), rtol=1e-8)
-    assert_allclose(latent.products(W, jnp.asarray(w)), np.einsum("bij,bj->bi", want, w), rtol=1e-8, atol=1e-10)
+    assert_allclose(
+        latent.products(W, jnp.asarray(w)), np.einsum("bij,bj->bi", want, w), rtol=1e-8, atol=1e-10
+    )
     assert_allclose(model.hidden.mean(jnp.asarray(X), W), h @ W1.T, rtol=1e-9, atol=1e-12)
     assert_allclose(model.hidden.standard(jnp.asarray(X)), a / sigma, rtol=1e-12)
 
