@@ -36,11 +36,12 @@ def everything(members, held=0):
 def fit(data, members=1, *, objective=None, held=0, batch=ROWS, optimizer="sgd", schedule="constant",
         epochs=5, rows=None, weight=None, capacity=4, averaged=False, **options):  # fmt: skip
     plan = Plan(Layout.of(zeros(1), axes=1), batch, capacity, optimizer, schedule, averaged)
-    run = {k: options.pop(k) for k in ("seed", "state", "observer") if k in options}
+    blocks = options.pop("blocks", None)
+    run = {k: options.pop(k) for k in ("seed", "state", "observer", "view", "resume", "keep") if k in options}
     rates = options.pop("rates", np.ones(4))
     hyper = hyper_parameters(members, rates, np.float64, **{"learning_rate": 0.1, "clip": 1e9, **options})
     rows = everything(members, held) if rows is None else rows
-    block = Block(rows, data, np.ones(ROWS) if weight is None else weight)
+    blocks = blocks or Blocks.of(Block(rows, data, np.ones(ROWS) if weight is None else weight))
     return train(
         plan, objective or Squares(), zeros(members), Blocks.of(block), hyper, max_epochs=epochs, **run
     )

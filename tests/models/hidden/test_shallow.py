@@ -55,7 +55,7 @@ def test_gauge_is_not_differentiated(rng):
 def test_gaussian_is_the_exponent_of_the_prior_and_of_the_joint(rng):
     """Up to a constant in h: log p(h|x) and log p(h, y|x), at random h."""
     model, X, H = random_model(rng), rng.standard_normal((1, 3)), rng.exponential(size=(7, 4))
-    W0, b0, W1, b1, log_noise = numbers(model, "W0", "b0", "W1", "b1", "log_noise")
+    W0, b0, W1, log_noise = numbers(model, "W0", "b0", "W1", "log_noise")
     residual, root = rng.standard_normal(2), np.exp(-log_noise / 2)
     log_prior = stats.norm.logpdf(H, W0 @ X[0] + b0, np.sqrt(S0)).sum(1)
     log_joint = log_prior + stats.norm.logpdf(residual, H @ W1.T, 1 / root).sum(1)

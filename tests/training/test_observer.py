@@ -1,0 +1,37 @@
+"""What a fit tells whoever watches it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tests.training.straight_line import fit
+from tggm.training.observer import CheckpointWarning, Observer, Printer
+from tggm.training.state import Trace
+
+
+def test_progress_is_told_epoch_by_epoch(data):
+    told = []
+
+    class Listener(Observer):
+        def progressed(self, epochs, trace):
+            told.append((epochs, trace))
+
+    got = fit(data, 2, epochs=5, observer=Listener())
+    assert told[-1][0] == 5
+    assert_allclose(np.concatenate([trace.train for _, trace in told], axis=1), got.train)
+
+
+def test_what_must_not_be_missed_is_a_warning():
+    with pytest.warns(CheckpointWarning, match="the disk is full"):
+        Observer().noted("the disk is full")
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_printer_writes_a_line_for_each_report(capsys, held):
+    printer = Printer(held)
+    printer.planned(10)
+    printer.resumed(2)
+    printer.progressed(4, Trace(np.array([[0.0, -1.0], [0.0, -2.0]]), np.array([[0.0, 3.0], [0.0, 4.0]])))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "going on after epoch 2"
+    assert second == "epoch 4/10  objective -1.5000" + ("  held out 3.5000" if held else "")
