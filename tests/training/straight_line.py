@@ -42,9 +42,7 @@ def fit(data, members=1, *, objective=None, held=0, batch=ROWS, optimizer="sgd",
     hyper = hyper_parameters(members, rates, np.float64, **{"learning_rate": 0.1, "clip": 1e9, **options})
     rows = everything(members, held) if rows is None else rows
     blocks = blocks or Blocks.of(Block(rows, data, np.ones(ROWS) if weight is None else weight))
-    return train(
-        plan, objective or Squares(), zeros(members), Blocks.of(block), hyper, max_epochs=epochs, **run
-    )
+    return train(plan, objective or Squares(), zeros(members), blocks, hyper, max_epochs=epochs, **run)
 
 
 def descend(data, steps, rate=0.1, decay=0.0, weight=None, clip=np.inf):

@@ -88,7 +88,7 @@ def test_blocks_come_pass_by_pass_but_those_done():
 
 
 def test_each_block_has_its_steps_and_its_share_of_the_penalty(data):
-    got = fit(data, blocks=halves(data), epochs=3, batch=16, weight_decay=5.0)
+    got = fit(data, blocks=halves(data), epochs=3, batch=16, capacity=1, weight_decay=5.0)
     X = np.column_stack([np.ones(ROWS), data["x"]])
     theta, errors = np.zeros(4), []
     for _ in range(3):
@@ -103,7 +103,7 @@ def test_each_block_has_its_steps_and_its_share_of_the_penalty(data):
 
 def test_training_goes_on_in_the_middle_of_a_pass(data):
     kept = []
-    options = {"blocks": halves(data), "epochs": 3, "batch": 16, "weight_decay": 5.0}
+    options = {"blocks": halves(data), "epochs": 3, "batch": 16, "capacity": 1, "weight_decay": 5.0}
     whole = fit(data, keep=kept.append, **options)
     assert [c.train.shape[1] for c in kept] == [1, 2, 3, 4, 5, 6]  # blocks
     rest = fit(data, resume=kept[2], **options)
