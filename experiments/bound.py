@@ -22,7 +22,7 @@ from datasets import load_mnist
 from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
 
 from tggm import TGGMClassifier
-from tggm.estimators.inputs import prepared
+from tggm.estimators.sources import prepared
 
 SMALL = {"init": "small", "sigma0": 0.5, "learning_rate": 3e-3, "weight_decay": 0.1}
 JUDGED = 1000  # training images on which bounds are compared

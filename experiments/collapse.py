@@ -33,7 +33,7 @@ from tggm.models.undirected_ep import undirected_class_ep
 from tggm.training.deep_classification import _expansion
 
 from tggm import TGGMClassifier
-from tggm.estimators.inputs import prepared
+from tggm.estimators.sources import prepared
 from tggm.inference.ep.layered import layered_ep
 
 NAMES = {"digits": "collapse", "mnist": "collapse_mnist"}

@@ -27,7 +27,7 @@ from tggm.models.undirected_class import class_factors
 from tggm.training.deep_classification import _expansion
 
 from tggm import TGGMClassifier
-from tggm.estimators.inputs import prepared
+from tggm.estimators.sources import prepared
 from tggm.inference import mean_field
 
 RESULT, IMAGE = RESULTS / "prior_start.json", IMAGES / "prior_start.png"

@@ -14,7 +14,7 @@ from tggm.training.rows import bucket
 
 from tggm.inference.blas_lock import factorises
 from tggm.training import Layout, Membership, Plan, hold_out, hyper_parameters, membership, train
-from tggm.training.shuffling import shuffled
+from tggm.training.rows import shuffled
 
 
 @dataclass(frozen=True)

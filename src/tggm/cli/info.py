@@ -26,7 +26,7 @@ def info(
 
 
 def _json(model: Any, preparation: "Preparation") -> str:
-    from tggm.estimators.settings import plain
+    from tggm.settings import plain
     from tggm.tables import preparation_to_json
 
     facts = {"class": type(model).__name__, "parameters": model.n_parameters_, "epochs": model.n_iter_}

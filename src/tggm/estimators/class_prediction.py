@@ -15,15 +15,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.arrays import Floats
 from tggm.estimators.ensemble import Ensemble
-from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded
+from tggm.estimators.sources import prepared
 from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.streams.columns import Columns
-from tggm.training.membership import bucket
+from tggm.training.rows import bucket
 
 BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory

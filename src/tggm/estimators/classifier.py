@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from tggm.estimators import schedule as schedules
-from tggm.estimators import settings
+from tggm import settings
 from tggm.estimators.class_prediction import ClassPrediction
+from tggm.estimators.ensemble import intact
 from tggm.estimators.fitted import Scales
-from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import (
     Labels,
     encoded,
@@ -24,9 +23,8 @@ from tggm.estimators.labels import (
     weighted_rows,
 )
 from tggm.estimators.presets import CLASSIFICATION
-from tggm.estimators.recipe import Recipe
-from tggm.estimators.rollback import intact
-from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream
+from tggm.estimators.recipe import CLASS_RULES, Recipe
+from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.streams import Stream
 from tggm.streams.columns import Columns
 from tggm.training import Rows
@@ -193,7 +191,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.verbose = verbose
 
     task: ClassVar = "classification"
-    rules: ClassVar = schedules.CLASSIFICATION
+    rules: ClassVar = CLASS_RULES
     likelihood: ClassVar = "probit"
 
     def __sklearn_tags__(self) -> Any:

@@ -3,11 +3,11 @@
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, Self
+from functools import partial, wraps
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import jax
 import numpy as np
@@ -16,22 +16,21 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tggm import settings
 from tggm.arrays import Floats
-from tggm.estimators import settings, state
+from tggm.estimators import state
 from tggm.estimators.fitted import Fitted, Scales
-from tggm.estimators.fork import require_unforked
-from tggm.estimators.recipe import Recipe
-from tggm.estimators.schedule import Rules
+from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
 from tggm.estimators.start import Start
 from tggm.models import Architecture, Model
 from tggm.training import Rows, Training, train
-from tggm.training.blocks import Blocks
 from tggm.training.checkpoints import Checkpoints
 from tggm.training.engine import Inference
 from tggm.training.fit_identity import identity, optimiser_identity
 from tggm.training.observer import Observer, Printer
-from tggm.training.parallel.processes import is_first, require_same, shared
+from tggm.training.parallel.processes import is_first, require_same, require_unforked, shared
+from tggm.training.rows import Blocks
 from tggm.training.state import Hyper, Plan, start
 
 
@@ -121,15 +120,15 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         batch, epochs = recipe.timetable(blocks.n_rows)
         plan = recipe.plan(model, batch, source.capacity)
         hyper = self._hyper(begun, epochs * blocks.steps(batch), recipe.patience(epochs) * blocks.per_pass)
-        if observer is None:
-            printing = self.verbose and is_first()
-            observer = Printer(recipe.held_fraction > 0) if printing else Observer()
-        observer.planned(epochs)
+        if observer is None and self.verbose and is_first():
+            observer = Printer(recipe.held_fraction > 0)
+        if observer is not None:
+            observer.planned(epochs)
         seed = int(rng.integers(2**31))
         with recipe.precision():
             kept = self._checkpoints(plan, model, blocks, observer)
             resume = None if kept is None else kept.read()
-            if resume is not None:
+            if resume is not None and observer is not None:
                 observer.resumed(resume.train.shape[1] // blocks.per_pass)
             result = train(
                 plan, recipe.method, model, blocks, hyper, max_epochs=epochs, seed=seed, observer=observer,
@@ -158,7 +157,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         if self.checkpoint is None:
             return None
         template = start(plan, model, np.zeros(self.n_members, np.uint32))
-        return Checkpoints(self.checkpoint, fit, template, observer)
+        return Checkpoints(self.checkpoint, fit, template, observer or Observer())
 
     def _pass(self, recipe: Recipe, source: MemorySource, n_outputs: int) -> Self:
         """One pass over the rows at a constant rate, all of them used, going on from where the last ended."""
@@ -298,3 +297,24 @@ def _described(model: Model) -> str:
     W0 = model.arrays()["hidden.W0"]
     sigma0 = float(np.sqrt(np.max(model.arrays()["hidden.s0"])))
     return f"weights of shape {W0.shape}, {W0.dtype}, σ0 = {sigma0:g}"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def intact(method: Callable[P, R]) -> Callable[P, R]:
+    """Where this method fails, its estimator stays what it was: no old model with the names of a new one."""
+
+    @wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        state = vars(args[0])
+        before = dict(state)
+        try:
+            return method(*args, **kwargs)
+        except Exception:
+            state.clear()
+            state.update(before)
+            raise
+
+    return guarded

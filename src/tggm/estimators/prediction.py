@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tggm import settings
 from tggm.arrays import Floats
-from tggm.estimators import settings
 from tggm.estimators.ensemble import Ensemble
 from tggm.predictive.moments import member_moments
 from tggm.streams.columns import require_moderate

@@ -9,19 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from tggm.estimators import schedule as schedules
-from tggm.estimators import settings
+from tggm import settings
+from tggm.estimators.ensemble import intact
 from tggm.estimators.fitted import Scales
-from tggm.estimators.inputs import prepared
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
-from tggm.estimators.recipe import Recipe
-from tggm.estimators.rollback import intact
-from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream
+from tggm.estimators.recipe import REGRESSION_RULES, Recipe
+from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared, row_weights
 from tggm.estimators.start import Start
 from tggm.estimators.state import yes_or_no
 from tggm.estimators.targets import Targets, checked, filled, refuse_censored, require_outputs
-from tggm.estimators.weights import row_weights
 from tggm.models import Model
 from tggm.models.likelihoods import CensoredGaussian
 from tggm.streams import Stream
@@ -195,7 +192,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.verbose = verbose
 
     task: ClassVar = "regression"
-    rules: ClassVar = schedules.REGRESSION
+    rules: ClassVar = REGRESSION_RULES
     likelihood: ClassVar = "gaussian"
 
     @classmethod

@@ -17,8 +17,7 @@ from tggm.estimators.fitted import Scales
 from tggm.estimators.regressor import TGGMRegressor
 from tggm.estimators.start import Start
 from tggm.training import Rows, Training, train
-from tggm.training.blocks import Block, Blocks
-from tggm.training.membership import hold_out, membership
+from tggm.training.rows import Block, Blocks, hold_out, membership
 from tggm.training.state import start
 from tggm.training.view import Scaling
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm import settings
 from tggm.gaussian import TruncatedGaussian
 from tggm.graph.graph import Graph
 from tggm.inference.log_partition import log_partition
@@ -21,10 +22,8 @@ from tggm.models.graph.conditional import log_likelihood
 from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters
 from tggm.models.graph.structure import Structure
-from tggm.training import settings
-from tggm.training.blocks import Block, Blocks
-from tggm.training.membership import bucket, hold_out, membership
 from tggm.training.optimisers import SCHEDULES
+from tggm.training.rows import Block, Blocks, bucket, hold_out, membership
 from tggm.training.state import Layout, Plan, hyper_parameters
 from tggm.training.training import train
 

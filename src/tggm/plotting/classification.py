@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.metrics import confusion_matrix
 
+from tggm import settings
 from tggm.plotting.canvas import (
     DATA,
     MODEL,
@@ -18,7 +19,6 @@ from tggm.plotting.canvas import (
     shade,
     unit_square,
 )
-from tggm.training import settings
 
 CLASS_COLOURS = (MODEL, REFERENCE, SECOND, "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", QUIET)
 

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.training.blocks import Block, Blocks
 from tggm.training.loop import FAILURES
 from tggm.training.observer import Observer
 from tggm.training.parallel.crew import crew
 from tggm.training.parallel.processes import agreed
+from tggm.training.rows import Block, Blocks
 from tggm.training.state import Hyper, Objective, Plan, State, Trace, start
 
 _CHUNK_SECONDS = 0.1  # progress, interruption and patience wait no longer than about twice this
@@ -50,9 +50,6 @@ class Checkpoint:
     held: NDArray[np.floating]
 
 
-_NOBODY = Observer()
-
-
 def train(
     plan: Plan,
     objective: Objective,
@@ -64,7 +61,7 @@ def train(
     seed: int = 0,
     view: Any = None,
     state: State | None = None,
-    observer: Observer = _NOBODY,
+    observer: Observer | None = None,
     resume: Checkpoint | None = None,
     keep: Callable[[Checkpoint], None] | None = None,
 ) -> Training:
@@ -100,7 +97,7 @@ def train(
                     later, trace = workers.run(plan, objective, state, each, shared, np.int32(n), steps)
                     traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
                     state, done = later, done + n
-                    if done % blocks.per_pass == 0:
+                    if observer is not None and done % blocks.per_pass == 0:
                         observer.progressed(done // blocks.per_pass, traces[-1])
                     if keep is not None:
                         keep(_checkpoint(state, traces))

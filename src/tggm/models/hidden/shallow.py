@@ -18,7 +18,7 @@ from tggm.models.hidden.base import Hidden, Latent, LinearEngine
 from tggm.models.part import part
 from tggm.models.template import Zeros
 from tggm.precision import Diagonal, LowRank
-from tggm.special import standard_moments
+from tggm.special.standard import moments as standard_moments
 
 
 @part
