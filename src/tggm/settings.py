@@ -1,6 +1,6 @@
 """Checks of arguments; every message names argument, value and remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any
@@ -50,10 +50,19 @@ def precision(value: Any) -> str:
     return one_of("dtype", name, ("float32", "float64"))
 
 
-def count_or_auto(name: str, value: Any) -> None:
-    """An integer of at least 1, or "auto"."""
-    if value != "auto":
-        count(name, value)
+def counts_or_auto(given: Mapping[str, Any], *names: str) -> None:
+    """Integers of at least 1, or "auto"; patience may be None."""
+    for name in names:
+        if given[name] != "auto" and not (name == "patience" and given[name] is None):
+            count(name, given[name])
+
+
+def standardize(value: Any, *, whole: bool) -> None:
+    """True or False, or "whole" where that is known."""
+    if not isinstance(value, str) or not whole:
+        flag("standardize", value)
+    elif value != "whole":
+        raise ValueError(f"`standardize` must be True, 'whole' or False; got {value!r}.")
 
 
 def optimizer(value: Any, names: Iterable[str]) -> Any:
@@ -86,15 +95,17 @@ def cycles(value: Any) -> tuple[int, int]:
     return count("n_cycles", ends[0]), count("n_cycles", ends[1])
 
 
-def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
-    """A fixed noise variance for each output, or None when it is to be learned."""
+def noise_variance(value: Any, n_outputs: int | None = None) -> np.ndarray | None:
+    """A fixed noise variance for each output (of which there may be any number), or None to learn it."""
     if value is None:
         return None
     try:
-        noise = np.broadcast_to(np.asarray(value, dtype=np.float64), (n_outputs,))
+        noise = np.asarray(value, dtype=np.float64)
+        noise = noise if n_outputs is None else np.broadcast_to(noise, (n_outputs,))
     except (TypeError, ValueError):
         raise ValueError(
-            f"`noise` must be None (learned), a variance, or one per output ({n_outputs}); got {value!r}."
+            "`noise` must be None (learned), a variance, or one per output"
+            f"{'' if n_outputs is None else f' ({n_outputs})'}; got {value!r}."
         ) from None
     if not (np.isfinite(noise) & (noise > 0)).all():
         raise ValueError(

@@ -210,14 +210,6 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         ml = {"method": "meanfield", "solver": "cyclic", "factorised": True, "sigma0": 0.5**0.5}
         return cls(**{**CLASSIFICATION, **ml, **settings})
 
-    def recipe(self) -> Recipe:
-        """The settings, checked."""
-        if not isinstance(self.standardize, str):
-            settings.flag("standardize", self.standardize)
-        elif self.standardize != "whole":
-            raise ValueError(f"`standardize` must be True, 'whole' or False; got {self.standardize!r}.")
-        return super().recipe()
-
     @intact
     def fit(
         self,

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from tggm.arrays import Floats
-from tggm.estimators.sources import row_weights
+from tggm.estimators.targets import row_weights
 from tggm.settings import plain
 
 Labels = NDArray[np.int32]

@@ -131,7 +131,7 @@ def fit_graph(
     plan = Plan(layout, batch_size, 1024, "adam", schedule, average > 0)
     hyper = hyper_parameters(
         1,
-        layout.spread(_rates(graph, params)),
+        layout.rates([f"{kind}.{name}" for kind, name in graph.fixed]),
         dtype,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
@@ -162,10 +162,3 @@ def _start(graph: Graph, evidence: Evidence) -> Graph:
             )
             given["log_noise"][name] = np.log(0.5 * spread)
     return graph.with_parameters(given)
-
-
-def _rates(graph: Graph, params: Parameters) -> Parameters:
-    return {
-        kind: {name: float((kind, name) not in graph.fixed) for name in values}
-        for kind, values in params.items()
-    }

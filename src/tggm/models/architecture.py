@@ -1,7 +1,7 @@
 """Which model settings ask for: its parts by name, its sizes, and a model of them, drawn or empty."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -119,6 +119,16 @@ class Architecture:
         hidden = self.hidden.draw(rng, ends[0][:2], s0, self.layers, init=init, lateral=self.lateral)
         output: Any = Output(*ends[-1][2:])  # type: ignore[arg-type]  # NumPy until training
         return Model(features, hidden, LIKELIHOODS[self.likelihood].draw(output, noise))
+
+    def members(self, rng: np.random.Generator, count: int, dtype: Any, **options: Any) -> Model:
+        """So many models as one with a leading axis, in a dtype."""
+        drawn = [self.draw(rng, **options) for _ in range(count)]
+        model: Model = jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *drawn)
+        return model
+
+    def adapted(self, model: Model) -> Model:
+        """A fitted model with the likelihood that training needs."""
+        return replace(model, likelihood=LIKELIHOODS[self.likelihood].of(model.likelihood))
 
     def template(self, members: int) -> Model:
         """A model of these shapes with a leading axis of members, whose arrays take no memory."""

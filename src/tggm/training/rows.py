@@ -88,29 +88,24 @@ class Block(NamedTuple):
     weight: Any  # (rows,)
     share: float = 1.0  # of all rows that count: that of the penalty which the block has
 
-    def steps(self, batch_size: int) -> int:
-        """Mini-batches that cover the rows of the member that has most of them."""
-        B = min(batch_size, self.members.train.shape[1])
-        return -(-int(np.max(self.members.n_train)) // B)
-
 
 @dataclass(frozen=True)
 class Blocks:
     """What passes over the rows of a fit give, block by block."""
 
-    each: Callable[[int], Iterator[Block]]  # given the number of the pass, from 0
+    each: Callable[[int], Iterator[Block]] | None  # given the number of the pass, from 0
     per_pass: int
     n_rows: int  # to train on in a pass, of the member that has most
     batch_limit: int  # most rows of a mini-batch
     identity: Any = ()  # arrays that tell these rows from others
-    stays: bool = False  # whether there is one block, in memory
+    only: Block | None = None  # that of a table in memory
 
     @classmethod
     def of(cls, block: Block) -> "Blocks":
         """A table in memory: one block, which stays."""
         members = block.members
         rows = int(np.max(members.n_train))
-        return cls(lambda _: iter([block]), 1, rows, members.train.shape[1], block, stays=True)
+        return cls(None, 1, rows, members.train.shape[1], block, block)
 
     def steps(self, batch_size: int) -> int:
         """Gradient steps of a pass."""
@@ -119,12 +114,13 @@ class Blocks:
 
     def coming(self, done: int, passes: int, prepare: Callable[[Block], Any]) -> Generator[Any]:
         """What `prepare` makes of all blocks of all passes but those done; of one that stays, once."""
-        if self.stays:
-            yield from repeat(prepare(next(self.each(0))))
+        if self.only is not None:
+            yield from repeat(prepare(self.only))
         for block in read_ahead(self._left(done, passes)):
             yield prepare(block)
 
     def _left(self, done: int, passes: int) -> Iterator[Block]:
+        assert self.each is not None
         for epoch in range(done // self.per_pass, passes):
             for k, block in enumerate(self.each(epoch)):
                 if epoch * self.per_pass + k >= done:

@@ -4,6 +4,7 @@ Inside the program all parameters of a member are one vector, so that clipping, 
 finiteness and copies are one operation each instead of one per array: fewer kernels to compile and to launch.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -34,12 +35,14 @@ class Layout:
 
     tree: Any  # jax.tree_util.PyTreeDef
     shapes: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
 
     @classmethod
     def of(cls, params: Any, *, axes: int = 0) -> "Layout":
         """Layout of `params` without its first `axes` axes."""
-        leaves, tree = jax.tree.flatten(params)
-        return cls(tree, tuple(tuple(leaf.shape[axes:]) for leaf in leaves))
+        pairs, tree = jax.tree_util.tree_flatten_with_path(params)
+        names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in pairs]
+        return cls(tree, tuple([tuple(leaf.shape[axes:]) for _, leaf in pairs]), tuple(names))
 
     @property
     def sizes(self) -> list[int]:
@@ -67,9 +70,9 @@ class Layout:
         leaves = [p.reshape(len(p), *s) for p, s in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.tree, leaves)
 
-    def spread(self, values: Any) -> np.ndarray:
-        """A vector with one number for all entries of each array, from a pytree of numbers."""
-        return np.repeat(np.asarray(jax.tree.leaves(values), dtype=np.float64), self.sizes)
+    def rates(self, fixed: Collection[str]) -> np.ndarray:
+        """A vector of ones, but zero for the entries of arrays with these names: multiplies steps."""
+        return np.repeat([float(name not in fixed) for name in self.names], self.sizes)
 
 
 class Plan(NamedTuple):
@@ -166,7 +169,7 @@ def hyper_parameters(
     patience: Any = np.inf,
     dropout: Any = 0.0,
 ) -> Hyper:
-    """Stack hyper-parameters over members; a scalar serves all. `rates` is a vector, see `Layout.spread`."""
+    """Stack hyper-parameters over members; a scalar serves all. `rates` is a vector, see `Layout.rates`."""
 
     def stacked(value: Any, shape: tuple[int, ...] = ()) -> Any:
         return np.broadcast_to(np.asarray(value, dtype), (n_members, *shape))

@@ -79,14 +79,16 @@ def train(
         seeds = np.random.default_rng(seed).integers(0, 2**32, len(hyper.clip), np.uint32)
         state = start(plan, params, seeds)
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
-    done, interrupted, n = sum(t.train.shape[1] for t in traces), False, 1
+    done, interrupted, n = 0 if resume is None else resume.train.shape[1], False, 1
     end = max_epochs * blocks.per_pass
-    with crew(len(state.seed), min(plan.batch_size, blocks.batch_limit)) as workers:
+    batch = min(plan.batch_size, blocks.batch_limit)
+    with crew(len(state.seed), batch) as workers:
 
         def prepare(block: Block) -> Any:
             decay = hyper.weight_decay * np.asarray(block.share, np.asarray(hyper.clip).dtype)
             each = (block.members, view, hyper._replace(weight_decay=decay))
-            return *workers.place((each, (block.data, block.weight))), np.int32(block.steps(plan.batch_size))
+            steps = -(-int(np.max(block.members.n_train)) // batch)
+            return *workers.place((each, (block.data, block.weight))), np.int32(steps)
 
         with closing(blocks.coming(done, max_epochs, prepare)) as coming:
             while done < end and not interrupted and not stalled(state, hyper) and not failed(state):

@@ -59,10 +59,6 @@ class Shallow(Hidden):
         """s0."""
         return lax.stop_gradient(self.s0)
 
-    def weights(self) -> tuple[Array, ...]:
-        """W0."""
-        return (self.W0,)
-
     def locations(self, psi: Any) -> Array:
         """W0 ψ + b0 for each row, (rows, m)."""
         located: Array = psi @ self.W0.T + self.b0[None, :]
