@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
-from sklearn.metrics import confusion_matrix
 
 from tggm import settings
 from tggm.plotting.canvas import (
@@ -106,12 +105,13 @@ def plot_confusion(
     missing = np.setdiff1d(found, names)
     if len(missing):
         raise ValueError(f"`classes` must hold every label that occurs; {missing[:5].tolist()} are missing.")
+    from matplotlib.colors import LinearSegmentedColormap
+    from sklearn.metrics import confusion_matrix  # both slow to load
+
     share = confusion_matrix(y, predicted, labels=names)
     share = share / np.maximum(share.sum(1, keepdims=True), 1)
     ax = axes_or_new(ax)
     ax.grid(False)
-    from matplotlib.colors import LinearSegmentedColormap
-
     colours = LinearSegmentedColormap.from_list("model", ["white", MODEL])
     ax.imshow(np.sqrt(share), cmap=colours, vmin=0, vmax=1)  # the root shows rare confusions too
     small = 9 if len(names) <= 10 else 6
