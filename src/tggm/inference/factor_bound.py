@@ -62,7 +62,8 @@ def no_term(mean: Array) -> Term:
 def best_factors(tg: TruncatedGaussian, term: Terms, start: Array, max_iter: Array) -> Factors:
     """Newton's method for all rows at once, from means `start`.
 
-    A row has converged when the squared Newton decrement is below `step_tolerance`. A step that would turn the derivative of L along it by more than half is halved instead.
+    A row has converged when the squared Newton decrement is below `step_tolerance`.
+    A step that would turn the derivative of L along it by more than half is halved instead.
     """
     P = tg.precision
     p = P.diagonal()[None, :]
