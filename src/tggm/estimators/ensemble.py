@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -34,7 +34,7 @@ from tggm.training.rows import Blocks
 from tggm.training.state import Layout, Plan, start
 
 
-class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """Settings and training common to all estimators."""
 
     rules: ClassVar[Rules]
@@ -227,8 +227,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         made._state = None
         with np.errstate(all="ignore"):  # a file may hold any numbers
             made.adopt(fitted)
-        known = (made.W0_, made.b0_, made.W1_, made.b1_, getattr(made, "noise_", 0.0))
-        if not all(np.isfinite(a).all() for a in known):
+        shown = [a for name, a in vars(made).items() if name in ("W0_", "b0_", "W1_", "b1_", "noise_")]
+        if not all(np.isfinite(a).all() for a in shown):
             raise ValueError("parameters and noise must be finite in the units of the data")
         return made
 

@@ -19,7 +19,7 @@ from tggm.streams.columns import LARGEST, Columns, require_moderate
 from tggm.streams.repeats import again, cut, require_as_before
 from tggm.streams.survey import Survey, surveyed
 from tggm.training import Rows
-from tggm.training.rows import Block, Blocks, bucket, hold_out, membership
+from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
 from tggm.training.state import Membership
 
 STREAM_BYTES = 2**28  # a memory map of more is not read into memory
@@ -62,7 +62,7 @@ class MemorySource:
         count, part = len(self.weight), recipe.held_fraction if fraction is None else fraction
         members = membership([hold_out(rng, np.arange(count), part) for _ in range(recipe.n_members)])
         data = jax.tree.map(partial(_padded, recipe.dtype), rows(self.X, self.y))
-        return Blocks.of(Block(members, data, _padded(recipe.dtype, self.weight / self.mean_weight)))
+        return Blocks.of(RowBlock(members, data, _padded(recipe.dtype, self.weight / self.mean_weight)))
 
     def sample(self, rows: ToRows) -> Rows:
         """All rows."""
@@ -124,11 +124,11 @@ class StreamSource:
         weight = np.ones(size + held_size, recipe.dtype)
         members = partial(self._members, recipe.n_members, size, held_size)
 
-        def each(epoch: int) -> Iterator[Block]:
+        def each(epoch: int) -> Iterator[RowBlock]:
             for part in self._cut(rows, seed, epoch, length, count):
                 n = len(part.X)
                 data = jax.tree.map(partial(_joined, size), part, held)
-                yield Block(members(n), data, weight, n / count)
+                yield RowBlock(members(n), data, weight, n / count)
 
         return Blocks(each, per_pass, count, size, (held, count, size))
 

@@ -17,7 +17,7 @@ from tggm.estimators.fitted import Scales
 from tggm.estimators.regressor import TGGMRegressor
 from tggm.estimators.start import Start
 from tggm.training import Rows, Training, train
-from tggm.training.rows import Block, Blocks, hold_out, membership
+from tggm.training.rows import Blocks, RowBlock, hold_out, membership
 from tggm.training.state import start
 from tggm.training.view import Scaling
 
@@ -98,7 +98,7 @@ def _train(starts: list[Start], rows: list[Any], X: Floats, Y: Floats) -> Traini
     view = jax.tree.map(lambda *leaves: np.stack(leaves).astype(recipe.dtype), *views)
     model = _joined([s.model for s in starts])
     data = Rows(X.astype(recipe.dtype), Y.astype(recipe.dtype))
-    blocks = Blocks.of(Block(members, data, np.ones(len(X), recipe.dtype)))
+    blocks = Blocks.of(RowBlock(members, data, np.ones(len(X), recipe.dtype)))
     programs = [s.recipe.program(model, blocks, n_features=X.shape[1]) for s in starts]
     plan, _, epochs = programs[0]
     hyper = _joined([hyper for _, hyper, _ in programs])

@@ -23,7 +23,7 @@ from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters
 from tggm.models.graph.structure import Structure
 from tggm.training.optimisers import SCHEDULES
-from tggm.training.rows import Block, Blocks, bucket, hold_out, membership
+from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
 from tggm.training.state import Layout, Plan, hyper_parameters
 from tggm.training.training import train
 
@@ -126,7 +126,7 @@ def fit_graph(
     members = membership([hold_out(rng, np.arange(n_rows), validation_fraction)])
     padding = bucket(n_rows) - n_rows
     table = jax.tree.map(lambda a: np.pad(a.astype(dtype), [(0, padding), (0, 0)], "edge"), evidence)
-    blocks = Blocks.of(Block(members, table, np.ones(n_rows + padding, dtype)))
+    blocks = Blocks.of(RowBlock(members, table, np.ones(n_rows + padding, dtype)))
     layout = Layout.of(params, axes=1)
     plan = Plan(layout, batch_size, 1024, "adam", schedule, average > 0)
     hyper = hyper_parameters(

@@ -1,6 +1,6 @@
 """Pictures of a classifier: are its probabilities frequencies, what does it confuse, where does it decide."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,9 @@ from tggm.plotting.canvas import (
     shade,
     unit_square,
 )
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 CLASS_COLOURS = (MODEL, REFERENCE, SECOND, "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", QUIET)
 
@@ -127,7 +130,7 @@ def plot_confusion(
 
 
 def plot_decision_regions(
-    model: Any, X: ArrayLike, y: ArrayLike, *, resolution: int = 200, ax: Any = None
+    model: "BaseEstimator", X: ArrayLike, y: ArrayLike, *, resolution: int = 200, ax: Any = None
 ) -> Any:
     """Draw the regions in which a classifier of two features chooses each class, paler where it is less sure.
 

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from tggm.arrays import Tree
 from tggm.training.dropout import thinned
 from tggm.training.optimisers import OPTIMISERS, SCHEDULES
 from tggm.training.rows import shuffled
@@ -108,7 +109,7 @@ def _step(
     """
     count = jnp.minimum(rows, float(size))
 
-    def loss(params: Any) -> tuple[Array, Array]:
+    def loss(params: Tree) -> tuple[Array, Array]:
         value = (weight * objective(params, batch, progress)).sum() / count
         decay = hyper.weight_decay / rows
         decay = decay / plan.shares if plan.shares > 1 else decay  # every device adds its part

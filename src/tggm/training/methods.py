@@ -4,7 +4,7 @@ A method is a small frozen object that asks a model for one capability: equal ob
 training program. `METHODS` is the only table of them.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -37,7 +37,7 @@ _DEFAULT = Options()
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(ABC):
     """Shared by all methods: the score of held-out rows is the objective, the penalty ½‖W‖²."""
 
     options: Options = _DEFAULT  # for those that use them
@@ -62,7 +62,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Moments(Method):
+class MomentMatching(Method):
     """`moments`: the density that has the mean and covariance of y given x; for classes, of their scores."""
 
     needs: ClassVar = "moments"
@@ -99,7 +99,7 @@ def _without_share(members: Model, X: Any) -> Model:
 
 
 @dataclass(frozen=True)
-class Engine(Method):
+class Engine(Method, ABC):
     """Log p(y | x) through the log Z that an engine finds; abstract.
 
     The gradient of log Z being the engine's moments, following it is the paper's EM with a gradient M-step
@@ -157,7 +157,7 @@ _MEAN_FIELD = Inference("mean_field")
 
 METHODS: dict[str, type[Method]] = {
     "bp": Squares,
-    "moments": Moments,
+    "moments": MomentMatching,
     "meanfield": MeanField,
     "ep": Propagation,
     "exact": Exact,

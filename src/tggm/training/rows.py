@@ -80,7 +80,7 @@ def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
 _WAITING = 2  # blocks that are read ahead
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Rows to train on and to hold out."""
 
     members: Membership  # a leading axis of members
@@ -93,15 +93,15 @@ class Block(NamedTuple):
 class Blocks:
     """What passes over the rows of a fit give, block by block."""
 
-    each: Callable[[int], Iterator[Block]] | None  # given the number of the pass, from 0
+    each: Callable[[int], Iterator[RowBlock]] | None  # given the number of the pass, from 0
     per_pass: int
     n_rows: int  # to train on in a pass, of the member that has most
     batch_limit: int  # most rows of a mini-batch
     identity: Any = ()  # arrays that tell these rows from others
-    only: Block | None = None  # that of a table in memory
+    only: RowBlock | None = None  # that of a table in memory
 
     @classmethod
-    def of(cls, block: Block) -> "Blocks":
+    def of(cls, block: RowBlock) -> "Blocks":
         """A table in memory: one block, which stays."""
         members = block.members
         rows = int(np.max(members.n_train))
@@ -112,14 +112,14 @@ class Blocks:
         rows = -(-self.n_rows // self.per_pass)
         return self.per_pass * -(-rows // min(batch_size, self.batch_limit))
 
-    def coming(self, done: int, passes: int, prepare: Callable[[Block], Any]) -> Generator[Any]:
+    def coming(self, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
         """What `prepare` makes of all blocks of all passes but those done; of one that stays, once."""
         if self.only is not None:
             yield from repeat(prepare(self.only))
         for block in read_ahead(self._left(done, passes)):
             yield prepare(block)
 
-    def _left(self, done: int, passes: int) -> Iterator[Block]:
+    def _left(self, done: int, passes: int) -> Iterator[RowBlock]:
         assert self.each is not None
         for epoch in range(done // self.per_pass, passes):
             for k, block in enumerate(self.each(epoch)):

@@ -13,19 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm.arrays import Tree
 from tggm.training.optimisers import OPTIMISERS
 
 
 class Objective(Protocol):
     """What the loop maximises; hashable, so that it can be a static argument. `Method` is one."""
 
-    def __call__(self, params: Any, rows: Any, progress: Array, /) -> Array:
+    def __call__(self, params: Tree, rows: Any, progress: Array, /) -> Array:
         """Objective of each row when a part `progress` of training, 0 to 1, is done."""
 
-    def score(self, params: Any, rows: Any, /) -> Array:
+    def score(self, params: Tree, rows: Any, /) -> Array:
         """Figure of merit of each held-out row; larger is better."""
 
-    def penalty(self, params: Any, /) -> Array:
+    def penalty(self, params: Tree, /) -> Array:
         """What weight decay multiplies."""
 
 
@@ -38,7 +39,7 @@ class Layout:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, params: Any, *, axes: int = 0) -> "Layout":
+    def of(cls, params: Tree, *, axes: int = 0) -> "Layout":
         """Layout of `params` without its first `axes` axes."""
         pairs, tree = jax.tree_util.tree_flatten_with_path(params)
         names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in pairs]
@@ -49,7 +50,7 @@ class Layout:
         """Number of entries of each array."""
         return [int(np.prod(shape)) for shape in self.shapes]
 
-    def join(self, params: Any) -> Array:
+    def join(self, params: Tree) -> Array:
         """The vector of a traced pytree."""
         return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(params)])
 
@@ -58,7 +59,7 @@ class Layout:
         parts = jnp.split(vector, np.cumsum(self.sizes)[:-1].tolist())
         return jax.tree.unflatten(self.tree, [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)])
 
-    def join_members(self, params: Any) -> np.ndarray:
+    def join_members(self, params: Tree) -> np.ndarray:
         """The matrix, one row a member, of a pytree of NumPy arrays with a leading axis of members."""
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
@@ -137,7 +138,7 @@ class Trace(NamedTuple):
     held: Array  # mean score of the held-out rows after it
 
 
-def start(plan: Plan, params: Any, seeds: Any) -> State:
+def start(plan: Plan, params: Tree, seeds: Any) -> State:
     """State before the first step; every leaf of `params` and `seeds` has a leading axis of members.
 
     Made of NumPy arrays: a named optimiser starts from zeros, so nothing has to be compiled.

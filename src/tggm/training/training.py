@@ -10,11 +10,12 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from tggm.arrays import Tree
 from tggm.training.loop import FAILURES
 from tggm.training.observer import Observer
 from tggm.training.parallel.crew import crew
 from tggm.training.parallel.processes import agreed
-from tggm.training.rows import Block, Blocks
+from tggm.training.rows import Blocks, RowBlock
 from tggm.training.state import Hyper, Objective, Plan, State, Trace, start
 
 _CHUNK_SECONDS = 0.1  # progress, interruption and patience wait no longer than about twice this
@@ -25,7 +26,7 @@ class Training:
     """Result of `train`: the state to go on from, the best parameters, and what happened."""
 
     state: State
-    params: Any  # best parameters, a leading axis of members
+    params: Tree  # best parameters, a leading axis of members
     train: NDArray[np.floating]  # (members, epochs) mean objective in each epoch
     held: NDArray[np.floating]  # (members, epochs) mean score of held-out rows after it
     best_epoch: NDArray[np.int32]  # (members,)
@@ -53,7 +54,7 @@ class Checkpoint:
 def train(
     plan: Plan,
     objective: Objective,
-    params: Any,
+    params: Tree,
     blocks: Blocks,
     hyper: Hyper,
     *,
@@ -84,7 +85,7 @@ def train(
     batch = min(plan.batch_size, blocks.batch_limit)
     with crew(len(state.seed), batch) as workers:
 
-        def prepare(block: Block) -> Any:
+        def prepare(block: RowBlock) -> Any:
             decay = hyper.weight_decay * np.asarray(block.share, np.asarray(hyper.clip).dtype)
             each = (block.members, view, hyper._replace(weight_decay=decay))
             steps = -(-int(np.max(block.members.n_train)) // batch)

@@ -20,7 +20,7 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep.layered import Blocks, covariance_blocks, gaussian_energy
+from tggm.inference.ep.layered import CovarianceBlocks, covariance_blocks, gaussian_energy
 from tggm.inference.ep.sites import Marginals, Sites, fit_sites, lone_sites, site_tolerance, walls
 from tggm.precision import Diagonal, Layered
 from tggm.precision.protocol import rounding
@@ -143,7 +143,7 @@ def _energy(tg: TruncatedGaussian, W: Array, b: Array, q: Joint) -> Array:
     mean, noise = q.mean[:, : tg.size], q.y.back  # E[h] and E[ε]
     V = q.G @ q.y.root.mT  # Cov[h] = Σ − V Vᵀ
     below, parts = covariance_blocks(q.factor), P.split(V.mT)
-    blocks = Blocks(
+    blocks = CovarianceBlocks(
         tuple(S - v.mT @ v for S, v in zip(below.diagonal, parts, strict=True)),
         tuple(S - v.mT @ u for S, u, v in zip(below.lower, parts[:-1], parts[1:], strict=True)),
     )
