@@ -219,23 +219,16 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         *,
         observer: Observer | None = None,
     ) -> Self:
-        """Train the ensemble.
+        """Learn to tell classes apart.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (n_rows, n_features), or Stream
-            Finite numbers. A sparse matrix is never made dense as a whole; a `tggm.streams.Stream`, or a
-            memory map above 256 MiB, is never in memory whole.
+            Finite numbers. A sparse matrix is never made dense, nor a stream read, as a whole.
         y : array_like, shape (n_rows,)
             Labels: numbers, strings or booleans, of at least two classes.
-        sample_weight : array_like, shape (n_rows,), optional
-            Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
-        observer : Observer, optional
-            Told of progress; by default it is printed if `verbose`.
-
-        Returns
-        -------
-        self
+        sample_weight, observer
+            As in `TGGMRegressor.fit`.
         """
         recipe = self.recipe()
         before: Any = getattr(self, "classes_", None)

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from tggm import settings
 from tggm.models import INITIALISERS, Architecture, Model
 from tggm.models.architecture import NARROW
-from tggm.models.hidden import FORMS
+from tggm.models.hidden import DEEP, HIDDEN
 from tggm.models.likelihoods import LIKELIHOODS
 from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Options
 from tggm.training.engine import PRIORS
@@ -90,7 +90,7 @@ class Recipe:
     def __init__(self, given: Mapping[str, Any], rules: Rules, likelihood: str) -> None:
         self.given, self.rules, self.likelihood = given, rules, likelihood
         self.layers = settings.layers(given["hidden"])
-        self.form = settings.one_of("deep", given["deep"], FORMS)
+        self.form = settings.one_of("deep", given["deep"], DEEP)
         self.lateral = settings.count("lateral", given.get("lateral", 0), least=0)
         self.n_members = settings.count("n_members", given["n_members"])
         self.s0 = settings.number("sigma0", given["sigma0"], above=0) ** 2
@@ -139,14 +139,14 @@ class Recipe:
 
     def _remedy(self, need: str, allowed: list[str]) -> str:
         *most, last = [f"method={name!r}" for name in sorted(allowed)]
-        other = next(
-            (f"deep={form!r}" for form, kind in FORMS.items() if need in kind.offers), "one hidden layer"
-        )
+        other = next((f"deep={form!r}" for form in DEEP if need in HIDDEN[form].offers), "one hidden layer")
         return f"pass {', '.join(most)} or {last}, or {'lateral=0' if self.lateral else other}"
 
     def architecture(self, n_inputs: int, n_outputs: int) -> Architecture:
         """The model for so many inputs and outputs."""
-        return Architecture(n_inputs, self.layers, n_outputs, self.likelihood, self.form, self.lateral)
+        one = "lateral" if self.lateral else "shallow"
+        form = self.form if len(self.layers) > 1 else one
+        return Architecture(n_inputs, self.layers, n_outputs, self.likelihood, form, self.lateral)
 
     def draw(self, architecture: Architecture, rng: np.random.Generator) -> Model:
         """Models of all members to start from: arrays with a leading axis, in the dtype of training."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.models.features import FEATURES, Features
-from tggm.models.hidden import FORMS, Hidden, Lateral, Shallow
+from tggm.models.hidden import HIDDEN, Hidden
 from tggm.models.likelihoods import LIKELIHOODS, Likelihood, Output
 from tggm.models.model import Model
 from tggm.models.template import shapes_only
@@ -67,8 +67,8 @@ class Architecture:
     layers: tuple[int, ...]  # units in each hidden layer
     n_outputs: int
     likelihood: str = "gaussian"
-    form: str = "directed"  # of several layers
-    lateral: int = 0  # rank of the connections inside one layer
+    form: str = "shallow"  # of the hidden units
+    lateral: int = 0  # rank of the connections inside a layer
     features: str | None = None
 
     @classmethod
@@ -77,7 +77,7 @@ class Architecture:
         sizes = {name: np.shape(a)[1:] for name, a in model.arrays().items()}
         between = [sizes[name][0] for name in sizes if name.startswith("hidden.W.")]
         n, _ = sizes["likelihood.output.W1"]
-        form = next((name for name, kind in FORMS.items() if isinstance(model.hidden, kind)), "directed")
+        form = next(name for name, kind in HIDDEN.items() if isinstance(model.hidden, kind))
         likelihood = next(name for name, kind in LIKELIHOODS.items() if isinstance(model.likelihood, kind))
         rank = sizes.get("hidden.V", (0,))[0]
         m, d = sizes["hidden.W0"]
@@ -86,9 +86,7 @@ class Architecture:
     @property
     def hidden(self) -> type[Hidden]:
         """The type of the hidden units."""
-        if len(self.layers) > 1:
-            return FORMS[self.form]
-        return Lateral if self.lateral else Shallow
+        return HIDDEN[self.form]
 
     @property
     def offers(self) -> frozenset[str]:
