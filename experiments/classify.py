@@ -179,9 +179,7 @@ def some(known: Sequence[str]) -> Any:
 
 def add_grid_options(p: Any, **defaults: Any) -> None:
     """Options of `tune`, the same for every experiment."""
-    known = [
-        name for name, make in METHODS.items() if make(Options()).needs in LIKELIHOODS["probit"].offers
-    ]
+    known = [name for name, make in METHODS.items() if make(Options()).needs in LIKELIHOODS["probit"].offers]
     p.add_argument(
         "--grid", action="store_true", help="compare settings on a validation part of the training rows"
     )

@@ -1,4 +1,4 @@
-"""Single networks: taken out of a fitted estimator, or drawn for a grid of settings; and rows as they see them."""
+"""Single networks, taken out of an estimator or drawn for a grid of settings, and rows as they see them."""
 
 from functools import partial
 from typing import Any
