@@ -40,7 +40,7 @@ class Engine:
 ENGINES = [
     Engine("newton", 0.1, 0.1),
     Engine("cyclic", 0.1, 0.1),
-    Propagation(5e-3, 2e-3),
+    Engine("ep", 5e-3, 2e-3),
     Engine("exact", 1e-9, 1e-9),
     Engine("orthant", 0.02, 0.01),
     Engine("gibbs", 3 * 5 / N_DRAWS**0.5, None),
