@@ -115,19 +115,19 @@ def counted_by_xla(shape: Shape) -> dict[str, float]:
     import jax
     import jax.numpy as jnp
 
-    from tggm.models import Shallow
-    from tggm.training import METHODS, Context, Rows
+    from tggm.models import Architecture
+    from tggm.training import METHODS, Options, Rows
 
-    d, m, n, B = shape.columns, shape.units, shape.outputs, 4096
-    arrays = [(m, d), (m,), (n, m), (n,), (n,)]
-    params = Shallow(*(jnp.ones(size, jnp.float32) for size in arrays))
+    d, n, B = shape.columns, shape.outputs, 4096
+    one = jax.tree.map(lambda a: a[0], Architecture(d, (shape.units,), n).template(1))
+    model = jax.tree.map(lambda a: jnp.ones(a.shape, jnp.float32), one)
     batch = Rows(jnp.ones((B, d), jnp.float32), jnp.ones((B, n), jnp.float32))
-    objective = METHODS["moments"]()
+    method = METHODS["moments"](Options())
 
-    def loss(params: Any, batch: Any) -> Any:
-        return objective(params, batch, Context(jnp.float32(1.0))).sum()
+    def loss(model: Any, batch: Any) -> Any:
+        return method(model, batch, jnp.float32(0)).sum()
 
-    found = jax.jit(jax.grad(loss)).lower(params, batch).compile().cost_analysis()
+    found = jax.jit(jax.grad(loss)).lower(model, batch).compile().cost_analysis()
     return {"operations": found["flops"] / B, "bytes": found["bytes accessed"] / B}
 
 

@@ -22,13 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tggm.models.deep import FORMS, initial_deep
-from tggm.models.deep_moments import directed_output_moments, layer_moments
-from tggm.models.undirected_moments import undirected_output_moments
+from tggm.models import Architecture
+from tggm.models.hidden import Directed, Hidden, Undirected
+from tggm.models.hidden.directed import propagated
+from tggm.training.engine import Inference
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "deep.md"
-OUTPUTS, INPUTS, CHUNK, NOISE = 8, 2, 20_000, 1e-9
+OUTPUTS, INPUTS, CHUNK = 8, 2, 20_000
 ENOUGH = 10_000  # effective draws; fewer tell nothing
 WAYS = ("directed: propagation", "directed: independent units", "undirected: mean field", "undirected: EP")
 
@@ -74,29 +75,27 @@ def sample(rng: np.random.Generator, params: Any, heads: list[np.ndarray], x: np
 
 def computed(params: Any, head: np.ndarray, level: int, X: np.ndarray) -> dict[str, Any]:
     """Means and deviations of the outputs of a model cut after a layer, (INPUTS, OUTPUTS), in every way."""
-    cut = [params.W0, params.b0, head, np.zeros(OUTPUTS), np.full(OUTPUTS, np.log(NOISE))]
-    between = params.W[:level], params.b[:level]
-    directed, undirected = (
-        jax.tree.map(jnp.asarray, form(*cut, *between)) for form in (FORMS["directed"], FORMS["undirected"])
-    )
-    s0, x = jnp.asarray(1.0), jnp.asarray(X)
-    mean, cov = directed_output_moments(directed, x, s0)
-    alone = layer_moments(directed, x, s0)[-1].var @ (directed.W1**2).T
-    found = {WAYS[0]: (mean, _deviation(cov)), WAYS[1]: (mean, jnp.sqrt(alone))}
+    cut = params.W0, params.b0, params.W[:level], params.b[:level], np.ones(())
+    directed, undirected = (jax.tree.map(jnp.asarray, form(*cut)) for form in (Directed, Undirected))
+    W, x = jnp.asarray(head), jnp.asarray(X)
+    mean, std = _outputs(directed, x, W, "ep")
+    alone = propagated(directed, x)[-1].var @ (W**2).T
+    found = {WAYS[0]: (mean, std), WAYS[1]: (mean, jnp.sqrt(alone))}
     for name, engine in ((WAYS[2], "mean_field"), (WAYS[3], "ep")):
-        mean, cov = undirected_output_moments(undirected, x, s0, engine)
-        found[name] = (mean, _deviation(cov))
+        found[name] = _outputs(undirected, x, W, engine)
     return {name: tuple(np.asarray(a) for a in pair) for name, pair in found.items()}
 
 
-def _deviation(cov: jax.Array) -> jax.Array:
-    return jnp.sqrt(jnp.diagonal(cov, axis1=1, axis2=2))
+def _outputs(hidden: Hidden, x: jax.Array, W: jax.Array, engine: str) -> tuple[jax.Array, jax.Array]:
+    """Means and deviations of W h."""
+    h, var = hidden.moments(x, Inference(engine)).variances(W)
+    return h @ W.T, jnp.sqrt(var)
 
 
 def measure(width: int, depth: int, draws: int, seed: int) -> list[dict[str, Any]]:
     """Errors of every way at depths 1 to `depth`."""
     rng = np.random.default_rng(seed)
-    params = initial_deep(rng, (4, *[width] * depth, 1), s0=1.0)
+    params = Architecture(4, (width,) * depth, 1).draw(rng).hidden
     heads = [rng.standard_normal((OUTPUTS, width)) / np.sqrt(width) for _ in range(depth)]
     X = rng.standard_normal((INPUTS, 4))
     sampled = [sample(rng, params, heads, x, draws) for x in X]

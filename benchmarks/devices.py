@@ -40,7 +40,18 @@ def fit(rows: int, batch: int, epochs: int, repeats: int, process: int, processe
     import jax
 
     from tggm import TGGMRegressor
-    from tggm.training.devices import use_devices
+    from tggm.distributed import use_devices
+    from tggm.training.observer import Observer
+
+    class Watch(Observer):
+        """Notes when epochs were done."""
+
+        def __init__(self) -> None:
+            self.times: list[tuple[int, float]] = []
+
+        def progressed(self, epochs: int, trace: Any) -> None:
+            """Note the time."""
+            self.times.append((epochs, time.perf_counter()))
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows + TEST, COLUMNS), dtype=np.float32)
@@ -49,17 +60,13 @@ def fit(rows: int, batch: int, epochs: int, repeats: int, process: int, processe
     speeds = []
     for _ in range(repeats):
         model = TGGMRegressor(
-            UNITS, n_members=1, max_epochs=epochs, batch_size=batch, patience=None, random_state=0, verbose=1
+            UNITS, n_members=1, max_epochs=epochs, batch_size=batch, patience=None, random_state=0
         )
-        times = []
-        model._progress = lambda epochs, times=times: (
-            lambda done, trace: times.append((done, time.perf_counter()))
-        )
+        watch = Watch()
         with use_devices(jax.devices()):
-            model.fit(X[:rows], y[:rows])
-        if times:
-            (first, early), (last, late) = times[0], times[-1]
-            speeds.append(round(0.9 * rows) * (last - first) / (late - early))  # a tenth is held out
+            model.fit(X[:rows], y[:rows], observer=watch)
+        (first, early), (last, late) = watch.times[0], watch.times[-1]
+        speeds.append(round(0.9 * rows) * (last - first) / (late - early))  # a tenth is held out
     if process == 0:
         density = float(model.score_samples(X[rows:], y[rows:]).mean())
         print(json.dumps({"speeds": speeds, "log_density": density}))

@@ -140,7 +140,8 @@ def compare(name: str, split: int, seed: int) -> list[Figures]:
 def first_fit_seconds(cache: str) -> float:
     """Wall time of a fresh Python process that imports, fits the default on Boston and predicts."""
     code = (
-        f"from tggm.training.compilation import use_compilation_cache; use_compilation_cache({cache!r})\n"
+        "from tggm.training.compilation_cache import use_compilation_cache\n"
+        f"use_compilation_cache({cache!r})\n"
         f"import sys; sys.path.insert(0, {EXPERIMENTS!r})\n"
         "from datasets import load_uci; d = load_uci('boston'); t, s = d.splits[0]\n"
         "from tggm import TGGMRegressor\n"

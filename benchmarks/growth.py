@@ -20,7 +20,7 @@ from record import keep
 
 from tggm import TGGMRegressor
 from tggm.inference.blas_lock import blas_lock
-from tggm.training import groups
+from tggm.training.parallel import crew
 
 BASE = {"rows": 2**13, "columns": 32, "units": 64, "outputs": 1}
 SIZES = {
@@ -60,13 +60,13 @@ def training_program(shape: dict[str, int], batch: int) -> tuple[Any, tuple[Any,
     X = rng.standard_normal((shape["rows"], shape["columns"]), dtype=np.float32)
     Y = rng.standard_normal((shape["rows"], shape["outputs"]), dtype=np.float32)
     model = TGGMRegressor(shape["units"], n_members=1, batch_size=batch, max_epochs=1, random_state=0)
-    program, groups.run_chunk = groups.run_chunk, Capture(groups.run_chunk)
+    program, crew.run_chunk = crew.run_chunk, Capture(crew.run_chunk)
     try:
         model.fit(X, Y if shape["outputs"] > 1 else Y[:, 0])
     except Captured as caught:
         plan, objective, *rest = caught.args
     finally:
-        groups.run_chunk = program
+        crew.run_chunk = program
     with jax.default_matmul_precision("highest"):
         return program.lower(plan, objective, *rest).compile(), tuple(rest)
 

@@ -41,17 +41,23 @@ def fit(folder, kind, rows, passes):
     """Run in a process of its own; prints what it measured."""
     from tggm import TGGMRegressor
     from tggm.streams import from_arrays
+    from tggm.training.observer import Observer
+
+    class Watch(Observer):
+        """Notes when passes were done."""
+
+        def progressed(self, epochs, trace):
+            """Note the time."""
+            times.append((epochs, time.perf_counter()))
 
     mapped = [np.load(Path(folder, name), mmap_mode="r") for name in ("X.npy", "y.npy")]
     model = TGGMRegressor(n_members=1, max_epochs=passes, batch_size=512, patience=None, random_state=0)
     times = []
-    model._progress = lambda epochs: lambda done, trace: times.append((done, time.perf_counter()))
-    model.verbose = True
     begin = time.perf_counter()
     if kind == "stream":
-        model.fit(from_arrays(*mapped))
+        model.fit(from_arrays(*mapped), observer=Watch())
     else:
-        model.fit(*(np.array(a[:rows]) for a in mapped))
+        model.fit(*(np.array(a[:rows]) for a in mapped), observer=Watch())
     seconds = time.perf_counter() - begin
     (first, early), (last, late) = times[0], times[-1]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

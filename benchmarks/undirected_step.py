@@ -13,30 +13,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tggm.models.deep import initial_deep
-from tggm.training.classification import ClassContext, Labelled
-from tggm.training.deep_classification import UndirectedProbitBackPropagation, UndirectedProbitMeanField
+
+from tggm.models import Architecture
+from tggm.training import METHODS, Options, Rows
 
 ROWS, INPUTS, CLASSES = 500, 784, 10
-CYCLIC = UndirectedProbitMeanField(solver="cyclic", factorised=True, prior="posterior")
-NEWTON = UndirectedProbitMeanField(solver="newton", factorised=True, prior="same")
+NEWTON = Options(prior="same", factorised=True)
 
 
-def milliseconds(objective: Any, hidden: int, s0: float, cycles: int) -> tuple[float, float]:
+def milliseconds(method: Any, hidden: int, s0: float) -> tuple[float, float]:
     """Of the first call, compilation included, and of the quickest of five later ones."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((ROWS, INPUTS)), rng.integers(0, CLASSES, ROWS)
-    batch = Labelled(jnp.asarray(rows[0], jnp.float32), jnp.asarray(rows[1], jnp.int32))
-    drawn = initial_deep(
-        rng, (INPUTS, hidden, hidden, CLASSES), form="undirected", s0=s0, noise=1.0, init="paper"
-    )
-    params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), drawn)
-    context = ClassContext(jnp.float32(s0), jnp.float32(cycles), jnp.float32(cycles))
-    step = jax.jit(jax.value_and_grad(lambda params: objective(params, batch, context).mean()))
+    batch = Rows(jnp.asarray(rows[0], jnp.float32), jnp.asarray(rows[1], jnp.int32))
+    sizes = Architecture(INPUTS, (hidden, hidden), CLASSES, "probit", "undirected")
+    model = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), sizes.draw(rng, s0=s0, init="paper"))
+    step = jax.jit(jax.value_and_grad(lambda model: method(model, batch, jnp.float32(0)).mean()))
     taken = []
     for _ in range(6):
         clock = time.perf_counter()
-        jax.block_until_ready(step(params))
+        jax.block_until_ready(step(model))
         taken.append(1e3 * (time.perf_counter() - clock))
     return taken[0], min(taken[1:])
 
@@ -47,11 +43,13 @@ def main() -> None:
     p.add_argument("--cycles", default="30,5")
     args = p.parse_args()
     for hidden in map(int, args.hidden.split(",")):
-        cases: list[tuple[str, Any, float, int]] = [("bp", UndirectedProbitBackPropagation(), 0.01, 0)]
-        cases += [(f"{n} cycles", CYCLIC, 0.5, n) for n in map(int, args.cycles.split(","))]
-        cases += [("newton", NEWTON, 0.5, 0)]
-        for name, objective, s0, cycles in cases:
-            first, later = milliseconds(objective, hidden, s0, cycles)
+        cases: list[tuple[str, Any, float]] = [("bp", METHODS["bp"](Options()), 0.01)]
+        for n in map(int, args.cycles.split(",")):
+            options = Options("cyclic", (n, n), prior="posterior", factorised=True)
+            cases.append((f"{n} cycles", METHODS["meanfield"](options), 0.5))
+        cases.append(("newton", METHODS["meanfield"](NEWTON), 0.5))
+        for name, method, s0 in cases:
+            first, later = milliseconds(method, hidden, s0)
             print(f"{hidden}-{hidden}  {name:10s}  first {first:9.1f} ms   then {later:8.1f} ms", flush=True)
 
 

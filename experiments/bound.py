@@ -15,14 +15,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from classify import merits, write
 from datasets import load_mnist
-from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
+from networks import log_densities, member
 
 from tggm import TGGMClassifier
-from tggm.estimators.inputs import prepared
+from tggm.estimators.sources import prepared
+from tggm.training import METHODS, Options, Rows
 
 SMALL = {"init": "small", "sigma0": 0.5, "learning_rate": 3e-3, "weight_decay": 0.1}
 JUDGED = 1000  # training images on which bounds are compared
@@ -30,11 +30,12 @@ JUDGED = 1000  # training images on which bounds are compared
 
 def values(model: TGGMClassifier, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """Means over rows of what each method takes for the log-probability of the label."""
-    params = jax.tree.map(lambda a: a[0], model._params)
-    rows = Labelled(prepared(X, model._x, np.float32), y.astype(np.int32))
-    context = ClassContext(np.float32(model.sigma0**2), np.float32(30), np.float32(30))
-    found = {name: CLASS_METHODS[name]()(params, rows, context) for name in ("moments", "meanfield", "ep")}
-    return {name: float(np.mean(value)) for name, value in found.items()}
+    network = member(model, np.float32)
+    rows = Rows(prepared(X, model.fitted_.scales.x, np.float32), y.astype(np.int32))
+    return {
+        name: float(np.mean(log_densities(METHODS[name](Options()), network, rows)))
+        for name in ("moments", "meanfield", "ep")
+    }
 
 
 def main() -> None:

@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from datasets import load_uci
 from gauge import change_of_density
+from networks import member, rows_of
 from runs import RESULTS, begin, origin, read, write
 
 from tggm import TGGMRegressor
@@ -47,9 +47,7 @@ def gauge(dataset: str, seed: int) -> dict[str, Any]:
     found: dict[str, Any] = {"dataset": dataset, "s0": OTHERS, "rows": len(test)}
     for words, noise in (("noise learned", None), ("noise fixed at 0.5", 0.5)):
         model = TGGMRegressor(n_members=1, noise=noise, random_state=seed).fit(X[train], y[train])
-        params = jax.tree.map(lambda a: np.asarray(a[0], np.float64), model._params)
-        rows = model._x.apply(X[test]), model._y.apply(y[test][:, None])[:, 0]
-        found[words] = change_of_density(params, *rows, model.sigma0**2, OTHERS)
+        found[words] = change_of_density(member(model), rows_of(model, X[test], y[test]), OTHERS)
     return found
 
 

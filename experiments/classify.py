@@ -12,12 +12,15 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from tggm.models.probit import class_moments
-from tggm.training.classification import CLASS_METHODS, ClassContext, Labelled
+from networks import drawn, rates
 
-from tggm.models import initial_parameters
+from tggm.models import Architecture, Model
+from tggm.models.likelihoods import LIKELIHOODS
 from tggm.special.probit import log_probit_all
-from tggm.training import Layout, Plan, hyper_parameters, membership, train
+from tggm.training import METHODS, Options, Rows, train
+from tggm.training.engine import Inference
+from tggm.training.rows import Block, Blocks, membership
+from tggm.training.state import Layout, Plan, hyper_parameters
 
 HEADER = (
     f"{'model':26s} {'hidden':>6s}   {'acc %':>6s} {'bal %':>6s} {'NLL':>7s} {'ECE':>7s}"
@@ -103,32 +106,24 @@ def tune(
     rows, K = len(label), args.members
     keep, held = np.arange(rows - n_validation), np.arange(rows - n_validation, rows)
     member = [setting for setting in grid for _ in range(K)]
-    sizes = (args.columns, args.hidden[0], int(label.max()) + 1)
-    draw = [
-        initial_parameters(rng, sizes, s0=s.sigma0**2, noise=1.0, init=args.init, scale=s.init_scale)
-        for s in member
-    ]
+    sizes = Architecture(args.columns, (args.hidden[0],), int(label.max()) + 1, "probit")
+    draw = [drawn(rng, sizes, s.init_scale, s0=s.sigma0**2, init=args.init) for s in member]
     params = jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.float32), *draw)
     part = (keep.astype(np.int32), held[: args.monitor].astype(np.int32))
     members = membership([part] * len(member))
     columns = {f: np.array([getattr(s, f) for s in member], np.float32) for f in Setting._fields}
     steps = -(-len(keep) // args.batch)
     layout = Layout.of(params, axes=1)
-    rates = layout.spread(type(draw[0])(1.0, 1.0, 1.0, 1.0, 0.0))
     hyper = hyper_parameters(
-        len(member), rates, np.float32,
+        len(member), layout.spread(rates(draw[0])), np.float32,
         learning_rate=columns["learning_rate"], weight_decay=columns["weight_decay"],
         average=columns["average"], clip=args.clip, total_steps=args.epochs * steps,
     )  # fmt: skip
     plan = Plan(layout, args.batch, 64, args.optimizer, args.schedule, bool(columns["average"].max() > 0))
-    cycles = [np.full(len(member), count, np.float32) for count in args.cycles]
-    context = ClassContext(columns["sigma0"] ** 2, cycles[0], cycles[-1])
-    data = jax.device_put(Labelled(X, label.astype(np.int32)))
+    data = jax.device_put(Rows(X, label.astype(np.int32)))
+    blocks = Blocks.of(Block(members, data, np.ones(rows, np.float32)))
     clock = time.perf_counter()
-    fit = train(
-        plan, _objective(args), params, members, context, hyper, data, np.ones(rows, np.float32),
-        max_epochs=args.epochs, seed=args.seed,
-    )  # fmt: skip
+    fit = train(plan, _method(args), params, blocks, hyper, max_epochs=args.epochs, seed=args.seed)
     seconds = time.perf_counter() - clock
     last = plan.layout.split_members(np.asarray(fit.state.average))
     result = []
@@ -136,11 +131,11 @@ def tune(
     for i, setting in enumerate(grid):
         chosen = slice(i * K, (i + 1) * K)
         probability = [
-            np.asarray(_probabilities(jax.tree.map(lambda a, k=k: a[k], last), judged, context.s0[k]))
+            np.asarray(_probabilities(jax.tree.map(lambda a, k=k: a[k], last), judged))
             for k in range(chosen.start, chosen.stop)
         ]
         first = jax.tree.map(lambda a, k=chosen.start: a[k], last)
-        fitted = np.asarray(_probabilities(first, seen, context.s0[chosen.start]), np.float64)
+        fitted = np.asarray(_probabilities(first, seen), np.float64)
         row = {"method": args.method, "hidden": args.hidden[0], "batch": args.batch, "epochs": args.epochs,
                "members": K, **setting._asdict(), "seconds": seconds,
                "best_epoch": float(fit.best_epoch[chosen].mean() + 1),
@@ -152,15 +147,15 @@ def tune(
     return result
 
 
-def _objective(args: Any) -> Any:
-    options = {"factorised": args.factorised, "solver": args.solver} if args.method == "meanfield" else {}
-    return CLASS_METHODS[args.method](**options)
+def _method(args: Any) -> Any:
+    cycles = int(args.cycles[0]), int(args.cycles[-1])
+    return METHODS[args.method](Options(args.solver, cycles, factorised=args.factorised))
 
 
 @jax.jit
-def _probabilities(params: Any, X: Any, s0: Any) -> jax.Array:
+def _probabilities(model: Model, X: Any) -> jax.Array:
     with jax.default_matmul_precision("highest"):
-        mean, std = class_moments(params, X, s0)
+        mean, std = model.likelihood.scores(model.latent(X, Inference("ep")))
         return jax.numpy.exp(log_probit_all(mean, std))
 
 
@@ -183,6 +178,7 @@ def some(known: Sequence[str]) -> Any:
 
 def add_grid_options(p: Any, **defaults: Any) -> None:
     """Options of `tune`, the same for every experiment."""
+    known = [name for name, make in METHODS.items() if make(Options()).needs in LIKELIHOODS["probit"].offers]
     p.add_argument(
         "--grid", action="store_true", help="compare settings on a validation part of the training rows"
     )
@@ -193,7 +189,7 @@ def add_grid_options(p: Any, **defaults: Any) -> None:
     p.add_argument("--average", type=many(float), default=[0.0])
     p.add_argument("--epochs", type=int, default=defaults.get("epochs", 60))
     p.add_argument("--batch", type=int, default=defaults.get("batch", 500))
-    p.add_argument("--method", default="moments", choices=sorted(CLASS_METHODS))
+    p.add_argument("--method", default="moments", choices=sorted(known))
     p.add_argument("--factorised", action="store_true", help="meanfield with the supplement's q(z)")
     p.add_argument("--solver", default="newton", choices=["newton", "cyclic"])
     p.add_argument("--cycles", type=many(float), default=[30.0, 5.0], help="of the cyclic solver: first,last")

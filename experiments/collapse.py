@@ -15,7 +15,7 @@ means. Writes experiments/results/collapse.json and docs/images/collapse.png, or
 """
 
 import warnings
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -23,18 +23,17 @@ import numpy as np
 from classify import some
 from datasets import load_mnist
 from matplotlib.figure import Figure
-from prior_start import digits
+from networks import member
+from prior_start import class_posterior, digits
 from runs import IMAGES, RESULTS, begin, complete, options, origin, read
-from tggm.inference.factor_bound import mean_field_log_z
-from tggm.models.deep_energy import deep_prior
-from tggm.models.directed_bound import forward_means
-from tggm.models.undirected_class import undirected_class_bound
-from tggm.models.undirected_ep import undirected_class_ep
-from tggm.training.deep_classification import _expansion
 
 from tggm import TGGMClassifier
-from tggm.estimators.inputs import prepared
-from tggm.inference.ep.layered import layered_ep
+from tggm.estimators.sources import prepared
+from tggm.inference import log_partition
+from tggm.inference.ep.classes import class_ep
+from tggm.models import Model
+from tggm.models.likelihoods.probit import training_nodes
+from tggm.special.probit_bound import exact
 
 NAMES = {"digits": "collapse", "mnist": "collapse_mnist"}
 SIZES: dict[str, dict[str, Any]] = {
@@ -52,34 +51,35 @@ COLOURS = {"same": "#D55E00", "guarded": "#009E73", "cycles": "#0072B2"}
 
 
 @jax.jit
-def _posterior_bound(params: Any, X: Any, label: Any, s0: Any) -> Any:
-    return undirected_class_bound(params, X, s0, _expansion(label, False), STEPS, "newton")[0]
+def _posterior_bound(model: Model, X: Any, label: Any) -> Any:
+    expand = partial(exact, label=label, n_nodes=training_nodes(len(model.likelihood.output.b1)), n_steps=3)
+    return class_posterior(model, X, expand, STEPS, "newton")[0]
 
 
 @jax.jit
-def _posterior_ep(params: Any, X: Any, label: Any, s0: Any) -> Any:
-    return undirected_class_ep(params, X, label, s0, STEPS)
+def _posterior_ep(model: Model, X: Any, label: Any) -> Any:
+    output = model.likelihood.output
+    return class_ep(model.hidden.gaussian(X), output.W1, output.b1, label, STEPS)
 
 
 @jax.jit
-def _prior_bound(params: Any, X: Any, label: Any, s0: Any) -> Any:
-    return mean_field_log_z(deep_prior(params, X, s0), forward_means(params, X, s0), STEPS)
+def _prior_bound(model: Model, X: Any, label: Any) -> Any:
+    hidden = model.hidden
+    return log_partition(hidden.gaussian(X), engine="mean_field", start=hidden.start(X), max_iter=STEPS)
 
 
 @jax.jit
-def _prior_ep(params: Any, X: Any, label: Any, s0: Any) -> Any:
-    return layered_ep(deep_prior(params, X, s0), STEPS)
+def _prior_ep(model: Model, X: Any, label: Any) -> Any:
+    return log_partition(model.hidden.gaussian(X), engine="ep", max_iter=STEPS)
 
 
 def gaps(model: TGGMClassifier, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """What the objective consists of, in nats a row."""
     with jax.enable_x64(True):
-        params = jax.tree.map(lambda a: np.asarray(a[0], np.float64), model._params)
-        rows = np.asarray(prepared(X, model._x, np.float64))
-        s0 = np.float64(model.sigma0**2)
+        network, rows = member(model), np.asarray(prepared(X, model.fitted_.scales.x, np.float64))
         # one after the other: factorisations that run at the same time may wait for each other for ever
         posterior_bound, posterior_ep, prior_bound, prior_ep = (
-            float(np.mean(np.asarray(f(params, rows, y.astype(np.int32), s0))))
+            float(np.mean(np.asarray(f(network, rows, y.astype(np.int32)))))
             for f in (_posterior_bound, _posterior_ep, _prior_bound, _prior_ep)
         )
     return {

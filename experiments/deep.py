@@ -30,7 +30,7 @@ from uci import judge as judge_table
 
 from tggm import TGGMClassifier, TGGMRegressor
 
-MODELS = "directed/moments,directed/bp,directed/meanfield,undirected/meanfield,undirected/ep,undirected/bp"
+MODELS = "directed/moments,directed/bp,undirected/meanfield,undirected/ep,undirected/bp"
 # the paper's TGGM-ML: mean field by cycles, the prior's begun from the posterior's, σ0² = 0.5, RMSProp
 PAPER = {
     "method": "meanfield", "solver": "cyclic", "prior": "posterior", "sigma0": 0.5**0.5, "init": "paper",

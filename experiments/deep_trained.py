@@ -16,31 +16,28 @@ import numpy as np
 from classify import many
 from datasets import load_uci
 from deep import layers
+from networks import member
 from runs import RESULTS, origin, write
 from scipy.special import log_ndtr, ndtri_exp
 from sklearn.datasets import load_digits
 
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.models import Model
 
 TABLES = ("concrete", "energy")
 ROWS, CLASS_ROWS = 25, 100
 
 
-def drawn(rng: np.random.Generator, model: Any, x: np.ndarray, draws: int) -> np.ndarray:
+def drawn(rng: np.random.Generator, model: Model, x: np.ndarray, draws: int) -> np.ndarray:
     """Draws of the outputs W1 h + b1 for one standardised row, (draws, n), in the model's own units."""
-    W0, b0, W1, b1, _, W, b = (_first(leaf) for leaf in model._params)
-    sigma0 = model._s0**0.5
-    u = np.broadcast_to(W0 @ x + b0, (draws, len(b0)))
-    for level in range(len(W) + 1):
+    hidden, output = model.hidden, model.likelihood.output
+    sigma0 = hidden.s0**0.5
+    u = np.broadcast_to(hidden.W0 @ x + hidden.b0, (draws, len(hidden.b0)))
+    for level in range(len(hidden.W) + 1):
         # by logarithms: trained units may be off by tens of deviations
         h = u - sigma0 * ndtri_exp(np.log1p(-rng.random(u.shape)) + log_ndtr(u / sigma0))
-        u = h @ W[level].T + b[level] if level < len(W) else u
-    return h @ W1.T + b1
-
-
-def _first(leaf: Any) -> Any:
-    """The only member's parameters in double precision."""
-    return [_first(part) for part in leaf] if isinstance(leaf, tuple) else np.asarray(leaf[0], np.float64)
+        u = h @ hidden.W[level].T + hidden.b[level] if level < len(hidden.W) else u
+    return h @ output.W1.T + output.b1
 
 
 def regression(name: str, hidden: str, draws: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -50,10 +47,11 @@ def regression(name: str, hidden: str, draws: int, rng: np.random.Generator) -> 
     model = TGGMRegressor(layers(hidden), n_members=1, random_state=0).fit(X[train], y[train])
     chosen = test[:ROWS]
     mean, std = model.predict(X[chosen], return_std=True)
-    noise, (shift, scale) = np.exp(_first(model._params.log_noise)), (model._y.shift, model._y.scale)
+    network, (x_scale, (shift, scale)) = member(model), model.fitted_.scales
+    noise = np.exp(network.likelihood.log_noise)
     truth = []
-    for x in (X[chosen] - model._x.shift) / model._x.scale:
-        z = drawn(rng, model, x, draws)[:, 0]
+    for x in x_scale.apply(X[chosen]):
+        z = drawn(rng, network, x, draws)[:, 0]
         truth.append((z.mean() * scale[0] + shift[0], np.sqrt(z.var() + noise[0]) * scale[0]))
     m, s = np.array(truth).T
     errors = {"mean": _ends(np.abs(mean - m) / s), "std": _ends(np.abs(std / s - 1))}
@@ -69,8 +67,8 @@ def classes(hidden: str, draws: int, rng: np.random.Generator) -> dict[str, Any]
     p = model.predict_proba(X[test])
     unsure = np.argsort(p.max(1))[:CLASS_ROWS]
     errors = []
-    for row, x in zip(unsure, (X[test[unsure]] - model._x.shift) / model._x.scale, strict=True):
-        z = drawn(rng, model, x, draws)
+    for row, x in zip(unsure, model.fitted_.scales.x.apply(X[test[unsure]]), strict=True):
+        z = drawn(rng, member(model), x, draws)
         best = (z + rng.standard_normal(z.shape)).argmax(1)
         errors.append(np.abs(p[row] - np.bincount(best, minlength=p.shape[1]) / draws))
     return {"data": "digits", "hidden": hidden, "probability": _ends(np.array(errors))}

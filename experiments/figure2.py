@@ -23,38 +23,46 @@ from jax import Array
 from jax import numpy as jnp
 from matplotlib.figure import Figure
 from runs import IMAGES, RESULTS, begin, complete, key, mean_error, options, origin, read
-from tggm.training.objectives import BackPropagation, Context, Rows
 
 from tggm import TGGMRegressor
-from tggm.models import Shallow, locations
+from tggm.estimators.recipe import Recipe
+from tggm.models import Model
+from tggm.training import Rows
+from tggm.training.methods import Squares
 
 RESULT, IMAGE = RESULTS / "figure2.json", IMAGES / "figure2.png"
 GRID = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-PRESET = {"bp": TGGMRegressor.paper_bp, "ml": TGGMRegressor.paper_ml, "relu": TGGMRegressor.paper_bp}
 OWN = {"bp": 0.1, "ml": 0.5**0.5}  # the preset's σ0
 DATASET = "concrete"
 
 
 @dataclass(frozen=True)
-class ReluError(BackPropagation):
+class ReluError(Squares):
     """The squared error of W1 max(0, W0 x + b0) + b1."""
 
-    def __call__(self, params: Shallow, batch: Rows, context: Context) -> Array:
-        """What BackPropagation has, but for constants that nothing depends on."""
-        rows = context.view(batch)
-        mean = jnp.maximum(locations(params, rows.X), 0.0) @ params.W1.T + params.b1[None, :]
-        return -0.5 * ((rows.Y - mean) ** 2 * jnp.exp(-params.log_noise)[None, :]).sum(-1)
+    def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
+        """What `Squares` has, but for constants that nothing depends on."""
+        mean = model.likelihood.output.of(jnp.maximum(model.hidden.locations(rows.X), 0.0))
+        return -0.5 * ((rows.y - mean) ** 2 * jnp.exp(-model.likelihood.log_noise)[None, :]).sum(-1)
+
+
+class ReluRegressor(TGGMRegressor):
+    """Trains the ReLU network."""
+
+    def recipe(self) -> Recipe:
+        """The settings of its parent, with the other error."""
+        found = super().recipe()
+        found.method = ReluError()
+        return found
+
+
+PRESET = {"bp": TGGMRegressor.paper_bp, "ml": TGGMRegressor.paper_ml, "relu": ReluRegressor.paper_bp}
 
 
 def fitted(method: str, s0: float, X: np.ndarray, y: np.ndarray, **settings: Any) -> TGGMRegressor:
     name, _, gauged = method.partition("-")
     model = PRESET[name](hidden=(50,), sigma0=float(np.sqrt(s0)), **settings)
-    if gauged:
-        return fit_in_gauge(model, X, y, OWN[name])
-    if name == "relu":
-        inner = model._work
-        model._work = lambda *a: inner(*a)._replace(objective=ReluError())  # type: ignore[method-assign]  # this object
-    return model.fit(X, y)
+    return fit_in_gauge(model, X, y, OWN[name]) if gauged else model.fit(X, y)
 
 
 def run(method: str, s0: float, split: int, part: str, epochs: int, seed: int) -> dict[str, float]:

@@ -9,51 +9,38 @@ Gaussian with the exact moments take it for, all in double precision. A network 
 but the ten cycles. Writes experiments/results/gap.json and docs/images/gap.png.
 """
 
-from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 from datasets import load_uci
 from matplotlib.figure import Figure
+from networks import log_densities, member, rows_of
 from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMRegressor
-from tggm.training import METHODS, Context, Rows
+from tggm.training import METHODS, Options
 
 RESULT, IMAGE = RESULTS / "gap.json", IMAGES / "gap.png"
 TRAINED = ("meanfield", "ep", "moments")
 VIEWS = {
-    "meanfield": METHODS["meanfield"](),
-    "cycles": METHODS["meanfield"](solver="cyclic", n_cycles=10),
-    "ep": METHODS["ep"](),
-    "moments": METHODS["moments"](),
+    "meanfield": METHODS["meanfield"](Options()),
+    "cycles": METHODS["meanfield"](Options("cyclic", (10, 10))),
+    "ep": METHODS["ep"](Options()),
+    "moments": METHODS["moments"](Options()),
 }
 NAMES = {"meanfield": "mean field", "ep": "EP", "moments": "moments"}
 COLOURS = {"meanfield": "#D55E00", "ep": "#009E73", "moments": "#0072B2"}
 
 
-@partial(jax.jit, static_argnames="objective")
-def values(objective: Any, params: Any, rows: Rows, context: Context) -> Any:
-    """What the method takes for the log-density of each row."""
-    return objective(params, rows, context)
-
-
-def seen(model: TGGMRegressor, X: np.ndarray, y: np.ndarray) -> tuple[Any, Rows, Context]:
-    """Parameters of the one member, rows as it sees them, and its gauge, in double precision."""
-    params = jax.tree.map(lambda a: np.asarray(a[0], np.float64), model._params)
-    rows = Rows(model._x.apply(X), model._y.apply(y[:, None]))
-    return params, rows, Context(np.float64(model.sigma0**2))
-
-
 def judged(model: TGGMRegressor, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """The exact mean log-density, and each view's mean and mean absolute distance from it, in nats a row."""
     with jax.enable_x64(True):
-        arguments = seen(model, X, y)
-        exact = np.asarray(values(METHODS["exact"](), *arguments))
+        seen = member(model), rows_of(model, X, y)
+        exact = np.asarray(log_densities(METHODS["exact"](Options()), *seen))
         found: dict[str, Any] = {"exact": float(exact.mean())}
-        for name, objective in VIEWS.items():
-            gap = np.asarray(values(objective, *arguments)) - exact
+        for name, method in VIEWS.items():
+            gap = np.asarray(log_densities(method, *seen)) - exact
             found[name] = {"mean": float(gap.mean()), "absolute": float(np.abs(gap).mean())}
             found[name]["worst"] = float(np.abs(gap).max())
     return found
@@ -71,7 +58,7 @@ def run(method: str, dataset: str, epochs: int, every: int, seed: int) -> dict[s
         model.partial_fit(X, y)
         if epoch == 1 or epoch % every == 0:
             course.append({"epoch": epoch, **judged(model, X, y)})
-    return {"course": course, "noise": float(model.noise_[0, 0] / model._y.scale[0] ** 2)}
+    return {"course": course, "noise": float(model.noise_[0, 0] / model.fitted_.scales.y.scale[0] ** 2)}
 
 
 def picture(record: dict[str, Any]) -> None:

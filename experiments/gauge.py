@@ -12,16 +12,50 @@ from typing import Any
 import jax
 import numpy as np
 import optax
+from networks import log_densities
 from numpy.typing import ArrayLike
 
 from tggm import TGGMRegressor
-from tggm.models import Shallow
-from tggm.training import METHODS, Context, Rows
+from tggm.estimators.recipe import Recipe
+from tggm.models import Architecture, Model
+from tggm.training import METHODS, Options, Rows
+from tggm.training.state import Hyper, Layout
+
+POWERS = {"hidden.W0": 1, "hidden.b0": 1, "hidden.s0": 2, "likelihood.output.W1": -1}  # of c
 
 
-def rescaled(params: Shallow, c: float) -> Shallow:
-    """Parameters whose densities with c·σ0 are those of `params` with σ0."""
-    return params._replace(W0=params.W0 * c, b0=params.b0 * c, W1=params.W1 / c)
+def rescaled(model: Model, c: float) -> Model:
+    """The same densities with c·σ0 in the place of σ0."""
+    return model.replaced({name: a * c ** POWERS.get(name, 0) for name, a in model.arrays().items()})
+
+
+class CarriedRecipe(Recipe):
+    """Trains as with σ0 = `reference`, all that starts and moves carried into the σ0 that is given."""
+
+    def __init__(self, found: Recipe, reference: float) -> None:
+        super().__init__(found.given, found.rules, found.likelihood)
+        self.s0, self._c = reference**2, found.s0**0.5 / reference
+
+    def draw(self, architecture: Architecture, noise: Any, rng: np.random.Generator) -> Model:
+        """The start of the reference, in this gauge."""
+        return rescaled(super().draw(architecture, noise, rng), self._c)
+
+    def hyper(self, model: Model, *arguments: Any, **numbers: Any) -> Hyper:
+        """Steps as much larger as the weights are."""
+        found = super().hyper(model, *arguments, **numbers)
+        ones = model.replaced(dict.fromkeys(model.arrays(), 1.0))
+        steps = Layout.of(model, axes=1).spread(rescaled(ones, self._c))
+        return found._replace(rates=found.rates * steps[None, :].astype(self.dtype))
+
+
+class CarriedRegressor(TGGMRegressor):
+    """A regressor whose training does not depend on its σ0."""
+
+    reference = 1.0  # the σ0 in which it is what its settings say
+
+    def recipe(self) -> Recipe:
+        """The settings, and how they are carried."""
+        return CarriedRecipe(super().recipe(), self.reference)
 
 
 @cache  # one object, one compiled program
@@ -36,29 +70,21 @@ def fit_in_gauge(model: TGGMRegressor, X: ArrayLike, y: ArrayLike, reference: fl
     gradient, moves W0 and b0 by c and W1 by 1/c times as much. Its ε and the clipping of gradients, which
     would tell one gauge from another, are taken away in every gauge, and double precision is used.
     """
-    c = float(model.sigma0) / reference
-    model.set_params(optimizer=_rmsprop(model.learning_rate), clip=1e30, dtype="float64")
-    inner = model._work
-
-    def work(*arguments: Any) -> Any:
-        found = inner(*arguments)
-        rates = rescaled(found.rates, c)
-        return found._replace(params=rescaled(found.params, c), rates=rates)
-
-    model._work = work  # type: ignore[method-assign]  # on this object only
-    return model.fit(X, y)
+    carried = CarriedRegressor(**model.get_params(deep=False))
+    carried.set_params(optimizer=_rmsprop(model.learning_rate), clip=1e30, dtype="float64")
+    carried.reference = reference
+    return carried.fit(X, y)
 
 
-def log_densities(params: Shallow, X: ArrayLike, y: ArrayLike, s0: float) -> np.ndarray:
+def exact_log_densities(model: Model, rows: Rows) -> np.ndarray:
     """Exact log p(y | x) of each row, in double precision."""
     with jax.enable_x64(True):
-        rows = Rows(np.asarray(X, float), np.asarray(y, float)[:, None])
-        params = jax.tree.map(lambda a: np.asarray(a, float), params)
-        return np.asarray(METHODS["exact"]()(params, rows, Context(np.float64(s0))))
+        double = jax.tree.map(lambda a: np.asarray(a, np.float64), model)
+        return np.asarray(log_densities(METHODS["exact"](Options()), double, rows))
 
 
-def change_of_density(params: Shallow, X: ArrayLike, y: ArrayLike, s0: float, others: list[float]) -> float:
+def change_of_density(model: Model, rows: Rows, others: list[float]) -> float:
     """The largest change of a log-density when σ0² is changed and the parameters are carried along."""
-    here = log_densities(params, X, y, s0)
-    there = [log_densities(rescaled(params, (s / s0) ** 0.5), X, y, s) for s in others]
+    here = exact_log_densities(model, rows)
+    there = [exact_log_densities(rescaled(model, (s / model.hidden.s0) ** 0.5), rows) for s in others]
     return float(max(np.abs(t - here).max() for t in there))

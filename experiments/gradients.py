@@ -17,12 +17,13 @@ from typing import Any
 import jax
 import numpy as np
 from datasets import load_uci
-from gap import seen
 from matplotlib.figure import Figure
+from networks import log_densities, member, rows_of
 from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMRegressor
-from tggm.training import METHODS, Context, Rows
+from tggm.models import Model
+from tggm.training import METHODS, Options, Rows
 
 RESULT, IMAGE = RESULTS / "gradients.json", IMAGES / "gradients.png"
 RUNS: dict[str, Any] = {
@@ -36,11 +37,11 @@ TITLES = {
     "exact": "trained by exact likelihood\nσ0² = 0.5, σ1² learned",
 }
 OBJECTIVES = {
-    "bp": METHODS["bp"](),
-    "meanfield": METHODS["meanfield"](),
-    "cycles": METHODS["meanfield"](solver="cyclic", n_cycles=10),
-    "ep": METHODS["ep"](),
-    "moments": METHODS["moments"](),
+    "bp": METHODS["bp"](Options()),
+    "meanfield": METHODS["meanfield"](Options()),
+    "cycles": METHODS["meanfield"](Options("cyclic", (10, 10))),
+    "ep": METHODS["ep"](Options()),
+    "moments": METHODS["moments"](Options()),
 }
 NAMES = {
     "bp": "back-propagation",
@@ -56,13 +57,13 @@ COLOURS = {
     "ep": "#009E73",
     "moments": "#0072B2",
 }
-BLOCKS = ("W0", "b0", "W1", "b1")
+BLOCKS = {"W0": "hidden.W0", "b0": "hidden.b0", "W1": "likelihood.output.W1", "b1": "likelihood.output.b1"}
 
 
-@partial(jax.jit, static_argnames="objective")
-def gradient(objective: Any, params: Any, rows: Rows, context: Context) -> Any:
+@partial(jax.jit, static_argnames="method")
+def gradient(method: Any, model: Model, rows: Rows) -> Model:
     """Of the mean objective with respect to all parameters."""
-    return jax.grad(lambda p: objective(p, rows, context).mean())(params)
+    return jax.grad(lambda m: log_densities(method, m, rows).mean())(model)
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -75,13 +76,13 @@ def compared(model: TGGMRegressor, X: np.ndarray, y: np.ndarray) -> dict[str, di
     """Cosines of every method's gradient with the exact one at the parameters of `model`, and its norms."""
 
     def blocks(objective: Any) -> dict[str, np.ndarray]:
-        found = gradient(objective, *arguments)
-        each = {name: np.asarray(getattr(found, name)).ravel() for name in BLOCKS}
+        found = gradient(objective, *seen).arrays()
+        each = {block: np.asarray(found[name]).ravel() for block, name in BLOCKS.items()}
         return {**each, "all": np.concatenate(list(each.values()))}
 
     with jax.enable_x64(True):
-        arguments = seen(model, X, y)
-        exact = blocks(METHODS["exact"]())
+        seen = member(model), rows_of(model, X, y)
+        exact = blocks(METHODS["exact"](Options()))
         others = {name: blocks(objective) for name, objective in OBJECTIVES.items()}
     angles = {
         name: {part: cosine(found[part], exact[part]) for part in exact} for name, found in others.items()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from deep import MODELS as FITTED
 from page import stored, table
 
 from tggm import TGGMClassifier
@@ -42,7 +43,7 @@ def digits() -> str:
                 more = f", `dropout={left}`" if left else ""
                 rows += [_row(words + more, hidden, run) for run in entry["runs"] if "-" in hidden]
     for record in stored("deep_mnist.json"):
-        for entry in record:
+        for entry in [entry for entry in record if entry["model"] in FITTED.split(",")]:
             form, method = entry["model"].split("/")
             origin = {
                 "device": entry["device"], "again_s": None, "epochs": entry["settings"]["max_epochs"]

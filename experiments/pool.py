@@ -69,7 +69,7 @@ def _start() -> None:
     """What a worker does first: leave Ctrl-C to its parent, end with it, keep compiled programs."""
     import signal
 
-    from tggm.training.compilation import use_compilation_cache
+    from tggm.training.compilation_cache import use_compilation_cache
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

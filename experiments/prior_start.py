@@ -19,16 +19,16 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
+from networks import member
 from runs import IMAGES, RESULTS, begin, complete, mean_error, options, origin, read
 from sklearn.datasets import load_digits
-from tggm.models.deep_energy import deep_prior
-from tggm.models.directed_bound import forward_means
-from tggm.models.undirected_class import class_factors
-from tggm.training.deep_classification import _expansion
 
 from tggm import TGGMClassifier
-from tggm.estimators.inputs import prepared
+from tggm.estimators.sources import prepared
 from tggm.inference import mean_field
+from tggm.inference.mean_field.classes import class_mean_field
+from tggm.models import Model
+from tggm.special.probit_bound import factorised
 
 RESULT, IMAGE = RESULTS / "prior_start.json", IMAGES / "prior_start.png"
 WATCHED = (1, 2, 5, 10, 30)  # cycles of the prior after which its error is noted
@@ -59,26 +59,31 @@ def classifier(prior: str, cycles: int, seed: int) -> TGGMClassifier:
     )  # fmt: skip
 
 
+def class_posterior(model: Model, X: Any, expand: Any, steps: Any, solver: str) -> tuple[Any, Any]:
+    """Mean field given each row's class: its bound on log Z, and means of all hidden units."""
+    hidden, output = model.hidden, model.likelihood.output
+    tg, start = hidden.gaussian(X, output.W1), hidden.start(X)
+    return class_mean_field(tg, output.W1, output.b1, expand, start=start, steps=steps, solver=solver)
+
+
 @partial(jax.jit, static_argnames="n")
-def _starts(params: Any, X: Any, label: Any, s0: Any, n: int) -> tuple[Any, Any, Any]:
+def _starts(model: Model, X: Any, label: Any, n: int) -> tuple[Any, Any, Any]:
     """The prior, and the means of a forward pass and of the posterior after `n` cycles."""
-    expand = _expansion(label, True)
-    posterior = class_factors(params, X, s0, expand, np.int32(n), "cyclic").mean
-    return deep_prior(params, X, s0), forward_means(params, X, s0), posterior
+    expand = partial(factorised, label=label, n_steps=6)
+    _, posterior = class_posterior(model, X, expand, np.int32(n), "cyclic")
+    return model.hidden.gaussian(X), model.hidden.start(X), posterior
 
 
 def prior_errors(model: TGGMClassifier, X: np.ndarray, y: np.ndarray, cycles: int) -> dict[str, list[float]]:
     """Root mean square error of the prior's means, in units of σ0, after `WATCHED` cycles from each start."""
     with jax.enable_x64(True):
-        params = jax.tree.map(lambda a: np.asarray(a[0], np.float64), model._params)
-        rows = np.asarray(prepared(X, model._x, np.float64))
-        s0 = np.float64(model.sigma0**2)
-        tg, forward, posterior = _starts(params, rows, y.astype(np.int32), s0, cycles)
+        rows = np.asarray(prepared(X, model.fitted_.scales.x, np.float64))
+        tg, forward, posterior = _starts(member(model), rows, y.astype(np.int32), cycles)
         best = mean_field(tg).mean
 
         def error(start: Any, n: int) -> float:
             found = mean_field(tg, solver="cyclic", n_cycles=n, start=start).mean
-            return float(np.sqrt(np.mean(np.asarray(found - best) ** 2) / s0))
+            return float(np.sqrt(np.mean(np.asarray(found - best) ** 2)) / model.sigma0)
 
         return {
             name: [error(start, n) for n in WATCHED]

@@ -13,14 +13,15 @@ from typing import Any
 
 import jax
 import numpy as np
+from networks import member
 from runs import RESULTS, begin, complete, origin
 from scipy.special import ndtr, ndtri
 from sklearn.datasets import load_digits, load_wine
 from sklearn.model_selection import train_test_split
 
 from tggm import TGGMClassifier
-from tggm.models.probit import class_moments
 from tggm.special.probit import probit_all
+from tggm.training.engine import Inference
 
 RESULT = RESULTS / "probabilities.json"
 DATA = {"digits": load_digits, "wines": load_wine}
@@ -42,9 +43,10 @@ def drawn(model: TGGMClassifier, X: np.ndarray, rng: np.random.Generator) -> tup
 
 def simple(model: TGGMClassifier, X: np.ndarray) -> np.ndarray:
     """With the variances of training."""
-    params = jax.tree.map(lambda a: np.asarray(a[0]), model._params)
-    rows = model._x.apply(X).astype(np.float32)
-    return np.asarray(probit_all(*class_moments(params, rows, np.float32(model.sigma0**2)), n_nodes=192))
+    network = member(model, np.float32)
+    rows = model.fitted_.scales.x.apply(X).astype(np.float32)
+    mean, std = network.likelihood.scores(network.latent(rows, Inference("ep")))
+    return np.asarray(probit_all(mean, std, n_nodes=192))
 
 
 def run(data: str, hidden: int, seed: int) -> dict[str, Any]:

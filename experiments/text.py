@@ -24,7 +24,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from tggm import TGGMClassifier
-from tggm.estimators.inputs import prepared, standardisation
+from tggm.estimators.sources import prepared, standardisation
 
 LOADERS = {"news": load_20newsgroups, "blogs": load_poliblog}
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)

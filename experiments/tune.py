@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from datasets import load_uci
+from networks import drawn, rates
 from scipy.special import logsumexp
-from tggm.training.layout import Layout
-from tggm.training.objectives import METHODS, Context, Rows, Scaling
-from tggm.training.rows import hold_out, membership
 
-from tggm.models import Shallow, initial_parameters, output_moments
-from tggm.training.loop import Plan
-from tggm.training.training import hyper_parameters, train
+from tggm.models import Architecture, Model
+from tggm.training import METHODS, Options, Rows, train
+from tggm.training.engine import Inference
+from tggm.training.rows import Block, Blocks, hold_out, membership
+from tggm.training.state import Layout, Plan, hyper_parameters
+from tggm.training.view import Scaling
 
 HEADER = (
     "dataset   batch epochs     lr      wd sigma0  init   avg  val |"
@@ -77,17 +78,8 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
             for _ in range(K):
                 parts.append(hold_out(rng, rows, setting.validation))
                 scalings.append(scaling)
-                s0 = setting.sigma0**2
-                params.append(
-                    initial_parameters(
-                        rng,
-                        (d, m, 1),
-                        s0=s0,
-                        noise=args.noise or 0.5,
-                        init=args.init,
-                        scale=setting.init_scale,
-                    )
-                )
+                start = {"s0": setting.sigma0**2, "noise": args.noise or 0.5, "init": args.init}
+                params.append(drawn(rng, Architecture(d, (m,), 1), setting.init_scale, **start))
                 member.append(setting)
 
     def stack(items: list[Any]) -> Any:
@@ -97,9 +89,10 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
     members = membership(parts)
     steps_per_epoch = -(-int(members.n_train.max()) // batch)
     epochs = -(-args.steps // steps_per_epoch) if args.steps else args.epochs
+    fixed = () if args.noise is None else ("likelihood.log_noise",)
     hyper = hyper_parameters(
         len(member),
-        Layout.of(params[0]).spread(Shallow(1.0, 1.0, 1.0, 1.0, float(args.noise is None))),
+        Layout.of(params[0]).spread(rates(params[0], *fixed)),
         dtype,
         learning_rate=columns["learning_rate"],
         weight_decay=columns["weight_decay"],
@@ -107,20 +100,20 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
         clip=args.clip,
         total_steps=epochs * steps_per_epoch,
     )
-    context = Context((columns["sigma0"] ** 2).astype(dtype), stack(scalings))
-    data = Rows(X.astype(dtype), y[:, None].astype(dtype))
+    data, view = Rows(X.astype(dtype), y[:, None].astype(dtype)), stack(scalings)
     plan = Plan(Layout.of(params[0]), batch, args.chunk, args.optimizer, args.schedule, max(args.average) > 0)
     clock = time.perf_counter()
     fit = train(
-        plan, METHODS[args.method](), stack(params), members, context, hyper,
-        jax.device_put(data), np.ones(len(y), dtype), max_epochs=epochs, seed=args.seed,
+        plan, METHODS[args.method](Options()), stack(params),
+        Blocks.of(Block(members, jax.device_put(data), np.ones(len(y), dtype))), hyper,
+        max_epochs=epochs, seed=args.seed, view=view,
     )  # fmt: skip
     seconds = time.perf_counter() - clock
 
     judge = np.stack([np.resize(held, max(len(h) for _, h in picks)) for _, held in picks])
     index = np.tile(np.repeat(judge, K, axis=0), (len(grid), 1))
     with jax.default_matmul_precision("highest"):
-        mean, var = _moments(fit.params, data, index, context)
+        mean, var = _moments(fit.params, data, index, view)
     shape = (len(grid), len(picks), K, judge.shape[1])
     mean, var = np.asarray(mean, np.float64).reshape(shape), np.asarray(var, np.float64).reshape(shape)
     target = y[judge][None, :, None, :]
@@ -145,16 +138,15 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
 
 
 @jax.jit
-def _moments(params: Any, data: Rows, index: np.ndarray, context: Context) -> tuple[jax.Array, jax.Array]:
+def _moments(members: Model, data: Rows, index: np.ndarray, view: Scaling) -> tuple[jax.Array, jax.Array]:
     """Mean and variance of y for each member on its rows, on the scale of the table."""
 
-    def one(p: Any, i: jax.Array, c: Context) -> tuple[jax.Array, jax.Array]:
-        rows = c.view(Rows(data.X[i], data.Y[i]))
-        mean, cov = output_moments(p, rows.X, c.s0)
-        assert c.scaling is not None
-        return mean[:, 0] * c.scaling.y_scale + c.scaling.y_shift, cov[:, 0, 0] * c.scaling.y_scale**2
+    def one(model: Model, i: jax.Array, scaling: Scaling) -> tuple[jax.Array, jax.Array]:
+        rows = scaling(Rows(data.X[i], data.y[i]))
+        mean, var = model.likelihood.variances(model.latent(rows.X, Inference("ep")))
+        return mean[:, 0] * scaling.y_scale + scaling.y_shift, var[:, 0] * scaling.y_scale**2
 
-    return jax.vmap(one)(params, index, context)
+    return jax.vmap(one)(members, index, view)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits, make_friedman1
 from sklearn.linear_model import RidgeCV
 
 from tggm import TGGMRegressor
-from tggm.estimators.schedule import growing_decay
+from tggm.estimators.recipe import growing_decay
 
 HELD_OUT = 1000
 Table = tuple[str, np.ndarray, np.ndarray]

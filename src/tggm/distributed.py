@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 import jax
 
-from tggm.training.parallel.devices import use_devices as use_devices
+from tggm.training.parallel.crew import use_devices as use_devices
 from tggm.training.parallel.processes import Losses, agreed
 from tggm.training.parallel.processes import ProcessError as ProcessError
 from tggm.training.parallel.processes import is_first as is_first

@@ -1,4 +1,4 @@
-"""A truncated Gaussian and its moments: the only types that cross layers.
+"""A truncated Gaussian and its moments: what models and engines say to each other.
 
     p(h) = exp(−½ hᵀPh + γᵀh − log Z(P, γ)),    h_k ≥ 0 for the truncated k.
 

@@ -15,7 +15,6 @@ import numpy as np
 from tggm.training.processes import ProcessError, from_first, require_same
 
 from tests.training.small_fits import fitted
-from tggm import distributed
 from tggm.cli.app import run
 from tggm.distributed import use_devices
 from tggm.training import checkpoints, training
@@ -58,7 +57,6 @@ def disagreements(process):
 
 def main(process, port, place, *more):
     checkpoints.SECONDS = 0.0  # a checkpoint after every chunk
-    distributed.HEARTBEAT_SECONDS = 10
     if process == "1" and not more:
         die_after(5)
     folder = Path(place)

@@ -21,7 +21,7 @@ def random_model(rng, d=3, m=4, n=2, *, likelihood="gaussian", s0=S0, noise=None
     return empty.replaced({name: jnp.asarray(a) for name, a in arrays.items()})
 
 
-def drawn_model(rng, layers, n=2, *, likelihood="gaussian", form="directed", lateral=0, d=3) -> Model:
+def drawn_model(rng, layers, n=2, *, likelihood="gaussian", form="shallow", lateral=0, d=3) -> Model:
     """Where training starts, noise 0.3, but with biases between the layers and strong lateral weights."""
     model = Architecture(d, layers, n, likelihood, form, lateral).draw(rng, s0=S0, noise=0.3)
     arrays = model.arrays()
@@ -36,6 +36,11 @@ def drawn_model(rng, layers, n=2, *, likelihood="gaussian", form="directed", lat
 def changed(model, arrays):
     """The model with some of its arrays replaced, by their names."""
     return model.replaced(model.arrays() | {name: jnp.asarray(a) for name, a in arrays.items()})
+
+
+def with_members(model):
+    """The model as an ensemble of one, in NumPy arrays."""
+    return jax.tree.map(lambda a: np.asarray(a)[None], model)
 
 
 def numbers(model, *names):

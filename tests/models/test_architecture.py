@@ -8,22 +8,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.models.small_models import EP
 from tggm.models import INITIALISERS, Architecture
+from tggm.models.architecture import NARROW
 from tggm.models.hidden import Directed, Lateral, Shallow, Undirected
-from tggm.models.initial import NARROW
 from tggm.models.likelihoods import CensoredGaussian, Gaussian, Probit
 
 ALL = {
     (Shallow, Gaussian): Architecture(3, (5,), 2),
     (Shallow, CensoredGaussian): Architecture(3, (5,), 1, "censored"),
-    (Lateral, Gaussian): Architecture(3, (5,), 1, lateral=2),
-    (Directed, Probit): Architecture(3, (5, 4), 3, "probit"),
+    (Lateral, Gaussian): Architecture(3, (5,), 1, form="lateral", lateral=2),
+    (Directed, Probit): Architecture(3, (5, 4), 3, "probit", "directed"),
     (Undirected, Gaussian): Architecture(3, (5, 4, 6), 2, form="undirected"),
 }
 
 
 def stacked(architecture, members=2):
-    drawn = [architecture.draw(np.random.default_rng(k)) for k in range(members)]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+    return architecture.members(np.random.default_rng(0), members, "float64")
 
 
 @pytest.mark.parametrize(("parts", "architecture"), ALL.items())
@@ -50,10 +49,10 @@ def test_a_template_has_the_shapes_and_no_memory(architecture):
     [
         {"n_inputs": 4},
         {"layers": (6,)},
-        {"layers": (5, 5)},
+        {"layers": (5, 5), "form": "directed"},
         {"n_outputs": 3},
         {"likelihood": "probit"},
-        {"lateral": 1},
+        {"form": "lateral", "lateral": 1},
     ],
 )
 def test_another_size_or_kind_is_another_architecture(change):
@@ -70,12 +69,12 @@ def test_draws_have_the_stated_variances():
     assert_allclose(scaled.hidden.W0.std(), 2 / np.sqrt(200), rtol=0.05)
     assert_allclose(scaled.likelihood.output.W1.std(), 1 / np.sqrt(400 * 4), rtol=0.05)
     assert_allclose(np.exp(scaled.likelihood.log_noise), 0.25)
-    deep = Architecture(200, (400, 300), 5).draw(rng)
+    deep = Architecture(200, (400, 300), 5, form="directed").draw(rng)
     assert_allclose(deep.hidden.W[0].std(), 1 / np.sqrt(400), rtol=0.05)
     assert_array_equal(deep.hidden.b[0], 0.0)
-    of_paper = Architecture(2, (400, 300), 5).draw(rng, init="paper").hidden
+    of_paper = Architecture(2, (400, 300), 5, form="directed").draw(rng, init="paper").hidden
     assert_allclose([of_paper.W[0].std(), of_paper.b[0].std()], 0.1, rtol=0.2)
-    lateral = Architecture(200, (400,), 1, lateral=3).draw(rng)
+    lateral = Architecture(200, (400,), 1, form="lateral", lateral=3).draw(rng)
     assert_allclose(lateral.hidden.V.std(), 0.1, rtol=0.1)
 
 
@@ -98,12 +97,12 @@ def test_other_starts_are_multiples_of_the_scaled_one(init, d, factor):
     assert_array_equal(other["hidden.b0"], one["hidden.b0"])
 
 
-@pytest.mark.parametrize("layers", [(8,), (8, 6)])
-def test_scaled_start_is_the_same_model_in_every_gauge(rng, layers):
+@pytest.mark.parametrize(("layers", "form"), [((8,), "shallow"), ((8, 6), "directed")])
+def test_scaled_start_is_the_same_model_in_every_gauge(rng, layers, form):
     X = jnp.asarray(rng.standard_normal((5, 3)))
     moments = []
     for s0 in (0.01, 1.0):
-        drawn = Architecture(3, layers, 2).draw(np.random.default_rng(1), s0=s0)
+        drawn = Architecture(3, layers, 2, form=form).draw(np.random.default_rng(1), s0=s0)
         model = jax.tree.map(jnp.asarray, drawn)
         moments.append(model.likelihood.moments(model.latent(X, EP)))
     for a, b in zip(*moments, strict=True):

@@ -8,11 +8,10 @@ from numpy.testing import assert_allclose
 
 from tests.models.grid import answers
 from tests.models.small_models import EP, MEAN_FIELD, drawn_model
-from tggm.models.hidden import Directed, Lateral, Shallow, Undirected
+from tggm.models.hidden import HIDDEN
 from tggm.models.likelihoods import LIKELIHOODS, Incomplete
 from tggm.models.part import MissingCapabilityError
 
-HIDDEN = {"shallow": Shallow, "lateral": Lateral, "directed": Directed, "undirected": Undirected}
 LAYERS = {"shallow": (2,), "lateral": (2,), "directed": (2, 1), "undirected": (2, 1)}
 ALL = {"moments", "mean", "gaussian", "sum"}
 X = np.array([[0.5, -1.0], [-0.3, 0.8], [1.2, 0.4]])
@@ -50,9 +49,8 @@ def targets(kind, likelihood):
 
 def built(kind, likelihood, n, seed=3):
     rng = np.random.default_rng(seed)
-    form = kind if kind in ("directed", "undirected") else "directed"
     return drawn_model(
-        rng, LAYERS[kind], n, likelihood=likelihood, form=form, lateral=int(kind == "lateral"), d=2
+        rng, LAYERS[kind], n, likelihood=likelihood, form=kind, lateral=int(kind == "lateral"), d=2
     )
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.models.small_models import EP, changed, drawn_model, random_model
+from tests.models.small_models import EP, changed, drawn_model, random_model, with_members
 from tggm.models import Architecture
 
 
 def test_arrays_have_the_names_of_the_parts(rng):
-    model = drawn_model(rng, (4, 3))
+    model = drawn_model(rng, (4, 3), form="directed")
     assert {name: a.shape for name, a in model.arrays().items()} == {
         "hidden.W0": (4, 3),
         "hidden.b0": (4,),
@@ -22,7 +22,7 @@ def test_arrays_have_the_names_of_the_parts(rng):
         "likelihood.output.b1": (2,),
         "likelihood.log_noise": (2,),
     }
-    assert "hidden.V" in drawn_model(rng, (4,), lateral=1).arrays()
+    assert "hidden.V" in drawn_model(rng, (4,), form="lateral", lateral=1).arrays()
     assert "likelihood.log_noise" not in drawn_model(rng, (4,), likelihood="probit").arrays()
 
 
@@ -38,7 +38,11 @@ def test_replacing_arrays_keeps_the_kind(rng, form):
 
 
 def test_the_penalty_is_that_of_all_weights_and_of_nothing_else(rng):
-    for options in ({"layers": (4, 3)}, {"layers": (4,), "lateral": 2}, {"layers": (4,)}):
+    for options in (
+        {"form": "directed", "layers": (4, 3)},
+        {"form": "lateral", "layers": (4,), "lateral": 2},
+        {"layers": (4,)},
+    ):
         model = drawn_model(rng, **options)
         free = {"b0", "b", "s0", "b1", "log_noise"}
         grad = jax.grad(lambda m: m.weight_norm())(model).arrays()
@@ -68,22 +72,23 @@ def test_members_are_a_leading_axis(rng):
 )
 def test_check_names_what_cannot_be_computed_with(rng, arrays, dtype, message):
     model = random_model(rng)
-    model.check(dtype)
+    with_members(model).check(dtype)
     with pytest.raises(ValueError, match=message):
-        changed(model, arrays).check(dtype)
+        with_members(changed(model, arrays)).check(dtype)
 
 
 def test_check_multiplies_the_weights_of_the_layers(rng):
     """Each is small enough, but not their product."""
-    model = drawn_model(rng, (4, 3))
+    model = drawn_model(rng, (4, 3), form="directed")
     large = {"hidden.W0": np.full((4, 3), 1e10), "hidden.W.0": np.full((3, 4), 1e10)}
-    changed(model, large).check("float64")
+    with_members(changed(model, large)).check("float64")
     with pytest.raises(ValueError, match=r"parameters reach 1\.\d*e\+17"):
-        changed(model, large).check("float32")
+        with_members(changed(model, large)).check("float32")
 
 
 def test_check_holds_a_model_to_the_narrower_of_both_precisions(rng):
-    model = changed(random_model(rng), {"likelihood.output.b1": np.full(2, 1e16)})
+    model = with_members(random_model(rng))
+    model = changed(model, {"likelihood.output.b1": np.full((1, 2), 1e16)})
     model.check("float64")
     single = jax.tree.map(lambda a: np.asarray(a, np.float32), model)
     with pytest.raises(ValueError, match=r"where 1e\+15 is the most"):
@@ -96,6 +101,6 @@ def test_who_is_judged_by_moments():
 
     assert not judged((4,))
     assert not judged((4,), likelihood="censored")
-    assert not judged((4,), lateral=1)
+    assert not judged((4,), form="lateral", lateral=1)
     assert judged((4,), likelihood="probit")
     assert judged((4, 3), form="undirected")

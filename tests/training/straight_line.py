@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tggm.training import train
-from tggm.training.blocks import Block, Blocks
-from tggm.training.membership import membership
+from tggm.training.rows import Blocks, RowBlock, membership
 from tggm.training.state import Layout, Plan, hyper_parameters
 
 ROWS = 20
@@ -41,7 +40,7 @@ def fit(data, members=1, *, objective=None, held=0, batch=ROWS, optimizer="sgd",
     rates = options.pop("rates", np.ones(4))
     hyper = hyper_parameters(members, rates, np.float64, **{"learning_rate": 0.1, "clip": 1e9, **options})
     rows = everything(members, held) if rows is None else rows
-    blocks = blocks or Blocks.of(Block(rows, data, np.ones(ROWS) if weight is None else weight))
+    blocks = blocks or Blocks.of(RowBlock(rows, data, np.ones(ROWS) if weight is None else weight))
     return train(plan, objective or Squares(), zeros(members), blocks, hyper, max_epochs=epochs, **run)
 
 

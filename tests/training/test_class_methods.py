@@ -106,6 +106,6 @@ def test_held_out_rows_are_judged_by_the_moments(rng):
 def test_finish_has_no_noise_to_correct(rng):
     model, rows = problem(rng)
     members = jax.tree.map(lambda a: a[None], model)
-    finished = METHODS["bp"](Options()).finish(members, rows)
+    finished = METHODS["bp"](Options()).finish(members, lambda: rows)
     for name, a in members.arrays().items():
         assert_array_equal(finished.arrays()[name], a)

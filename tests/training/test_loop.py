@@ -36,8 +36,7 @@ def test_sample_weights(data, rng):
 
 
 def test_rate_of_zero_holds_a_parameter(data):
-    layout = Layout.of(zeros(1), axes=1)
-    got = fit(data, rates=layout.spread({"w": 1.0, "b": 0.0}))
+    got = fit(data, rates=Layout.of(zeros(1), axes=1).rates(["b"]))
     assert got.params["b"][0] == 0
     assert np.all(got.params["w"] != 0)
 

@@ -1,11 +1,14 @@
 """How good a model and its baselines are on a table, as numbers and as lines of text."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tggm.tables import Preparation
 from tggm.tables.preparation import Figures
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 WHO = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
 REGRESSION = {
@@ -16,7 +19,7 @@ HINT = "a linear model does as well on these rows; prefer it, or gather more of 
 CLASSES = {"accuracy": ("accuracy", ".2%"), "log_loss": ("NLL", ".4f"), "ece": ("ECE", ".4f")}
 
 
-def judge(model: Any, preparation: Preparation, X: np.ndarray, y: np.ndarray) -> Figures:
+def judge(model: "BaseEstimator", preparation: Preparation, X: np.ndarray, y: np.ndarray) -> Figures:
     """Scores of the model and of its baselines on rows with known targets."""
     from tggm.report.scores import class_scores, regression_scores
 

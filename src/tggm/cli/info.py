@@ -1,12 +1,14 @@
 """`tggm info`: what is in a model file."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tggm.cli import options
 from tggm.cli.files import check_output, read_model, write_result
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from tggm.tables import Preparation
 
 
@@ -25,8 +27,8 @@ def info(
     write_result(output, _json(fitted, preparation) if as_json else _text(fitted, preparation))
 
 
-def _json(model: Any, preparation: "Preparation") -> str:
-    from tggm.estimators.settings import plain
+def _json(model: "BaseEstimator", preparation: "Preparation") -> str:
+    from tggm.settings import plain
     from tggm.tables import preparation_to_json
 
     facts = {"class": type(model).__name__, "parameters": model.n_parameters_, "epochs": model.n_iter_}
@@ -36,7 +38,7 @@ def _json(model: Any, preparation: "Preparation") -> str:
     return json.dumps({**facts, "settings": settings, "table": table}, indent=1) + "\n"
 
 
-def _text(model: Any, preparation: "Preparation") -> str:
+def _text(model: "BaseEstimator", preparation: "Preparation") -> str:
     from tggm.cli.figures import figures_table
 
     target, fitted = preparation.target, preparation.fitted

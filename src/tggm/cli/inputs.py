@@ -1,6 +1,6 @@
 """What predict, evaluate and report begin with: a model, and the rows of a table as it sees them."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,14 @@ from tggm.cli.errors import CommandError
 from tggm.cli.files import read_model, say
 from tggm.tables import Preparation, Table, read_table
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 class ModelInputs(NamedTuple):
     """A model and rows for it."""
 
-    model: Any
+    model: "BaseEstimator"
     preparation: Preparation
     table: Table
     X: Floats
@@ -47,7 +50,7 @@ def read_inputs(
 
 
 def labelled(
-    model: Any, preparation: Preparation, table: Table, notes: list[str]
+    model: "BaseEstimator", preparation: Preparation, table: Table, notes: list[str]
 ) -> tuple[Table, NDArray[Any]]:
     """The rows of a table that have a target, and their targets; classes must be known to the model."""
     target = preparation.target

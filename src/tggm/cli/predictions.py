@@ -1,17 +1,24 @@
 """The columns that `tggm predict` writes."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tggm.tables import Preparation
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 BLOCK = 20_000  # rows predicted at once
 
 
 def predicted(
-    model: Any, preparation: Preparation, X: NDArray[np.float64], interval: float, levels: list[float]
+    model: "BaseEstimator",
+    preparation: Preparation,
+    X: NDArray[np.float64],
+    interval: float,
+    levels: list[float],
 ) -> dict[str, NDArray[Any]]:
     """Columns of predictions, named after the target."""
     of_block = _classes if preparation.target.is_class else _numbers
@@ -23,7 +30,7 @@ def predicted(
 
 
 def _numbers(
-    model: Any, name: str, X: NDArray[np.float64], interval: float, levels: list[float]
+    model: "BaseEstimator", name: str, X: NDArray[np.float64], interval: float, levels: list[float]
 ) -> dict[str, NDArray[Any]]:
     mean, std = model.predict(X, return_std=True)
     tail = (1 - interval) / 2
@@ -33,7 +40,7 @@ def _numbers(
 
 
 def _classes(
-    model: Any, name: str, X: NDArray[np.float64], interval: float, levels: list[float]
+    model: "BaseEstimator", name: str, X: NDArray[np.float64], interval: float, levels: list[float]
 ) -> dict[str, NDArray[Any]]:
     p = model.predict_proba(X)
     columns = {name: model.classes_[p.argmax(1)], f"{name}_probability": p.max(1)}

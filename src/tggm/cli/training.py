@@ -4,7 +4,7 @@ import os
 import time
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,12 @@ from tggm.cli.wish import Wish, estimator
 from tggm.tables import Preparation, Table, Target, choose_target, prepare
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.parquet import Folder
-from tggm.tables.preparation import Fitted
+from tggm.tables.preparation import FitRecord
 from tggm.training.checkpoints import CheckpointError, remove_checkpoints
 from tggm.training.parallel.processes import is_first
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 LEAST_ROWS = 10
 
@@ -30,7 +33,7 @@ LEAST_ROWS = 10
 class Outcome:
     """A fitted model and what there is to say about it."""
 
-    model: Any
+    model: "BaseEstimator"
     preparation: Preparation
     test: Table | None  # the held-out rows
     notes: list[str]
@@ -98,11 +101,11 @@ def fit_source(source: Source, reason: str, wish: Wish, watch: Watch) -> Outcome
     if test is not None:
         figures = judge(model, preparation, preparation.features(test), preparation.targets(test))
     held_out = 0 if test is None else len(test)
-    fitted = Fitted(source.name, source.trained, held_out, wish.seed, seconds, figures)
+    fitted = FitRecord(source.name, source.trained, held_out, wish.seed, seconds, figures)
     return Outcome(model, replace(preparation, fitted=fitted), test, notes, bool(model.interrupted_))
 
 
-def train_model(model: Any, data: tuple[Any, ...], offset: float, watch: Watch) -> list[str]:
+def train_model(model: "BaseEstimator", data: tuple[Any, ...], offset: float, watch: Watch) -> list[str]:
     """Fit, showing progress and keeping checkpoints; returns what the fit warned of."""
     measure = "objective" if model.method == "bp" else "log-likelihood"
     if watch.checkpoint is not None:

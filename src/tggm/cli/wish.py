@@ -38,7 +38,7 @@ class Wish:
 def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     """An unfitted estimator with the settings asked for, or those that suit so many rows."""
     from tggm.estimators import TGGMClassifier, TGGMRegressor
-    from tggm.estimators.schedule import default_batch_size, default_epochs
+    from tggm.estimators.recipe import default_batch_size, default_epochs
 
     if len(wish.hidden or ()) > 1 and wish.method in _ONE_LAYER:
         raise CommandError(

@@ -1,6 +1,7 @@
 """What a fitted classifier says about new rows."""
 
 import math
+from abc import ABC
 from functools import partial
 from typing import Any
 
@@ -15,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.arrays import Floats
 from tggm.estimators.ensemble import Ensemble
-from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import encoded
+from tggm.estimators.sources import prepared
 from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.streams.columns import Columns
-from tggm.training.membership import bucket
+from tggm.training.rows import bucket
 
 BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory
@@ -33,7 +34,7 @@ CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few shapes,
 SPACING = {"float32": 0.6, "float64": 0.4}
 
 
-class ClassPrediction(Ensemble):
+class ClassPrediction(Ensemble, ABC):
     """Labels, probabilities and scores."""
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -91,8 +92,8 @@ class ClassPrediction(Ensemble):
         engine = self.engine()
         with self._precision(), jax.default_matmul_precision("highest"), blas_lock(not model.knows_moments):
             parts = [
-                _block(model, _rows(X_[begin : begin + block], model, columns, by_scipy), log, engine)
-                for begin in range(0, X_.shape[0], block)
+                _block(model, _rows(X_[at : at + block], model, columns, by_scipy), by_scipy, log, engine)
+                for at in range(0, X_.shape[0], block)
             ]
         result = np.concatenate(parts).astype(np.float64)
         lost = np.isnan(result).any(1) | (result.max(1) == -np.inf)
@@ -134,10 +135,10 @@ def _padded(inputs: Any, count: int) -> Any:
     return jax.tree.map(lambda a: np.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, extra), (0, 0)]), inputs)
 
 
-def _block(model: Model, inputs: Any, log: bool, engine: LinearEngine) -> NDArray[Any]:
+def _block(model: Model, inputs: Any, members: bool, log: bool, engine: LinearEngine) -> NDArray[Any]:
     """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
-    mean, std, length, short = _short(model, _padded(inputs, count), log, engine)
+    mean, std, length, short = _short(model, _padded(inputs, count), members, log, engine)
     result = np.array(short[:count])
     kind = np.searchsorted(NODES, np.asarray(length)[:count] / SPACING[str(mean.dtype)])
     mean, std = np.asarray(mean), np.asarray(std)
@@ -151,14 +152,17 @@ def _block(model: Model, inputs: Any, log: bool, engine: LinearEngine) -> NDArra
     return result
 
 
-@partial(jax.jit, static_argnames=("log", "engine"))
-def _short(model: Model, X: Any, log: bool, engine: LinearEngine) -> tuple[Array, ...]:
-    """Means and deviations of z, (members, rows, n), lengths of grids, and what the shortest gives."""
+@partial(jax.jit, static_argnames=("members", "log", "engine"))
+def _short(model: Model, X: Any, members: bool, log: bool, engine: LinearEngine) -> tuple[Array, ...]:
+    """Means and deviations of z, (members, rows, n), lengths of grids, and what the shortest gives.
+
+    `members` says whether each has inputs of its own.
+    """
 
     def scores(member: Model, X: Any) -> tuple[Array, Array]:
         return member.likelihood.contended_scores(member.latent(X, engine))
 
-    mean, std = jax.vmap(scores, in_axes=(0, 0 if isinstance(X, Product) else None))(model, X)
+    mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
     return mean, std, jax.vmap(grid_length)(mean, std).max(0), _mixture(mean, std, NODES[0], log)
 
 

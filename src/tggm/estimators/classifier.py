@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from tggm.estimators import schedule as schedules
-from tggm.estimators import settings
+from tggm import settings
 from tggm.estimators.class_prediction import ClassPrediction
+from tggm.estimators.ensemble import intact
 from tggm.estimators.fitted import Scales
-from tggm.estimators.inputs import prepared
 from tggm.estimators.labels import (
     Labels,
     encoded,
@@ -24,9 +23,8 @@ from tggm.estimators.labels import (
     weighted_rows,
 )
 from tggm.estimators.presets import CLASSIFICATION
-from tggm.estimators.recipe import Recipe
-from tggm.estimators.rollback import intact
-from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream
+from tggm.estimators.recipe import CLASS_RULES, Recipe
+from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.streams import Stream
 from tggm.streams.columns import Columns
 from tggm.training import Rows
@@ -193,7 +191,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.verbose = verbose
 
     task: ClassVar = "classification"
-    rules: ClassVar = schedules.CLASSIFICATION
+    rules: ClassVar = CLASS_RULES
     likelihood: ClassVar = "probit"
 
     def __sklearn_tags__(self) -> Any:
@@ -212,14 +210,6 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         ml = {"method": "meanfield", "solver": "cyclic", "factorised": True, "sigma0": 0.5**0.5}
         return cls(**{**CLASSIFICATION, **ml, **settings})
 
-    def recipe(self) -> Recipe:
-        """The settings, checked."""
-        if not isinstance(self.standardize, str):
-            settings.flag("standardize", self.standardize)
-        elif self.standardize != "whole":
-            raise ValueError(f"`standardize` must be True, 'whole' or False; got {self.standardize!r}.")
-        return super().recipe()
-
     @intact
     def fit(
         self,
@@ -229,23 +219,16 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         *,
         observer: Observer | None = None,
     ) -> Self:
-        """Train the ensemble.
+        """Learn to tell classes apart.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (n_rows, n_features), or Stream
-            Finite numbers. A sparse matrix is never made dense as a whole; a `tggm.streams.Stream`, or a
-            memory map above 256 MiB, is never in memory whole.
+            Finite numbers. A sparse matrix is never made dense, nor a stream read, as a whole.
         y : array_like, shape (n_rows,)
             Labels: numbers, strings or booleans, of at least two classes.
-        sample_weight : array_like, shape (n_rows,), optional
-            Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
-        observer : Observer, optional
-            Told of progress; by default it is printed if `verbose`.
-
-        Returns
-        -------
-        self
+        sample_weight, observer
+            As in `TGGMRegressor.fit`.
         """
         recipe = self.recipe()
         before: Any = getattr(self, "classes_", None)

@@ -2,12 +2,12 @@
 
 import sys
 import warnings
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, Self
+from functools import partial, wraps
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import jax
 import numpy as np
@@ -16,26 +16,25 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tggm import settings
 from tggm.arrays import Floats
-from tggm.estimators import settings, state
+from tggm.estimators import state
 from tggm.estimators.fitted import Fitted, Scales
-from tggm.estimators.fork import require_unforked
-from tggm.estimators.recipe import Recipe
-from tggm.estimators.schedule import Rules
+from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
 from tggm.estimators.start import Start
 from tggm.models import Architecture, Model
 from tggm.training import Rows, Training, train
-from tggm.training.blocks import Blocks
 from tggm.training.checkpoints import Checkpoints
 from tggm.training.engine import Inference
 from tggm.training.fit_identity import identity, optimiser_identity
 from tggm.training.observer import Observer, Printer
-from tggm.training.parallel.processes import is_first, require_same, shared
-from tggm.training.state import Hyper, Plan, start
+from tggm.training.parallel.processes import is_first, require_same, require_unforked, shared
+from tggm.training.rows import Blocks
+from tggm.training.state import Layout, Plan, start
 
 
-class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """Settings and training common to all estimators."""
 
     rules: ClassVar[Rules]
@@ -90,46 +89,22 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _fit(self, begun: Start, observer: Observer | None) -> Self:
         """Train on all rows, each member without those that it holds out."""
-        begun.source.require_moderate(*begun.scales)
-        blocks = begun.source.blocks(begun.recipe, partial(self._rows, begun.scales), begun.rng)
-        return self.finish(begun, self._train(begun, blocks, observer))
-
-    def _begin(
-        self, recipe: Recipe, source: Source, n_outputs: int, rng: np.random.Generator,
-        before: Fitted | None,
-    ) -> Start:  # fmt: skip
-        """Standardisation and model of an earlier fit, or new ones."""
-        architecture = recipe.architecture(self.n_features_in_, n_outputs)
-        if before is not None and not self._goes_on(recipe, before, architecture):
-            before = None  # other data need other parameters
-        scales = self._scales(source) if before is None else before.scales
-        noise = self._first_noise(n_outputs)
-        model = recipe.draw(architecture, noise, rng) if before is None else before.model
-        return Start(recipe, source, scales, self._for_training(model, source), rng)
-
-    def _for_training(self, model: Model, source: Source) -> Model:
-        """The model with the likelihood that these rows need."""
-        return model
-
-    def _first_noise(self, n_outputs: int) -> Any:
-        """Variance of the output noise to start from."""
-        return 1.0
-
-    def _train(self, begun: Start, blocks: Blocks, observer: Observer | None) -> Training:
-        """Train all members from their models, with checkpoints where they are kept."""
-        recipe, source, _, model, rng = begun
-        batch, epochs = recipe.timetable(blocks.n_rows)
-        plan = recipe.plan(model, batch, source.capacity)
-        hyper = self._hyper(begun, epochs * blocks.steps(batch), recipe.patience(epochs) * blocks.per_pass)
-        if observer is None:
-            printing = self.verbose and is_first()
-            observer = Printer(recipe.held_fraction > 0) if printing else Observer()
-        observer.planned(epochs)
+        recipe, source, scales, model, rng = begun
+        blocks = source.blocks(recipe, partial(self._rows, scales), rng)
+        plan, hyper, epochs = recipe.program(
+            model, blocks, n_features=self.n_features_in_, mean_weight=source.mean_weight,
+            capacity=source.capacity,
+        )  # fmt: skip
+        if observer is None and self.verbose and is_first():
+            observer = Printer(recipe.held_fraction > 0)
+        if observer is not None:
+            observer.planned(epochs)
         seed = int(rng.integers(2**31))
         with recipe.precision():
-            kept = self._checkpoints(plan, model, blocks, observer)
+            keeps = self.checkpoint is not None or shared()
+            kept = self._checkpoints(plan, model, blocks, observer) if keeps else None
             resume = None if kept is None else kept.read()
-            if resume is not None:
+            if resume is not None and observer is not None:
                 observer.resumed(resume.train.shape[1] // blocks.per_pass)
             result = train(
                 plan, recipe.method, model, blocks, hyper, max_epochs=epochs, seed=seed, observer=observer,
@@ -137,18 +112,21 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             )  # fmt: skip
         if kept is not None:
             kept.write(finished=not result.interrupted)
-        return result
+        return self.finish(begun, result)
 
-    def _hyper(self, begun: Start, total_steps: float, patience: float) -> Hyper:
-        count, weight = self.n_features_in_, begun.source.mean_weight
-        return begun.recipe.hyper(begun.model, total_steps, patience, n_features=count, mean_weight=weight)
+    def _begin(
+        self, recipe: Recipe, source: Source, n_outputs: int, rng: np.random.Generator, before: Fitted | None
+    ) -> Start:
+        """Standardisation and model of an earlier fit, or new ones."""
+        architecture = recipe.architecture(self.n_features_in_, n_outputs)
+        if before is not None and self._goes_on(recipe, before, architecture):
+            return Start(recipe, source, before.scales, architecture.adapted(before.model), rng)
+        return Start(recipe, source, self._scales(source), recipe.draw(architecture, rng), rng)
 
     def _checkpoints(
-        self, plan: Plan, model: Model, blocks: Blocks, observer: Observer
+        self, plan: Plan, model: Model, blocks: Blocks, observer: Observer | None
     ) -> Checkpoints | None:
         """Where the state of this fit is kept, None if nowhere; processes must begin with the same."""
-        if self.checkpoint is None and not shared():
-            return None
         ignored = ("checkpoint", "verbose", "warm_start")  # where a warm start begins is in the model
         words = {k: settings.plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}
         required = self.checkpoint is not None
@@ -158,7 +136,7 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         if self.checkpoint is None:
             return None
         template = start(plan, model, np.zeros(self.n_members, np.uint32))
-        return Checkpoints(self.checkpoint, fit, template, observer)
+        return Checkpoints(self.checkpoint, fit, template, observer or Observer())
 
     def _pass(self, recipe: Recipe, source: MemorySource, n_outputs: int) -> Self:
         """One pass over the rows at a constant rate, all of them used, going on from where the last ended."""
@@ -170,11 +148,13 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
                 f"was first fitted ({_described(before.model)}); use `fit`, or a clone."
             )
         begun = self._begin(recipe, source, n_outputs, recipe.generator(), before)
-        blocks = source.split(recipe, partial(self._rows, begun.scales), begun.rng, 0.0)
-        plan = recipe.plan(begun.model, recipe.timetable(len(source.weight))[0])
+        blocks = source.blocks(recipe, partial(self._rows, begun.scales), begun.rng, fraction=0.0)
+        plan = recipe.plan(Layout.of(begun.model, axes=1), recipe.timetable(len(source.weight))[0])
+        endless = {"learning_rate": recipe.learning_rate, "total_steps": np.inf, "patience": np.inf}
+        hyper = recipe.hyper(plan, self.n_features_in_, source.mean_weight, **endless)
         with recipe.precision():
             result = train(
-                plan, recipe.method, begun.model, blocks, self._hyper(begun, np.inf, np.inf), max_epochs=1,
+                plan, recipe.method, begun.model, blocks, hyper, max_epochs=1,
                 seed=int(begun.rng.integers(2**31)), state=getattr(self, "_state", None),
             )  # fmt: skip
         self.finish(begun, result)
@@ -185,23 +165,21 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         """Whether training can go on with this model under these settings."""
         arrays = before.model.arrays()
         same = np.allclose(arrays["hidden.s0"], recipe.s0) and arrays["hidden.W0"].dtype == recipe.dtype
-        return bool(same) and architecture.describes(before.model, recipe.n_members)
+        return bool(same) and architecture.describes(architecture.adapted(before.model), recipe.n_members)
 
     def finish(self, begun: Start, result: Training) -> Self:
         """Keep what was trained."""
-        model: Model = result.params
-        if self._learns_noise():
-            with begun.recipe.precision():
-                rows = begun.source.sample(partial(self._rows, begun.scales))
-                model = begun.recipe.method.finish(model, rows)
-        model = replace(model, likelihood=model.likelihood.whole)
+        recipe, model = begun.recipe, result.params
+        if "noise" in recipe.given and recipe.given["noise"] is None:  # it was learned
+            with recipe.precision():
+                rows = partial(begun.source.sample, partial(self._rows, begun.scales))
+                model = recipe.method.finish(model, rows)
+        if recipe.likelihood != self.likelihood:
+            model = replace(model, likelihood=model.likelihood.whole)
         self.adopt(Fitted(jax.tree.map(np.asarray, model), begun.scales, self.method))
         self._record(result)
         self._state = None
         return self
-
-    def _learns_noise(self) -> bool:
-        return False
 
     def adopt(self, fitted: Fitted) -> None:
         """Hold a model, and show its parameters in the units of the data."""
@@ -249,8 +227,8 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         made._state = None
         with np.errstate(all="ignore"):  # a file may hold any numbers
             made.adopt(fitted)
-        known = (made.W0_, made.b0_, made.W1_, made.b1_, getattr(made, "noise_", 0.0))
-        if not all(np.isfinite(a).all() for a in known):
+        shown = [a for name, a in vars(made).items() if name in ("W0_", "b0_", "W1_", "b1_", "noise_")]
+        if not all(np.isfinite(a).all() for a in shown):
             raise ValueError("parameters and noise must be finite in the units of the data")
         return made
 
@@ -298,3 +276,24 @@ def _described(model: Model) -> str:
     W0 = model.arrays()["hidden.W0"]
     sigma0 = float(np.sqrt(np.max(model.arrays()["hidden.s0"])))
     return f"weights of shape {W0.shape}, {W0.dtype}, σ0 = {sigma0:g}"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def intact(method: Callable[P, R]) -> Callable[P, R]:
+    """Where this method fails, its estimator stays what it was: no old model with the names of a new one."""
+
+    @wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        state = vars(args[0])
+        before = dict(state)
+        try:
+            return method(*args, **kwargs)
+        except Exception:
+            state.clear()
+            state.update(before)
+            raise
+
+    return guarded

@@ -11,8 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from tggm.arrays import Floats
-from tggm.estimators.settings import plain
-from tggm.estimators.weights import row_weights
+from tggm.estimators.targets import row_weights
+from tggm.settings import plain
 
 Labels = NDArray[np.int32]
 _LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")

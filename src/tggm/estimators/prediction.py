@@ -1,13 +1,14 @@
 """What a fitted regressor says about new rows."""
 
+from abc import ABC
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tggm import settings
 from tggm.arrays import Floats
-from tggm.estimators import settings
 from tggm.estimators.ensemble import Ensemble
 from tggm.predictive.moments import member_moments
 from tggm.streams.columns import require_moderate
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when a
     from tggm.predictive import JointPredictive, ScalarPredictive
 
 
-class Prediction(Ensemble):
+class Prediction(Ensemble, ABC):
     """Means, deviations, intervals and whole distributions of y given x."""
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:

@@ -1,27 +1,70 @@
 """Settings of an estimator, checked, and what follows from them for training."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from tggm.arrays import Floats
-from tggm.estimators import settings
-from tggm.estimators.fork import require_unforked
-from tggm.estimators.schedule import Rules, default_batch_size, default_epochs
+from tggm import settings
 from tggm.models import INITIALISERS, Architecture, Model
-from tggm.models.hidden import FORMS
+from tggm.models.architecture import NARROW
+from tggm.models.hidden import DEEP, HIDDEN
 from tggm.models.likelihoods import LIKELIHOODS
-from tggm.streams.columns import require_moderate
 from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Options
 from tggm.training.engine import PRIORS
-from tggm.training.membership import bucket
 from tggm.training.methods import Method
+from tggm.training.parallel.processes import require_unforked
+from tggm.training.rows import Blocks, bucket
 from tggm.training.state import Hyper, Layout, Plan, hyper_parameters
+
+LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
+
+
+class Rules(NamedTuple):
+    """What a task does where it may choose."""
+
+    decay: Callable[[int], float]  # weight decay, by the number of features
+    steps: Callable[[int], float]  # gradient steps, by the number of rows
+    rate: Callable[[float, float], float]  # the learning rate, by itself and the planned steps
+
+
+def default_batch_size(n_rows: int) -> int:
+    """Rows in a mini-batch when `batch_size="auto"`."""
+    return int(np.clip(bucket(max(n_rows // 8, 1)), 128, 512))
+
+
+def default_epochs(n_rows: int, batch_size: int, steps: float) -> int:
+    """Epochs when `max_epochs="auto"`: those that so many gradient steps take, and never fewer than 60."""
+    return max(60, round(steps * batch_size / max(n_rows, batch_size)))
+
+
+def growing_steps(n_rows: int) -> float:
+    """Five gradient steps a row: on inner hold-outs of the larger UCI tables more of them went on paying.
+
+    ``experiments/tune.py --steps`` compares numbers of steps and rates; experiments/results/tune_steps.json.
+    """
+    return float(np.clip(5 * n_rows, LEAST_STEPS, MOST_STEPS))
+
+
+def growing_decay(n_features: int) -> float:
+    """Weight decay of a regression: 0.1, chosen on tables of up to 16 columns, and more for wider ones.
+
+    ``experiments/wide.py`` compares rules; with 0.1 predictions for wide tables may be worse than the mean.
+    """
+    return max(0.1, 0.3 * (n_features - NARROW))
+
+
+def falling_rate(rate: float, steps: float) -> float:
+    """The rate for a longer plan: divided by √k for k times as many steps as the shortest has."""
+    return float(rate * np.sqrt(LEAST_STEPS / max(steps, LEAST_STEPS)))
+
+
+REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate)
+CLASS_RULES = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate)
+
 
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
 
@@ -47,7 +90,7 @@ class Recipe:
     def __init__(self, given: Mapping[str, Any], rules: Rules, likelihood: str) -> None:
         self.given, self.rules, self.likelihood = given, rules, likelihood
         self.layers = settings.layers(given["hidden"])
-        self.form = settings.one_of("deep", given["deep"], FORMS)
+        self.form = settings.one_of("deep", given["deep"], DEEP)
         self.lateral = settings.count("lateral", given.get("lateral", 0), least=0)
         self.n_members = settings.count("n_members", given["n_members"])
         self.s0 = settings.number("sigma0", given["sigma0"], above=0) ** 2
@@ -60,37 +103,34 @@ class Recipe:
         self.dtype = settings.precision(given["dtype"])
         fraction = settings.number("validation_fraction", given["validation_fraction"], above=0, below=1)
         self.held_fraction = fraction if settings.flag("early_stopping", given["early_stopping"]) else 0.0
+        self.optimizer = settings.optimizer(given["optimizer"], OPTIMISERS)
         if given["weight_decay"] != "auto":
             settings.number("weight_decay", given["weight_decay"], least=0)
-        self.optimizer = settings.optimizer(given["optimizer"], OPTIMISERS)
-        for name in ("batch_size", "max_epochs"):
-            settings.count_or_auto(name, given[name])
-        if given["patience"] is not None:
-            settings.count_or_auto("patience", given["patience"])
+        settings.counts_or_auto(given, "batch_size", "max_epochs", "patience")
         for name in ("warm_start", "verbose"):
             settings.flag(name, given[name])
+        settings.standardize(given["standardize"], whole=likelihood == "probit")
         settings.checkpoint(given["checkpoint"], given["random_state"])
+        settings.noise_variance(given.get("noise"))
+        options = Options(
+            settings.one_of("solver", given["solver"], ("newton", "cyclic")),
+            settings.cycles(given["n_cycles"]),
+            settings.one_of("prior", given["prior"], PRIORS),
+            settings.flag("factorised", given.get("factorised", False)),
+        )
         if self.lateral and len(self.layers) > 1:
             raise ValueError(f"`lateral` connections need one hidden layer; got hidden={given['hidden']!r}.")
-        self.method = self._method()
+        self.method: Method = self._kind()(options)
 
-    def _method(self) -> Method:
+    def _kind(self) -> type[Method]:
         """What training maximises; an error where the model lacks what the method needs."""
-        options = Options(
-            settings.one_of("solver", self.given["solver"], ("newton", "cyclic")),
-            settings.cycles(self.given["n_cycles"]),
-            settings.one_of("prior", self.given["prior"], PRIORS),
-            settings.flag("factorised", self.given.get("factorised", False)),
-        )
-        needs = {name: make(options).needs for name, make in METHODS.items()}
-        known = [name for name in needs if needs[name] in LIKELIHOODS[self.likelihood].offers]
+        known = [n for n in METHODS if METHODS[n].needs in LIKELIHOODS[self.likelihood].offers]
         name = settings.one_of("method", self.given["method"], known)
-        offers = self.architecture(1, 1).offers
-        if needs[name] not in offers:
-            allowed = [known_name for known_name in known if needs[known_name] in offers]
-            remedy = self._remedy(needs[name], allowed)
+        offers, need = self.architecture(1, 1).offers, METHODS[name].needs
+        if need not in offers:
+            remedy = self._remedy(need, [n for n in known if METHODS[n].needs in offers])
             raise ValueError(f"{self._described()} cannot be trained with method={name!r}; {remedy}.")
-        return METHODS[name](options)
+        return METHODS[name]
 
     def _described(self) -> str:
         if self.lateral:
@@ -99,22 +139,20 @@ class Recipe:
 
     def _remedy(self, need: str, allowed: list[str]) -> str:
         *most, last = [f"method={name!r}" for name in sorted(allowed)]
-        other = next(
-            (f"deep={form!r}" for form, kind in FORMS.items() if need in kind.offers), "one hidden layer"
-        )
+        other = next((f"deep={form!r}" for form in DEEP if need in HIDDEN[form].offers), "one hidden layer")
         return f"pass {', '.join(most)} or {last}, or {'lateral=0' if self.lateral else other}"
 
     def architecture(self, n_inputs: int, n_outputs: int) -> Architecture:
         """The model for so many inputs and outputs."""
-        return Architecture(n_inputs, self.layers, n_outputs, self.likelihood, self.form, self.lateral)
+        one = "lateral" if self.lateral else "shallow"
+        form = self.form if len(self.layers) > 1 else one
+        return Architecture(n_inputs, self.layers, n_outputs, self.likelihood, form, self.lateral)
 
-    def draw(self, architecture: Architecture, noise: Any, rng: np.random.Generator) -> Model:
+    def draw(self, architecture: Architecture, rng: np.random.Generator) -> Model:
         """Models of all members to start from: arrays with a leading axis, in the dtype of training."""
-        members = [
-            architecture.draw(rng, s0=self.s0, noise=noise, init=self.init) for _ in range(self.n_members)
-        ]
-        drawn: Model = jax.tree.map(lambda *leaves: np.stack(leaves).astype(self.dtype), *members)
-        return drawn
+        noise = settings.noise_variance(self.given.get("noise"), architecture.n_outputs)
+        first = 0.5 if noise is None else noise
+        return architecture.members(rng, self.n_members, self.dtype, s0=self.s0, noise=first, init=self.init)
 
     def generator(self) -> np.random.Generator:
         """Randomness from `random_state`."""
@@ -134,51 +172,47 @@ class Recipe:
             return batch, int(given[1])
         return batch, default_epochs(n_rows, batch, self.rules.steps(n_rows))
 
-    def patience(self, epochs: int) -> float:
-        """Epochs without a better score that end a member's training; "auto" is a quarter of the plan."""
-        if self.given["patience"] == "auto":
-            return max(25, epochs // 4)
-        return np.inf if self.given["patience"] is None else int(self.given["patience"])
+    def program(
+        self,
+        model: Model,
+        blocks: Blocks,
+        *,
+        n_features: int,
+        mean_weight: float = 1.0,
+        capacity: int = CAPACITY,
+    ) -> tuple[Plan, Hyper, int]:
+        """What is compiled, its numbers, and the planned epochs, for training on these rows."""
+        batch, epochs = self.timetable(blocks.n_rows)
+        steps = epochs * blocks.steps(batch)
+        patience = self.given["patience"]
+        patience = {"auto": max(25, epochs // 4), None: np.inf}.get(patience, patience)
+        planned = self.given["max_epochs"] == "auto"
+        rate = self.rules.rate(self.learning_rate, steps) if planned else self.learning_rate
+        plan = self.plan(Layout.of(model, axes=1), batch, capacity)
+        hyper = self.hyper(
+            plan, n_features, mean_weight,
+            learning_rate=rate, total_steps=steps, patience=patience * blocks.per_pass,
+        )  # fmt: skip
+        return plan, hyper, epochs
 
-    def plan(self, model: Model, batch: int, capacity: int = CAPACITY) -> Plan:
+    def plan(self, layout: Layout, batch: int, capacity: int = CAPACITY) -> Plan:
         """What the training program is compiled for."""
-        layout = Layout.of(model, axes=1)
         return Plan(
             layout, batch, capacity, self.optimizer, self.schedule, self.average > 0, self.dropout > 0
         )
 
-    def hyper(
-        self, model: Model, total_steps: float, patience: float, *, n_features: int, mean_weight: float = 1.0
-    ) -> Hyper:
+    def hyper(self, plan: Plan, n_features: int, mean_weight: float, **numbers: float) -> Hyper:
         """Numbers of training for all members; gauge and given noise are held fixed."""
         decay = self.given["weight_decay"]
-        planned = self.given["max_epochs"] == "auto" and np.isfinite(total_steps)
-        rate = self.rules.rate(self.learning_rate, total_steps) if planned else self.learning_rate
-        fixed = {"hidden.s0"} | ({"likelihood.log_noise"} if self.given.get("noise") is not None else set())
-        rates = model.replaced({name: float(name not in fixed) for name in model.arrays()})
+        decay = self.rules.decay(n_features) if decay == "auto" else float(decay)
+        fixed = ["hidden.s0"] if self.given.get("noise") is None else ["hidden.s0", "likelihood.log_noise"]
         return hyper_parameters(
             self.n_members,
-            Layout.of(model, axes=1).spread(rates),
+            plan.layout.rates(fixed),
             self.dtype,
-            learning_rate=rate,
-            # a row of weight 2 counts twice, so the penalty is shared by the sum of the weights
-            weight_decay=(self.rules.decay(n_features) if decay == "auto" else float(decay)) / mean_weight,
+            weight_decay=decay / mean_weight,  # shared by the sum of the weights: a row of 2 counts twice
             clip=self.clip,
             average=self.average,
-            total_steps=total_steps,
-            patience=patience,
             dropout=self.dropout,
+            **numbers,
         )
-
-    def padded(self, data: Any, weight: Floats) -> tuple[Any, NDArray[np.floating]]:
-        """Data and weights of mean 1, with rows added that no index list names, so that shapes repeat."""
-        for leaf in jax.tree.leaves(data):
-            if np.issubdtype(leaf.dtype, np.floating):
-                require_moderate(leaf, "`X` or `y`", "use standardize=True, or divide them")
-        extra = bucket(len(weight)) - len(weight)
-
-        def pad(a: NDArray[Any]) -> NDArray[Any]:
-            a = a.astype(self.dtype) if np.issubdtype(a.dtype, np.floating) else a  # labels stay integers
-            return np.pad(a, [(0, extra), *[(0, 0)] * (a.ndim - 1)])
-
-        return jax.tree.map(pad, data), pad(weight / weight.mean())

@@ -2,28 +2,21 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from tggm.estimators import schedule as schedules
-from tggm.estimators import settings
+from tggm.estimators.ensemble import intact
 from tggm.estimators.fitted import Scales
-from tggm.estimators.inputs import prepared
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
-from tggm.estimators.recipe import Recipe
-from tggm.estimators.rollback import intact
-from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream
+from tggm.estimators.recipe import REGRESSION_RULES, Recipe
+from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.estimators.start import Start
 from tggm.estimators.state import yes_or_no
-from tggm.estimators.targets import Targets, checked, filled, refuse_censored, require_outputs
-from tggm.estimators.weights import row_weights
-from tggm.models import Model
-from tggm.models.likelihoods import CensoredGaussian
+from tggm.estimators.targets import Targets, checked, filled, require_outputs, require_squares
 from tggm.streams import Stream
 from tggm.streams.columns import Columns
 from tggm.training import Rows
@@ -195,7 +188,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.verbose = verbose
 
     task: ClassVar = "regression"
-    rules: ClassVar = schedules.REGRESSION
+    rules: ClassVar = REGRESSION_RULES
     likelihood: ClassVar = "gaussian"
 
     @classmethod
@@ -207,11 +200,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     def paper_ml(cls, **settings: Any) -> Self:
         """The paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
         return cls(**{**REGRESSION_ML, **settings})
-
-    def recipe(self) -> Recipe:
-        """The settings, checked."""
-        settings.flag("standardize", self.standardize)
-        return super().recipe()
 
     @intact
     def fit(
@@ -247,56 +235,44 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             self._name_features(len(source.inputs(False).scale), stream.names)
             self.flat_target_, n_outputs = streamed.survey.flat, len(source.outputs().scale)
             require_outputs(n_outputs, recipe)
+            require_squares(source.outputs().scale)
         else:
-            source, targets = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
-            rng, n_outputs = recipe.generator(), targets.Y.shape[1]
+            source = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
+            rng, n_outputs = recipe.generator(), source.y.Y.shape[1]
         before = getattr(self, "fitted_", None) if self.warm_start else None
         return self._fit(self._begin(recipe, source, n_outputs, rng, before), observer)
 
     def begin(self, X: ArrayLike, y: ArrayLike) -> Start:
         """What training on these rows starts from; see `fit_together`."""
         recipe = self.recipe()
-        source, targets = self._checked(recipe, X, y, None, reset=True)
-        return self._begin(recipe, source, targets.Y.shape[1], recipe.generator(), None)
+        source = self._checked(recipe, X, y, None, reset=True)
+        return self._begin(recipe, source, source.y.Y.shape[1], recipe.generator(), None)
 
     @intact
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """One pass over these rows at a constant learning rate; the first call also standardises by them."""
         recipe = self.recipe()
-        source, targets = self._checked(recipe, X, y, sample_weight, reset=not hasattr(self, "fitted_"))
-        n = targets.Y.shape[1]
+        source = self._checked(recipe, X, y, sample_weight, reset=not hasattr(self, "fitted_"))
+        n = source.y.Y.shape[1]
         if hasattr(self, "fitted_") and n != self.b1_.shape[1]:
             raise ValueError(f"`y` has {n} outputs, but this model was fitted to {self.b1_.shape[1]}.")
         return self._pass(recipe, source, n)
 
     def _checked(
         self, recipe: Recipe, X: Any, y: Any, sample_weight: Any, *, reset: bool, censored: Any = None
-    ) -> tuple[MemorySource, Targets]:
+    ) -> MemorySource:
         """Data as float64 matrices, without rows of weight 0 or without any target."""
-        refuse_censored(y)
         X_, y_ = self._validated(
             X, filled(y), reset=reset, dtype=np.float64, multi_output=True, y_numeric=True
         )
-        weight = row_weights(sample_weight, X_)
         if reset:
             self.flat_target_ = y_.ndim == 1
-        Y = np.asarray(y_ if y_.ndim == 1 else y, dtype=np.float64).reshape(len(X_), -1)
-        targets = checked(Y, censored, recipe)
-        kept = (weight > 0) & ~np.isnan(Y).all(1)
-        return MemorySource(X_[kept], targets.of(kept), weight[kept]), targets
-
-    def _for_training(self, model: Model, source: Source) -> Model:
-        if source.complete:
-            return model
-        noise = model.arrays()["likelihood.log_noise"]
-        return replace(model, likelihood=CensoredGaussian(model.likelihood.output, noise))
-
-    def _first_noise(self, n_outputs: int) -> Any:
-        noise = settings.noise_variance(self.noise, n_outputs)
-        return 0.5 if noise is None else noise
+        targets, weight = checked(X_, y_ if y_.ndim == 1 else y, sample_weight, censored, recipe)
+        kept = (weight > 0) & ~np.isnan(targets.Y).all(1)
+        return MemorySource(X_[kept], targets.of(kept), weight[kept])
 
     def _scales(self, source: Source) -> Scales:
-        x, y = source.inputs(bool(self.standardize)), source.outputs()
+        x, y = source.inputs(self.standardize), source.outputs()
         return Scales(x, y if self.standardize else Columns.unchanged(len(y.scale)))
 
     def _rows(self, scales: Scales, X: Any, y: Any, *, quick: bool = False) -> Rows:
@@ -305,9 +281,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             return Rows(prepared(X, scales.x, dtype), prepared(y.Y, scales.y, dtype))
         with np.errstate(over="ignore"):  # values that overflow are seen to before training
             return Rows(scales.x.apply(X).astype(dtype), y.standardised(scales.y, dtype))
-
-    def _learns_noise(self) -> bool:
-        return self.noise is None
 
     def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything a model file holds: arrays, and values that JSON can hold."""

@@ -3,32 +3,29 @@
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from tggm.arrays import Floats
-from tggm.estimators.inputs import standardisation
+from tggm.estimators.fitted import Scales
 from tggm.estimators.recipe import Recipe
+from tggm.models.sparse import SparseRows
 from tggm.streams import Stream, from_arrays
-from tggm.streams.columns import LARGEST, Columns
+from tggm.streams.columns import LARGEST, Columns, require_moderate
 from tggm.streams.repeats import again, cut, require_as_before
 from tggm.streams.survey import Survey, surveyed
 from tggm.training import Rows
-from tggm.training.blocks import Block, Blocks
-from tggm.training.membership import bucket, hold_out, membership
+from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
 from tggm.training.state import Membership
 
 STREAM_BYTES = 2**28  # a memory map of more is not read into memory
 
 
-class ToRows(Protocol):
-    """Rows in the units of the model, as NumPy arrays; `quick`: in single precision where that will do."""
-
-    def __call__(self, X: Any, y: Any, *, quick: bool = False) -> Rows:
-        """Standardised rows."""
+ToRows = partial[Rows]  # (X, y, quick=False) to standardised rows; its first argument is their `Scales`
 
 
 def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
@@ -47,17 +44,7 @@ class MemorySource:
     capacity = 1024  # epochs that may run in one chunk
 
     def __init__(self, X: Any, y: Any, weight: Floats) -> None:
-        self.X, self.y, self.weight = X, y, weight
-
-    @property
-    def mean_weight(self) -> float:
-        """Of the rows."""
-        return float(self.weight.mean())
-
-    @property
-    def complete(self) -> bool:
-        """Whether all targets are measured."""
-        return bool(getattr(self.y, "complete", True))
+        self.X, self.y, self.weight, self.mean_weight = X, y, weight, float(weight.mean())
 
     def inputs(self, how: bool | str) -> Columns:
         """Standardisation of the inputs."""
@@ -68,18 +55,14 @@ class MemorySource:
         scales: Columns = self.y.scales(self.weight)
         return scales
 
-    def require_moderate(self, x: Columns, y: Columns) -> None:
-        """Nothing: rows are looked at when they are padded."""
-
-    def blocks(self, recipe: Recipe, rows: ToRows, rng: np.random.Generator) -> Blocks:
-        """One block that stays in memory."""
-        return self.split(recipe, rows, rng, recipe.held_fraction)
-
-    def split(self, recipe: Recipe, rows: ToRows, rng: np.random.Generator, fraction: float) -> Blocks:
-        """The same with another part held out."""
-        numbers = np.arange(len(self.weight))
-        parts = [hold_out(rng, numbers, fraction) for _ in range(recipe.n_members)]
-        return Blocks.of(Block(membership(parts), *recipe.padded(rows(self.X, self.y), self.weight)))
+    def blocks(
+        self, recipe: Recipe, rows: ToRows, rng: np.random.Generator, fraction: float | None = None
+    ) -> Blocks:
+        """One block that stays in memory; `fraction` of the rows are held out, by default as settings say."""
+        count, part = len(self.weight), recipe.held_fraction if fraction is None else fraction
+        members = membership([hold_out(rng, np.arange(count), part) for _ in range(recipe.n_members)])
+        data = jax.tree.map(partial(_padded, recipe.dtype), rows(self.X, self.y))
+        return Blocks.of(RowBlock(members, data, _padded(recipe.dtype, self.weight / self.mean_weight)))
 
     def sample(self, rows: ToRows) -> Rows:
         """All rows."""
@@ -92,7 +75,7 @@ class StreamSource:
     `target` makes of its targets what `MemorySource` has: numbers as `Targets`, labels as places of classes.
     """
 
-    capacity, mean_weight, complete = 1, 1.0, True
+    capacity, mean_weight = 1, 1.0
 
     def __init__(
         self, stream: Stream, recipe: Recipe, rng: np.random.Generator, target: Callable[[Any], Any],
@@ -116,11 +99,11 @@ class StreamSource:
 
     def outputs(self) -> Columns:
         """Standardisation of targets that are numbers."""
-        return self._extents[1].columns().require_squares()
+        return self._extents[1].columns()
 
-    def require_moderate(self, x: Columns, y: Columns) -> None:
+    def _require_moderate(self, scales: Scales) -> None:
         """Raise for what is too large on the scale of the model: the range is known, no row need be read."""
-        for name, extent, columns in zip(("X", "y"), self._extents, (x, y), strict=False):
+        for name, extent, columns in zip(("X", "y"), self._extents, scales, strict=False):
             size = np.abs(columns.apply(np.stack([extent.low, extent.high]))).max(0)
             if size.max() > LARGEST:
                 raise ValueError(
@@ -131,6 +114,7 @@ class StreamSource:
 
     def blocks(self, recipe: Recipe, rows: ToRows, rng: np.random.Generator) -> Blocks:
         """Blocks of one shape, the held-out rows behind each block's own."""
+        self._require_moderate(rows.args[0])
         seed, count = int(rng.integers(2**31)), self.survey.count - self._n_held
         per_pass = math.ceil(count / self.stream.block_rows)
         length = math.ceil(count / per_pass)  # blocks of equal size: a small one would take noisy steps
@@ -140,11 +124,11 @@ class StreamSource:
         weight = np.ones(size + held_size, recipe.dtype)
         members = partial(self._members, recipe.n_members, size, held_size)
 
-        def each(epoch: int) -> Iterator[Block]:
+        def each(epoch: int) -> Iterator[RowBlock]:
             for part in self._cut(rows, seed, epoch, length, count):
                 n = len(part.X)
                 data = jax.tree.map(partial(_joined, size), part, held)
-                yield Block(members(n), data, weight, n / count)
+                yield RowBlock(members(n), data, weight, n / count)
 
         return Blocks(each, per_pass, count, size, (held, count, size))
 
@@ -178,6 +162,58 @@ class StreamSource:
 Source = MemorySource | StreamSource
 
 
+def _padded(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:
+    """Rows added that no index list names, so that shapes repeat; labels stay integers."""
+    if np.issubdtype(a.dtype, np.floating):
+        require_moderate(a, "`X` or `y`", "use standardize=True, or divide them")
+        a = a.astype(dtype)
+    return np.pad(a, [(0, bucket(len(a)) - len(a)), *[(0, 0)] * (a.ndim - 1)])
+
+
 def _joined(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
     """Rows, padded to `size` with zeros that do not count, and more."""
     return np.concatenate([rows, np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype), *more])
+
+
+def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
+    """The map that brings inputs to unit size.
+
+    True treats each column by itself, "whole" the table as one column, False leaves it. A sparse table keeps
+    its zeros: it is divided by one number that makes the mean square of a column 1.
+    """
+    d = X.shape[1]
+    if not how:
+        return Columns.unchanged(d)
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).reshape(-1)
+        size = np.sqrt(np.average(squares, weights=weight) / d)
+        return Columns(np.zeros(d), np.full(d, size if size > 0 else 1.0))
+    if how != "whole":
+        return Columns.of(np.asarray(X, np.float64), weight)
+    one = Columns.of(X.mean(1, dtype=np.float64)[:, None], weight)
+    centred = X - one.shift.astype(X.dtype)[None, :]
+    variance = np.average(np.einsum("ij,ij->i", centred, centred).astype(np.float64), weights=weight) / d
+    return Columns(np.full(d, one.shift[0]), np.full(d, np.sqrt(variance) if variance > 0 else 1.0))
+
+
+def prepared(X: Any, columns: Columns, dtype: Any) -> Any:
+    """A dense table standardised, or sparse rows with as many places as the fullest row needs."""
+    if not sparse.issparse(X):
+        with np.errstate(over="ignore"):  # values that overflow are seen to where they are used
+            if not columns.mild():
+                return columns.apply(np.asarray(X, np.float64)).astype(dtype)
+            X = np.asarray(X, dtype)
+        if columns.shift.any():
+            X = X - columns.shift.astype(dtype)[None, :]
+        return X if (columns.scale == 1).all() else X * (1 / columns.scale).astype(dtype)[None, :]
+    X = X.tocsr()
+    counts = np.diff(X.indptr)
+    places = bucket(int(counts.max(initial=1)))
+    row = np.repeat(np.arange(X.shape[0]), counts)
+    place = np.arange(X.nnz) - np.repeat(X.indptr[:-1], counts)
+    # unused places hold 0 of different columns: additions to one and the same would wait for each other
+    indices = np.tile(np.arange(places, dtype=np.int32) % X.shape[1], (X.shape[0], 1))
+    values = np.zeros((X.shape[0], places), dtype)
+    indices[row, place] = X.indices
+    values[row, place] = X.data / columns.scale[X.indices]
+    return SparseRows(indices, values)  # type: ignore[arg-type]  # NumPy until training

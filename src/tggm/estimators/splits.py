@@ -17,8 +17,7 @@ from tggm.estimators.fitted import Scales
 from tggm.estimators.regressor import TGGMRegressor
 from tggm.estimators.start import Start
 from tggm.training import Rows, Training, train
-from tggm.training.blocks import Block, Blocks
-from tggm.training.membership import hold_out, membership
+from tggm.training.rows import Blocks, RowBlock, hold_out, membership
 from tggm.training.state import start
 from tggm.training.view import Scaling
 
@@ -99,13 +98,10 @@ def _train(starts: list[Start], rows: list[Any], X: Floats, Y: Floats) -> Traini
     view = jax.tree.map(lambda *leaves: np.stack(leaves).astype(recipe.dtype), *views)
     model = _joined([s.model for s in starts])
     data = Rows(X.astype(recipe.dtype), Y.astype(recipe.dtype))
-    blocks = Blocks.of(Block(members, data, np.ones(len(X), recipe.dtype)))
-    batch, epochs = recipe.timetable(blocks.n_rows)
-    plan = recipe.plan(model, batch)
-    steps = epochs * blocks.steps(batch)
-    hyper = _joined(
-        [s.recipe.hyper(s.model, steps, s.recipe.patience(epochs), n_features=X.shape[1]) for s in starts]
-    )
+    blocks = Blocks.of(RowBlock(members, data, np.ones(len(X), recipe.dtype)))
+    programs = [s.recipe.program(model, blocks, n_features=X.shape[1]) for s in starts]
+    plan, _, epochs = programs[0]
+    hyper = _joined([hyper for _, hyper, _ in programs])
     state = start(
         plan, model, np.concatenate([s.integers(0, 2**32, recipe.n_members, np.uint32) for s in seeds])
     )

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tggm.estimators.fitted import Fitted, Scales
-from tggm.estimators.settings import plain
 from tggm.models import Architecture, Model
+from tggm.settings import plain
 from tggm.streams.columns import Columns
 
 Arrays = Mapping[str, np.ndarray]

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import _check_sample_weight
 
 from tggm.arrays import Floats
 from tggm.estimators.recipe import Recipe
@@ -11,6 +12,8 @@ from tggm.models.graph.evidence import Censored
 from tggm.models.likelihoods import Incomplete
 from tggm.models.sides import sides
 from tggm.streams.columns import Columns
+
+_SQUARED = 1e150  # deviations whose squares are numbers
 
 
 class Targets(NamedTuple):
@@ -45,11 +48,19 @@ class Targets(NamedTuple):
         """Mean and deviation of each column over the rows where it is known."""
         known = enumerate(~np.isnan(self.Y).T)
         parts = [Columns.of(self.Y[there, j : j + 1], weight[there]) for j, there in known]
-        return Columns(*(np.concatenate(column) for column in zip(*parts, strict=True))).require_squares()
+        shift, scale = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Columns(shift, require_squares(scale))
 
 
-def checked(Y: Floats, censored: ArrayLike | None, recipe: Recipe) -> Targets:
-    """Targets and limits that go together with method and model; errors say what does not."""
+def checked(
+    X: Floats, y: Any, sample_weight: Any, censored: ArrayLike | None, recipe: Recipe
+) -> tuple[Targets, Floats]:
+    """Targets, limits and weights that go together with method and model; errors say what does not.
+
+    Where targets are not all there, the recipe is that of a model for such.
+    """
+    weight = row_weights(sample_weight, X)
+    Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     n = Y.shape[1]
     require_outputs(n, recipe)
     side = limits(censored, Y.shape, n)
@@ -58,12 +69,20 @@ def checked(Y: Floats, censored: ArrayLike | None, recipe: Recipe) -> Targets:
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
     targets = Targets(Y, side)
-    if len(recipe.layers) > 1 and not targets.complete:
-        raise ValueError(
-            "limits (`censored`) and missing targets in `y` need one hidden layer, or tggm.Graph; "
-            f"got hidden={recipe.given['hidden']!r}."
-        )
-    return targets
+    if not targets.complete:
+        recipe.likelihood = "censored"
+        if len(recipe.layers) > 1:
+            raise ValueError(
+                "limits (`censored`) and missing targets in `y` need one hidden layer, or tggm.Graph; "
+                f"got hidden={recipe.given['hidden']!r}."
+            )
+    return targets, weight
+
+
+def row_weights(sample_weight: Any, X: Any) -> Floats:
+    """One nonnegative number a row, 1 by default; errors are scikit-learn's."""
+    weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return weight
 
 
 def require_outputs(n: int, recipe: Recipe) -> None:
@@ -73,12 +92,13 @@ def require_outputs(n: int, recipe: Recipe) -> None:
         raise ValueError(f"{what} for one output; `y` has {n}. Use 'ep', or a model for each.")
 
 
-def refuse_censored(y: Any) -> None:
-    """Raise for the way that graphs are told of limits."""
-    if isinstance(y, Censored):
+def require_squares(deviations: Floats) -> Floats:
+    """The same, unless one is so large that its square overflows."""
+    if (deviations > _SQUARED).any():
         raise ValueError(
-            "`y` is a Censored, which is for tggm.Graph; pass its parts: fit(X, y.value, censored=y.side)."
+            f"`y` has a standard deviation of {deviations.max():.3g}, whose square overflows; divide it."
         )
+    return deviations
 
 
 def filled(y: Any) -> Any:
@@ -86,6 +106,10 @@ def filled(y: Any) -> Any:
 
     A vector, or a table of one column, is left as it is: a row without its only target says nothing.
     """
+    if isinstance(y, Censored):
+        raise ValueError(
+            "`y` is a Censored, which is for tggm.Graph; pass its parts: fit(X, y.value, censored=y.side)."
+        )
     array = np.asarray(y)
     if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind != "f":
         return y

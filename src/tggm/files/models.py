@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -11,6 +11,9 @@ import tggm
 from tggm.storage.container import ModelFileError, decode, encode
 from tggm.storage.files import read_regular, write_atomically
 from tggm.tables import Preparation, preparation_from_json, preparation_to_json
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 class Stateful(Protocol):
@@ -27,7 +30,7 @@ class Stateful(Protocol):
 class TableModel(NamedTuple):
     """An estimator and, if it was fitted to a table, how that table's columns become its inputs."""
 
-    model: Any
+    model: "BaseEstimator"
     preparation: Preparation | None
 
 
@@ -121,7 +124,7 @@ def _build(arrays: dict[str, np.ndarray], model: dict[str, Any]) -> Any:
         ) from error
 
 
-def _preparation(description: dict[str, Any], model: Any) -> Preparation | None:
+def _preparation(description: dict[str, Any], model: "BaseEstimator") -> Preparation | None:
     """The table section of a file, after checking that it fits the model."""
     if "table" not in description:
         return None

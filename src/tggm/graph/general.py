@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
-from numpy.typing import NDArray
 
+from tggm.arrays import Floats
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference import hmc
 from tggm.inference.covariance import covariance
@@ -28,7 +28,6 @@ from tggm.inference.sampling.truncated_quantile import truncated_excess
 from tggm.models.likelihoods.gaussian import gaussian_log_density
 from tggm.precision import Dense, Diagonal, LowRank, Precision
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 

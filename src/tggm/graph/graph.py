@@ -14,8 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tggm.arrays import Floats
 from tggm.gaussian import TruncatedGaussian
 from tggm.graph.groups import Group, groups
 from tggm.graph.summary import describe
@@ -27,7 +28,6 @@ from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters, coupling_weights, draw, tie_weights
 from tggm.models.graph.structure import Block, Coupling, Edge, Structure
 
-Floats = NDArray[np.float64]
 KINDS = ("weights", "bias", "log_noise", "coupling")
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm import settings
 from tggm.gaussian import TruncatedGaussian
 from tggm.graph.graph import Graph
 from tggm.inference.log_partition import log_partition
@@ -21,10 +22,8 @@ from tggm.models.graph.conditional import log_likelihood
 from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters
 from tggm.models.graph.structure import Structure
-from tggm.training import settings
-from tggm.training.blocks import Block, Blocks
-from tggm.training.membership import bucket, hold_out, membership
 from tggm.training.optimisers import SCHEDULES
+from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
 from tggm.training.state import Layout, Plan, hyper_parameters
 from tggm.training.training import train
 
@@ -127,12 +126,12 @@ def fit_graph(
     members = membership([hold_out(rng, np.arange(n_rows), validation_fraction)])
     padding = bucket(n_rows) - n_rows
     table = jax.tree.map(lambda a: np.pad(a.astype(dtype), [(0, padding), (0, 0)], "edge"), evidence)
-    blocks = Blocks.of(Block(members, table, np.ones(n_rows + padding, dtype)))
+    blocks = Blocks.of(RowBlock(members, table, np.ones(n_rows + padding, dtype)))
     layout = Layout.of(params, axes=1)
     plan = Plan(layout, batch_size, 1024, "adam", schedule, average > 0)
     hyper = hyper_parameters(
         1,
-        layout.spread(_rates(graph, params)),
+        layout.rates([f"{kind}.{name}" for kind, name in graph.fixed]),
         dtype,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
@@ -163,10 +162,3 @@ def _start(graph: Graph, evidence: Evidence) -> Graph:
             )
             given["log_noise"][name] = np.log(0.5 * spread)
     return graph.with_parameters(given)
-
-
-def _rates(graph: Graph, params: Parameters) -> Parameters:
-    return {
-        kind: {name: float((kind, name) not in graph.fixed) for name in values}
-        for kind, values in params.items()
-    }

@@ -29,7 +29,7 @@ ROWS = 1  # to a thread block; with more, all wait for the slowest
 UNITS = 128  # to a warp
 
 
-class Block(NamedTuple):
+class KernelRows(NamedTuple):
     """Some rows with their shared parameters; padded columns are harmless (u = γ = 0, d = 1)."""
 
     gamma: Array  # (rows, m)
@@ -55,7 +55,7 @@ def suits(tg: TruncatedGaussian) -> bool:
     return isinstance(P, LowRank) and P.rank == 1 and P.size <= WIDEST and P.dtype == jnp.float32
 
 
-def mean_field_block(block: Block, max_iter: Array) -> Answer:
+def mean_field_block(block: KernelRows, max_iter: Array) -> Answer:
     """Newton's method for the mean-field problem of each row; see `newton`.
 
     In units of 1/√P_kk only the coupling is left: with α = θ/√p, x = m√p, c = u/√p and e = d/p = 1 − c², the
@@ -104,7 +104,7 @@ def mean_field_block(block: Block, max_iter: Array) -> Answer:
     return Answer(x / root, omega2 / p, _sum(jnp.where(present, terms, 0.0)), done, count)
 
 
-def ep_block(block: Block, max_iter: Array, tol: Array) -> Answer:
+def ep_block(block: KernelRows, max_iter: Array, tol: Array) -> Answer:
     """Expectation propagation for each row; see `ep`.
 
     With E = d + λ, K = 1 + Σ u²/E and q = u²/(EK), the marginal variance is (1 − q)/E and the precision of
@@ -210,7 +210,7 @@ def _kernel(
     column = lax.broadcasted_iota(jnp.int32, (height, width), 1)
     there = (row < shape[0]) & (column < shape[1])
     present = lax.broadcasted_iota(jnp.int32, (1, width), 1) < shape[1]
-    block = Block(
+    block = KernelRows(
         triton.load(gamma, mask=there, other=0.0),
         triton.load(d, mask=present, other=1.0),
         triton.load(u, mask=present, other=0.0),

@@ -29,13 +29,10 @@ class Model:
     hidden: Hidden
     likelihood: Likelihood
 
-    def weights(self) -> tuple[Array, ...]:
-        """What weight decay penalises: biases, noise and gauge are free."""
-        return *self.features.weights(), *self.hidden.weights(), *self.likelihood.weights()
-
     def weight_norm(self) -> Array:
-        """½ Σ‖W‖²."""
-        return 0.5 * jnp.stack([(w**2).sum() for w in self.weights()]).sum()
+        """½ Σ‖W‖² over all matrices, what weight decay penalises; biases, noise and gauge are free."""
+        squares = [(a**2).sum() for a in jax.tree.leaves(self) if a.ndim > 1]
+        return 0.5 * jnp.stack(squares).sum()
 
     def latent(self, X: Any, engine: LinearEngine) -> Latent:
         """Moments of the last hidden units given x."""
@@ -79,7 +76,7 @@ class Model:
         if not all(np.isfinite(a).all() for a in arrays.values()):
             raise ValueError("parameters must be finite")
         # what goes in is multiplied by the weights of one layer after another
-        together = prod(max(1.0, _size(W)) for W in self.weights()) / MARGIN
+        together = prod(max(1.0, _size(W)) for W in arrays.values() if np.ndim(W) > 2) / MARGIN
         size = max(together, *(_size(a) for name, a in arrays.items() if name != "hidden.s0"))
         if size > most:
             raise ValueError(

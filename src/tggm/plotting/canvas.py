@@ -4,12 +4,15 @@ Blue is the model, near-black the data, vermilion a reference: distinct to colou
 Ito, 2008) and in grey.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 MODEL = "#0072B2"
 DATA = "#222222"
@@ -48,7 +51,7 @@ def unit_square(ax: Any, xlabel: str, ylabel: str) -> None:
     ax.set_aspect("equal")
 
 
-def named_rows(model: Any, X: Any) -> Any:
+def named_rows(model: "BaseEstimator", X: Any) -> Any:
     """Rows as the model wants them: with column names if it was fitted with them."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:

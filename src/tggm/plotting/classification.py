@@ -1,12 +1,12 @@
 """Pictures of a classifier: are its probabilities frequencies, what does it confuse, where does it decide."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
-from sklearn.metrics import confusion_matrix
 
+from tggm import settings
 from tggm.plotting.canvas import (
     DATA,
     MODEL,
@@ -18,7 +18,9 @@ from tggm.plotting.canvas import (
     shade,
     unit_square,
 )
-from tggm.training import settings
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 CLASS_COLOURS = (MODEL, REFERENCE, SECOND, "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", QUIET)
 
@@ -106,12 +108,13 @@ def plot_confusion(
     missing = np.setdiff1d(found, names)
     if len(missing):
         raise ValueError(f"`classes` must hold every label that occurs; {missing[:5].tolist()} are missing.")
+    from matplotlib.colors import LinearSegmentedColormap
+    from sklearn.metrics import confusion_matrix  # both slow to load
+
     share = confusion_matrix(y, predicted, labels=names)
     share = share / np.maximum(share.sum(1, keepdims=True), 1)
     ax = axes_or_new(ax)
     ax.grid(False)
-    from matplotlib.colors import LinearSegmentedColormap
-
     colours = LinearSegmentedColormap.from_list("model", ["white", MODEL])
     ax.imshow(np.sqrt(share), cmap=colours, vmin=0, vmax=1)  # the root shows rare confusions too
     small = 9 if len(names) <= 10 else 6
@@ -127,7 +130,7 @@ def plot_confusion(
 
 
 def plot_decision_regions(
-    model: Any, X: ArrayLike, y: ArrayLike, *, resolution: int = 200, ax: Any = None
+    model: "BaseEstimator", X: ArrayLike, y: ArrayLike, *, resolution: int = 200, ax: Any = None
 ) -> Any:
     """Draw the regions in which a classifier of two features chooses each class, paler where it is less sure.
 

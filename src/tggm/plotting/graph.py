@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tggm.graph import Graph
-from tggm.models.graph.structure import Block, Edge, Structure
+from tggm.models.graph.structure import Block, Structure
 from tggm.plotting.canvas import DATA, MODEL, QUIET, REFERENCE, SECOND, shade
 
 _COLOUR = {"input": QUIET, "latent": MODEL, "free": SECOND, "observed": DATA, "inequality": REFERENCE}
@@ -32,7 +32,7 @@ def plot_graph(graph: Graph, *, ax: Any = None) -> Any:
     place = positions(structure)
     widths = strengths(graph)
     for tie in structure.ties:
-        edge, (a, b), width = isinstance(tie, Edge), tie.ends, widths[tie.name]
+        edge, (a, b), width = tie.kind == "weights", tie.ends, widths[tie.name]
         if a == b:  # lateral: a loop above the box
             x, y = place[a]
             start, end, bend = (x - 0.12, y + 0.13), (x + 0.12, y + 0.13), -1.6

@@ -4,7 +4,7 @@ If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] 
 transform, PIT), and a central interval of probability p holds a fraction p of the observations.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,9 @@ from tggm.plotting.canvas import (
     unit_square,
 )
 from tggm.predictive.base import ScalarPredictive
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 def plot_calibration(
@@ -142,7 +145,7 @@ def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, 
 
 
 def plot_fan(
-    source: Any,
+    source: "BaseEstimator",
     x: ArrayLike,
     *,
     feature: int = 0,
@@ -172,7 +175,9 @@ def plot_fan(
     """
     x = one_output("x", x)
     order = np.argsort(x, kind="stable")
-    dist: ScalarPredictive = _along(source, x, feature, at) if hasattr(source, "predict_dist") else source
+    dist: ScalarPredictive = (
+        source if isinstance(source, ScalarPredictive) else _along(source, x, feature, at)
+    )
     ax = axes_or_new(ax)
     widest_first = checked_levels(levels)
     for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
@@ -192,7 +197,7 @@ def plot_fan(
     return ax
 
 
-def _along(model: Any, x: Floats, feature: int, at: ArrayLike | None) -> ScalarPredictive:
+def _along(model: "BaseEstimator", x: Floats, feature: int, at: ArrayLike | None) -> ScalarPredictive:
     """The model's predictions with one feature running through `x` and the others held."""
     count = int(getattr(model, "n_features_in_", 1))
     if not 0 <= feature < count:
@@ -208,6 +213,6 @@ def _along(model: Any, x: Floats, feature: int, at: ArrayLike | None) -> ScalarP
     return dist
 
 
-def _feature_name(source: Any, feature: int) -> str:
+def _feature_name(source: "BaseEstimator", feature: int) -> str:
     names = getattr(source, "feature_names_in_", None)
     return "x" if names is None else str(names[feature])

@@ -12,7 +12,7 @@ from tggm.arrays import Floats
 from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
-from tggm.training.membership import bucket
+from tggm.training.rows import bucket
 
 BLOCK = 8192  # rows predicted at once
 

@@ -11,7 +11,7 @@ from tggm.predictive.base import mixture_weights
 from tggm.predictive.exact import Predictive, truncated_draws
 from tggm.predictive.joint import JointPredictive
 
-LogDensity = Callable[[Floats], ArrayLike]
+JointLogDensity = Callable[[Floats], ArrayLike]
 
 
 class MultivariatePredictive(JointPredictive[Predictive]):
@@ -48,7 +48,7 @@ class MultivariatePredictive(JointPredictive[Predictive]):
         s0: ArrayLike,
         s1: ArrayLike,
         *,
-        log_density: LogDensity | None = None,
+        log_density: JointLogDensity | None = None,
         member_weights: ArrayLike | None = None,
         loc: ArrayLike = 0.0,
         scale: ArrayLike = 1.0,
@@ -78,10 +78,12 @@ class MultivariatePredictive(JointPredictive[Predictive]):
             for j in range(n)
         ]
         super().__init__(parts, places, scales)
+        root = np.sqrt(np.broadcast_to(np.asarray(s0, np.float64), (K,)))[:, None, None]
+        self._arrays = a / root, W * root, b, v  # units of deviation 1, and what the outputs make of them
 
     def cov(self) -> Floats:
         """Covariance of the outputs, (N, n, n): within members and between them."""
-        _, coef, bias, noise = self._arrays()
+        _, coef, bias, noise = self._arrays
         g, v = self._parts[0].latent_moments()
         mean = np.einsum("knm,kjm->knj", g, coef) + bias[:, None, :]
         away = mean - np.einsum("k,knj->nj", self._mix, mean)[None]
@@ -100,7 +102,7 @@ class MultivariatePredictive(JointPredictive[Predictive]):
         return mixed
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        alpha, coef, bias, noise = self._arrays()
+        alpha, coef, bias, noise = self._arrays
         N, n = len(self), self.n_outputs
         out = np.empty((size, N, n))
         for draw in out:
@@ -109,14 +111,6 @@ class MultivariatePredictive(JointPredictive[Predictive]):
             draw[:] = np.einsum("nm,njm->nj", h, coef[k]) + bias[k]
             draw += np.sqrt(noise[k]) * rng.standard_normal((N, n))
         return out
-
-    def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """α (K, N, m), coefficients (K, n, m), biases (K, n) and noise (K, n)."""
-        parts = self._parts
-        coef, bias, noise = (
-            np.stack([getattr(p, name) for p in parts], 1) for name in ("_coef", "_bias", "_noise")
-        )
-        return parts[0]._alpha, coef, bias, noise
 
 
 def _per_output(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:

@@ -1,7 +1,7 @@
 """What the model is: its size and settings, its graph, and how its training went."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,9 +11,12 @@ from tggm.report import html
 from tggm.report.case import Case, dense
 from tggm.report.svg import picture
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 POINTS = 250  # of a learning curve
 
-METHODS = {
+MAXIMISED = {
     "moments": "the likelihood, through the exact mean and variance given the inputs",
     "ep": "the likelihood, by expectation propagation",
     "exact": "the exact likelihood",
@@ -22,7 +25,7 @@ METHODS = {
 }
 
 
-def layers(model: Any) -> tuple[int, ...]:
+def layers(model: "BaseEstimator") -> tuple[int, ...]:
     """Sizes of the hidden layers."""
     return tuple(int(size) for size in np.atleast_1d(np.asarray(model.hidden)))
 
@@ -39,7 +42,7 @@ def model_section(case: Case) -> html.Section:
             if model.n_members > 1
             else "It is one network."
         )
-        + f" Training maximised {METHODS.get(model.method, model.method)}."
+        + f" Training maximised {MAXIMISED.get(model.method, model.method)}."
     )
     pairs: list[tuple[str, Any]] = [
         ("class", type(model).__name__),
@@ -100,7 +103,7 @@ def learning_sections(case: Case) -> list[html.Section]:
     alt = f"Learning curve over {epochs} epochs; at the end " + ", ".join(
         f"{name.replace('_', ' ')} {value:.3g}" for name, value in last.items()
     )
-    best = getattr(model, "best_epoch_", None)
+    best = vars(model).get("best_epoch_")
     drawing = picture(_drawn(thinned, best), name="learning", alt=alt + ".", size=(4.7, 3.4))
     caption = (
         "Mean objective per row of the training rows and score of the rows that each network held out, in "
@@ -109,8 +112,8 @@ def learning_sections(case: Case) -> list[html.Section]:
     return [html.section("learning", "Learning curve", html.figure(drawing, caption))]
 
 
-def _curves(model: Any) -> dict[str, Any]:
-    history = getattr(model, "history_", {})
+def _curves(model: "BaseEstimator") -> dict[str, Any]:
+    history = vars(model).get("history_", {})  # others keep none
     return {
         name: np.atleast_2d(np.asarray(curve, np.float64))
         for name, curve in history.items()

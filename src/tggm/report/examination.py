@@ -1,7 +1,7 @@
 """What `write_report` was given, checked: errors name the argument."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,12 +14,15 @@ from tggm.report.classification import ClassCase
 from tggm.report.regression import NumberCase
 from tggm.tables.baselines import Baselines
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 MAX_ROWS = 10_000  # more would make the figures no truer, only later
 KINDS: Mapping[Any, type[Case]] = {"regressor": NumberCase, "classifier": ClassCase}
 
 
 def examined(
-    model: Any,
+    model: "BaseEstimator",
     X: Any,
     y: ArrayLike,
     *,
@@ -63,7 +66,7 @@ def examined(
     )  # fmt: skip
 
 
-def _kind(model: Any) -> type[Case]:
+def _kind(model: "BaseEstimator") -> type[Case]:
     try:
         return KINDS[get_tags(model).estimator_type]
     except (AttributeError, KeyError):
@@ -92,7 +95,7 @@ def _column(name: str, y: ArrayLike, output: int) -> NDArray[Any]:
     return values
 
 
-def _names(given: Sequence[str] | None, X: Any, model: Any, width: int) -> tuple[str, ...]:
+def _names(given: Sequence[str] | None, X: Any, model: "BaseEstimator", width: int) -> tuple[str, ...]:
     for found in (given, getattr(X, "columns", None), getattr(model, "feature_names_in_", None)):
         if found is not None:
             if len(found) != width:

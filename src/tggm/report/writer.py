@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
@@ -17,9 +17,18 @@ from tggm.report.examination import examined
 from tggm.storage.files import write_atomically
 from tggm.tables.baselines import Baselines
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 def render_report(
-    model: Any, X: Any, y: ArrayLike, *, title: str | None = None, level: float = 0.9, **names: Any
+    model: "BaseEstimator",
+    X: Any,
+    y: ArrayLike,
+    *,
+    title: str | None = None,
+    level: float = 0.9,
+    **names: Any,
 ) -> str:
     """The report as one HTML page; see `write_report`."""
     require_level(level)
@@ -41,7 +50,7 @@ def render_report(
 
 
 def write_report(
-    model: Any,
+    model: "BaseEstimator",
     X: Any,
     y: ArrayLike,
     path: str | os.PathLike[str],
@@ -62,7 +71,7 @@ def write_report(
     Parameters
     ----------
     model : TGGMRegressor or TGGMClassifier
-        Fitted.
+        FitRecord.
     X : array_like or sparse matrix, shape (rows, features)
         Rows that the model has not been trained on.
     y : array_like, shape (rows,)

@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 
 from tggm.special import kernels, standard
 from tggm.special.arguments import evaluate, positive
-from tggm.special.truncated import Pair, _ratio
+from tggm.special.truncated import Pair, ratio
 
 SQRT_2PIE = 4.1327313541224929
 SQRT_E = 1.6487212707001282
@@ -78,7 +78,7 @@ def _entropy(mu: Array, sigma: Array) -> Array:
 @_entropy.defjvp
 def _(primals: Pair, tangents: Pair) -> Pair:
     (mu, sigma), (dmu, dsigma) = primals, tangents
-    alpha, low = _ratio(mu, sigma)
+    alpha, low = ratio(mu, sigma)
     near = kernels.near(alpha)
     slope = 0.5 * standard.spread(alpha, low)
     change = 1 - 0.5 * near * standard.spread(near, low)

@@ -24,7 +24,7 @@ from jax import Array, lax
 from tggm.special import standard
 
 _LOG_ROOT_2PI = 0.9189385332046727
-Pair = tuple[Array, Array]
+ArrayPair = tuple[Array, Array]
 Primals = tuple[Array, Array, Any]
 
 
@@ -74,7 +74,7 @@ def _probit(n_nodes: int, n_steps: int, mean: Array, std: Array, label: Array) -
 
 
 @_probit.defjvp
-def _(n_nodes: int, n_steps: int, primals: Primals, tangents: Primals) -> Pair:
+def _(n_nodes: int, n_steps: int, primals: Primals, tangents: Primals) -> ArrayPair:
     mean, std, label = primals
     own = own_class(mean, label)
     t, h = class_grid(mean, std, own, n_nodes, n_steps)
@@ -123,7 +123,7 @@ def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     return p / p.sum(-1, keepdims=True)
 
 
-def _shared_grid(mean: Array, std: Array, n_nodes: int) -> Pair:
+def _shared_grid(mean: Array, std: Array, n_nodes: int) -> ArrayPair:
     """Standardised nodes, (rows, n, n_nodes), of a grid for all classes, and the distance between nodes."""
     low, high = _reach(mean, std)
     h = (high - low) / (n_nodes - 1)
@@ -138,7 +138,7 @@ def grid_length(mean: Array, std: Array) -> Array:
     return (high - low) / std.min(-1)
 
 
-def _reach(mean: Array, std: Array) -> Pair:
+def _reach(mean: Array, std: Array) -> ArrayPair:
     """Ends of an interval that holds the bulk of the integrand of every class."""
     z = _reach_of(mean.dtype)
     high = (mean + z * std).max(-1)
@@ -162,7 +162,7 @@ def own_class(mean: Array, label: Array) -> Array:
     return label[:, None] == jnp.arange(mean.shape[1], dtype=label.dtype)[None, :]
 
 
-def mode(mean: Array, std: Array, own: Array, n_steps: int) -> Pair:
+def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
     """Where each row's integrand is largest, (rows,), and minus the second derivative of its logarithm there.
 
     The logarithm's derivative is convex and decreasing, so Newton's steps from the left rise to the mode.
@@ -175,22 +175,22 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> Pair:
     inverse = 1 / std
     rivals = jnp.where(own, 0.0, inverse)
 
-    def slopes(t: Array) -> Pair:
+    def slopes(t: Array) -> ArrayPair:
         x = (t[:, None] - mean) * inverse
         slope = (standard.hazard(x) * rivals).sum(-1) - (t - mu) * precision
         return slope, (standard.decay(x) * rivals**2).sum(-1) + precision
 
-    def step(_: Array, carry: Pair) -> Pair:
+    def step(_: Array, carry: ArrayPair) -> ArrayPair:
         t, _ = carry
         slope, bend = slopes(t)
         return t + slope / bend, bend
 
     # the curvature is that of the last but one point: near enough to measure a width by
-    found: Pair = lax.fori_loop(0, n_steps, step, (t, precision))
+    found: ArrayPair = lax.fori_loop(0, n_steps, step, (t, precision))
     return found
 
 
-def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> Pair:
+def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> ArrayPair:
     """Equidistant nodes over the bulk of each row's integrand, (rows, n_nodes), and their distance."""
     mean, std = lax.stop_gradient((mean, std))
     t, bend = mode(mean, std, own, n_steps)

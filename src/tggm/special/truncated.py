@@ -94,7 +94,7 @@ _hazard = jax.jit(standard.hazard, inline=True)
 _moments = jax.jit(standard.moments, inline=True)
 
 
-def _ratio(mu: Array, sigma: Array) -> Pair:
+def ratio(mu: Array, sigma: Array) -> Pair:
     """Alpha, and what its rounding lost: where φ(alpha) matters, that is alpha² units in the last place."""
     alpha = mu / sigma
     return alpha, jax.lax.stop_gradient(kernels.residual(mu, sigma, alpha))
@@ -109,7 +109,7 @@ def _mean(mu: Array, sigma: Array) -> Array:
 @_mean.defjvp
 def _(primals: Pair, tangents: Pair) -> Pair:
     (mu, sigma), (dmu, dsigma) = primals, tangents
-    alpha, low = _ratio(mu, sigma)
+    alpha, low = ratio(mu, sigma)
     return _mean(mu, sigma), standard.var(alpha) * dmu + standard.spread(alpha, low) * dsigma
 
 
@@ -121,7 +121,7 @@ def _var(mu: Array, sigma: Array) -> Array:
 @_var.defjvp
 def _(primals: Pair, tangents: Pair) -> Pair:
     (mu, sigma), (dmu, dsigma) = primals, tangents
-    alpha, low = _ratio(mu, sigma)
+    alpha, low = ratio(mu, sigma)
     v, third = standard.var(alpha), standard.third(alpha, low)
     slope = 2 * v - kernels.near(alpha) * third
     return _var(mu, sigma), sigma * third * dmu + sigma * slope * dsigma
@@ -129,7 +129,7 @@ def _(primals: Pair, tangents: Pair) -> Pair:
 
 @jax.custom_jvp
 def _third(mu: Array, sigma: Array) -> Array:
-    return sigma * (sigma * standard.third(*_ratio(mu, sigma))) * sigma
+    return sigma * (sigma * standard.third(*ratio(mu, sigma))) * sigma
 
 
 @_third.defjvp

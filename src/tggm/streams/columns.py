@@ -16,7 +16,6 @@ from tggm.arrays import Floats
 
 WIDEST, NARROWEST = 1e307, 1e-290  # values that can be added, and ranges that can be divided by
 LARGEST = 1e9  # on the scale of the model; squares and their sums are numbers in single precision, too
-_SQUARED = 1e150  # deviations whose squares are numbers
 
 
 class Columns(NamedTuple):
@@ -48,14 +47,6 @@ class Columns(NamedTuple):
         """Standardise."""
         with np.errstate(over="ignore"):  # seen to by `require_moderate`
             return (values - self.shift[None, :]) / self.scale[None, :]
-
-    def require_squares(self) -> "Columns":
-        """Itself, unless a deviation is so large that its square overflows."""
-        if (self.scale > _SQUARED).any():
-            raise ValueError(
-                f"`y` has a standard deviation of {self.scale.max():.3g}, whose square overflows; divide it."
-            )
-        return self
 
 
 @dataclass

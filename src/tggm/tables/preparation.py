@@ -19,7 +19,7 @@ Figures = dict[str, dict[str, float]]  # who ("model", "linear", "naive") -> mea
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FitRecord:
     """What is known of the fit that made a model: where from, how many rows, how good on held-out rows."""
 
     source: str
@@ -39,7 +39,7 @@ class Preparation:
     left_out: tuple[tuple[str, str], ...] = ()  # name and reason
     gaps: tuple[str, ...] = ()  # words that mean a gap, besides the usual ones
     baselines: Baselines | None = None
-    fitted: Fitted | None = None
+    fitted: FitRecord | None = None
 
     @property
     def feature_names(self) -> list[str]:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tggm.training.shuffling import GOLDEN, scatter
+from tggm.training.rows import GOLDEN, scatter
 
 
 def thinned(X: Any, rows: Array, seed: Array, step: Array, rate: Array) -> Any:

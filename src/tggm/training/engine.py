@@ -28,7 +28,7 @@ from tggm.special.probit_bound import Expansion, exact, factorised
 PRIORS = ("auto", "guarded", "same", "posterior")
 MAX_ITER = 30
 
-Terms = tuple[Array, Array, Array]
+SumTerms = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Inference:
         )  # fmt: skip
         return above - self._prior(hidden, psi, start, above, lambda: mean)
 
-    def log_density(self, terms: Terms, y: Array) -> Array:
+    def log_density(self, terms: SumTerms, y: Array) -> Array:
         """Exact, by Fourier inversion."""
         from tggm.inference.exact.fourier import log_density
         from tggm.inference.exact.saddle import Sum
 
         return log_density(Sum(*terms), y)
 
-    def log_tail(self, terms: Terms, y: Array, side: Array) -> Array:
+    def log_tail(self, terms: SumTerms, y: Array, side: Array) -> Array:
         """Exact, by Fourier inversion."""
         from tggm.inference.exact.saddle import Sum
         from tggm.inference.exact.survival import log_tail

@@ -13,6 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from tggm.arrays import Tree
+
 _PROBES = 3  # updates that are looked at
 
 
@@ -34,7 +36,7 @@ def _digest(words: str, arrays: Any) -> str:
     return digest.hexdigest()
 
 
-def optimiser_identity(optimizer: Any, params: Any, *, required: bool) -> str:
+def optimiser_identity(optimizer: Any, params: Tree, *, required: bool) -> str:
     """A name of this optimiser, or a digest of what an object does to such parameters.
 
     Parameters
@@ -59,7 +61,7 @@ def optimiser_identity(optimizer: Any, params: Any, *, required: bool) -> str:
         ) from error
 
 
-def _updates(optimizer: Any, params: Any) -> list[Any]:
+def _updates(optimizer: Any, params: Tree) -> list[Any]:
     """What it makes of a few gradients."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # optax relies on both
         state, found = optimizer.init(params), []

@@ -23,11 +23,35 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from tggm.arrays import Tree
 from tggm.training.dropout import thinned
 from tggm.training.optimisers import OPTIMISERS, SCHEDULES
-from tggm.training.parallel.partition import added_up, share
-from tggm.training.shuffling import shuffled
+from tggm.training.rows import shuffled
 from tggm.training.state import Hyper, Membership, Objective, Plan, State, Trace
+
+AXIS = "rows"
+
+
+def share(size: int, shares: int) -> Array:
+    """Places of a device's own rows among `size`; from `size` on they are padding."""
+    if shares == 1:
+        return jnp.arange(size, dtype=jnp.int32)
+    length = -(-size // shares)
+    first: Array = lax.axis_index(AXIS) * length
+    return first.astype(jnp.int32) + jnp.arange(length, dtype=jnp.int32)
+
+
+def added_up(shares: int, *sums: Array) -> tuple[Array, ...]:
+    """Scalars and vectors added up over all devices, in one exchange."""
+    if shares == 1:
+        return sums
+    cuts = [0]
+    for part in sums:
+        cuts.append(cuts[-1] + part.size)
+    whole = lax.psum(jnp.concatenate([part.reshape(-1) for part in sums]), AXIS)
+    ends = zip(cuts, cuts[1:], sums, strict=False)
+    return tuple(whole[start:stop].reshape(part.shape) for start, stop, part in ends)
+
 
 FAILURES = 25  # steps in a row that are not finite, after which a member is given up
 DROP = 10.0  # an epoch has collapsed when its objective is so many times 1 + |best| below the best
@@ -85,7 +109,7 @@ def _step(
     """
     count = jnp.minimum(rows, float(size))
 
-    def loss(params: Any) -> tuple[Array, Array]:
+    def loss(params: Tree) -> tuple[Array, Array]:
         value = (weight * objective(params, batch, progress)).sum() / count
         decay = hyper.weight_decay / rows
         decay = decay / plan.shares if plan.shares > 1 else decay  # every device adds its part

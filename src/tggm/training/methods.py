@@ -4,10 +4,9 @@ A method is a small frozen object that asks a model for one capability: equal ob
 training program. `METHODS` is the only table of them.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -38,8 +37,10 @@ _DEFAULT = Options()
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(ABC):
     """Shared by all methods: the score of held-out rows is the objective, the penalty ½‖W‖²."""
+
+    options: Options = _DEFAULT  # for those that use them
 
     needs: ClassVar[str]  # a capability, as `tggm.models.hidden.base` names them
 
@@ -55,13 +56,13 @@ class Method:
         """What weight decay multiplies."""
         return model.weight_norm()
 
-    def finish(self, members: Model, rows: Rows) -> Model:
+    def finish(self, members: Model, rows: Callable[[], Rows]) -> Model:
         """The trained model, where what was trained means something else; a leading axis of members."""
         return members
 
 
 @dataclass(frozen=True)
-class Moments(Method):
+class MomentMatching(Method):
     """`moments`: the density that has the mean and covariance of y given x; for classes, of their scores."""
 
     needs: ClassVar = "moments"
@@ -81,9 +82,9 @@ class Squares(Method):
         """Log-density of each row, as though the hidden units had no variance."""
         return model.likelihood.by_mean(rows.y, model.mean(rows.X, _MEAN_FIELD))
 
-    def finish(self, members: Model, rows: Rows) -> Model:
+    def finish(self, members: Model, rows: Callable[[], Rows]) -> Model:
         """Take the units' mean share of the variance out of what was trained for all of it."""
-        finished: Model = _without_share(members, rows.X)
+        finished: Model = _without_share(members, rows().X)
         return finished
 
 
@@ -98,16 +99,14 @@ def _without_share(members: Model, X: Any) -> Model:
 
 
 @dataclass(frozen=True)
-class Engine(Method):
-    """`meanfield`, `ep`: log p(y | x) through the log Z that an engine finds.
+class Engine(Method, ABC):
+    """Log p(y | x) through the log Z that an engine finds; abstract.
 
     The gradient of log Z being the engine's moments, following it is the paper's EM with a gradient M-step
     (TGGM-ML).
     """
 
-    engine: str
-    options: Options = _DEFAULT
-
+    engine: ClassVar[str]
     needs: ClassVar = "gaussian"
 
     def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
@@ -130,6 +129,20 @@ class Engine(Method):
 
 
 @dataclass(frozen=True)
+class MeanField(Engine):
+    """`meanfield`: the mean-field bound, the paper's method."""
+
+    engine: ClassVar = "mean_field"
+
+
+@dataclass(frozen=True)
+class Propagation(Engine):
+    """`ep`: expectation propagation."""
+
+    engine: ClassVar = "ep"
+
+
+@dataclass(frozen=True)
 class Exact(Method):
     """`exact`: log p(y | x) of one output by Fourier inversion."""
 
@@ -142,10 +155,10 @@ class Exact(Method):
 
 _MEAN_FIELD = Inference("mean_field")
 
-METHODS: dict[str, Callable[[Options], Method]] = {
-    "bp": lambda _: Squares(),
-    "moments": lambda _: Moments(),
-    "meanfield": partial(Engine, "mean_field"),
-    "ep": partial(Engine, "ep"),
-    "exact": lambda _: Exact(),
+METHODS: dict[str, type[Method]] = {
+    "bp": Squares,
+    "moments": MomentMatching,
+    "meanfield": MeanField,
+    "ep": Propagation,
+    "exact": Exact,
 }

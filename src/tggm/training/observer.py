@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from abc import ABC
 from typing import Any
 
 
@@ -9,16 +10,16 @@ class CheckpointWarning(UserWarning):
     """A checkpoint could not be written, or was damaged; the fit goes on."""
 
 
-class Observer:
+class Observer(ABC):  # noqa: B024  # every method may be left as it is
     """Is told how a fit gets on; says nothing itself but what must not be missed."""
 
-    def planned(self, epochs: int) -> None:
+    def planned(self, epochs: int) -> None:  # noqa: B027
         """Training begins; it takes so many epochs at most."""
 
-    def resumed(self, epochs: int) -> None:
+    def resumed(self, epochs: int) -> None:  # noqa: B027
         """Training goes on from a checkpoint of so many epochs."""
 
-    def progressed(self, epochs: int, trace: Any) -> None:
+    def progressed(self, epochs: int, trace: Any) -> None:  # noqa: B027
         """So many epochs are done; the `Trace` of the last ones, (members, epochs) each."""
 
     def noted(self, text: str) -> None:

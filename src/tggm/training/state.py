@@ -4,6 +4,7 @@ Inside the program all parameters of a member are one vector, so that clipping, 
 finiteness and copies are one operation each instead of one per array: fewer kernels to compile and to launch.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -12,19 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm.arrays import Tree
 from tggm.training.optimisers import OPTIMISERS
 
 
 class Objective(Protocol):
     """What the loop maximises; hashable, so that it can be a static argument. `Method` is one."""
 
-    def __call__(self, params: Any, rows: Any, progress: Array, /) -> Array:
+    def __call__(self, params: Tree, rows: Any, progress: Array, /) -> Array:
         """Objective of each row when a part `progress` of training, 0 to 1, is done."""
 
-    def score(self, params: Any, rows: Any, /) -> Array:
+    def score(self, params: Tree, rows: Any, /) -> Array:
         """Figure of merit of each held-out row; larger is better."""
 
-    def penalty(self, params: Any, /) -> Array:
+    def penalty(self, params: Tree, /) -> Array:
         """What weight decay multiplies."""
 
 
@@ -34,19 +36,21 @@ class Layout:
 
     tree: Any  # jax.tree_util.PyTreeDef
     shapes: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
 
     @classmethod
-    def of(cls, params: Any, *, axes: int = 0) -> "Layout":
+    def of(cls, params: Tree, *, axes: int = 0) -> "Layout":
         """Layout of `params` without its first `axes` axes."""
-        leaves, tree = jax.tree.flatten(params)
-        return cls(tree, tuple(tuple(leaf.shape[axes:]) for leaf in leaves))
+        pairs, tree = jax.tree_util.tree_flatten_with_path(params)
+        names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in pairs]
+        return cls(tree, tuple([tuple(leaf.shape[axes:]) for _, leaf in pairs]), tuple(names))
 
     @property
     def sizes(self) -> list[int]:
         """Number of entries of each array."""
         return [int(np.prod(shape)) for shape in self.shapes]
 
-    def join(self, params: Any) -> Array:
+    def join(self, params: Tree) -> Array:
         """The vector of a traced pytree."""
         return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(params)])
 
@@ -55,7 +59,7 @@ class Layout:
         parts = jnp.split(vector, np.cumsum(self.sizes)[:-1].tolist())
         return jax.tree.unflatten(self.tree, [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)])
 
-    def join_members(self, params: Any) -> np.ndarray:
+    def join_members(self, params: Tree) -> np.ndarray:
         """The matrix, one row a member, of a pytree of NumPy arrays with a leading axis of members."""
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
@@ -67,9 +71,9 @@ class Layout:
         leaves = [p.reshape(len(p), *s) for p, s in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.tree, leaves)
 
-    def spread(self, values: Any) -> np.ndarray:
-        """A vector with one number for all entries of each array, from a pytree of numbers."""
-        return np.repeat(np.asarray(jax.tree.leaves(values), dtype=np.float64), self.sizes)
+    def rates(self, fixed: Collection[str]) -> np.ndarray:
+        """A vector of ones, but zero for the entries of arrays with these names: multiplies steps."""
+        return np.repeat([float(name not in fixed) for name in self.names], self.sizes)
 
 
 class Plan(NamedTuple):
@@ -134,7 +138,7 @@ class Trace(NamedTuple):
     held: Array  # mean score of the held-out rows after it
 
 
-def start(plan: Plan, params: Any, seeds: Any) -> State:
+def start(plan: Plan, params: Tree, seeds: Any) -> State:
     """State before the first step; every leaf of `params` and `seeds` has a leading axis of members.
 
     Made of NumPy arrays: a named optimiser starts from zeros, so nothing has to be compiled.
@@ -166,7 +170,7 @@ def hyper_parameters(
     patience: Any = np.inf,
     dropout: Any = 0.0,
 ) -> Hyper:
-    """Stack hyper-parameters over members; a scalar serves all. `rates` is a vector, see `Layout.spread`."""
+    """Stack hyper-parameters over members; a scalar serves all. `rates` is a vector, see `Layout.rates`."""
 
     def stacked(value: Any, shape: tuple[int, ...] = ()) -> Any:
         return np.broadcast_to(np.asarray(value, dtype), (n_members, *shape))

@@ -10,11 +10,12 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.training.blocks import Block, Blocks
+from tggm.arrays import Tree
 from tggm.training.loop import FAILURES
 from tggm.training.observer import Observer
 from tggm.training.parallel.crew import crew
 from tggm.training.parallel.processes import agreed
+from tggm.training.rows import Blocks, RowBlock
 from tggm.training.state import Hyper, Objective, Plan, State, Trace, start
 
 _CHUNK_SECONDS = 0.1  # progress, interruption and patience wait no longer than about twice this
@@ -25,7 +26,7 @@ class Training:
     """Result of `train`: the state to go on from, the best parameters, and what happened."""
 
     state: State
-    params: Any  # best parameters, a leading axis of members
+    params: Tree  # best parameters, a leading axis of members
     train: NDArray[np.floating]  # (members, epochs) mean objective in each epoch
     held: NDArray[np.floating]  # (members, epochs) mean score of held-out rows after it
     best_epoch: NDArray[np.int32]  # (members,)
@@ -50,13 +51,10 @@ class Checkpoint:
     held: NDArray[np.floating]
 
 
-_NOBODY = Observer()
-
-
 def train(
     plan: Plan,
     objective: Objective,
-    params: Any,
+    params: Tree,
     blocks: Blocks,
     hyper: Hyper,
     *,
@@ -64,7 +62,7 @@ def train(
     seed: int = 0,
     view: Any = None,
     state: State | None = None,
-    observer: Observer = _NOBODY,
+    observer: Observer | None = None,
     resume: Checkpoint | None = None,
     keep: Callable[[Checkpoint], None] | None = None,
 ) -> Training:
@@ -82,14 +80,16 @@ def train(
         seeds = np.random.default_rng(seed).integers(0, 2**32, len(hyper.clip), np.uint32)
         state = start(plan, params, seeds)
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
-    done, interrupted, n = sum(t.train.shape[1] for t in traces), False, 1
+    done, interrupted, n = 0 if resume is None else resume.train.shape[1], False, 1
     end = max_epochs * blocks.per_pass
-    with crew(len(state.seed), min(plan.batch_size, blocks.batch_limit)) as workers:
+    batch = min(plan.batch_size, blocks.batch_limit)
+    with crew(len(state.seed), batch) as workers:
 
-        def prepare(block: Block) -> Any:
+        def prepare(block: RowBlock) -> Any:
             decay = hyper.weight_decay * np.asarray(block.share, np.asarray(hyper.clip).dtype)
             each = (block.members, view, hyper._replace(weight_decay=decay))
-            return *workers.place((each, (block.data, block.weight))), np.int32(block.steps(plan.batch_size))
+            steps = -(-int(np.max(block.members.n_train)) // batch)
+            return *workers.place((each, (block.data, block.weight))), np.int32(steps)
 
         with closing(blocks.coming(done, max_epochs, prepare)) as coming:
             while done < end and not interrupted and not stalled(state, hyper) and not failed(state):
@@ -100,7 +100,7 @@ def train(
                     later, trace = workers.run(plan, objective, state, each, shared, np.int32(n), steps)
                     traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
                     state, done = later, done + n
-                    if done % blocks.per_pass == 0:
+                    if observer is not None and done % blocks.per_pass == 0:
                         observer.progressed(done // blocks.per_pass, traces[-1])
                     if keep is not None:
                         keep(_checkpoint(state, traces))

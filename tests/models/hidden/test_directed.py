@@ -28,7 +28,7 @@ def test_no_layer_above_the_first_is_the_shallow_model(rng):
 @pytest.mark.parametrize("layers", [(8, 8), (6, 7, 5)])
 def test_moments_are_those_of_draws(rng, layers):
     """Means to 0.03 deviations and variances to 5 %: propagation's own error, the draws' is 0.005 and 1 %."""
-    model = drawn_model(rng, layers)
+    model = drawn_model(rng, layers, form="directed")
     X = rng.standard_normal((3, 3))
     mean, cov = jax.jit(lambda m, X: m.likelihood.moments(m.latent(X, EP)))(model, jnp.asarray(X))
     W1, b1 = numbers(model, "W1", "b1")
@@ -44,7 +44,7 @@ def test_moments_are_those_of_draws(rng, layers):
 
 def test_a_unit_has_the_whole_variance_of_a_bent_function(rng):
     """Var[h] = E[Var[h|u]] + Var[E[h|u]] for Gaussian u: the second is more than the slope's share of it."""
-    layers = drawn_model(rng, (3, 3)).hidden
+    layers = drawn_model(rng, (3, 3), form="directed").hidden
     layers = Directed(layers.W0, layers.b0, (2 * layers.W[0],), layers.b, layers.s0)
     X = rng.standard_normal((4, 3))
     latent = layers.moments(jnp.asarray(X))

@@ -6,12 +6,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.models.small_models import EP, S0, changed, drawn_model, exponents, numbers, random_model
+from tests.models.small_models import (
+    EP,
+    S0,
+    changed,
+    drawn_model,
+    exponents,
+    numbers,
+    random_model,
+    with_members,
+)
 from tggm.models.hidden import Lateral
 
 
 def test_energy_is_that_of_connected_units(rng):
-    model = drawn_model(rng, (4,), lateral=2)
+    model = drawn_model(rng, (4,), form="lateral", lateral=2)
     X, H = rng.standard_normal((1, 3)), rng.exponential(size=(7, 4))
     W0, b0, V, W1 = numbers(model, "W0", "b0", "V", "W1")
     away = H - (W0 @ X[0] + b0)
@@ -45,7 +54,7 @@ def test_without_connections_units_are_independent(rng):
     ],
 )
 def test_check_names_what_cannot_be_computed_with(rng, arrays, message):
-    model = drawn_model(rng, (4,), lateral=1)
-    model.check("float64")
+    model = drawn_model(rng, (4,), form="lateral", lateral=1)
+    with_members(model).check("float64")
     with pytest.raises(ValueError, match=message):
-        changed(model, arrays).check("float64")
+        with_members(changed(model, arrays)).check("float64")

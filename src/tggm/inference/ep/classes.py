@@ -20,9 +20,9 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep.layered import Blocks, covariance_blocks, gaussian_energy
+from tggm.inference.ep.layered import CovarianceBlocks, covariance_blocks, gaussian_energy
 from tggm.inference.ep.sites import Marginals, Sites, fit_sites, lone_sites, site_tolerance, walls
-from tggm.precision import Layered
+from tggm.precision import Diagonal, Layered
 from tggm.precision.protocol import rounding
 
 
@@ -42,9 +42,8 @@ class Joint(NamedTuple):
     mean: Array  # (rows, M + n) of h and y
     var: Array
     log_z: Array  # (rows,)
-    noise: Array  # (rows, n) E[ε]
-    spread: Array  # (rows, M, n) V with Cov[h] = Σ − V Vᵀ
-    cross: Array  # (rows, n, M) Cov[ε, h]
+    y: Differences
+    G: Any  # (rows, M, n) Σ Wᵀ; None for independent units
     factor: Any  # of P + Λ
 
 
@@ -85,33 +84,30 @@ def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: 
 
 
 def _joint(tg: TruncatedGaussian, W: Array, b: Array, own: Array, sites: Sites) -> Joint:
-    m = tg.size
+    m, n = tg.size, len(W)
+    W = jnp.pad(W, ((0, 0), (m - W.shape[1], 0)))  # z does not see the units below
     factor = tg.precision.factor(sites.precision[:, :m])
     shift = tg.shift + sites.shift[:, :m]
-    h0 = factor.solve(shift)
-    below = m - W.shape[1]  # units that z does not see
-
-    def column(w: Array) -> Array:
-        return factor.solve(jnp.broadcast_to(jnp.pad(w, (below, 0))[None, :], shift.shape))
-
-    G = jnp.moveaxis(jax.vmap(column)(W), 0, 2)
-    C = jnp.eye(len(W), dtype=W.dtype)[None] + jnp.einsum("ik,bkj->bij", W, G[:, below:])
-    y = _differences(own, h0[:, below:] @ W.T + b[None, :], C, sites.precision[:, m:], sites.shift[:, m:])
-    V = G @ y.root.mT
-    var0 = factor.variances()
+    h0, var0 = factor.solve(shift), factor.variances()
+    on_y = sites.precision[:, m:], sites.shift[:, m:]
+    eye, z0 = jnp.eye(n, dtype=W.dtype)[None], h0 @ W.T + b[None, :]
+    if isinstance(tg.precision, Diagonal):  # G = diag(var0) Wᵀ: products of pairs of weights are shared
+        G = None
+        pairs = (W[:, None, :] * W[None, :, :]).reshape(n * n, -1)
+        y = _differences(own, z0, eye + (var0 @ pairs.T).reshape(-1, n, n), *on_y)
+        less = var0 * ((y.root.mT @ y.root).reshape(-1, n * n) @ pairs)
+        mean = h0 + var0 * (y.back @ W)
+    else:
+        solved = jax.vmap(lambda w: factor.solve(jnp.broadcast_to(w[None, :], shift.shape)))(W)
+        G = jnp.moveaxis(solved, 0, 2)
+        y = _differences(own, z0, eye + jnp.einsum("ik,bkj->bij", W, G), *on_y)
+        less = ((G @ y.root.mT) ** 2).sum(-1) / var0
+        mean = h0 + jnp.einsum("bkj,bj->bk", G, y.back)
     # of a positive difference, written so that rounding keeps it so
-    var = var0 * jnp.maximum(1 - (V**2).sum(-1) / var0, rounding(var0.dtype))
-    mean = h0 + jnp.einsum("bkj,bj->bk", G, y.back)
+    var = var0 * jnp.maximum(1 - less, rounding(var0.dtype))
     alone = (shift * h0).sum(-1) - factor.log_det() + m * math.log(2 * math.pi)
-    return Joint(
-        jnp.concatenate([mean, y.mean], axis=1),
-        jnp.concatenate([var, y.var], axis=1),
-        0.5 * (alone + y.fit),
-        y.back,
-        V,
-        -(y.root.mT @ V.mT),
-        factor,
-    )
+    both = jnp.concatenate([mean, y.mean], axis=1), jnp.concatenate([var, y.var], axis=1)
+    return Joint(*both, 0.5 * (alone + y.fit), y, G, factor)
 
 
 def _differences(own: Array, mean: Array, cov: Array, tau: Array, rho: Array) -> Differences:
@@ -143,14 +139,14 @@ def _contrast(own: Array, v: Array) -> Array:
 
 def _energy(tg: TruncatedGaussian, W: Array, b: Array, q: Joint) -> Array:
     """E[−½ hᵀPh + γᵀh − ½‖z − Wh − b‖²] up to a constant, under a fixed q: it has the gradient of log Z."""
-    m = tg.size
     P: Any = tg.precision
-    mean = q.mean[:, :m]
-    below, parts = covariance_blocks(q.factor), P.split(q.spread.mT)
-    blocks = Blocks(
+    mean, noise = q.mean[:, : tg.size], q.y.back  # E[h] and E[ε]
+    V = q.G @ q.y.root.mT  # Cov[h] = Σ − V Vᵀ
+    below, parts = covariance_blocks(q.factor), P.split(V.mT)
+    blocks = CovarianceBlocks(
         tuple(S - v.mT @ v for S, v in zip(below.diagonal, parts, strict=True)),
         tuple(S - v.mT @ u for S, u, v in zip(below.lower, parts[:-1], parts[1:], strict=True)),
     )
-    second = q.cross + q.noise[:, :, None] * mean[:, None, :]
-    outputs = jnp.einsum("jk,bjk->b", W, second[:, :, m - W.shape[1] :]) + q.noise @ b
+    second = noise[:, :, None] * mean[:, None, :] - q.y.root.mT @ V.mT  # E[ε hᵀ]
+    outputs = jnp.einsum("jk,bjk->b", W, second[:, :, tg.size - W.shape[1] :]) + noise @ b
     return gaussian_energy(tg, mean, blocks) + outputs

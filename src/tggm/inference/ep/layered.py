@@ -23,14 +23,14 @@ from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
 
 
-class Blocks(NamedTuple):
+class CovarianceBlocks(NamedTuple):
     """Covariance of EP's Gaussian: blocks on the diagonal, (rows, m_l, m_l), and below it."""
 
     diagonal: tuple[Array, ...]
     lower: tuple[Array, ...]  # (rows, m_{l+1}, m_l)
 
 
-def covariance_blocks(factor: LayeredFactor) -> Blocks:
+def covariance_blocks(factor: LayeredFactor) -> CovarianceBlocks:
     """The blocks of the inverse that P itself has."""
     diagonal: list[Array] = []
     lower: list[Array] = []
@@ -41,7 +41,7 @@ def covariance_blocks(factor: LayeredFactor) -> Blocks:
             lower.insert(0, -side)
             block = block + factor.gains[i].mT @ side
         diagonal.insert(0, block)
-    return Blocks(tuple(diagonal), tuple(lower))
+    return CovarianceBlocks(tuple(diagonal), tuple(lower))
 
 
 def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
@@ -59,7 +59,7 @@ def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     return lax.stop_gradient(value - energy) + energy
 
 
-def gaussian_energy(tg: TruncatedGaussian, mean: Array, blocks: Blocks) -> Array:
+def gaussian_energy(tg: TruncatedGaussian, mean: Array, blocks: CovarianceBlocks) -> Array:
     """E[−½ hᵀPh + γᵀh] under a Gaussian with this mean and these blocks of its covariance."""
     P = tg.precision
     assert isinstance(P, Layered)

@@ -30,7 +30,7 @@ class Separated(NamedTuple):
     order: Array  # (m,) which variable it is
 
 
-class Estimate(NamedTuple):
+class Integral(NamedTuple):
     """What each of several sets of points says."""
 
     log_p: Array  # (sets,) log probability of the orthant
@@ -54,7 +54,7 @@ def separate(covariance: Array, mean: Array, truncated: Array) -> Separated:
     return Separated(U, scale, bound, minimax_tilt(U, bound, kept), kept, order)
 
 
-def integrate(orthant: Separated, log_u: Array, n_sets: int) -> Estimate:
+def integrate(orthant: Separated, log_u: Array, n_sets: int) -> Integral:
     r"""Average over points u of the unit cube.
 
     .. math::
@@ -101,7 +101,7 @@ def integrate(orthant: Separated, log_u: Array, n_sets: int) -> Estimate:
     var = jnp.einsum("msn,sn->sm", (h - mean.T[:, :, None]) ** 2, w) + _variance_of_free(orthant)[None, :]
     back = jnp.argsort(orthant.order)
     scale = orthant.scale[None, :]
-    return Estimate(log_p, (mean * scale)[:, back], (var * scale * scale)[:, back])
+    return Integral(log_p, (mean * scale)[:, back], (var * scale * scale)[:, back])
 
 
 def _variance_of_free(orthant: Separated) -> Array:

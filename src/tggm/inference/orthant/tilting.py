@@ -33,7 +33,7 @@ from tggm.special import hazard, log_ndtr
 MAX_ITER = 50
 
 
-class _State(NamedTuple):
+class _TiltState(NamedTuple):
     a: Array  # (m,)
     r: Array  # (m,) hazard at a, zero for free variables
     value: Array  # f
@@ -64,10 +64,10 @@ def minimax_tilt(U: Array, c: Array, truncated: Array) -> Array:
         pieces = jnp.where(truncated, a * r + log_ndtr(-a), 0)
         return r, (0.5 * Br - c) @ r + pieces.sum(), jnp.where(truncated, a + Br - c, 0)
 
-    def unfinished(state: _State) -> Array:
+    def unfinished(state: _TiltState) -> Array:
         return (state.residual > tol) & (state.n_iter < MAX_ITER)
 
-    def step(state: _State) -> _State:
+    def step(state: _TiltState) -> _TiltState:
         a, r = state.a, state.r
         F = jnp.where(truncated, a + B @ r - c, 0)
         S = jnp.sqrt(jnp.maximum(r * (r - a), 0))  # S² = r'(a)
@@ -77,7 +77,7 @@ def minimax_tilt(U: Array, c: Array, truncated: Array) -> Array:
         trial = a - state.scale * (F + B @ (S * w))
         r_new, value, F_new = evaluate(trial)
         better = value <= state.value + 1e-12 * jnp.abs(state.value)
-        return _State(
+        return _TiltState(
             jnp.where(better, trial, a),
             jnp.where(better, r_new, r),
             jnp.where(better, value, state.value),
@@ -88,7 +88,7 @@ def minimax_tilt(U: Array, c: Array, truncated: Array) -> Array:
 
     a = jnp.where(truncated, jnp.maximum(c, -3) / jnp.diagonal(B + eye), 0)
     r, value, F = evaluate(a)
-    start = _State(a, r, value, jnp.ones_like(value), jnp.abs(F).max(), jnp.int32(0))
+    start = _TiltState(a, r, value, jnp.ones_like(value), jnp.abs(F).max(), jnp.int32(0))
     end = lax.while_loop(unfinished, step, start)
     reached = (end.residual <= tol) & jnp.isfinite(end.value)
     return jnp.where(reached, U.T @ end.r - end.r, 0)

@@ -14,7 +14,7 @@ from tggm.special import truncated_mean
 _PRECISE = 0.1  # error of a mean, in standard deviations, that counts as converged
 
 
-class Plan(NamedTuple):
+class ChainPlan(NamedTuple):
     """A sampler's schedule; all chains run side by side."""
 
     n: int  # draws wanted in all
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
         return jnp.full(self.per_chain, self.thin, jnp.int32).at[0].add(self.burn_in)
 
 
-def plan(n: int, n_chains: int, burn_in: int, thin: int) -> Plan:
+def plan(n: int, n_chains: int, burn_in: int, thin: int) -> ChainPlan:
     """Check the numbers and share the draws among the chains."""
     for name, value, least in (
         ("n", n, 1),
@@ -39,7 +39,7 @@ def plan(n: int, n_chains: int, burn_in: int, thin: int) -> Plan:
         if value < least:
             raise ValueError(f"`{name}` must be at least {least}; got {value}. Raise it to {least} or more.")
     n_chains = min(n, n_chains)
-    return Plan(n, n_chains, -(-n // n_chains), burn_in, thin)
+    return ChainPlan(n, n_chains, -(-n // n_chains), burn_in, thin)
 
 
 def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None) -> Array:

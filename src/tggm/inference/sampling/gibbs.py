@@ -21,7 +21,7 @@ from tggm.inference.sampling.truncated_quantile import survival_quantile, trunca
 from tggm.special import standard_moments
 
 
-class _State(NamedTuple):
+class _SweepState(NamedTuple):
     key: Array
     h: Array  # (m, walkers)
     mean: Array  # (m, walkers) E[h_k | rest] met on the last sweep
@@ -88,17 +88,19 @@ def _run(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: int) -> 
     gamma = jnp.tile(tg.shift.T, (1, n_chains))  # (m, walkers): walker = chain * rows + row
     P = tg.precision.dense()
 
-    def sweep(_: Array, state: _State) -> _State:
+    def sweep(_: Array, state: _SweepState) -> _SweepState:
         key, now = jax.random.split(state.key)
-        return _State(key, *_sweep(P, tg.truncated, gamma, now, state.h))
+        return _SweepState(key, *_sweep(P, tg.truncated, gamma, now, state.h))
 
-    def keep(carry: tuple[_State, _Running], n_sweeps: Array) -> tuple[tuple[_State, _Running], Array]:
+    def keep(
+        carry: tuple[_SweepState, _Running], n_sweeps: Array
+    ) -> tuple[tuple[_SweepState, _Running], Array]:
         state, running = carry
         state = lax.fori_loop(0, n_sweeps, sweep, state)
         return (state, _update(running, state)), state.h
 
     zero = jnp.zeros_like(h)
-    start = (_State(key, h, zero, zero), _Running(jnp.zeros((), h.dtype), zero, zero, zero))
+    start = (_SweepState(key, h, zero, zero), _Running(jnp.zeros((), h.dtype), zero, zero, zero))
     (_, running), kept = lax.scan(keep, start, sweeps)
     draws = kept.reshape(-1, m, n_chains, n_rows).transpose(0, 2, 3, 1)
     mean, var = _integrated(running, (m, n_chains, n_rows))
@@ -129,7 +131,7 @@ def _sweep(P: Array, truncated: Array, gamma: Array, key: Array, h: Array) -> tu
     return h, mean, var
 
 
-def _update(running: _Running, state: _State) -> _Running:
+def _update(running: _Running, state: _SweepState) -> _Running:
     """Welford's update, which does not cancel however far the mean is from zero."""
     n = running.n + 1
     step = state.mean - running.mean

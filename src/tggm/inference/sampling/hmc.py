@@ -53,14 +53,8 @@ def hmc(
 
     Parameters
     ----------
-    tg : TruncatedGaussian
-        Rows that share a precision matrix.
-    key : Array
-        Random key.
-    n : int
-        Draws per row, all chains together.
-    n_chains : int
-        Independent chains per row, at most `n`.
+    tg, key, n, n_chains, init
+        As in `gibbs`.
     burn_in, thin : int
         Trajectories before the first draw, and from one draw to the next.
     travel_time : float
@@ -68,8 +62,6 @@ def hmc(
     max_bounces : int, optional
         Trajectories that bounce more often are rejected, which keeps the distribution; 1000 + 100 m by
         default.
-    init : array_like, shape of the shift or (n_chains, shape of the shift), optional
-        States to start from, nonnegative where truncated.
 
     Returns
     -------

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from jax import Array
 
 from tggm.models.template import Zeros
 
@@ -17,10 +16,6 @@ class Features(ABC):
     @abstractmethod
     def __call__(self, X: Any) -> Any:
         """ψ of each row: something with a product ``@`` with matrices."""
-
-    @abstractmethod
-    def weights(self) -> tuple[Array, ...]:
-        """What weight decay penalises."""
 
     @classmethod
     @abstractmethod

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from jax import Array
 
 from tggm.models.features.base import Features
 from tggm.models.part import part
@@ -19,10 +18,6 @@ class Identity(Features):
     def __call__(self, X: Any) -> Any:
         """The same."""
         return X
-
-    def weights(self) -> tuple[Array, ...]:
-        """None."""
-        return ()
 
     @classmethod
     def width(cls, n_inputs: int) -> int:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tggm.arrays import Floats
 from tggm.models.graph.structure import Block, Structure
 from tggm.models.sides import sides
 
-Floats = NDArray[np.float64]
 Pattern = tuple[
     tuple[str, str], ...
 ]  # (block, "known" | "missing" | "sided"); blocks left out are unobserved

@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.lax.linalg import cholesky, triangular_solve
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tggm.arrays import Floats
 from tggm.models.graph.structure import Coupling, Edge, Structure
 
 Parameters = dict[str, dict[str, Any]]  # "weights", "bias", "log_noise", "coupling": name -> array
-Floats = NDArray[np.float64]
 START = 0.3  # norm of the contractions training begins with
 
 

@@ -9,9 +9,10 @@ A = I − W. Without directed cycles A is triangular with ones on its diagonal, 
 positive definite because K is: this is why a cycle is refused.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 ROLES = {
     "input": "input",
@@ -31,56 +32,57 @@ class Block:
     role: str  # a key of ROLES
 
 
+class Tie(ABC):
+    """What connects two blocks, or one with itself."""
+
+    kind: ClassVar[str]  # where parameters hold its numbers
+    layout: ClassVar[str]  # of its weights, as messages say
+    sign: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[str, str]:
+        """The two blocks it ties."""
+
+    @property
+    def name(self) -> str:
+        """How parameters call it."""
+        return f" {self.sign} ".join(self.ends)
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return f"{type(self).__name__} {self.name!r}"
+
+
 @dataclass(frozen=True)
-class Edge:
+class Edge(Tie):
     """A directed tie: the child's location depends on the parent."""
 
     parent: str
     child: str
 
-    kind = "weights"  # where parameters hold it
-    layout = " (child by parent)"  # of its weights
-
-    @property
-    def name(self) -> str:
-        """How parameters call it."""
-        return f"{self.parent} -> {self.child}"
-
-    @property
-    def title(self) -> str:
-        """How messages call it."""
-        return f"Edge {self.name!r}"
+    kind, layout, sign = "weights", " (child by parent)", "->"
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The two blocks it ties."""
+        """Parent and child."""
         return self.parent, self.child
 
 
 @dataclass(frozen=True)
-class Coupling:
+class Coupling(Tie):
     """An undirected tie between residuals: of two blocks, or within one (lateral, of some rank)."""
 
     first: str
     second: str
     rank: int | None = None  # of a lateral coupling
 
-    kind = "coupling"
-    layout = ""
-
-    @property
-    def name(self) -> str:
-        """How parameters call it."""
-        return f"{self.first} -- {self.second}"
-
-    @property
-    def title(self) -> str:
-        """How messages call it."""
-        return f"Coupling {self.name!r}"
+    kind, layout, sign = "coupling", "", "--"
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The two blocks it ties."""
+        """Both blocks."""
         return self.first, self.second
 
     @property

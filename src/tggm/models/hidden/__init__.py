@@ -6,4 +6,10 @@ from tggm.models.hidden.lateral import Lateral as Lateral
 from tggm.models.hidden.shallow import Shallow as Shallow
 from tggm.models.hidden.undirected import Undirected as Undirected
 
-FORMS: dict[str, type[Hidden]] = {"directed": Directed, "undirected": Undirected}  # of several layers
+HIDDEN: dict[str, type[Hidden]] = {
+    "shallow": Shallow,
+    "lateral": Lateral,
+    "directed": Directed,
+    "undirected": Undirected,
+}
+DEEP = ("directed", "undirected")  # those of several layers

@@ -61,10 +61,6 @@ class Hidden(ABC):
         """The variance s0 of a unit before truncation, not differentiated."""
 
     @abstractmethod
-    def weights(self) -> tuple[Array, ...]:
-        """What weight decay penalises."""
-
-    @abstractmethod
     def mean(self, psi: Any, W: Array, engine: LinearEngine) -> Array:
         """W E[h | ψ], (rows, n), differentiable."""
 

@@ -30,7 +30,7 @@ from tggm.models.hidden.base import Latent, LinearEngine
 from tggm.models.hidden.layers import Layers
 from tggm.models.hidden.shallow import Shallow
 from tggm.models.part import part
-from tggm.special import standard_moments
+from tggm.special.standard import moments as standard_moments
 
 N_NODES = 7
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(N_NODES)

@@ -40,10 +40,6 @@ class Lateral(Hidden):
         """s0."""
         return lax.stop_gradient(self.s0)
 
-    def weights(self) -> tuple[Array, ...]:
-        """W0 and V."""
-        return self.W0, self.V
-
     def gaussian(self, psi: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
         """P = (I + VᵀV)/s0 + UᵀU, γ = (I + VᵀV)(W0 ψ + b0)/s0 + pull."""
         a = psi @ self.W0.T + self.b0[None, :]

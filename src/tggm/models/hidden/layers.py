@@ -33,10 +33,6 @@ class Layers(Hidden):
         """s0."""
         return lax.stop_gradient(self.s0)
 
-    def weights(self) -> tuple[Array, ...]:
-        """Those of all layers."""
-        return self.W0, *self.W
-
     @classmethod
     def draw(
         cls, rng: np.random.Generator, ends: Any, s0: float, layers: tuple[int, ...], **own: Any

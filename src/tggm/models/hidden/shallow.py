@@ -18,7 +18,7 @@ from tggm.models.hidden.base import Hidden, Latent, LinearEngine
 from tggm.models.part import part
 from tggm.models.template import Zeros
 from tggm.precision import Diagonal, LowRank
-from tggm.special import standard_moments
+from tggm.special.standard import moments as standard_moments
 
 
 @part
@@ -58,10 +58,6 @@ class Shallow(Hidden):
     def gauge(self) -> Array:
         """s0."""
         return lax.stop_gradient(self.s0)
-
-    def weights(self) -> tuple[Array, ...]:
-        """W0."""
-        return (self.W0,)
 
     def locations(self, psi: Any) -> Array:
         """W0 ψ + b0 for each row, (rows, m)."""

@@ -52,14 +52,15 @@ class Likelihood(ABC):
     judged_by_moments: ClassVar[bool]  # whether predictions come from moments, whatever the units
     output: Output
 
+    @classmethod
+    def of(cls, fitted: "Likelihood") -> "Likelihood":
+        """The outputs of a fitted model, for training."""
+        return fitted
+
     @property
     def whole(self) -> "Likelihood":
         """What predictions are made with."""
         return self
-
-    @abstractmethod
-    def weights(self) -> tuple[Array, ...]:
-        """What weight decay penalises."""
 
     @abstractmethod
     def by_moments(self, y: Any, latent: Latent) -> Array:

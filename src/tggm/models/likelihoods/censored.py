@@ -44,9 +44,11 @@ class CensoredGaussian(Likelihood):
     offers: ClassVar = frozenset({"moments", "mean", "gaussian", "sum"})
     judged_by_moments: ClassVar = False
 
-    def weights(self) -> tuple[Array, ...]:
-        """W1."""
-        return (self.output.W1,)
+    @classmethod
+    def of(cls, fitted: Likelihood) -> Self:
+        """Gaussian outputs, for targets that are not all there."""
+        assert isinstance(fitted, Gaussian)
+        return cls(fitted.output, fitted.log_noise)
 
     @property
     def whole(self) -> Gaussian:

@@ -28,10 +28,6 @@ class Gaussian(Likelihood):
     offers: ClassVar = frozenset({"moments", "mean", "gaussian", "sum"})
     judged_by_moments: ClassVar = False
 
-    def weights(self) -> tuple[Array, ...]:
-        """W1."""
-        return (self.output.W1,)
-
     def moments(self, latent: Latent) -> tuple[Array, Array]:
         """Mean (rows, n) and covariance (rows, n, n) of y: W1 E[h] + b1, W1 Cov[h] W1ᵀ + diag(s1).
 

@@ -35,10 +35,6 @@ class Probit(Likelihood):
     offers: ClassVar = frozenset({"moments", "mean", "gaussian"})
     judged_by_moments: ClassVar = True
 
-    def weights(self) -> tuple[Array, ...]:
-        """W1."""
-        return (self.output.W1,)
-
     def scores(self, latent: Latent) -> tuple[Array, Array]:
         r"""Means of z, and standard deviations that make independent normals of the classes.
 

@@ -4,10 +4,12 @@ Every process reads the same rows and computes the same steps on its share of th
 on a disk is decided by the first process, which alone writes.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import jax
@@ -125,4 +127,23 @@ def require_same(digest: str) -> None:
         raise ProcessError(
             f"process {jax.process_index()} begins with other data, settings or random numbers than process "
             "0; give all of them the same, and a number for `random_state`."
+        )
+
+
+@cache
+def _forks() -> list[int]:
+    """Empty in this process, and not in those forked from it from now on."""
+    found: list[int] = []
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: found.append(os.getppid()))
+    return found
+
+
+def require_unforked() -> None:
+    """Raise where a fit or prediction would wait for ever; called before every one."""
+    if _forks():
+        raise RuntimeError(
+            f"this process was forked from one ({_forks()[-1]}) that had used tggm already, and JAX cannot "
+            "go on in it. Spawn processes, by multiprocessing.get_context('spawn') or joblib, or fork "
+            "before the first fit or prediction."
         )

@@ -13,14 +13,74 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from numpy.typing import NDArray
 
 from tggm.training.state import Membership
+
+Index = NDArray[np.int32]
+
+
+def bucket(size: int) -> int:
+    """Smallest of 16, 24, 32, 48, 64, 96, … that is not below `size`; at most a third is padding."""
+    power = 16
+    while True:
+        if size <= power:
+            return power
+        if size <= power + power // 2:
+            return power + power // 2
+        power *= 2
+
+
+def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
+    """Split row numbers at random into a part to train on and a part of the given fraction, rounded."""
+    shuffled = rng.permutation(rows).astype(np.int32)
+    n_held = round(fraction * len(rows))
+    return shuffled[n_held:], shuffled[:n_held]
+
+
+def _padded(lists: list[Index]) -> tuple[Index, Index]:
+    size = bucket(max(len(a) for a in lists))
+    # padding repeats the list, so that padded rows are as good as any for a batch statistic
+    out = np.stack([np.resize(a, size) if len(a) else np.zeros(size, np.int32) for a in lists])
+    return out.astype(np.int32), np.array([len(a) for a in lists], np.int32)
+
+
+def membership(parts: list[tuple[Index, Index]]) -> Membership:
+    """Stack the (train, held) row numbers of several members."""
+    train, n_train = _padded([train for train, _ in parts])
+    held, n_held = _padded([held for _, held in parts])
+    return Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
+
+
+GOLDEN = np.uint32(0x9E3779B9)  # an odd number whose multiples spread evenly
+
+
+def scatter(h: Array) -> Array:
+    """A bijection of the 32-bit integers that looks random (the finaliser of MurmurHash3)."""
+    h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
+    h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
+    return h ^ (h >> 16)
+
+
+def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
+    """The first `count` rows in an order that depends on seed and epoch, the padding behind them.
+
+    Sorting hashes of positions compiles much faster than a general random generator, and mini-batches need
+    no better one.
+    """
+    position = jnp.arange(rows.shape[0], dtype=jnp.uint32)
+    start = scatter(seed ^ scatter(epoch.astype(jnp.uint32) + GOLDEN))
+    noise = scatter(start + position * GOLDEN) >> 1
+    return rows[jnp.argsort(jnp.where(position < count.astype(jnp.uint32), noise, jnp.uint32(2**31)))]
+
 
 _WAITING = 2  # blocks that are read ahead
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Rows to train on and to hold out."""
 
     members: Membership  # a leading axis of members
@@ -28,43 +88,39 @@ class Block(NamedTuple):
     weight: Any  # (rows,)
     share: float = 1.0  # of all rows that count: that of the penalty which the block has
 
-    def steps(self, batch_size: int) -> int:
-        """Mini-batches that cover the rows of the member that has most of them."""
-        B = min(batch_size, self.members.train.shape[1])
-        return -(-int(np.max(self.members.n_train)) // B)
-
 
 @dataclass(frozen=True)
 class Blocks:
     """What passes over the rows of a fit give, block by block."""
 
-    each: Callable[[int], Iterator[Block]]  # given the number of the pass, from 0
+    each: Callable[[int], Iterator[RowBlock]] | None  # given the number of the pass, from 0
     per_pass: int
     n_rows: int  # to train on in a pass, of the member that has most
     batch_limit: int  # most rows of a mini-batch
     identity: Any = ()  # arrays that tell these rows from others
-    stays: bool = False  # whether there is one block, in memory
+    only: RowBlock | None = None  # that of a table in memory
 
     @classmethod
-    def of(cls, block: Block) -> "Blocks":
+    def of(cls, block: RowBlock) -> "Blocks":
         """A table in memory: one block, which stays."""
         members = block.members
         rows = int(np.max(members.n_train))
-        return cls(lambda _: iter([block]), 1, rows, members.train.shape[1], block, stays=True)
+        return cls(None, 1, rows, members.train.shape[1], block, block)
 
     def steps(self, batch_size: int) -> int:
         """Gradient steps of a pass."""
         rows = -(-self.n_rows // self.per_pass)
         return self.per_pass * -(-rows // min(batch_size, self.batch_limit))
 
-    def coming(self, done: int, passes: int, prepare: Callable[[Block], Any]) -> Generator[Any]:
+    def coming(self, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
         """What `prepare` makes of all blocks of all passes but those done; of one that stays, once."""
-        if self.stays:
-            yield from repeat(prepare(next(self.each(0))))
+        if self.only is not None:
+            yield from repeat(prepare(self.only))
         for block in read_ahead(self._left(done, passes)):
             yield prepare(block)
 
-    def _left(self, done: int, passes: int) -> Iterator[Block]:
+    def _left(self, done: int, passes: int) -> Iterator[RowBlock]:
+        assert self.each is not None
         for epoch in range(done // self.per_pass, passes):
             for k, block in enumerate(self.each(epoch)):
                 if epoch * self.per_pass + k >= done:

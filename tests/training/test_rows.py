@@ -1,16 +1,54 @@
-"""Rows in blocks: read ahead, gone on with in the middle of a pass, and trained on one after another."""
+"""Rows of a fit: who holds out which, in what order, and blocks of them that are trained on in turn."""
 
 import threading
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, as_vector, fit
-from tggm.training.blocks import Block, Blocks, read_ahead
-from tggm.training.membership import membership
+from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership, read_ahead, shuffled
 
 HALF = ROWS // 2
+
+
+def test_bucket_wastes_at_most_a_third():
+    sizes = np.arange(1, 5000)
+    buckets = np.array([bucket(int(n)) for n in sizes])
+    assert np.all(buckets >= sizes)
+    assert np.all(buckets[16:] <= 1.5 * sizes[16:])
+    assert len(np.unique(buckets)) < 20
+
+
+def test_hold_out_splits_all_rows(rng):
+    train_rows, held = hold_out(rng, np.arange(10, 52), 0.1)
+    assert len(held) == 4
+    assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(10, 52))
+
+
+def test_shuffled_is_a_new_permutation_each_epoch():
+    rows = jnp.arange(100, 164, dtype=jnp.int32)
+    orders = [
+        np.asarray(shuffled(rows, jnp.int32(50), jnp.uint32(s), jnp.int32(e)))
+        for s, e in [(0, 0), (0, 1), (1, 0), (0, 0)]
+    ]
+    for order in orders:
+        assert_array_equal(np.sort(order[:50]), rows[:50])
+        assert_array_equal(np.sort(order[50:]), rows[50:])
+    assert_array_equal(orders[0], orders[3])
+    assert all(np.mean(orders[0][:50] == other[:50]) < 0.2 for other in orders[1:3])
+
+
+def test_shuffling_is_uniform():
+    """Where row 0 lands in many epochs: chi-square with 49 degrees of freedom, p = 1e-4 at 95."""
+    rows = jnp.arange(50, dtype=jnp.int32)
+    orders = jax.vmap(lambda e: shuffled(rows, jnp.int32(50), jnp.uint32(7), e))(
+        jnp.arange(5000, dtype=jnp.int32)
+    )
+    counts = np.bincount(np.argmax(np.asarray(orders) == 0, axis=1), minlength=50)
+    assert ((counts - 100) ** 2 / 100).sum() < 95
 
 
 def readers():
@@ -56,17 +94,17 @@ def halves(data):
     members = membership([(rows, rows[:0])])
     parts = [{name: a[k : k + HALF] for name, a in data.items()} for k in (0, HALF)]
     each = [
-        Block(members, part, np.ones(HALF), share) for part, share in zip(parts, (0.75, 0.25), strict=True)
+        RowBlock(members, part, np.ones(HALF), share) for part, share in zip(parts, (0.75, 0.25), strict=True)
     ]
     return Blocks(lambda _: iter(each), 2, ROWS, 16)
 
 
 def test_a_table_in_memory_is_one_block_that_stays(data):
     rows = np.arange(ROWS, dtype=np.int32)
-    block = Block(membership([(rows, rows[:0]), (rows[:6], rows[6:])]), data, np.ones(ROWS))
+    block = RowBlock(membership([(rows, rows[:0]), (rows[:6], rows[6:])]), data, np.ones(ROWS))
     blocks = Blocks.of(block)
-    assert (blocks.per_pass, blocks.n_rows, blocks.stays) == (1, ROWS, True)
-    assert (block.steps(6), blocks.steps(6), blocks.steps(1000)) == (4, 4, 1)
+    assert (blocks.per_pass, blocks.n_rows, blocks.only) == (1, ROWS, block)
+    assert (blocks.steps(6), blocks.steps(1000)) == (4, 1)
     prepared = []
     coming = blocks.coming(0, 3, prepared.append)
     for _ in range(3):

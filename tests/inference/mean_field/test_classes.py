@@ -1,0 +1,108 @@
+"""The bound on a class's log-probability: below the truth, found by both solvers, differentiable."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tests.inference.classes import (
+    above_a_layer,
+    assert_gradient,
+    prior,
+    problem,
+    true_log_probability,
+    with_weights,
+)
+from tggm.gaussian import TruncatedGaussian
+from tggm.inference import log_partition
+from tggm.inference.mean_field.classes import class_mean_field, class_term
+from tggm.inference.mean_field.newton import newton
+from tggm.precision import LowRank
+from tggm.special.probit import log_probit
+from tggm.special.probit_bound import exact, factorised
+
+
+def scores(label):
+    return partial(exact, label=label, n_nodes=64, n_steps=6), partial(factorised, label=label, n_steps=12)
+
+
+@partial(jax.jit, static_argnames=("which", "solver"))
+def bound(p, steps=50, which=0, solver="newton"):
+    found, _ = class_mean_field(
+        with_weights(p), p.W, p.b, scores(p.label)[which], start=None, steps=steps, solver=solver
+    )
+    return found - log_partition(prior(p), engine="exact")
+
+
+def test_bounds_are_below_and_ordered():
+    p = problem(np.random.default_rng(5))
+    tight, loose = bound(p), bound(p, which=1)
+    assert np.all(tight < true_log_probability(p))
+    assert np.all(loose < tight)
+
+
+def test_bound_is_exact_without_coupling(rng):
+    """With W = 0 the hidden units say nothing: the bound is log P_c(b)."""
+    p = problem(rng)
+    p = p._replace(W=jnp.zeros_like(p.W))
+    want = log_probit(jnp.broadcast_to(p.b, (6, 4)), jnp.ones((6, 4)), p.label)
+    assert_allclose(bound(p), want, rtol=1e-8)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_bound_never_falls(rng, which):
+    """From Newton step to Newton step, and from cycle to cycle, for strongly coupled units."""
+    p = problem(rng, rows=20, m=12, scale=2.0)
+    for solver, counts in (("newton", range(9)), ("cyclic", range(1, 9))):
+        values = np.array([bound(p, k, which, solver) for k in counts])
+        assert np.all(np.diff(values, axis=0) > -1e-9)
+        assert np.all(values[-1] - values[0] > 0.01)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_newton_and_cycles_meet(rng, which):
+    p = problem(rng, rows=8, m=6)
+    assert_allclose(bound(p, 50, which), bound(p, 1000, which, "cyclic"), rtol=1e-9)
+
+
+def test_single_precision_converges_in_few_steps(rng):
+    p = problem(rng, rows=50, m=30, n=10)
+    single = jax.tree.map(lambda a: a.astype(jnp.float32), (with_weights(p), p.W, p.b))
+
+    @jax.jit
+    def solve(tg, W, b):
+        term = class_term(W, b, partial(exact, label=p.label, n_nodes=16, n_steps=3))
+        return newton(tg, tg.shift, jnp.int32(30), term)
+
+    state = solve(*single)
+    assert state.done.all()
+    assert state.n_iter.max() <= 15
+
+
+@pytest.mark.parametrize("solver", ["newton", "cyclic"])
+def test_layers_that_do_not_meet_add_their_log_z(rng, solver):
+    p = problem(rng, m=5)
+    joined, below = above_a_layer(rng, p, weights=True)
+    score, steps = scores(p.label)[0], jnp.int32(50)
+    options = {"steps": steps, "solver": solver}
+    start = jnp.ones_like(joined.shift)
+    got, mean = class_mean_field(joined, p.W, p.b, score, start=start, **options)
+    want, top = class_mean_field(with_weights(p), p.W, p.b, score, start=start[:, 3:], **options)
+    assert_allclose(got, want + below, rtol=1e-9)
+    assert_allclose(mean[:, 3:], top, rtol=1e-7)
+
+
+def test_gradient(rng):
+    p = problem(rng, rows=3, m=4)
+
+    def value(leaves):
+        d, shift, W, b = leaves
+        tg = TruncatedGaussian(LowRank(d, W), shift)
+        return class_mean_field(
+            tg, W, b, scores(p.label)[0], start=None, steps=jnp.int32(50), solver="newton"
+        )[0].sum()
+
+    assert_gradient(value, (p.d, p.shift, p.W, p.b), rng)
