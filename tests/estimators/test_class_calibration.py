@@ -6,7 +6,11 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from tggm import TGGMClassifier
-from tggm.models import Shallow
+from tggm.estimators.fitted import Fitted, Scales
+from tggm.models import Model
+from tggm.models.features import Identity
+from tggm.models.hidden import Shallow
+from tggm.models.likelihoods import Output, Probit
 from tggm.streams.columns import Columns
 
 D, M, N = 4, 20, 4
@@ -16,17 +20,16 @@ D, M, N = 4, 20, 4
 def truth():
     """A classifier that holds the true parameters, and rows drawn from it."""
     rng = np.random.default_rng(11)
-    params = Shallow(
-        rng.standard_normal((1, M, D)), rng.standard_normal((1, M)), 0.7 * rng.standard_normal((1, N, M)),
-        0.5 * rng.standard_normal((1, N)), np.zeros((1, N)),
-    )  # fmt: skip
+    hidden = Shallow(rng.standard_normal((1, M, D)), rng.standard_normal((1, M)), np.ones(1))
+    output = Output(0.7 * rng.standard_normal((1, N, M)), 0.5 * rng.standard_normal((1, N)))
     model = TGGMClassifier((M,), n_members=1, dtype="float64")
-    model.classes_, model._x, model.n_features_in_ = np.arange(N), Columns.unchanged(D), D
-    model._adopt(params)
+    model.classes_, model.n_features_in_ = np.arange(N), D
+    scales = Scales(Columns.unchanged(D), Columns.unchanged(N))
+    model.adopt(Fitted(Model(Identity(), hidden, Probit(output)), scales, "moments"))
     X = rng.standard_normal((100_000, D))
-    a = X @ params.W0[0].T + params.b0[0]
+    a = X @ hidden.W0[0].T + hidden.b0[0]
     h = stats.truncnorm.ppf(rng.uniform(size=a.shape), -a, np.inf, loc=a)
-    z = h @ params.W1[0].T + params.b1[0] + rng.standard_normal((len(X), N))
+    z = h @ output.W1[0].T + output.b1[0] + rng.standard_normal((len(X), N))
     return model, X, z.argmax(1)
 
 

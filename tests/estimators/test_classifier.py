@@ -125,9 +125,9 @@ def test_hundred_thousand_sparse_columns():
 def test_standardising_the_whole_keeps_columns_alike(table):
     X, y = table
     model = quick(standardize="whole", max_epochs=2).fit(5 * X + 3, y)
-    assert_allclose(model._x.shift, (5 * X + 3).mean(), rtol=1e-12)
-    assert_allclose(model._x.scale, (5 * X + 3).std(), rtol=1e-12)
-    scale = quick(max_epochs=2).fit(sparse.csr_matrix(X), y)._x.scale
+    assert_allclose(model.fitted_.scales.x.shift, (5 * X + 3).mean(), rtol=1e-12)
+    assert_allclose(model.fitted_.scales.x.scale, (5 * X + 3).std(), rtol=1e-12)
+    scale = quick(max_epochs=2).fit(sparse.csr_matrix(X), y).fitted_.scales.x.scale
     assert_allclose(scale, np.sqrt((X**2).mean()), rtol=1e-12)
 
 
@@ -140,7 +140,7 @@ def test_global_configuration_is_left_alone(table):
     before = jax.config.jax_enable_x64
     with jax.enable_x64(False):
         model = quick(dtype="float64", max_epochs=3).fit(*table)
-        assert model._params.W0.dtype == np.float64
+        assert model.fitted_.model.hidden.W0.dtype == np.float64
         model.predict(table[0])
         assert not jax.config.jax_enable_x64
     assert jax.config.jax_enable_x64 == before
@@ -151,8 +151,9 @@ def test_an_ensemble_is_the_mixture_of_its_members(table, fitted):
     p = []
     for k in range(2):
         single.set_params(n_members=1)
-        single.classes_, single._x, single.n_features_in_ = fitted.classes_, fitted._x, 3
-        single._adopt(jax.tree.map(lambda a, k=k: a[k : k + 1], fitted._params))
+        single.classes_, single.n_features_in_ = fitted.classes_, 3
+        member = jax.tree.map(lambda a, k=k: a[k : k + 1], fitted.fitted_.model)
+        single.adopt(fitted.fitted_._replace(model=member))
         p.append(single.predict_proba(table[0]))
     assert_allclose(fitted.predict_proba(table[0]), np.mean(p, axis=0), rtol=1e-5)
 

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from tggm import Censored, TGGMRegressor, load, save
+from tggm.training.observer import Observer
 
 QUICK = {
     "hidden": (6,),
@@ -79,9 +80,9 @@ def test_global_configuration_is_left_alone(table):
 def test_double_precision_without_x64(table):
     with jax.enable_x64(False):
         model = quick(dtype="float64").fit(*table)
-        assert model._params.W0.dtype == np.float64
+        assert model.fitted_.model.hidden.W0.dtype == np.float64
         single = quick().fit(*table)
-    assert single._params.W0.dtype == np.float32
+    assert single.fitted_.model.hidden.W0.dtype == np.float32
     assert model.score(*table) > 0.8
 
 
@@ -185,15 +186,14 @@ def test_partial_fit_learns_in_pieces(table):
         model.partial_fit(X, np.column_stack([y, y]))
 
 
-def test_interrupted_training_keeps_the_best(table, monkeypatch, capsys):
-    def impatient(self, epochs):
-        def report(done, trace):
-            raise KeyboardInterrupt
+class Impatient(Observer):
+    def progressed(self, epochs, trace):
+        raise KeyboardInterrupt
 
-        return report
 
-    monkeypatch.setattr(TGGMRegressor, "_progress", impatient)
-    model = quick(verbose=True).fit(*table)
+def test_interrupted_training_keeps_the_best(table, capsys):
+    model = quick().fit(*table, observer=Impatient())
+    assert model.interrupted_
     assert not model.converged_
     assert 0 < model.n_iter_ < 60
     assert np.isfinite(model.predict(table[0])).all()
@@ -332,9 +332,14 @@ def test_not_fitted():
 @pytest.mark.parametrize(("rows", "steps"), [(100, 5000), (2000, 10_000), (40_000, 60_000), (10**6, 117_240)])
 def test_larger_tables_get_more_and_smaller_steps(rows, steps):
     """Five steps a row, 5,000 to 60,000, or 60 epochs; the rate falls with the root of their number."""
-    model = TGGMRegressor()
-    batch, epochs = model._schedule(rows)
+    recipe = TGGMRegressor(1).recipe()
+    batch, epochs = recipe.timetable(rows)
     planned = epochs * -(-rows // batch)
     assert abs(planned / steps - 1) < 0.25  # epochs are whole, and their last batch may be small
-    assert_allclose(model._rate(planned), 0.03 * np.sqrt(5000 / max(planned, 5000)))
-    assert TGGMRegressor(max_epochs=300)._rate(planned) == 0.03
+    assert_allclose(rate(recipe, planned), 0.03 * np.sqrt(5000 / max(planned, 5000)), rtol=1e-6)
+    assert_allclose(rate(TGGMRegressor(1, max_epochs=300).recipe(), planned), 0.03, rtol=1e-6)
+
+
+def rate(recipe, steps):
+    model = recipe.draw(recipe.architecture(1, 1), 1.0, np.random.default_rng(0))
+    return recipe.hyper(model, steps, np.inf, n_features=1).learning_rate

@@ -5,14 +5,15 @@ import time
 
 import numpy as np
 import pytest
-from tggm.training.streaming import read_ahead
 
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.estimators import streaming, survey
+from tggm.estimators import sources
+from tggm.streams import survey
 from tggm.streams import from_arrays, from_batches, from_parquet
 from tggm.streams.repeats import cut
 from tggm.streams.survey import scattered, surveyed
 from tggm.training import checkpoints
+from tggm.training.blocks import read_ahead
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(3.0, [1.0, 20.0, 0.0], size=(3000, 3)).astype(np.float32)
@@ -123,11 +124,11 @@ def test_every_source_gives_every_row_once(tmp_path):
 def test_a_large_memory_map_is_streamed(tmp_path, monkeypatch):
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert streaming.as_stream(mapped, Y) is None
+    assert sources.as_stream(mapped, Y) is None
     monkeypatch.setattr(streaming, "STREAM_BYTES", 1000)
-    assert streaming.as_stream(mapped, Y) is not None
-    assert streaming.as_stream(X, Y) is None
-    assert streaming.as_stream(mapped, Y, np.ones(3000)) is None
+    assert sources.as_stream(mapped, Y) is not None
+    assert sources.as_stream(X, Y) is None
+    assert sources.as_stream(mapped, Y, np.ones(3000)) is None
 
 
 def test_a_stream_comes_alone(tmp_path):

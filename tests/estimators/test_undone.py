@@ -37,8 +37,8 @@ def test_a_sound_run_and_a_file_without_the_count_have_none(kind):
         warnings.simplefilter("error")
         model = fitted(kind, 1e-3)
     assert_array_equal(model.undone_, [0, 0])
-    arrays, meta = model._to_state()
+    arrays, meta = model.to_state()
     del arrays["undone"]
-    assert_array_equal(kind._from_state(arrays, meta).undone_, [0, 0])
+    assert_array_equal(kind.from_state(arrays, meta).undone_, [0, 0])
     with pytest.raises(ValueError, match="'undone' has shape"):
-        kind._from_state({**arrays, "undone": np.zeros(3, np.int32)}, meta)
+        kind.from_state({**arrays, "undone": np.zeros(3, np.int32)}, meta)

@@ -16,6 +16,7 @@ from tggm.estimators.schedule import Rules, default_batch_size, default_epochs
 from tggm.models import INITIALISERS, Architecture, Model
 from tggm.models.hidden import FORMS
 from tggm.models.likelihoods import LIKELIHOODS
+from tggm.models.model import MOST
 from tggm.streams.columns import require_moderate
 from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Options
 from tggm.training.engine import PRIORS
@@ -50,7 +51,6 @@ class Recipe:
         self.form = settings.one_of("deep", given["deep"], FORMS)
         self.lateral = settings.count("lateral", given.get("lateral", 0), least=0)
         self.n_members = settings.count("n_members", given["n_members"])
-        self.s0 = settings.number("sigma0", given["sigma0"], above=0) ** 2
         self.learning_rate = settings.number("learning_rate", given["learning_rate"], above=0)
         self.clip = settings.number("clip", given["clip"], above=0)
         self.average = settings.number("average", given["average"], least=0, below=1)
@@ -58,6 +58,7 @@ class Recipe:
         self.init = settings.one_of("init", given["init"], INITIALISERS)
         self.schedule = settings.one_of("schedule", given["schedule"], SCHEDULES)
         self.dtype = settings.precision(given["dtype"])
+        self.s0 = settings.gauge(given["sigma0"], MOST[self.dtype])
         fraction = settings.number("validation_fraction", given["validation_fraction"], above=0, below=1)
         self.held_fraction = fraction if settings.flag("early_stopping", given["early_stopping"]) else 0.0
         if given["weight_decay"] != "auto":
