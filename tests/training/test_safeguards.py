@@ -39,7 +39,13 @@ def test_every_failure_halves_the_rate_and_sound_steps_make_it_whole_again():
 
 def test_blocks_share_the_penalty():
     """Of a decay so strong that it alone moves the weights, each block takes its part only."""
-    settings = SMALL | {"random_state": 1, "optimizer": "sgd", "learning_rate": 0.01, "schedule": "constant", "batch_size": 100}
+    settings = SMALL | {
+        "random_state": 1,
+        "optimizer": "sgd",
+        "learning_rate": 0.01,
+        "schedule": "constant",
+        "batch_size": 100,
+    }
     one, four = (
         TGGMRegressor(**settings, weight_decay=len(X), max_epochs=25).fit(from_arrays(X, Y, block_rows=rows))
         for rows in (400, 100)

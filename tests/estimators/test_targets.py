@@ -77,3 +77,9 @@ def test_lateral_connections_are_learned_and_kept(curve, tmp_path):
     save(model, tmp_path / "lateral.tggm")
     again = load(tmp_path / "lateral.tggm")
     assert_allclose(again.predict(X[:5]), model.predict(X[:5]))
+
+
+def test_limits_need_one_layer(table):
+    X, y = table
+    with pytest.raises(ValueError, match="need one hidden layer"):
+        TGGMRegressor((4, 4)).fit(X, y, censored=np.ones(len(y)))
