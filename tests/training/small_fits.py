@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.training.devices import use_devices
+from tggm.training.parallel.processes import use_devices
 
 ALL = ("regressor float64", "classifier float32")
 
@@ -26,7 +26,7 @@ def fitted(name):
     else:
         model = TGGMClassifier(n_members=1, dropout=0.2, **settings).fit(X, (y > 0).astype(int))
     assert model.n_iter_ == 10
-    leaves = jax.tree.leaves(model._params)
+    leaves = jax.tree.leaves(model.fitted_.model)
     return np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(np.float64)
 
 

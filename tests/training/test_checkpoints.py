@@ -2,20 +2,18 @@
 
 import errno
 import os
-from fractions import Fraction
 from pathlib import Path
 
-import jax
 import numpy as np
 import optax
 import pytest
-from tggm.training.identity import identity, optimiser_identity
 
 import tggm
 from tggm.storage import files
 from tggm.training import checkpoints
 from tggm.training.checkpoints import CheckpointError, Checkpoints, CheckpointWarning, remove_checkpoints
-from tggm.training.loop import State
+from tggm.training.observer import Observer
+from tggm.training.state import State
 from tggm.training.training import Checkpoint
 
 
@@ -30,6 +28,19 @@ def state(number):
 
 def checkpoint(epochs):
     return Checkpoint(state(epochs), np.zeros((2, epochs)), np.full((2, epochs), np.nan))
+
+
+class Notes(Observer):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.notes, self.resumes = [], []
+
+    def noted(self, text):
+        self.notes.append(text)
+
+    def resumed(self, epochs):
+        self.resumes.append(epochs)
 
 
 @pytest.fixture
@@ -90,9 +101,9 @@ def test_a_finished_one_makes_room(path):
 
 
 def test_fits_that_begin_together_leave_each_other_their_files(tmp_path):
-    path, notes = tmp_path / "c", []
+    path, told = tmp_path / "c", Notes()
     first = Checkpoints(path, "a fit", state(0))
-    second = Checkpoints(path, "another", state(0), notes.append)
+    second = Checkpoints(path, "another", state(0), told)
     for kept in (first, second):
         assert kept.read() is None
     for epochs in (1, 2):
@@ -100,7 +111,9 @@ def test_fits_that_begin_together_leave_each_other_their_files(tmp_path):
             kept._last = checkpoint(epochs)
             kept.write()
     assert epochs_at(path) == 2
-    assert notes == [f"{path} is by now the file of another fit, and is left to it; the fit goes on without"]
+    assert told.notes == [
+        f"{path} is by now the file of another fit, and is left to it; the fit goes on without"
+    ]
     first.write(finished=True)
     second.write()
     assert epochs_at(path, "another") == 2
@@ -172,55 +185,6 @@ def test_writes_are_seconds_apart(path, monkeypatch):
     assert epochs_at(path) == 6
 
 
-def test_an_identity_is_settings_and_every_bit():
-    X = np.arange(6.0).reshape(2, 3)
-    same = identity({"a": 1, "b": [2]}, (X, None))
-    assert same == identity({"b": [2], "a": 1}, (X.copy(order="F"), None))
-    others = [
-        identity({"a": 1, "b": [3]}, (X, None)),
-        identity({"a": 1, "b": [2]}, (np.nextafter(X, 9), None)),
-        identity({"a": 1, "b": [2]}, (X.reshape(3, 2), None)),
-        identity({"a": 1, "b": [2]}, (X.astype(np.float32), None)),
-        identity({"a": Fraction(1, 3), "b": [2]}, (X, None)),
-        identity({"a": Fraction(1, 4), "b": [2]}, (X, None)),
-    ]
-    assert len({same, *others}) == 7
-
-
-def doubled(factor):
-    """An optimiser with a program inside its program, and a constant in that."""
-    constant = np.full(3, factor, np.float32)
-    return optax.stateless(lambda grad, _: jax.tree.map(jax.jit(lambda g: g * constant), grad))
-
-
-def test_optimisers_are_told_apart_by_what_they_compute():
-    makers = [
-        lambda: optax.sgd(0.3),
-        lambda: optax.sgd(float(np.nextafter(np.float32(0.3), np.float32(1)))),
-        lambda: optax.sgd(optax.cosine_decay_schedule(0.3, 100)),
-        lambda: optax.sgd(optax.cosine_decay_schedule(0.3, 101)),
-        lambda: optax.inject_hyperparams(optax.sgd)(learning_rate=0.3),
-        lambda: optax.inject_hyperparams(optax.sgd)(learning_rate=0.2),
-        lambda: doubled(2.0),
-        lambda: doubled(3.0),
-        lambda: "adam",
-    ]
-    params = {"W0": np.zeros((2, 3), np.float32)}
-    found = [optimiser_identity(make(), params, required=True) for make in makers]
-    assert found == [optimiser_identity(make(), params, required=True) for make in makers]
-    assert len(set(found)) == len(makers)
-
-
-def test_an_optimiser_that_nobody_sees_into_has_no_checkpoint():
-    called = optax.stateless(
-        lambda grad, _: jax.tree.map(lambda g: jax.pure_callback(np.asarray, g, g), grad)
-    )
-    params = {"W0": np.zeros((2, 3), np.float32)}
-    with pytest.raises(ValueError, match=r"`checkpoint` cannot be used with optimizer=.*calls a Python func"):
-        optimiser_identity(called, params, required=True)
-    assert optimiser_identity(called, params, required=False) == type(called).__name__
-
-
 def test_fits_with_other_optimisers_are_not_mixed(tmp_path):
     X = np.arange(8.0)[:, None]
     settings = {"hidden": 1, "n_members": 1, "max_epochs": 2, "random_state": 0}
@@ -264,15 +228,14 @@ def test_a_fit_goes_on_exactly(problem, tmp_path, monkeypatch):
     assert calls[-1] < 40
     with pytest.raises(CheckpointError, match="other data or settings"):
         model.fit(X, y[::-1])
-    resumed = []
-    model._resumed = resumed.append
+    told = Notes()
     for _ in range(2):  # the second time there is nothing left to do
-        model.fit(X, y)
+        model.fit(X, y, observer=told)
         assert all(
             np.array_equal(getattr(model, a), getattr(witness, a)) for a in ("W0_", "W1_", "b1_", "noise_")
         )
         assert np.array_equal(model.history_["held_out"], witness.history_["held_out"])
-    assert resumed == [calls[-1], 40]
+    assert told.resumes == [calls[-1], 40]
     tggm.save(model, tmp_path / "m")
     assert tggm.load(tmp_path / "m").checkpoint is None  # a file does not choose where a later fit writes
 

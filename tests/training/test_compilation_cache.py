@@ -3,12 +3,13 @@ import subprocess
 import sys
 
 import pytest
-from tggm.training.compilation import use_compilation_cache
+
+from tggm.training.compilation_cache import use_compilation_cache
 
 SCRIPT = """
 import sys, jax, jax.numpy as jnp
 jax.jit(lambda x: x + 1)(1.0)  # the cache may be switched on after something was compiled
-from tggm.training.compilation import use_compilation_cache
+from tggm.training.compilation_cache import use_compilation_cache
 use_compilation_cache(sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.jit(lambda x: jnp.sin(x) @ jnp.cos(x.T))(jnp.ones((5, 5)))

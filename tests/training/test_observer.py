@@ -1,34 +1,37 @@
-"""What a fit tells, and what is printed of it."""
+"""What a fit tells whoever watches it."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
+from tests.training.straight_line import fit
 from tggm.training.observer import CheckpointWarning, Observer, Printer
 from tggm.training.state import Trace
 
-TRACE = Trace(np.array([[9.0, -1.0], [9.0, -2.0]]), np.array([[9.0, -3.0], [9.0, -3.5]]))
+
+def test_progress_is_told_epoch_by_epoch(data):
+    told = []
+
+    class Listener(Observer):
+        def progressed(self, epochs, trace):
+            told.append((epochs, trace))
+
+    got = fit(data, 2, epochs=5, observer=Listener())
+    assert told[-1][0] == 5
+    assert_allclose(np.concatenate([trace.train for _, trace in told], axis=1), got.train)
 
 
-def test_an_observer_says_only_what_must_not_be_missed(capsys):
-    observer = Observer()
-    observer.planned(10)
-    observer.resumed(3)
-    observer.progressed(5, TRACE)
-    assert capsys.readouterr() == ("", "")
+def test_what_must_not_be_missed_is_a_warning():
     with pytest.warns(CheckpointWarning, match="the disk is full"):
-        observer.noted("the disk is full")
+        Observer().noted("the disk is full")
 
 
-@pytest.mark.parametrize(
-    ("held", "line"),
-    [
-        (True, "epoch 5/10  objective -1.5000  held out -3.2500\n"),
-        (False, "epoch 5/10  objective -1.5000\n"),
-    ],
-)
-def test_a_printer_shows_means_over_members_after_the_last_epoch(capsys, held, line):
+@pytest.mark.parametrize("held", [True, False])
+def test_printer_writes_a_line_for_each_report(capsys, held):
     printer = Printer(held)
     printer.planned(10)
-    printer.resumed(3)
-    printer.progressed(5, TRACE)
-    assert capsys.readouterr().out == "going on after epoch 3\n" + line
+    printer.resumed(2)
+    printer.progressed(4, Trace(np.array([[0.0, -1.0], [0.0, -2.0]]), np.array([[0.0, 3.0], [0.0, 4.0]])))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "going on after epoch 2"
+    assert second == "epoch 4/10  objective -1.5000" + ("  held out 3.5000" if held else "")

@@ -68,7 +68,7 @@ class Undirected(Layers):
         biases = [psi @ self.W0.T + self.b0[None, :], *(b[None, :] for b in self.b)]
         parts = []
         for i, bias in enumerate(biases):
-            pull = self.b[i] @ self.W[i] if i < len(self.W) else jnp.zeros_like(self.b[-1])
+            pull = self.b[i] @ self.W[i] if i < len(self.W) else jnp.zeros_like(bias[0])
             part_ = (bias - pull[None, :]) / self.gauge
             parts.append(jnp.broadcast_to(part_, (biases[0].shape[0], bias.shape[1])))
         return jnp.concatenate(parts, axis=1)

@@ -1,4 +1,4 @@
-"""Deep models by sampling, in NumPy: the witness of their moments, densities and probabilities."""
+"""Hidden units of several layers by sampling, in NumPy: the witness of their moments and probabilities."""
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -9,12 +9,12 @@ def truncated_draws(rng, mu, s0):
     return mu - sigma * ndtri((1 - rng.random(mu.shape)) * ndtr(mu / sigma))
 
 
-def hidden_draws(rng, params, x, s0, size):
+def last_layer_draws(rng, layers, x, size):
     """Draws of the last hidden layer of the directed model, and the undirected model's weights of them."""
-    W0, b0 = np.asarray(params.W0), np.asarray(params.b0)
+    W0, b0, s0 = map(np.asarray, (layers.W0, layers.b0, layers.s0))
     h = truncated_draws(rng, np.broadcast_to(W0 @ x + b0, (size, len(b0))), s0)
     weight = np.ones(size)
-    for W, b in zip(params.W, params.b, strict=True):
+    for W, b in zip(layers.W, layers.b, strict=True):
         u = h @ np.asarray(W).T + np.asarray(b)
         weight *= ndtr(u / np.sqrt(s0)).prod(1)
         h = truncated_draws(rng, u, s0)

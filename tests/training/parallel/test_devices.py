@@ -11,10 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.training.small_fits import ALL, fitted
-from tggm.training import devices
-from tggm.training.devices import devices_for, one_each, use_devices
+from tggm.training.parallel import crew
+from tggm.training.parallel.crew import devices_for, one_each
+from tggm.training.parallel.processes import use_devices
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLOSE = {"float64": 1e-9, "float32": 1e-4}
 
 
@@ -40,7 +41,7 @@ class Device:
 
 def test_many_devices_are_used_where_each_has_rows_enough(monkeypatch):
     several = [Device(0) for _ in range(4)]
-    monkeypatch.setattr(devices.jax, "devices", lambda: several)
+    monkeypatch.setattr(crew.jax, "devices", lambda: several)
     assert devices_for(4 * 2048 - 1) == []
     assert devices_for(4 * 2048) == several
     with jax.default_device(jax.local_devices()[0]):  # where to compute was chosen already

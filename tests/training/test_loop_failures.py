@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.training.test_loop import Squares, as_vector, data, fit  # noqa: F401  # data is a fixture
+from tests.training.straight_line import Squares, as_vector, fit
 from tggm.training.loop import FAILURES
 
 
@@ -16,9 +16,9 @@ class Cliff(Squares):
 
     reach: float = 1.0
 
-    def __call__(self, params, batch, context):
+    def __call__(self, params, rows, progress):
         far = (params["w"] ** 2).sum() > self.reach**2
-        return jnp.where(far, jnp.nan, super().__call__(params, batch, context))
+        return jnp.where(far, jnp.nan, super().__call__(params, rows, progress))
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Trap(Squares):
 
     reach: float = 1.0
 
-    def __call__(self, params, batch, context):
+    def __call__(self, params, rows, progress):
         far = (params["w"] ** 2).sum() > self.reach**2
-        return jnp.where(far, -1e6, super().__call__(params, batch, context))
+        return jnp.where(far, -1e6, super().__call__(params, rows, progress))
 
 
-def test_failure_ends_the_run_with_finite_parameters(data):  # noqa: F811
+def test_failure_ends_the_run_with_finite_parameters(data):
     got = fit(data, objective=Cliff(), epochs=500, batch=5)
     assert got.failed.all()
     assert got.train.shape[1] < 50  # given up, not run to the end
@@ -40,7 +40,7 @@ def test_failure_ends_the_run_with_finite_parameters(data):  # noqa: F811
     assert got.undone[0] >= FAILURES
 
 
-def test_the_best_held_out_parameters_survive_a_failure(data):  # noqa: F811
+def test_the_best_held_out_parameters_survive_a_failure(data):
     got = fit(data, objective=Cliff(), epochs=500, batch=4, held=4)
     kept = got.params["w"][0]
     assert got.failed.all()
@@ -48,7 +48,7 @@ def test_the_best_held_out_parameters_survive_a_failure(data):  # noqa: F811
     assert (kept**2).sum() <= 1.0
 
 
-def test_a_collapse_is_rolled_back(data):  # noqa: F811
+def test_a_collapse_is_rolled_back(data):
     """Without it the run ends on the plateau, whose gradient is zero."""
     got = fit(data, objective=Trap(), epochs=40, batch=5)
     assert got.undone[0] > 0
@@ -60,26 +60,26 @@ def test_a_collapse_is_rolled_back(data):  # noqa: F811
 class Slope(Squares):
     """Far worse everywhere but at the origin, where training starts."""
 
-    def __call__(self, params, batch, context):
+    def __call__(self, params, rows, progress):
         start = (params["w"] ** 2).sum() == 0
-        return super().__call__(params, batch, context) - jnp.where(start, 0.0, 1e3)
+        return super().__call__(params, rows, progress) - jnp.where(start, 0.0, 1e3)
 
 
-def test_best_parameters_that_count_as_collapsed_are_left_in_the_end(data):  # noqa: F811
+def test_best_parameters_that_count_as_collapsed_are_left_in_the_end(data):
     """After the first step every epoch is far below the first one: to go back there for ever is no way."""
     got = fit(data, objective=Slope(), epochs=40)
     assert 0 < got.undone[0] < 5
     assert got.train[0, -1] > got.train[0, 5] + 0.1  # it goes on learning
 
 
-def test_steps_that_were_undone_are_no_part_of_the_history(data):  # noqa: F811
+def test_steps_that_were_undone_are_no_part_of_the_history(data):
     got = fit(data, objective=Cliff(), epochs=8, batch=5)
     assert got.undone[0] > 0
     sound = got.train[0][np.isfinite(got.train[0])]
     assert (sound < 0).all()  # as every squared error is; an undone step is not the 0 of a perfect one
 
 
-def test_a_sound_run_is_left_alone(data):  # noqa: F811
+def test_a_sound_run_is_left_alone(data):
     got = fit(data, epochs=5)
     assert_array_equal(got.undone, [0])
     assert_allclose(np.asarray(got.state.rate), 1.0)

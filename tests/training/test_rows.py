@@ -1,0 +1,149 @@
+"""Rows of a fit: who holds out which, in what order, and blocks of them that are trained on in turn."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tests.training.straight_line import ROWS, as_vector, fit
+from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership, read_ahead, shuffled
+
+HALF = ROWS // 2
+
+
+def test_bucket_wastes_at_most_a_third():
+    sizes = np.arange(1, 5000)
+    buckets = np.array([bucket(int(n)) for n in sizes])
+    assert np.all(buckets >= sizes)
+    assert np.all(buckets[16:] <= 1.5 * sizes[16:])
+    assert len(np.unique(buckets)) < 20
+
+
+def test_hold_out_splits_all_rows(rng):
+    train_rows, held = hold_out(rng, np.arange(10, 52), 0.1)
+    assert len(held) == 4
+    assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(10, 52))
+
+
+def test_shuffled_is_a_new_permutation_each_epoch():
+    rows = jnp.arange(100, 164, dtype=jnp.int32)
+    orders = [
+        np.asarray(shuffled(rows, jnp.int32(50), jnp.uint32(s), jnp.int32(e)))
+        for s, e in [(0, 0), (0, 1), (1, 0), (0, 0)]
+    ]
+    for order in orders:
+        assert_array_equal(np.sort(order[:50]), rows[:50])
+        assert_array_equal(np.sort(order[50:]), rows[50:])
+    assert_array_equal(orders[0], orders[3])
+    assert all(np.mean(orders[0][:50] == other[:50]) < 0.2 for other in orders[1:3])
+
+
+def test_shuffling_is_uniform():
+    """Where row 0 lands in many epochs: chi-square with 49 degrees of freedom, p = 1e-4 at 95."""
+    rows = jnp.arange(50, dtype=jnp.int32)
+    orders = jax.vmap(lambda e: shuffled(rows, jnp.int32(50), jnp.uint32(7), e))(
+        jnp.arange(5000, dtype=jnp.int32)
+    )
+    counts = np.bincount(np.argmax(np.asarray(orders) == 0, axis=1), minlength=50)
+    assert ((counts - 100) ** 2 / 100).sum() < 95
+
+
+def readers():
+    return [thread for thread in threading.enumerate() if thread.name == "tggm-read"]
+
+
+def test_items_are_read_ahead_in_their_order():
+    made = []
+
+    def items():
+        for k in range(20):
+            made.append(k)
+            yield k
+
+    reading = read_ahead(items())
+    assert [next(reading) for _ in range(3)] == [0, 1, 2]
+    assert len(made) <= 3 + 2 + 1  # two wait, one is made
+    assert list(reading) == list(range(3, 20))
+    assert not readers()
+
+
+def test_an_error_of_the_reader_reaches_who_waits():
+    def items():
+        yield 1
+        raise OSError("the disk is gone")
+
+    reading = read_ahead(items())
+    assert next(reading) == 1
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(reading)
+
+
+def test_nothing_is_read_for_who_stopped_asking():
+    reading = read_ahead(iter(range(10**9)))
+    next(reading)
+    reading.close()
+    assert not readers()
+
+
+def halves(data):
+    """Two blocks of ten rows, which count for 3/4 and 1/4 of the penalty."""
+    rows = np.arange(HALF, dtype=np.int32)
+    members = membership([(rows, rows[:0])])
+    parts = [{name: a[k : k + HALF] for name, a in data.items()} for k in (0, HALF)]
+    each = [
+        RowBlock(members, part, np.ones(HALF), share) for part, share in zip(parts, (0.75, 0.25), strict=True)
+    ]
+    return Blocks(lambda _: iter(each), 2, ROWS, 16)
+
+
+def test_a_table_in_memory_is_one_block_that_stays(data):
+    rows = np.arange(ROWS, dtype=np.int32)
+    block = RowBlock(membership([(rows, rows[:0]), (rows[:6], rows[6:])]), data, np.ones(ROWS))
+    blocks = Blocks.of(block)
+    assert (blocks.per_pass, blocks.n_rows, blocks.only) == (1, ROWS, block)
+    assert (blocks.steps(6), blocks.steps(1000)) == (4, 1)
+    prepared = []
+    coming = blocks.coming(0, 3, prepared.append)
+    for _ in range(3):
+        next(coming)
+    assert len(prepared) == 1
+
+
+def test_blocks_come_pass_by_pass_but_those_done():
+    asked = []
+
+    def each(epoch):
+        asked.append(epoch)
+        return iter(f"{epoch}{name}" for name in "abc")
+
+    blocks = Blocks(each, 3, 30, 10)
+    assert list(blocks.coming(4, 3, str.upper)) == ["1B", "1C", "2A", "2B", "2C"]
+    assert asked == [1, 2]  # a pass that is done is not read
+    assert blocks.steps(4) == 9
+
+
+def test_each_block_has_its_steps_and_its_share_of_the_penalty(data):
+    got = fit(data, blocks=halves(data), epochs=3, batch=16, capacity=1, weight_decay=5.0)
+    X = np.column_stack([np.ones(ROWS), data["x"]])
+    theta, errors = np.zeros(4), []
+    for _ in range(3):
+        for rows, share in ((slice(0, HALF), 0.75), (slice(HALF, None), 0.25)):
+            error = X[rows] @ theta - data["y"][rows]
+            errors.append(-0.5 * np.mean(error**2))
+            theta = theta - 0.1 * (X[rows].T @ error + 5.0 * share * np.r_[0, theta[1:]]) / HALF
+    assert_allclose(as_vector(got.params), theta, rtol=1e-12)
+    assert_allclose(got.train[0], np.reshape(errors, (3, 2)).mean(1), rtol=1e-12)  # one entry a pass
+    assert got.best_epoch[0] == 2
+
+
+def test_training_goes_on_in_the_middle_of_a_pass(data):
+    kept = []
+    options = {"blocks": halves(data), "epochs": 3, "batch": 16, "capacity": 1, "weight_decay": 5.0}
+    whole = fit(data, keep=kept.append, **options)
+    assert [c.train.shape[1] for c in kept] == [1, 2, 3, 4, 5, 6]  # blocks
+    rest = fit(data, resume=kept[2], **options)
+    assert_array_equal(as_vector(rest.params), as_vector(whole.params))
+    assert_array_equal(rest.train, whole.train)
