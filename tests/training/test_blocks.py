@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tggm.training.blocks import read_ahead
+from tggm.training.rows import read_ahead
 
 
 def test_items_are_made_ahead_but_not_all_of_them():
