@@ -2,13 +2,13 @@
 
 import pytest
 
-from tggm.estimators import recipe
-from tggm.training import membership
+from tggm.estimators import sources
+from tggm.training import rows
 
 
 @pytest.fixture
 def few_shapes(monkeypatch):
     """Tables padded to 256 rows at least: those of different lengths are trained by one program."""
-    usual = membership.bucket
-    for module in (membership, recipe):
+    usual = rows.bucket
+    for module in (rows, sources):
         monkeypatch.setattr(module, "bucket", lambda size: max(usual(size), 256))

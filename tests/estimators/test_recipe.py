@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.training.rows import Blocks
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 y = np.arange(60) % 3
@@ -70,13 +71,13 @@ def test_larger_tables_get_more_and_smaller_steps(rows, steps):
     batch, epochs = recipe.timetable(rows)
     planned = epochs * -(-rows // batch)
     assert abs(planned / steps - 1) < 0.25  # epochs are whole, and their last batch may be small
-    assert_allclose(rate(recipe, planned), 0.03 * np.sqrt(5000 / max(planned, 5000)), rtol=1e-6)
-    assert_allclose(rate(TGGMRegressor(1, max_epochs=300).recipe(), planned), 0.03, rtol=1e-6)
+    assert_allclose(rate(recipe, rows), 0.03 * np.sqrt(5000 / max(planned, 5000)), rtol=1e-6)
+    assert_allclose(rate(TGGMRegressor(1, max_epochs=300).recipe(), rows), 0.03, rtol=1e-6)
 
 
-def rate(recipe, steps):
-    model = recipe.draw(recipe.architecture(1, 1), 1.0, np.random.default_rng(0))
-    return recipe.hyper(model, steps, np.inf, n_features=1).learning_rate
+def rate(recipe, rows):
+    model = recipe.draw(recipe.architecture(1, 1), np.random.default_rng(0))
+    return recipe.program(model, Blocks(None, 1, rows, rows), n_features=1)[1].learning_rate
 
 
 @pytest.mark.parametrize(
