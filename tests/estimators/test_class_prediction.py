@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.base import clone
 
+from tests.estimators.small import SMALL
 from tggm import TGGMClassifier
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.models import Model
@@ -24,10 +25,11 @@ def truth():
     rng = np.random.default_rng(11)
     hidden = Shallow(rng.standard_normal((1, M, D)), rng.standard_normal((1, M)), np.ones(1))
     output = Output(0.7 * rng.standard_normal((1, N, M)), 0.5 * rng.standard_normal((1, N)))
-    model = TGGMClassifier((M,), n_members=1, dtype="float64")
+    model = TGGMClassifier((M,), n_members=1)
     model.classes_, model.n_features_in_ = np.arange(N), D
     scales = Scales(Columns.unchanged(D), Columns.unchanged(N))
-    model.adopt(Fitted(Model(Identity(), hidden, Probit(output)), scales, "moments"))
+    true = jax.tree.map(np.float32, Model(Identity(), hidden, Probit(output)))
+    model.adopt(Fitted(true, scales, "moments"))
     X = rng.standard_normal((100_000, D))
     a = X @ hidden.W0[0].T + hidden.b0[0]
     h = stats.truncnorm.ppf(rng.uniform(size=a.shape), -a, np.inf, loc=a)
@@ -66,14 +68,7 @@ def test_a_fitted_model_is_close(truth):
     assert_allclose(np.log(found[np.arange(20_000), label[-20_000:]]).mean(), best, atol=0.03)
 
 
-QUICK = {
-    "hidden": (6,),
-    "n_members": 2,
-    "max_epochs": 200,
-    "batch_size": 32,
-    "learning_rate": 0.03,
-    "random_state": 0,
-}
+QUICK = {**SMALL, "max_epochs": 200, "learning_rate": 0.03}
 
 
 NAMES = np.array(["low", "middle", "high"])

@@ -6,16 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+from tests.estimators.small import SMALL
 from tggm import TGGMClassifier, load, save
 
-QUICK = {
-    "hidden": (6,),
-    "n_members": 2,
-    "max_epochs": 200,
-    "batch_size": 32,
-    "learning_rate": 0.03,
-    "random_state": 0,
-}
+QUICK = {**SMALL, "max_epochs": 200, "learning_rate": 0.03}
 NAMES = np.array(["low", "middle", "high"])
 
 

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import tggm
+from tests.estimators.small import SMALL
 from tggm import TGGMClassifier
 from tggm.streams import from_arrays
 
@@ -15,8 +16,7 @@ NAMES = np.array(["a", "bb", "ccc"])
 
 
 def classifier(**settings):
-    """Sixty rows, or a few less, and three classes or two: two programs serve all tests."""
-    return TGGMClassifier(**{"hidden": 4, "max_epochs": 2, "batch_size": 32, "random_state": 0, **settings})
+    return TGGMClassifier(**{**SMALL, "max_epochs": 2, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_kinds_of_labels(kind):
 
 def test_class_weights_pull():
     """Contradicting labels: the weighted class wins; "balanced" makes the shares equal."""
-    settings = {"max_epochs": 200, "learning_rate": 0.03}
+    settings = {"max_epochs": 200, "learning_rate": 0.03, "early_stopping": False}
     even, uneven = np.tile([0, 1], 30), np.tile([0, 1, 0, 0], 15)  # of the same rows
     pairs, fours = np.repeat(X[:30], 2, 0), np.repeat(X[:15], 4, 0)
     heavy = classifier(**settings, class_weight={0: 9.0, 1: 1.0}).fit(pairs, even)

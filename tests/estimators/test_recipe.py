@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from tests.estimators.small import SMALL
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.training.rows import Blocks
 
@@ -118,7 +119,7 @@ def test_bad_settings_of_several_layers(settings, message):
 @pytest.mark.parametrize("kind", [np.bool_, int])
 def test_other_booleans_standardise_alike(same, kind):
     scaled = X * [1, 10, 100]
-    settings = {"hidden": 2, "n_members": 1, "max_epochs": 2, "random_state": 0}
+    settings = {**SMALL, "max_epochs": 2}
     expected = TGGMRegressor(**settings, standardize=same).fit(scaled, y).predict(scaled)
     found = TGGMRegressor(**settings, standardize=kind(same)).fit(scaled, y).predict(scaled)
     assert_array_equal(found, expected)

@@ -10,19 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
+from tests.estimators.small import SMALL
 from tggm import Censored, TGGMRegressor, load, save
 from tggm.training.observer import Observer
 
-QUICK = {
-    "hidden": (6,),
-    "n_members": 2,
-    "max_epochs": 60,
-    "batch_size": 32,
-    "learning_rate": 0.03,
-    "patience": None,
-    "init": "scaled",
-    "random_state": 0,
-}
+QUICK = {**SMALL, "max_epochs": 60, "learning_rate": 0.03, "patience": None, "init": "scaled"}
 
 
 def quick(**settings):

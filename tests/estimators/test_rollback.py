@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tggm
+from tests.estimators.small import SMALL
 from tggm import TGGMClassifier, TGGMRegressor
 
 rng = np.random.default_rng(0)
@@ -15,7 +16,7 @@ NAMES = np.array(["a", "bb", "ccc"])
 
 @pytest.fixture(scope="module")
 def fitted():
-    return TGGMClassifier(4, max_epochs=2, random_state=0).fit(X, NAMES[y])
+    return TGGMClassifier(**SMALL, max_epochs=2).fit(X, NAMES[y])
 
 
 def test_a_refit_that_fails_leaves_the_model(fitted):
@@ -27,7 +28,7 @@ def test_a_refit_that_fails_leaves_the_model(fitted):
 
 
 def test_a_regressor_too():
-    model = TGGMRegressor(4, n_members=1, max_epochs=2, random_state=0).fit(X, y)
+    model = TGGMRegressor(**SMALL, max_epochs=2).fit(X, y)
     before = model.predict(X)
     with pytest.raises(ValueError, match="sample_weight"):
         model.fit(X[:, :2], y, sample_weight=np.ones(3))

@@ -8,11 +8,12 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+from tests.estimators.small import SMALL
 from tggm import TGGMClassifier, TGGMRegressor, load, save
 from tggm.files.models import model_file, parse_model
 from tggm.storage.container import decode, encode
 
-X = np.random.default_rng(0).standard_normal((40, 3))
+X = np.random.default_rng(0).standard_normal((60, 3))
 y = (X[:, 0] > 0).astype(int)
 
 
@@ -21,7 +22,7 @@ ESTIMATORS = [TGGMRegressor, TGGMClassifier]
 
 @pytest.fixture(scope="module", params=ESTIMATORS)
 def model(request):
-    return request.param(hidden=3, n_members=2, max_epochs=4, random_state=0).fit(X, y)
+    return request.param(**SMALL, max_epochs=4).fit(X, y)
 
 
 def test_a_short_curve_is_kept_whole(model, tmp_path):
@@ -69,7 +70,7 @@ def test_what_a_file_cannot_hold_is_named(model, name, value):
 
 def fitted(kind, rate):
     """Two members, 10 epochs of full batches: 10 steps each."""
-    model = kind((4,), n_members=2, batch_size=40, max_epochs=10, learning_rate=rate, random_state=0)
+    model = kind((4,), n_members=2, batch_size=60, max_epochs=10, learning_rate=rate, random_state=0)
     return model.set_params(optimizer="sgd", clip=1e30).fit(X, y)
 
 

@@ -79,7 +79,7 @@ def test_lateral_connections_are_learned_and_kept(curve, tmp_path):
     assert_allclose(again.predict(X[:5]), model.predict(X[:5]))
 
 
-def test_limits_need_one_layer(table):
-    X, y = table
+def test_limits_need_one_layer(curve):
+    X, y = curve
     with pytest.raises(ValueError, match="need one hidden layer"):
         TGGMRegressor((4, 4)).fit(X, y, censored=np.ones(len(y)))
