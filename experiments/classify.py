@@ -19,7 +19,7 @@ from tggm.models.likelihoods import LIKELIHOODS
 from tggm.special.probit import log_probit_all
 from tggm.training import METHODS, Options, Rows, train
 from tggm.training.engine import Inference
-from tggm.training.rows import Block, Blocks, membership
+from tggm.training.rows import RowBlock, Blocks, membership
 from tggm.training.state import Layout, Plan, hyper_parameters
 
 HEADER = (
@@ -121,7 +121,7 @@ def tune(
     )  # fmt: skip
     plan = Plan(layout, args.batch, 64, args.optimizer, args.schedule, bool(columns["average"].max() > 0))
     data = jax.device_put(Rows(X, label.astype(np.int32)))
-    blocks = Blocks.of(Block(members, data, np.ones(rows, np.float32)))
+    blocks = Blocks.of(RowBlock(members, data, np.ones(rows, np.float32)))
     clock = time.perf_counter()
     fit = train(plan, _method(args), params, blocks, hyper, max_epochs=args.epochs, seed=args.seed)
     seconds = time.perf_counter() - clock

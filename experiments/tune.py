@@ -26,7 +26,7 @@ from scipy.special import logsumexp
 from tggm.models import Architecture, Model
 from tggm.training import METHODS, Options, Rows, train
 from tggm.training.engine import Inference
-from tggm.training.rows import Block, Blocks, hold_out, membership
+from tggm.training.rows import RowBlock, Blocks, hold_out, membership
 from tggm.training.state import Layout, Plan, hyper_parameters
 from tggm.training.view import Scaling
 
@@ -105,7 +105,7 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
     clock = time.perf_counter()
     fit = train(
         plan, METHODS[args.method](Options()), stack(params),
-        Blocks.of(Block(members, jax.device_put(data), np.ones(len(y), dtype))), hyper,
+        Blocks.of(RowBlock(members, jax.device_put(data), np.ones(len(y), dtype))), hyper,
         max_epochs=epochs, seed=args.seed, view=view,
     )  # fmt: skip
     seconds = time.perf_counter() - clock

@@ -25,9 +25,10 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from tggm.estimators.starting import drawn, sizes_of
 
 from tggm import ModelFileError, TGGMClassifier, TGGMRegressor
+from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.state import HISTORY
 from tggm.files import model_file, parse_model
 from tggm.streams.columns import Columns
 from tggm.tables import choose_target, prepare, read_table
@@ -42,17 +43,16 @@ STRANGE = [
 
 def filled(model, width, outputs):
     """An estimator with parameters as if fitted, without the time that takes."""
-    rng = np.random.default_rng(0)
-    model.n_features_in_, model._state, model.converged_ = width, None, True
-    model._x = Columns(rng.normal(size=width), np.ones(width))
-    model._y, model._flat = Columns(np.zeros(outputs), np.ones(outputs)), outputs == 1
-    model.history_ = {name: np.zeros((model.n_members, 2)) for name in ("train", "held_out")}
+    rng, recipe = np.random.default_rng(0), model.recipe()
+    model.n_features_in_, model.converged_, model.flat_target_ = width, True, outputs == 1
+    model.history_ = {name: np.zeros((model.n_members, 2)) for name in HISTORY} | {"epoch": np.array([1, 2])}
     model.best_epoch_ = np.ones(model.n_members, np.int32)
     model.undone_ = np.zeros(model.n_members, np.int32)
     model.feature_names_in_ = np.array([f"x{k}" for k in range(width)], dtype=object)
-    if isinstance(model, TGGMClassifier):
+    if model.task == "classification":
         model.classes_ = np.array(["a", "b", "ü"][:outputs])
-    model._adopt(drawn(model, sizes_of(model, width, outputs), 0.5, rng))
+    scales = Scales(Columns(rng.normal(size=width), np.ones(width)), Columns.unchanged(outputs))
+    model.adopt(Fitted(recipe.draw(recipe.architecture(width, outputs), 0.5, rng), scales, model.method))
     return model
 
 
@@ -106,7 +106,7 @@ def damaged_structure(rng, files):
         if rng.random() < 0.6:
             header["__metadata__"]["model"] = described(rng, header["__metadata__"]["model"])
         else:
-            data = rearranged(rng, header, data)
+            data = rearranged(rng, header, data, rng.choice(files))
     return sealed(header, data)
 
 
@@ -133,7 +133,13 @@ def described(rng, text):
     return json.dumps(model) if model else "{}"
 
 
-def rearranged(rng, header, data):
+def array_names(content):
+    """Names of the arrays of a file, as its estimator gave them."""
+    size = int.from_bytes(content[:8], "little")
+    return [name for name in json.loads(content[8 : 8 + size]) if name != "__metadata__"]
+
+
+def rearranged(rng, header, data, other):
     """Another description of the arrays, or other data; the checksum will be right."""
     name = rng.choice([key for key in header if key != "__metadata__"] or ["x"])
     if not isinstance(header.get(name), dict):
@@ -153,7 +159,8 @@ def rearranged(rng, header, data):
         case 3:
             del header[name]
         case 4:
-            header[rng.choice(["../x", "params.W9", "a" * 1000, "\0"])] = header.pop(name)
+            names = [*array_names(other), f"{name}.9", "../x", "a" * 1000, "\0"]
+            header[rng.choice(names)] = header.pop(name)
         case 5:
             header[name] = copy.deepcopy(rng.choice(STRANGE))
         case 6:

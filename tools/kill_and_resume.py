@@ -24,11 +24,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from tggm.training.compilation import use_compilation_cache
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.storage import files
 from tggm.training import checkpoints
+from tggm.training.compilation_cache import use_compilation_cache
+from tggm.training.observer import Observer
 
 STEPS = ("half", "sync", "between", "after")
 KILLS_A_FIT = 6
@@ -51,7 +52,18 @@ def model_of(number, path):
 
 
 def parameters(model):
-    return {name: getattr(model, name) for name in ("W0_", "b0_", "W1_", "b1_")} | model.history_
+    return model.fitted_.model.arrays() | model.history_
+
+
+class Log(Observer):
+    """Writes down from which epoch a fit goes on."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def resumed(self, epochs):
+        """Add a line."""
+        os.write(self.log, f"resumed {epochs}\n".encode())
 
 
 def fit(number, folder, strike):
@@ -69,8 +81,7 @@ def fit(number, folder, strike):
     if strike is not None:
         strike_at(*strike)
     model, X, y = model_of(number, folder / "fit.checkpoint")
-    model._resumed = lambda epochs: os.write(log, f"resumed {epochs}\n".encode())
-    model.fit(X, y)
+    model.fit(X, y, observer=Log(log))
     np.savez(folder / "result.npz", **parameters(model))
 
 

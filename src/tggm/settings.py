@@ -95,6 +95,17 @@ def cycles(value: Any) -> tuple[int, int]:
     return count("n_cycles", ends[0]), count("n_cycles", ends[1])
 
 
+def gauge(value: Any, most: float) -> float:
+    """σ0² of a σ0 whose square, and its inverse, are numbers that can be computed with."""
+    sigma0 = number("sigma0", value, above=0)
+    if not 1 / most <= sigma0 <= most:
+        raise ValueError(
+            f"`sigma0` must be between {1 / most:g} and {most:g}; got {value!r}. It is a matter of scale "
+            "only: 0.1 to 1 serves all data."
+        )
+    return sigma0**2
+
+
 def noise_variance(value: Any, n_outputs: int | None = None) -> np.ndarray | None:
     """A fixed noise variance for each output (of which there may be any number), or None to learn it."""
     if value is None:

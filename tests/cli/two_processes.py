@@ -12,12 +12,12 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from tggm.training.processes import ProcessError, from_first, require_same
 
 from tests.training.small_fits import fitted
 from tggm.cli.app import run
 from tggm.distributed import use_devices
 from tggm.training import checkpoints, training
+from tggm.training.parallel.processes import ProcessError, from_first, require_same
 
 FITS = ("regressor float64", "classifier float32")
 

@@ -2,39 +2,25 @@
 
 import pytest
 from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from tests.estimators.test_regressor_checks import QUICK, name
 from tggm import TGGMClassifier
 
-# small and short: the checks are about conduct, not about accuracy
-QUICK = {"hidden": (8,), "n_members": 1, "max_epochs": 40, "batch_size": 32, "learning_rate": 0.03}
+WEIGHTS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+ELSEWHERE = dict.fromkeys(WEIGHTS, "held-out rows and batches depend on their number")
+CHECKS = estimator_checks_generator(TGGMClassifier(**QUICK), expected_failed_checks=ELSEWHERE, mark="skip")
 
 
-def expected_failures(estimator):
-    if estimator.early_stopping:
-        # MLPClassifier is checked here with full batches; so is the second estimator below
-        reason = "which rows are held out and which form a mini-batch depends on their number"
-        return dict.fromkeys(
-            [
-                "check_sample_weight_equivalence_on_dense_data",
-                "check_sample_weight_equivalence_on_sparse_data",
-            ],
-            reason,
-        )
-    return {}
+@pytest.mark.usefixtures("few_shapes")
+@pytest.mark.parametrize("check", [pytest.param(check, id=name(check)) for _, check in CHECKS])
+def test_scikit_learn_contract(check):
+    check(TGGMClassifier(**QUICK))
 
 
-@parametrize_with_checks([TGGMClassifier(**QUICK)], expected_failed_checks=expected_failures)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-FULL_BATCH = TGGMClassifier(
-    **{**QUICK, "batch_size": 1000, "max_epochs": 10}, early_stopping=False, dtype="float64"
-)
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_weights_equal_repetitions_with_full_batches(kind):
-    check = getattr(estimator_checks, f"check_sample_weight_equivalence_on_{kind}_data")
-    check("TGGMClassifier", FULL_BATCH)
+@pytest.mark.usefixtures("few_shapes")
+@pytest.mark.parametrize("check", WEIGHTS)
+def test_weights_equal_repetitions_with_full_batches(check):
+    full = {**QUICK, "batch_size": 1000, "max_epochs": 10}
+    model = TGGMClassifier(**full, early_stopping=False, dtype="float64")
+    getattr(estimator_checks, check)("TGGMClassifier", model)

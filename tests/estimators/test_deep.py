@@ -85,24 +85,3 @@ def test_undirected_learns_and_predicts_as_it_was_trained(table, tmp_path):
     assert_array_equal(model.predict(X), told)
     save(model, tmp_path / "deep.tggm")
     assert_array_equal(load(tmp_path / "deep.tggm").predict(X), told)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"deep": "sideways"}, "`deep` must be one of 'directed', 'undirected'; got 'sideways'"),
-        ({"method": "exact"}, "deep='directed' cannot be trained with method='exact'"),
-        ({"method": "moments", "deep": "undirected"}, "cannot be trained with method='moments'; pass"),
-        ({"method": "meanfield", "lateral": 1}, "`lateral` connections need one hidden layer"),
-        ({"prior": "none"}, "`prior` must be one of"),
-    ],
-)
-def test_bad_settings(table, settings, message):
-    with pytest.raises(ValueError, match=message):
-        TGGMRegressor((4, 4), **settings).fit(*table)
-
-
-def test_limits_need_one_layer(table):
-    X, y = table
-    with pytest.raises(ValueError, match="need one hidden layer"):
-        TGGMRegressor((4, 4)).fit(X, y, censored=np.ones(len(y)))

@@ -5,10 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, special, stats
 
+from tests.estimators.small import SMALL
 from tggm import TGGMRegressor
 from tggm.predictive import Predictive
 
-QUICK = {"hidden": (6,), "n_members": 2, "max_epochs": 60, "batch_size": 32, "random_state": 0}
+QUICK = {**SMALL, "max_epochs": 60}
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,11 @@ class Toy:
     def __init__(self, arrays, meta):
         self.arrays, self.meta = arrays, meta
 
-    def _to_state(self):
+    def to_state(self):
         return self.arrays, self.meta
 
     @classmethod
-    def _from_state(cls, arrays, meta):
+    def from_state(cls, arrays, meta):
         if "hidden" not in meta:
             raise KeyError("hidden")
         return cls(arrays, meta)

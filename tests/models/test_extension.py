@@ -52,7 +52,7 @@ class Squared(Features):
 
 @part
 class StudentT(Likelihood):
-    """y given x is a t distribution of 4 degrees of freedom with the moments of y; trained by them only."""
+    """y given x is a t distribution of 4 degrees of freedom with the moments of y, trained by them."""
 
     output: Output
     log_noise: jax.Array

@@ -18,7 +18,7 @@ from tggm.tables import (
 )
 from tggm.tables.baselines import fit_classes, fit_regression
 from tggm.tables.columns import Category, Number
-from tggm.tables.preparation import Fitted
+from tggm.tables.preparation import FitRecord
 
 Y = Target("y", "regression")
 
@@ -225,7 +225,7 @@ def full():
     t = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v", "u", "v", "u", "v"])
     p = prepare(t, Y, gaps=["n.d."])
     X = p.features(t)
-    fitted = Fitted("t.csv", 6, 0, 0, 1.5, {"model": {"rmse": 1.0}})
+    fitted = FitRecord("t.csv", 6, 0, 0, 1.5, {"model": {"rmse": 1.0}})
     return dataclasses.replace(p, baselines=fit_regression(X, p.targets(t)), fitted=fitted)
 
 

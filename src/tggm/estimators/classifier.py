@@ -51,7 +51,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         cross-entropy); the mean-field bound or EP's estimate of the log-probability, by EM.
     deep : {"directed", "undirected"}, default "directed"
         Form of a model with several hidden layers, see docs/deep.md. Directed: each layer normalised given
-        the one below; methods "moments", "bp", "meanfield". Undirected, the paper's: one joint truncated
+        the one below; methods "moments" and "bp". Undirected, the paper's: one joint truncated
         Gaussian; methods "meanfield", "ep", "bp".
     n_members : int, default 1
         Networks trained at once from different starts and held-out rows; the prediction is their mixture.
@@ -93,7 +93,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Cycles of the cyclic solver, at the beginning and at the end of training.
     factorised : bool, default False
         Whether ``method="meanfield"`` splits q(z) into independent factors, as the paper does; looser.
-    prior : {"auto", "guarded", "same", "posterior", "bound"}, default "auto"
+    prior : {"auto", "guarded", "same", "posterior"}, default "auto"
         How log Z of the prior of an undirected deep model is computed; as in `TGGMRegressor`.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of the rows of each class; "balanced" makes all classes count alike.

@@ -163,8 +163,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
 
     def _goes_on(self, recipe: Recipe, before: Fitted, architecture: Architecture) -> bool:
         """Whether training can go on with this model under these settings."""
-        arrays = before.model.arrays()
-        same = np.allclose(arrays["hidden.s0"], recipe.s0) and arrays["hidden.W0"].dtype == recipe.dtype
+        same = before.has_gauge(recipe.s0) and before.model.arrays()["hidden.W0"].dtype == recipe.dtype
         return bool(same) and architecture.describes(architecture.adapted(before.model), recipe.n_members)
 
     def finish(self, begun: Start, result: Training) -> Self:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from tggm.models import Model
 from tggm.streams.columns import Columns
 
@@ -19,3 +21,7 @@ class Fitted(NamedTuple):
     model: Model
     scales: Scales
     method: str  # that trained it
+
+    def has_gauge(self, s0: float) -> bool:
+        """Whether σ0² is this, up to the rounding of single precision; both may be tiny."""
+        return np.allclose(self.model.arrays()["hidden.s0"], s0, rtol=1e-5, atol=0)

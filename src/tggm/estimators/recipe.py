@@ -13,6 +13,7 @@ from tggm.models import INITIALISERS, Architecture, Model
 from tggm.models.architecture import NARROW
 from tggm.models.hidden import DEEP, HIDDEN
 from tggm.models.likelihoods import LIKELIHOODS
+from tggm.models.model import MOST
 from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Options
 from tggm.training.engine import PRIORS
 from tggm.training.methods import Method
@@ -93,7 +94,6 @@ class Recipe:
         self.form = settings.one_of("deep", given["deep"], DEEP)
         self.lateral = settings.count("lateral", given.get("lateral", 0), least=0)
         self.n_members = settings.count("n_members", given["n_members"])
-        self.s0 = settings.number("sigma0", given["sigma0"], above=0) ** 2
         self.learning_rate = settings.number("learning_rate", given["learning_rate"], above=0)
         self.clip = settings.number("clip", given["clip"], above=0)
         self.average = settings.number("average", given["average"], least=0, below=1)
@@ -101,6 +101,7 @@ class Recipe:
         self.init = settings.one_of("init", given["init"], INITIALISERS)
         self.schedule = settings.one_of("schedule", given["schedule"], SCHEDULES)
         self.dtype = settings.precision(given["dtype"])
+        self.s0 = settings.gauge(given["sigma0"], MOST[self.dtype])
         fraction = settings.number("validation_fraction", given["validation_fraction"], above=0, below=1)
         self.held_fraction = fraction if settings.flag("early_stopping", given["early_stopping"]) else 0.0
         self.optimizer = settings.optimizer(given["optimizer"], OPTIMISERS)

@@ -43,7 +43,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         likelihood.
     deep : {"directed", "undirected"}, default "directed"
         Form of a model with several hidden layers, see docs/deep.md. Directed: each layer normalised given
-        the one below; methods "moments", "bp", "meanfield". Undirected, the paper's: one joint truncated
+        the one below; methods "moments" and "bp". Undirected, the paper's: one joint truncated
         Gaussian; methods "meanfield", "ep", "bp". Predictive densities are Gaussians with the moments then.
     lateral : int, default 0
         Rank of lateral connections between the hidden units, learned; for one output and method "ep" or
@@ -87,9 +87,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int, default 10
         Cycles of the cyclic solver.
-    prior : {"auto", "guarded", "same", "posterior", "bound"}, default "auto"
+    prior : {"auto", "guarded", "same", "posterior"}, default "auto"
         How log Z of an undirected deep model's prior is computed: mean field with a guard against priors that
-        are hard to approximate, the method's own engine, cycles from the posterior's means, an upper bound.
+        are hard to approximate, the method's own engine, cycles from the posterior's means.
     standardize : bool, default True
         Bring inputs and targets to mean 0 and variance 1 inside.
     dtype : {"float32", "float64"}, default "float32"

@@ -65,10 +65,10 @@ def stored_settings(given: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
 def _described(given: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
     built = Architecture.of(fitted.model)
     s0 = np.asarray(fitted.model.arrays()["hidden.s0"], np.float64)
-    same_gauge = np.allclose(s0, float(given["sigma0"]) ** 2)
+    sigma0 = float(given["sigma0"])
     found = {
         "method": fitted.method,
-        "sigma0": float(given["sigma0"]) if same_gauge else float(np.sqrt(s0[0])),
+        "sigma0": sigma0 if fitted.has_gauge(sigma0**2) else float(np.sqrt(s0[0])),
         "n_members": len(s0),
     }
     hidden = given["hidden"]
@@ -104,8 +104,6 @@ def restored(
     template = architecture.template(members)
     _require(arrays, _shapes(template, architecture, members, arrays["history.train"].shape[-1]))
     model = template.replaced({name: arrays[_MODEL + name] for name in template.arrays()})
-    if not np.allclose(model.arrays()["hidden.s0"], sigma0**2):
-        raise ValueError("the gauge of its arrays is not that of its settings")
     model.check(dtype)
     x, y = (
         Columns(*(np.asarray(arrays[name], np.float64) for name in part))
@@ -114,7 +112,10 @@ def restored(
     for columns in (x, y):
         if not np.isfinite(columns).all() or not (columns.scale > 0).all():
             raise ValueError("shifts and scales must be finite, and scales positive")
-    return Fitted(model, Scales(x, y), method), _record(arrays)
+    fitted = Fitted(model, Scales(x, y), method)
+    if not fitted.has_gauge(sigma0**2):
+        raise ValueError("the gauge of its arrays is not that of its settings")
+    return fitted, _record(arrays)
 
 
 def _record(arrays: Arrays) -> Record:

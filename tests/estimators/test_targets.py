@@ -67,8 +67,8 @@ def test_refusals(curve):
 def test_lateral_connections_are_learned_and_kept(curve, tmp_path):
     X, y = curve
     model = quick(method="ep", lateral=2).fit(X, y)
-    assert model._params.V.shape == (1, 2, 10)
-    assert np.abs(model._params.V).max() > 0.1
+    assert model.fitted_.model.hidden.V.shape == (1, 2, 10)
+    assert np.abs(model.fitted_.model.hidden.V).max() > 0.1
     dist = model.predict_dist(X[:20])
     assert_allclose(dist.mean(), model.predict(X[:20]), atol=2e-3)  # float64 and float32
     line = np.linspace(-3, 6, 181)
@@ -77,3 +77,9 @@ def test_lateral_connections_are_learned_and_kept(curve, tmp_path):
     save(model, tmp_path / "lateral.tggm")
     again = load(tmp_path / "lateral.tggm")
     assert_allclose(again.predict(X[:5]), model.predict(X[:5]))
+
+
+def test_limits_need_one_layer(curve):
+    X, y = curve
+    with pytest.raises(ValueError, match="need one hidden layer"):
+        TGGMRegressor((4, 4)).fit(X, y, censored=np.ones(len(y)))

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tggm.inference.orthant_probability import chosen, log_orthant, log_z, moments
 
 from tggm.gaussian import TruncatedGaussian
+from tggm.inference.orthant.probability import chosen, log_orthant, log_z, moments
 from tggm.precision import Dense, Diagonal, LowRank
 
 

@@ -1,0 +1,56 @@
+"""scikit-learn's own checks of the regressor."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    estimator_checks_generator,
+)
+
+from tggm import TGGMRegressor
+
+# small and short: the checks are about conduct, not about accuracy
+QUICK = {"hidden": (8,), "n_members": 1, "max_epochs": 40, "batch_size": 32, "learning_rate": 0.03}
+NEEDS_Y = "score_samples of a regressor takes X and y"
+ELSEWHERE = {
+    "check_sample_weight_equivalence_on_dense_data": "held-out rows and batches depend on their number",
+    "check_methods_sample_order_invariance": NEEDS_Y,
+    "check_methods_subset_invariance": NEEDS_Y,
+}
+CHECKS = estimator_checks_generator(TGGMRegressor(**QUICK), expected_failed_checks=ELSEWHERE, mark="skip")
+
+
+def name(check):
+    return getattr(check, "func", check).__name__
+
+
+@pytest.mark.usefixtures("few_shapes")
+@pytest.mark.parametrize("check", [pytest.param(check, id=name(check)) for _, check in CHECKS])
+def test_scikit_learn_contract(check):
+    check(TGGMRegressor(**QUICK))
+
+
+@pytest.mark.usefixtures("few_shapes")
+def test_rows_are_predicted_by_themselves():
+    """What the two checks on order and subsets of rows ask, for every method that takes rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 10)), rng.standard_normal(30)
+    model = TGGMRegressor(**QUICK).fit(X, y)
+    order = rng.permutation(30)
+    for answer in (
+        model.predict,
+        lambda X: np.stack(model.predict_interval(X), axis=1),
+        model.predict_quantiles,
+        lambda X: model.score_samples(X, np.zeros(len(X))),
+    ):
+        whole = answer(X)
+        assert_allclose(answer(X[order]), whole[order], atol=1e-9)
+        assert_allclose(np.concatenate([answer(X[i : i + 1]) for i in range(30)]), whole, atol=1e-6)
+
+
+@pytest.mark.usefixtures("few_shapes")
+def test_weights_equal_repetitions_with_full_batches():
+    full = {**QUICK, "batch_size": 1000, "max_epochs": 10}
+    model = TGGMRegressor(**full, early_stopping=False, dtype="float64")
+    check_sample_weight_equivalence_on_dense_data("TGGMRegressor", model)
