@@ -11,14 +11,15 @@ S0 = 0.7
 EP, MEAN_FIELD = Inference("ep"), Inference("mean_field")
 
 
-def random_model(rng, d=3, m=4, n=2, *, likelihood="gaussian", s0=S0, noise=None, scale=1.0) -> Model:
-    """One layer, every weight and bias N(0, scale²); so is log s1 unless the noise is given."""
+def random_model(rng, d=3, m=4, n=2, *, likelihood="gaussian", s0=S0, noise=None) -> Model:
+    """One layer, every weight and bias N(0, 1); so is log s1 unless the noise is given."""
     empty = Architecture(d, (m,), n, likelihood).template(1)
-    arrays = {name: scale * rng.standard_normal(a.shape[1:]) for name, a in empty.arrays().items()}
-    arrays["hidden.s0"] = np.asarray(s0)
+    given = {"hidden.s0": np.asarray(s0)}
     if noise is not None:
-        arrays["likelihood.log_noise"] = np.full(n, np.log(noise))
-    return empty.replaced({name: jnp.asarray(a) for name, a in arrays.items()})
+        given["likelihood.log_noise"] = np.full(n, np.log(noise))
+    shapes = {name: a.shape[1:] for name, a in empty.arrays().items() if name not in given}
+    drawn = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    return empty.replaced({name: jnp.asarray(a) for name, a in (drawn | given).items()})
 
 
 def drawn_model(rng, layers, n=2, *, likelihood="gaussian", form="shallow", lateral=0, d=3) -> Model:
