@@ -1,11 +1,13 @@
 """Scores of classes: their variances, and the probabilities that follow, against draws and solvers."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import optimize, stats
 
+from tests.models.grid import answers
 from tests.models.sampling import truncated_draws
 from tests.models.small_models import EP, S0, numbers, random_model
 from tests.models.textbook import truncated
@@ -94,6 +96,22 @@ def test_predicted_probabilities_agree_with_a_million_draws(rng):
         want = np.bincount(z.argmax(1), minlength=6) / draws
         # five standard errors of 10⁵ independent latents, and what the normal approximation errs by
         assert np.abs(got[row] - want).max() < 5 * 0.5 / np.sqrt(draws // 10) + 0.005
+
+
+def test_moments_are_close_to_the_integral_and_ep_is_closer():
+    """Two units are as far from normal as it gets."""
+    rng = np.random.default_rng(5)
+    model, X = problem(rng, m=2)
+    label = jnp.asarray(rng.integers(0, 4, 6), jnp.int32)
+    truth = [
+        answers("shallow", "probit", model, x, c)["gaussian"]
+        for x, c in zip(np.asarray(X), label, strict=True)
+    ]
+    moments = model.likelihood.by_moments(label, model.latent(X, EP)) - np.array(truth)
+    by_ep = jax.jit(lambda m: m.likelihood.by_engine(label, m.hidden, X, EP))(model) - np.array(truth)
+    assert_allclose(moments, 0, atol=0.2)
+    assert_allclose(by_ep, 0, atol=0.05)
+    assert np.abs(by_ep).mean() < np.abs(moments).mean() / 2
 
 
 @pytest.mark.parametrize("n", [2, 10, 30])
