@@ -19,7 +19,7 @@ from tggm.models.likelihoods import LIKELIHOODS
 from tggm.special.probit import log_probit_all
 from tggm.training import METHODS, Options, Rows, train
 from tggm.training.engine import Inference
-from tggm.training.rows import RowBlock, Blocks, membership
+from tggm.training.rows import Blocks, RowBlock, membership
 from tggm.training.state import Layout, Plan, hyper_parameters
 
 HEADER = (

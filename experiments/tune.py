@@ -26,7 +26,7 @@ from scipy.special import logsumexp
 from tggm.models import Architecture, Model
 from tggm.training import METHODS, Options, Rows, train
 from tggm.training.engine import Inference
-from tggm.training.rows import RowBlock, Blocks, hold_out, membership
+from tggm.training.rows import Blocks, RowBlock, hold_out, membership
 from tggm.training.state import Layout, Plan, hyper_parameters
 from tggm.training.view import Scaling
 

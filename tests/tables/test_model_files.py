@@ -13,12 +13,13 @@ class Toy:
     """The smallest estimator that a table can be for."""
 
     n_features_in_ = 3
+    task = "regression"
 
-    def _to_state(self):
+    def to_state(self):
         return {"w": np.arange(3.0)}, {}
 
     @classmethod
-    def _from_state(cls, arrays, meta):
+    def from_state(cls, arrays, meta):
         return cls()
 
 

@@ -145,8 +145,7 @@ class Recipe:
 
     def architecture(self, n_inputs: int, n_outputs: int) -> Architecture:
         """The model for so many inputs and outputs."""
-        one = "lateral" if self.lateral else "shallow"
-        form = self.form if len(self.layers) > 1 else one
+        form = self.form if len(self.layers) > 1 else None
         return Architecture(n_inputs, self.layers, n_outputs, self.likelihood, form, self.lateral)
 
     def draw(self, architecture: Architecture, rng: np.random.Generator) -> Model:

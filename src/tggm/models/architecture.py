@@ -67,7 +67,7 @@ class Architecture:
     layers: tuple[int, ...]  # units in each hidden layer
     n_outputs: int
     likelihood: str = "gaussian"
-    form: str = "shallow"  # of the hidden units
+    form: str | None = None  # of the hidden units; None for what sizes and `lateral` suggest
     lateral: int = 0  # rank of the connections inside a layer
     features: str | None = None
 
@@ -86,7 +86,8 @@ class Architecture:
     @property
     def hidden(self) -> type[Hidden]:
         """The type of the hidden units."""
-        return HIDDEN[self.form]
+        several = "directed" if len(self.layers) > 1 else None
+        return HIDDEN[self.form or several or ("lateral" if self.lateral else "shallow")]
 
     @property
     def offers(self) -> frozenset[str]:

@@ -4,6 +4,7 @@ If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] 
 transform, PIT), and a central interval of probability p holds a fraction p of the observations.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,9 +176,7 @@ def plot_fan(
     """
     x = one_output("x", x)
     order = np.argsort(x, kind="stable")
-    dist: ScalarPredictive = (
-        source if isinstance(source, ScalarPredictive) else _along(source, x, feature, at)
-    )
+    dist = _distribution(source, x, feature, at)
     ax = axes_or_new(ax)
     widest_first = checked_levels(levels)
     for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
@@ -197,7 +196,19 @@ def plot_fan(
     return ax
 
 
-def _along(model: "BaseEstimator", x: Floats, feature: int, at: ArrayLike | None) -> ScalarPredictive:
+def _distribution(given: Any, x: Floats, feature: int, at: ArrayLike | None) -> ScalarPredictive:
+    """The distribution itself, or that of a regressor along `x`."""
+    try:
+        predict = given.predict_dist
+    except AttributeError:
+        return given  # type: ignore[no-any-return]  # whoever has its methods
+    return _along(predict, given, x, feature, at)
+
+
+def _along(
+    predict: Callable[[Any], ScalarPredictive], model: "BaseEstimator", x: Floats, feature: int,
+    at: ArrayLike | None,
+) -> ScalarPredictive:  # fmt: skip
     """The model's predictions with one feature running through `x` and the others held."""
     count = int(getattr(model, "n_features_in_", 1))
     if not 0 <= feature < count:
@@ -209,8 +220,7 @@ def _along(model: "BaseEstimator", x: Floats, feature: int, at: ArrayLike | None
     held = np.zeros(1) if at is None else one_output("at", at, count)
     X = np.tile(held, (len(x), 1))
     X[:, feature] = x
-    dist: ScalarPredictive = model.predict_dist(named_rows(model, X))
-    return dist
+    return predict(named_rows(model, X))
 
 
 def _feature_name(source: "BaseEstimator", feature: int) -> str:
