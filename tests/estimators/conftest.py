@@ -2,13 +2,18 @@
 
 import pytest
 
-from tggm.estimators import recipe
+from tggm.estimators import class_prediction, recipe
+from tggm.predictive import moments
 from tggm.training import membership
 
 
 @pytest.fixture
-def few_shapes(monkeypatch):
-    """Tables padded to 256 rows at least: those of different lengths are trained by one program."""
+def few_shapes(monkeypatch, request):
+    """Tables padded to 256 rows at least: those of different lengths need one program.
+
+    Checks of invariance compare predictions of tables of different lengths, so these are left alone there.
+    """
     usual = membership.bucket
-    for module in (membership, recipe):
+    predicting = () if "invariance" in request.node.name else (class_prediction, moments)
+    for module in (membership, recipe, *predicting):
         monkeypatch.setattr(module, "bucket", lambda size: max(usual(size), 256))
