@@ -32,7 +32,7 @@ def test_scikit_learn_contract(check):
 
 
 @pytest.mark.usefixtures("few_shapes")
-def test_rows_are_predicted_by_themselves():
+def test_invariance_of_rows_predicted_by_themselves():
     """What the two checks on order and subsets of rows ask, for every method that takes rows."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 10)), rng.standard_normal(30)
