@@ -52,7 +52,7 @@ def filled(model, width, outputs):
     if model.task == "classification":
         model.classes_ = np.array(["a", "b", "ü"][:outputs])
     scales = Scales(Columns(rng.normal(size=width), np.ones(width)), Columns.unchanged(outputs))
-    model.adopt(Fitted(recipe.draw(recipe.architecture(width, outputs), 0.5, rng), scales, model.method))
+    model.adopt(Fitted(recipe.draw(recipe.architecture(width, outputs), rng), scales, model.method))
     return model
 
 
