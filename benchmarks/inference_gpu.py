@@ -15,7 +15,7 @@ import numpy as np
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, mean_field, rank_one
-from tggm.inference.mean_field import low_rank as low_rank_newton
+from tggm.inference.mean_field import engine as mean_field_engine
 from tggm.precision import LowRank
 
 ROWS, M, CALLS = 1_000_000, 100, 20
@@ -136,15 +136,15 @@ def kernels(engine, tg, shapes):
 
 def opponents(engine, tg):
     """Paths without the kernel: whole-batch operations compiled by XLA."""
-    originals, rows = (rank_one.suits, low_rank_newton.suits), []
+    originals, rows = (rank_one.suits, mean_field_engine.suits), []
     try:
         rank_one.suits = lambda tg: False
         if engine is mean_field:
             rows.append(measure(engine, tg, "XLA, corrected Newton"))
-            low_rank_newton.suits = lambda tg: False
+            mean_field_engine.suits = lambda tg: False
         rows.append(measure(engine, tg, "XLA, general path"))
     finally:
-        rank_one.suits, low_rank_newton.suits = originals
+        rank_one.suits, mean_field_engine.suits = originals
         jax.clear_caches()
     return rows
 

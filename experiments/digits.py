@@ -60,7 +60,7 @@ def picture(graph: Graph, rescale: Any, path: Path, seed: int) -> None:
     for part, title, tiles in ((left, "filters", filters.T[strongest]), (right, "samples", draws)):
         part.suptitle(title)
         limit = np.abs(tiles).max() if title == "filters" else 1.0
-        for ax, tile in zip(part.subplots(4, 8).ravel(), tiles, strict=True):
+        for ax, tile in zip(part.subplots(4, 8).ravel(), tiles, strict=False):
             low = -limit if title == "filters" else 0.0
             ax.imshow(
                 tile.reshape(8, 8), cmap="RdBu_r" if title == "filters" else "gray_r", vmin=low, vmax=limit
