@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from networks import drawn, rates
+from networks import drawn
 
 from tggm.models import Architecture, Model
 from tggm.models.likelihoods import LIKELIHOODS
@@ -115,7 +115,7 @@ def tune(
     steps = -(-len(keep) // args.batch)
     layout = Layout.of(params, axes=1)
     hyper = hyper_parameters(
-        len(member), layout.spread(rates(draw[0])), np.float32,
+        len(member), layout.rates(["hidden.s0"]), np.float32,
         learning_rate=columns["learning_rate"], weight_decay=columns["weight_decay"],
         average=columns["average"], clip=args.clip, total_steps=args.epochs * steps,
     )  # fmt: skip

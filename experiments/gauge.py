@@ -19,7 +19,8 @@ from tggm import TGGMRegressor
 from tggm.estimators.recipe import Recipe
 from tggm.models import Architecture, Model
 from tggm.training import METHODS, Options, Rows
-from tggm.training.state import Hyper, Layout
+from tggm.training.rows import Blocks
+from tggm.training.state import Hyper, Plan
 
 POWERS = {"hidden.W0": 1, "hidden.b0": 1, "hidden.s0": 2, "likelihood.output.W1": -1}  # of c
 
@@ -36,16 +37,16 @@ class CarriedRecipe(Recipe):
         super().__init__(found.given, found.rules, found.likelihood)
         self.s0, self._c = reference**2, found.s0**0.5 / reference
 
-    def draw(self, architecture: Architecture, noise: Any, rng: np.random.Generator) -> Model:
+    def draw(self, architecture: Architecture, rng: np.random.Generator) -> Model:
         """The start of the reference, in this gauge."""
-        return rescaled(super().draw(architecture, noise, rng), self._c)
+        return rescaled(super().draw(architecture, rng), self._c)
 
-    def hyper(self, model: Model, *arguments: Any, **numbers: Any) -> Hyper:
+    def program(self, model: Model, blocks: Blocks, **options: Any) -> tuple[Plan, Hyper, int]:
         """Steps as much larger as the weights are."""
-        found = super().hyper(model, *arguments, **numbers)
+        plan, hyper, epochs = super().program(model, blocks, **options)
         ones = model.replaced(dict.fromkeys(model.arrays(), 1.0))
-        steps = Layout.of(model, axes=1).spread(rescaled(ones, self._c))
-        return found._replace(rates=found.rates * steps[None, :].astype(self.dtype))
+        steps = np.repeat(jax.tree.leaves(rescaled(ones, self._c)), plan.layout.sizes)
+        return plan, hyper._replace(rates=hyper.rates * steps[None, :].astype(self.dtype)), epochs
 
 
 class CarriedRegressor(TGGMRegressor):

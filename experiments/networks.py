@@ -40,9 +40,3 @@ def drawn(
     return model.replaced(
         arrays | {name: scale * arrays[name] for name in ("hidden.W0", "likelihood.output.W1")}
     )
-
-
-def rates(model: Model, *fixed: str) -> Model:
-    """One step size for each array: 0 for the gauge and for what is fixed, 1 for all others."""
-    held = {"hidden.s0", *fixed}
-    return model.replaced({name: float(name not in held) for name in model.arrays()})

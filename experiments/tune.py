@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from datasets import load_uci
-from networks import drawn, rates
+from networks import drawn
 from scipy.special import logsumexp
 
 from tggm.models import Architecture, Model
@@ -92,7 +92,7 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
     fixed = () if args.noise is None else ("likelihood.log_noise",)
     hyper = hyper_parameters(
         len(member),
-        Layout.of(params[0]).spread(rates(params[0], *fixed)),
+        Layout.of(params[0]).rates(["hidden.s0", *fixed]),
         dtype,
         learning_rate=columns["learning_rate"],
         weight_decay=columns["weight_decay"],

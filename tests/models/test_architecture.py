@@ -13,8 +13,8 @@ from tggm.models.hidden import Directed, Lateral, Shallow, Undirected
 from tggm.models.likelihoods import CensoredGaussian, Gaussian, Probit
 
 ALL = {
-    (Shallow, Gaussian): Architecture(3, (5,), 2),
-    (Shallow, CensoredGaussian): Architecture(3, (5,), 1, "censored"),
+    (Shallow, Gaussian): Architecture(3, (5,), 2, form="shallow"),
+    (Shallow, CensoredGaussian): Architecture(3, (5,), 1, "censored", "shallow"),
     (Lateral, Gaussian): Architecture(3, (5,), 1, form="lateral", lateral=2),
     (Directed, Probit): Architecture(3, (5, 4), 3, "probit", "directed"),
     (Undirected, Gaussian): Architecture(3, (5, 4, 6), 2, form="undirected"),
