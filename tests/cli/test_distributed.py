@@ -50,7 +50,7 @@ def both(folder, *more):
 
 
 def parameters(path):
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(load(path)._params)])
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(load(path).fitted_.model)])
 
 
 @pytest.fixture(scope="module")
