@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.base import clone
 
-from tests.estimators.small import SMALL
+from tests.estimators.small import quick, three_classes
 from tggm import TGGMClassifier
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.models import Model
@@ -68,23 +68,9 @@ def test_a_fitted_model_is_close(truth):
     assert_allclose(np.log(found[np.arange(20_000), label[-20_000:]]).mean(), best, atol=0.03)
 
 
-QUICK = {**SMALL, "max_epochs": 200, "learning_rate": 0.03}
-
-
-NAMES = np.array(["low", "middle", "high"])
-
-
-def quick(**settings):
-    return TGGMClassifier(**{**QUICK, **settings})
-
-
 @pytest.fixture(scope="module")
 def table():
-    rng = np.random.default_rng(7)
-    X = rng.standard_normal((60, 3))
-    X[np.abs(X) < 0.3] = 0
-    radius = np.abs(X[:, 0]) + 0.5 * X[:, 1]
-    return X, NAMES[np.digitize(radius, [0.4, 1.2])]
+    return three_classes()
 
 
 @pytest.fixture(scope="module")

@@ -6,24 +6,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from tests.estimators.small import SMALL
+from tests.estimators.small import NAMES, quick, three_classes
 from tggm import TGGMClassifier, load, save
-
-QUICK = {**SMALL, "max_epochs": 200, "learning_rate": 0.03}
-NAMES = np.array(["low", "middle", "high"])
-
-
-def quick(**settings):
-    return TGGMClassifier(**{**QUICK, **settings})
 
 
 @pytest.fixture(scope="module")
 def table():
-    rng = np.random.default_rng(7)
-    X = rng.standard_normal((60, 3))
-    X[np.abs(X) < 0.3] = 0
-    radius = np.abs(X[:, 0]) + 0.5 * X[:, 1]
-    return X, NAMES[np.digitize(radius, [0.4, 1.2])]
+    return three_classes()
 
 
 @pytest.fixture(scope="module")

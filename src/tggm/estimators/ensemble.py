@@ -90,7 +90,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
     def _fit(self, begun: Start, observer: Observer | None) -> Self:
         """Train on all rows, each member without those that it holds out."""
         recipe, source, scales, model, rng = begun
-        blocks = source.blocks(recipe, partial(self._rows, scales), rng)
+        blocks = source.blocks(recipe, scales, partial(self._rows, scales), rng)
         plan, hyper, epochs = recipe.program(
             model, blocks, n_features=self.n_features_in_, mean_weight=source.mean_weight,
             capacity=source.capacity,
@@ -148,7 +148,8 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
                 f"was first fitted ({_described(before.model)}); use `fit`, or a clone."
             )
         begun = self._begin(recipe, source, n_outputs, recipe.generator(), before)
-        blocks = source.blocks(recipe, partial(self._rows, begun.scales), begun.rng, fraction=0.0)
+        rows = partial(self._rows, begun.scales)
+        blocks = source.blocks(recipe, begun.scales, rows, begun.rng, fraction=0.0)
         plan = recipe.plan(Layout.of(begun.model, axes=1), recipe.timetable(len(source.weight))[0])
         endless = {"learning_rate": recipe.learning_rate, "total_steps": np.inf, "patience": np.inf}
         hyper = recipe.hyper(plan, self.n_features_in_, source.mean_weight, **endless)

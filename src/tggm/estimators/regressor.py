@@ -268,6 +268,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         if reset:
             self.flat_target_ = y_.ndim == 1
         targets, weight = checked(X_, y_ if y_.ndim == 1 else y, sample_weight, censored, recipe)
+        if not targets.complete:
+            recipe.likelihood = "censored"  # in training; predictions are of complete targets
         kept = (weight > 0) & ~np.isnan(targets.Y).all(1)
         return MemorySource(X_[kept], targets.of(kept), weight[kept])
 

@@ -25,7 +25,7 @@ from tggm.training.state import Membership
 STREAM_BYTES = 2**28  # a memory map of more is not read into memory
 
 
-ToRows = partial[Rows]  # (X, y, quick=False) to standardised rows; its first argument is their `Scales`
+ToRows = Callable[..., Rows]  # (X, y, quick=False) to standardised rows
 
 
 def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
@@ -56,8 +56,9 @@ class MemorySource:
         return scales
 
     def blocks(
-        self, recipe: Recipe, rows: ToRows, rng: np.random.Generator, fraction: float | None = None
-    ) -> Blocks:
+        self, recipe: Recipe, scales: Scales, rows: ToRows, rng: np.random.Generator,
+        fraction: float | None = None,
+    ) -> Blocks:  # fmt: skip
         """One block that stays in memory; `fraction` of the rows are held out, by default as settings say."""
         count, part = len(self.weight), recipe.held_fraction if fraction is None else fraction
         members = membership([hold_out(rng, np.arange(count), part) for _ in range(recipe.n_members)])
@@ -112,9 +113,9 @@ class StreamSource:
                     "standardize=True, or divide it."
                 )
 
-    def blocks(self, recipe: Recipe, rows: ToRows, rng: np.random.Generator) -> Blocks:
+    def blocks(self, recipe: Recipe, scales: Scales, rows: ToRows, rng: np.random.Generator) -> Blocks:
         """Blocks of one shape, the held-out rows behind each block's own."""
-        self._require_moderate(rows.args[0])
+        self._require_moderate(scales)
         seed, count = int(rng.integers(2**31)), self.survey.count - self._n_held
         per_pass = math.ceil(count / self.stream.block_rows)
         length = math.ceil(count / per_pass)  # blocks of equal size: a small one would take noisy steps

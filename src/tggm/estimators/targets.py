@@ -55,10 +55,7 @@ class Targets(NamedTuple):
 def checked(
     X: Floats, y: Any, sample_weight: Any, censored: ArrayLike | None, recipe: Recipe
 ) -> tuple[Targets, Floats]:
-    """Targets, limits and weights that go together with method and model; errors say what does not.
-
-    Where targets are not all there, the recipe is that of a model for such.
-    """
+    """Targets, limits and weights that go together with method and model; errors say what does not."""
     weight = row_weights(sample_weight, X)
     Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     n = Y.shape[1]
@@ -69,13 +66,11 @@ def checked(
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
     targets = Targets(Y, side)
-    if not targets.complete:
-        recipe.likelihood = "censored"
-        if len(recipe.layers) > 1:
-            raise ValueError(
-                "limits (`censored`) and missing targets in `y` need one hidden layer, or tggm.Graph; "
-                f"got hidden={recipe.given['hidden']!r}."
-            )
+    if not targets.complete and len(recipe.layers) > 1:
+        raise ValueError(
+            "limits (`censored`) and missing targets in `y` need one hidden layer, or tggm.Graph; "
+            f"got hidden={recipe.given['hidden']!r}."
+        )
     return targets, weight
 
 

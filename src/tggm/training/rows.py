@@ -1,4 +1,7 @@
-"""The rows of a fit as blocks: one that stays in memory, or many that are read while others train.
+"""The rows of a fit: which each member trains on and holds out, in which order, and block by block.
+
+Blocks are one that stays in memory, or many that are read while others train. Index lists are padded to a few
+sizes, so that tables and folds of nearly equal size run the same compiled program.
 
 A block is trained on for an epoch of its own (or many, where it is the only one): its rows are shuffled, cut
 into mini-batches, and the held-out rows are scored after it. All blocks of a source have one shape, so that

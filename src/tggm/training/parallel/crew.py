@@ -1,9 +1,11 @@
-"""Members dealt to the cores of a CPU.
+"""Who trains: members dealt to the cores of a CPU, or mini-batches cut over several devices.
 
 A compiled training loop keeps little more than one core busy: its arrays are too small to be worth cutting.
 Members of an ensemble need nothing from each other, so groups of them run the same program side by side, each
 in a thread of its own. Accelerators take all members at once; so do several devices, which cut the
-mini-batches instead (`devices`).
+mini-batches instead: table, parameters and optimiser are on every device, and in every process of a fit
+(`jax.distributed`); a device takes its share of the rows, and the sums of the gradient are added up over all
+in one exchange a step, so that the parameters are those of one device, but for rounding.
 
 So does a CPU where the program factorises matrices: two of JAX's batched factorisations that run at the same
 time may each wait for the other's share of the thread pool for ever (jaxlib 0.10). For the same reason one

@@ -1,7 +1,8 @@
-"""What the processes of one fit agree on (`jax.distributed`); for one process nothing here does anything.
+"""What the processes of one fit agree on (`jax.distributed`); one process by itself has nothing to agree on.
 
 Every process reads the same rows and computes the same steps on its share of them. What depends on a clock or
-on a disk is decided by the first process, which alone writes.
+on a disk is decided by the first process, which alone writes. A process forked from one that has used JAX has
+none of its threads, and nothing it computes would ever end: it is refused.
 """
 
 import os
