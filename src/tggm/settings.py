@@ -58,11 +58,21 @@ def counts_or_auto(given: Mapping[str, Any], *names: str) -> None:
 
 
 def standardize(value: Any, *, whole: bool) -> None:
-    """True or False, or "whole" where that is known."""
-    if not isinstance(value, str) or not whole:
+    """True or False, "robust", or "whole" where that is known."""
+    if not isinstance(value, str):
         flag("standardize", value)
-    elif value != "whole":
-        raise ValueError(f"`standardize` must be True, 'whole' or False; got {value!r}.")
+    else:
+        one_of("standardize", value, ("robust", "whole") if whole else ("robust",))
+
+
+def flag_or_auto(name: str, value: Any) -> bool | None:
+    """True or False; None for "auto"."""
+    return None if isinstance(value, str) and value == "auto" else flag(name, value)
+
+
+def word_or_none(name: str, value: Any, allowed: Iterable[Any]) -> str | None:
+    """One of a few words, or None."""
+    return None if value is None else one_of(name, value, [word for word in allowed if word is not None])
 
 
 def optimizer(value: Any, names: Iterable[str]) -> Any:
@@ -72,8 +82,10 @@ def optimizer(value: Any, names: Iterable[str]) -> Any:
     return value
 
 
-def layers(value: Any) -> tuple[int, ...]:
-    """Sizes of the hidden layers; an integer means one layer."""
+def layers(value: Any) -> tuple[int, ...] | None:
+    """Sizes of the hidden layers; an integer means one layer, "auto" none that are known yet."""
+    if isinstance(value, str) and value == "auto":
+        return None
     sizes = (value,) if isinstance(value, Integral) else value
     try:
         found = tuple(count("hidden", size) for size in sizes)
@@ -81,8 +93,8 @@ def layers(value: Any) -> tuple[int, ...]:
         found = ()
     if not found:
         raise ValueError(
-            "`hidden` must be a number of units, or one for each layer, at least 1 each, as 50 or (50, 50); "
-            f"got {value!r}."
+            "`hidden` must be 'auto', a number of units, or one for each layer, at least 1 each, as 50 or "
+            f"(50, 50); got {value!r}."
         )
     return found
 

@@ -114,7 +114,13 @@ def _unscaled(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Column
     W0 = arrays["hidden.W0"] / columns.scale.astype(dtype)[None, None, :]
     # not a product of matrices: threads of BLAS would go on spinning and keep JAX's from the cores
     b0 = arrays["hidden.b0"] - (W0 * columns.shift.astype(dtype)[None, None, :]).sum(-1)
-    return model.replaced(arrays | {"hidden.W0": W0, "hidden.b0": b0}), Columns.unchanged(W0.shape[2])
+    moved = {"hidden.W0": W0, "hidden.b0": b0}
+    if (A := arrays.get("likelihood.output.A")) is not None:
+        A = A / columns.scale.astype(dtype)[None, None, :]
+        lowered = (A * columns.shift.astype(dtype)[None, None, :]).sum(-1)
+        b1 = arrays["likelihood.output.b1"] - lowered
+        moved |= {"likelihood.output.A": A, "likelihood.output.b1": b1}
+    return model.replaced(arrays | moved), Columns.unchanged(W0.shape[2])
 
 
 def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
@@ -122,10 +128,17 @@ def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
     W0 = model.arrays()["hidden.W0"]
     if not by_scipy:
         return prepared(X, columns, W0.dtype)
-    members, m, d = W0.shape
+    A = model.arrays().get("likelihood.output.A")
     with np.errstate(over="ignore", invalid="ignore"):  # values that overflow are seen to where they are used
-        product = X.astype(W0.dtype, copy=False) @ W0.reshape(members * m, d).T
-    return Product(np.moveaxis(product.reshape(-1, members, m), 1, 0))
+        products = [None if W is None else _product(X.astype(W.dtype, copy=False), W) for W in (W0, A)]
+    return Product(*products)
+
+
+def _product(X: Any, W: NDArray[Any]) -> NDArray[Any]:
+    """Sparse rows times Wᵀ of each member, (members, rows, m)."""
+    members, m, d = W.shape
+    product: NDArray[Any] = X @ W.reshape(members * m, d).T
+    return np.moveaxis(product.reshape(-1, members, m), 1, 0)
 
 
 def _padded(inputs: Any, count: int) -> Any:
@@ -160,7 +173,7 @@ def _short(model: Model, X: Any, members: bool, log: bool, engine: LinearEngine)
     """
 
     def scores(member: Model, X: Any) -> tuple[Array, Array]:
-        return member.likelihood.contended_scores(member.latent(X, engine))
+        return member.outputs(X).contended_scores(member.latent(X, engine))
 
     mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
     return mean, std, jax.vmap(grid_length)(mean, std).max(0), _mixture(mean, std, NODES[0], log)

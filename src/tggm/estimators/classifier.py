@@ -129,8 +129,10 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
     def __init__(
         self,
-        hidden: Sequence[int] | int = (100,),
+        hidden: Sequence[int] | int | str = "auto",
         *,
+        features: str | None = "auto",
+        linear: bool | str = "auto",
         method: str = "moments",
         deep: str = "directed",
         n_members: int = 1,
@@ -153,7 +155,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         factorised: bool = False,
         prior: str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
-        standardize: bool | str = True,
+        standardize: bool | str = "robust",
         dtype: str = "float32",
         warm_start: bool = False,
         random_state: Any = None,
@@ -161,6 +163,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         verbose: bool = False,
     ) -> None:
         self.hidden = hidden
+        self.features = features
+        self.linear = linear
         self.method = method
         self.deep = deep
         self.n_members = n_members

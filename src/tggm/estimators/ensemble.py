@@ -30,7 +30,7 @@ from tggm.training.engine import Inference
 from tggm.training.fit_identity import identity, optimiser_identity
 from tggm.training.observer import Observer, Printer
 from tggm.training.parallel.processes import is_first, require_same, require_unforked, shared
-from tggm.training.rows import Blocks
+from tggm.training.rows import Blocks, RowBlock
 from tggm.training.state import Layout, Plan, start
 
 
@@ -89,8 +89,10 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
 
     def _fit(self, begun: Start, observer: Observer | None) -> Self:
         """Train on all rows, each member without those that it holds out."""
-        recipe, source, scales, model, rng = begun
+        recipe, source, scales, _, rng, _ = begun
         blocks = source.blocks(recipe, scales, partial(self._rows, scales), rng)
+        model = begun.model if blocks.only is None else self.started(begun, blocks.only)
+        self._members = None if blocks.only is None else blocks.only.members
         plan, hyper, epochs = recipe.program(
             model, blocks, n_features=self.n_features_in_, mean_weight=source.mean_weight,
             capacity=source.capacity,
@@ -114,14 +116,27 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
             kept.write(finished=not result.interrupted)
         return self.finish(begun, result)
 
+    def started(self, begun: Start, block: RowBlock) -> Model:
+        """What training of rows in memory starts from: where it was drawn, or better."""
+        return begun.model
+
     def _begin(
         self, recipe: Recipe, source: Source, n_outputs: int, rng: np.random.Generator, before: Fitted | None
     ) -> Start:
         """Standardisation and model of an earlier fit, or new ones."""
-        architecture = recipe.architecture(self.n_features_in_, n_outputs)
+        architecture = self._architecture(recipe, source, n_outputs, before)
         if before is not None and self._goes_on(recipe, before, architecture):
-            return Start(recipe, source, before.scales, architecture.adapted(before.model), rng)
+            return Start(recipe, source, before.scales, architecture.adapted(before.model), rng, fresh=False)
         return Start(recipe, source, self._scales(source), recipe.draw(architecture, rng), rng)
+
+    def _architecture(
+        self, recipe: Recipe, source: Source, n_outputs: int, before: Fitted | None
+    ) -> Architecture:
+        """The model for these rows; where settings leave its sizes open, those of an earlier fit."""
+        recipe.size(source.count, self.n_features_in_, sparse=source.sparse)
+        if before is not None and recipe.given_layers is None:
+            recipe.layers = Architecture.of(before.model).layers
+        return recipe.architecture(self.n_features_in_, n_outputs)
 
     def _checkpoints(
         self, plan: Plan, model: Model, blocks: Blocks, observer: Observer | None
@@ -141,7 +156,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
     def _pass(self, recipe: Recipe, source: MemorySource, n_outputs: int) -> Self:
         """One pass over the rows at a constant rate, all of them used, going on from where the last ended."""
         before: Fitted | None = getattr(self, "fitted_", None)
-        architecture = recipe.architecture(self.n_features_in_, n_outputs)
+        architecture = self._architecture(recipe, source, n_outputs, before)
         if before is not None and not self._goes_on(recipe, before, architecture):
             raise ValueError(
                 "`hidden`, `deep`, `n_members`, `sigma0` and `dtype` must stay what they were when the model "
@@ -186,10 +201,16 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         self.fitted_ = fitted
         arrays = {name: np.asarray(a, np.float64) for name, a in fitted.model.arrays().items()}
         x, y = fitted.scales
-        self.W0_ = arrays["hidden.W0"] / x.scale[None, None, :]
-        self.b0_ = arrays["hidden.b0"] - self.W0_ @ x.shift
+        self.W0_, self.b0_ = arrays["hidden.W0"], arrays["hidden.b0"]
         self.W1_ = arrays["likelihood.output.W1"] * y.scale[None, :, None]
         self.b1_ = arrays["likelihood.output.b1"] * y.scale[None, :] + y.shift[None, :]
+        self.A_: Floats | None = arrays.get("likelihood.output.A")
+        if fitted.model.features.linear:
+            self.W0_ = self.W0_ / x.scale[None, None, :]
+            self.b0_ = self.b0_ - self.W0_ @ x.shift
+        if self.A_ is not None:
+            self.A_ = self.A_ * y.scale[None, :, None] / x.scale[None, None, :]
+            self.b1_ = self.b1_ - self.A_ @ x.shift
         self.n_parameters_ = sum(a.size for name, a in arrays.items() if name != "hidden.s0")
         levels = range(sum(name.startswith("hidden.W.") for name in arrays))
         self.between_ = [(arrays[f"hidden.W.{i}"], arrays[f"hidden.b.{i}"]) for i in levels]

@@ -5,6 +5,10 @@ from typing import Any
 # One network, weights from N(0, 0.01), RMSProp, mini-batches of 50 (100 for its two largest data sets). Rate,
 # epochs and early stopping are ours (experiments/tune.py): the paper does not give them.
 REGRESSION: dict[str, Any] = {
+    "hidden": (50,),
+    "features": None,
+    "linear": False,
+    "standardize": True,
     "deep": "undirected",  # which only several layers ask for
     "n_members": 1,
     "init": "paper",
@@ -31,6 +35,10 @@ REGRESSION_ML: dict[str, Any] = {
 # One network, weights from N(0, 0.01), RMSProp; mini-batches of 500 for MNIST and 200 for text. The step size
 # was chosen from [1e-4, 5e-3] on validation data; epochs and early stopping are ours.
 CLASSIFICATION: dict[str, Any] = {
+    "hidden": (100,),
+    "features": None,
+    "linear": False,
+    "standardize": True,
     "deep": "undirected",
     "n_members": 1,
     "init": "paper",

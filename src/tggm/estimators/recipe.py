@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from tggm import settings
 from tggm.models import INITIALISERS, Architecture, Model
 from tggm.models.architecture import NARROW
+from tggm.models.features import FEATURES
 from tggm.models.hidden import DEEP, HIDDEN
 from tggm.models.likelihoods import LIKELIHOODS
 from tggm.models.model import MOST
@@ -22,6 +23,12 @@ from tggm.training.rows import Blocks, bucket
 from tggm.training.state import Hyper, Layout, Plan, hyper_parameters
 
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
+MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
+
+
+def default_layers(n_rows: int, deep: bool) -> tuple[int, ...]:
+    """Units of each layer when `hidden="auto"`."""
+    return (50, 50) if deep else (50,)
 
 
 class Rules(NamedTuple):
@@ -90,7 +97,9 @@ class Recipe:
 
     def __init__(self, given: Mapping[str, Any], rules: Rules, likelihood: str) -> None:
         self.given, self.rules, self.likelihood = given, rules, likelihood
-        self.layers = settings.layers(given["hidden"])
+        self.given_layers = settings.layers(given["hidden"])
+        self.given_linear = settings.flag_or_auto("linear", given["linear"])
+        settings.word_or_none("features", given["features"], ["auto", *FEATURES])
         self.form = settings.one_of("deep", given["deep"], DEEP)
         self.lateral = settings.count("lateral", given.get("lateral", 0), least=0)
         self.n_members = settings.count("n_members", given["n_members"])
@@ -119,34 +128,60 @@ class Recipe:
             settings.one_of("prior", given["prior"], PRIORS),
             settings.flag("factorised", given.get("factorised", False)),
         )
-        if self.lateral and len(self.layers) > 1:
+        if self.lateral and len(self.given_layers or ()) > 1:
             raise ValueError(f"`lateral` connections need one hidden layer; got hidden={given['hidden']!r}.")
-        self.method: Method = self._kind()(options)
+        self._known = [n for n in METHODS if METHODS[n].needs in LIKELIHOODS[likelihood].offers]
+        kind = METHODS[settings.one_of("method", given["method"], self._known)]
+        self.size(1, 1, need=kind.needs)
+        self._require(kind.needs)
+        self.method: Method = kind(options)
 
-    def _kind(self) -> type[Method]:
-        """What training maximises; an error where the model lacks what the method needs."""
-        known = [n for n in METHODS if METHODS[n].needs in LIKELIHOODS[self.likelihood].offers]
-        name = settings.one_of("method", self.given["method"], known)
-        offers, need = self.architecture(1, 1).offers, METHODS[name].needs
+    def size(self, n_rows: int, n_inputs: int, *, sparse: bool = False, need: str | None = None) -> None:
+        """Settle what the settings leave to the data: layers, features, and whether there is a linear part.
+
+        Several layers, and a linear part, only where the method can train them.
+        """
+        need = self.method.needs if need is None else need
+        deep = need in HIDDEN[self.form].offers and not self.lateral
+        self.layers = self.given_layers or default_layers(n_rows, deep)
+        features = self.given["features"]
+        if features == "auto":
+            features = None if sparse or n_inputs > MOST_PERIODIC else "periodic"
+        self.features: str | None = features
+        able = need in LIKELIHOODS[self.likelihood].linear_offers
+        self.linear = able if self.given_linear is None else self.given_linear
+
+    def _require(self, need: str) -> None:
+        """Raise where the model lacks what the method needs."""
+        offers = self.architecture(1, 1).offers
         if need not in offers:
-            remedy = self._remedy(need, [n for n in known if METHODS[n].needs in offers])
-            raise ValueError(f"{self._described()} cannot be trained with method={name!r}; {remedy}.")
-        return METHODS[name]
+            remedy = self._remedy(need, [n for n in self._known if METHODS[n].needs in offers])
+            method = self.given["method"]
+            raise ValueError(f"{self._described()} cannot be trained with method={method!r}; {remedy}.")
 
     def _described(self) -> str:
         if self.lateral:
             return f"a model with lateral={self.given['lateral']!r}"
-        return f"a model with hidden={self.given['hidden']!r} and deep={self.given['deep']!r}"
+        linear = " and linear=True" if self.linear else ""
+        return f"a model with hidden={self.given['hidden']!r} and deep={self.given['deep']!r}{linear}"
 
     def _remedy(self, need: str, allowed: list[str]) -> str:
         *most, last = [f"method={name!r}" for name in sorted(allowed)]
-        other = next((f"deep={form!r}" for form in DEEP if need in HIDDEN[form].offers), "one hidden layer")
-        return f"pass {', '.join(most)} or {last}, or {'lateral=0' if self.lateral else other}"
+        if self.lateral:
+            other = "lateral=0"
+        elif need in self.architecture(1, 1).hidden.offers:
+            other = "linear=False"
+        else:
+            forms = (f"deep={form!r}" for form in DEEP if need in HIDDEN[form].offers)
+            other = next(forms, "one hidden layer")
+        return f"pass {', '.join(most)} or {last}, or {other}"
 
     def architecture(self, n_inputs: int, n_outputs: int) -> Architecture:
         """The model for so many inputs and outputs."""
         form = self.form if len(self.layers) > 1 else None
-        return Architecture(n_inputs, self.layers, n_outputs, self.likelihood, form, self.lateral)
+        return Architecture(
+            n_inputs, self.layers, n_outputs, self.likelihood, form, self.lateral, self.features, self.linear
+        )
 
     def draw(self, architecture: Architecture, rng: np.random.Generator) -> Model:
         """Models of all members to start from: arrays with a leading axis, in the dtype of training."""

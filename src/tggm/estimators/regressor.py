@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from tggm.estimators import linear_part
 from tggm.estimators.ensemble import intact
 from tggm.estimators.fitted import Scales
 from tggm.estimators.prediction import Prediction
@@ -17,10 +18,11 @@ from tggm.estimators.sources import MemorySource, Source, StreamSource, as_strea
 from tggm.estimators.start import Start
 from tggm.estimators.state import yes_or_no
 from tggm.estimators.targets import Targets, checked, filled, require_outputs, require_squares
+from tggm.models import Model
 from tggm.streams import Stream
-from tggm.streams.columns import Columns
 from tggm.training import Rows
 from tggm.training.observer import Observer
+from tggm.training.rows import RowBlock, parts
 
 
 class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -128,8 +130,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def __init__(
         self,
-        hidden: Sequence[int] | int = (50,),
+        hidden: Sequence[int] | int | str = "auto",
         *,
+        features: str | None = "auto",
+        linear: bool | str = "auto",
         method: str = "moments",
         deep: str = "directed",
         lateral: int = 0,
@@ -151,7 +155,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         solver: str = "newton",
         n_cycles: int = 10,
         prior: str = "auto",
-        standardize: bool = True,
+        standardize: bool | str = "robust",
         dtype: str = "float32",
         warm_start: bool = False,
         random_state: Any = None,
@@ -159,6 +163,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         verbose: bool = False,
     ) -> None:
         self.hidden = hidden
+        self.features = features
+        self.linear = linear
         self.method = method
         self.deep = deep
         self.lateral = lateral
@@ -233,9 +239,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             streamed = StreamSource(stream, recipe, rng, Targets.measured, labels=False)
             source: Source = streamed
             self._name_features(len(source.inputs(False).scale), stream.names)
-            self.flat_target_, n_outputs = streamed.survey.flat, len(source.outputs().scale)
+            spread = streamed.outputs(True).scale
+            self.flat_target_, n_outputs = streamed.survey.flat, len(spread)
             require_outputs(n_outputs, recipe)
-            require_squares(source.outputs().scale)
+            require_squares(spread)
         else:
             source = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
             rng, n_outputs = recipe.generator(), source.y.Y.shape[1]
@@ -273,9 +280,17 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         kept = (weight > 0) & ~np.isnan(targets.Y).all(1)
         return MemorySource(X_[kept], targets.of(kept), weight[kept])
 
+    def started(self, begun: Start, block: RowBlock) -> Model:
+        """A linear part starts at the ridge regression of each member's rows, where no target is missing."""
+        recipe, rows = begun.recipe, block.data
+        if not (recipe.linear and begun.fresh) or recipe.likelihood != self.likelihood:
+            return begun.model
+        X = np.asarray(begun.model.features.inputs(rows.X), np.float64)
+        Y, weight = (np.asarray(a, np.float64) for a in (rows.y, block.weight))
+        return linear_part.started(begun.model, parts(block.members), X, Y, weight)
+
     def _scales(self, source: Source) -> Scales:
-        x, y = source.inputs(self.standardize), source.outputs()
-        return Scales(x, y if self.standardize else Columns.unchanged(len(y.scale)))
+        return Scales(source.inputs(self.standardize), source.outputs(self.standardize))
 
     def _rows(self, scales: Scales, X: Any, y: Any, *, quick: bool = False) -> Rows:
         dtype = np.dtype(self.dtype)

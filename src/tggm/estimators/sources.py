@@ -15,11 +15,11 @@ from tggm.estimators.fitted import Scales
 from tggm.estimators.recipe import Recipe
 from tggm.models.sparse import SparseRows
 from tggm.streams import Stream, from_arrays
-from tggm.streams.columns import LARGEST, Columns, require_moderate
+from tggm.streams.columns import LARGEST, Columns, Extent, require_moderate
 from tggm.streams.repeats import again, cut, require_as_before
 from tggm.streams.survey import Survey, surveyed
 from tggm.training import Rows
-from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
+from tggm.training.rows import Blocks, RowBlock, bucket, dealt, membership
 from tggm.training.state import Membership
 
 STREAM_BYTES = 2**28  # a memory map of more is not read into memory
@@ -45,14 +45,15 @@ class MemorySource:
 
     def __init__(self, X: Any, y: Any, weight: Floats) -> None:
         self.X, self.y, self.weight, self.mean_weight = X, y, weight, float(weight.mean())
+        self.count, self.sparse = len(weight), sparse.issparse(X)
 
     def inputs(self, how: bool | str) -> Columns:
         """Standardisation of the inputs."""
         return standardisation(self.X, self.weight, how)
 
-    def outputs(self) -> Columns:
+    def outputs(self, how: bool | str) -> Columns:
         """Standardisation of targets that are numbers."""
-        scales: Columns = self.y.scales(self.weight)
+        scales: Columns = self.y.scales(self.weight, how)
         return scales
 
     def blocks(
@@ -61,7 +62,7 @@ class MemorySource:
     ) -> Blocks:  # fmt: skip
         """One block that stays in memory; `fraction` of the rows are held out, by default as settings say."""
         count, part = len(self.weight), recipe.held_fraction if fraction is None else fraction
-        members = membership([hold_out(rng, np.arange(count), part) for _ in range(recipe.n_members)])
+        members = membership(dealt(rng, np.arange(count), part, recipe.n_members))
         data = jax.tree.map(partial(_padded, recipe.dtype), rows(self.X, self.y))
         return Blocks.of(RowBlock(members, data, _padded(recipe.dtype, self.weight / self.mean_weight)))
 
@@ -76,7 +77,7 @@ class StreamSource:
     `target` makes of its targets what `MemorySource` has: numbers as `Targets`, labels as places of classes.
     """
 
-    capacity, mean_weight = 1, 1.0
+    capacity, mean_weight, sparse = 1, 1.0, False
 
     def __init__(
         self, stream: Stream, recipe: Recipe, rng: np.random.Generator, target: Callable[[Any], Any],
@@ -84,6 +85,7 @@ class StreamSource:
     ) -> None:  # fmt: skip
         self.stream, self._target = stream, target
         self.survey: Survey = surveyed(stream, int(rng.integers(2**63)), labels)
+        self.count = self.survey.count
         fraction = recipe.held_fraction
         self.X, self._y, bound = self.survey.held(fraction or 1.0)
         self._bound = bound if fraction else np.uint64(0)
@@ -96,11 +98,17 @@ class StreamSource:
         extent = self._extents[0]
         if not how:
             return Columns.unchanged(len(extent.mean))
-        return extent.whole() if how == "whole" else extent.columns()
+        if how == "whole":
+            return extent.whole()
+        return _by_sample(self.X, extent) if how == "robust" else extent.columns()
 
-    def outputs(self) -> Columns:
+    def outputs(self, how: bool | str) -> Columns:
         """Standardisation of targets that are numbers."""
-        return self._extents[1].columns()
+        extent = self._extents[1]
+        if not how:
+            return Columns.unchanged(len(extent.mean))
+        sample = self._y.reshape(len(self._y), -1)
+        return _by_sample(sample, extent) if how == "robust" else extent.columns()
 
     def _require_moderate(self, scales: Scales) -> None:
         """Raise for what is too large on the scale of the model: the range is known, no row need be read."""
@@ -163,6 +171,14 @@ class StreamSource:
 Source = MemorySource | StreamSource
 
 
+def _by_sample(values: NDArray[Any], extent: Extent) -> Columns:
+    """Robust scales of a sample of the rows; of all where the sample has no two values."""
+    sample = np.asarray(values, np.float64)
+    found, whole = Columns.robust(sample, np.ones(len(sample))), extent.columns()
+    varies = np.ptp(sample, axis=0) > 0
+    return Columns(*(np.where(varies, a, b) for a, b in zip(found, whole, strict=True)))
+
+
 def _padded(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:
     """Rows added that no index list names, so that shapes repeat; labels stay integers."""
     if np.issubdtype(a.dtype, np.floating):
@@ -179,7 +195,7 @@ def _joined(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
 def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
     """The map that brings inputs to unit size.
 
-    True treats each column by itself, "whole" the table as one column, False leaves it. A sparse table keeps
+    True treats each column by itself, "robust" without its outliers, "whole" the table as one column, False leaves it. A sparse table keeps
     its zeros: it is divided by one number that makes the mean square of a column 1.
     """
     d = X.shape[1]
@@ -190,7 +206,8 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
         size = np.sqrt(np.average(squares, weights=weight) / d)
         return Columns(np.zeros(d), np.full(d, size if size > 0 else 1.0))
     if how != "whole":
-        return Columns.of(np.asarray(X, np.float64), weight)
+        maker = Columns.robust if how == "robust" else Columns.of
+        return maker(np.asarray(X, np.float64), weight)
     one = Columns.of(X.mean(1, dtype=np.float64)[:, None], weight)
     centred = X - one.shift.astype(X.dtype)[None, :]
     variance = np.average(np.einsum("ij,ij->i", centred, centred).astype(np.float64), weights=weight) / d

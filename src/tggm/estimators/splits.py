@@ -17,7 +17,7 @@ from tggm.estimators.fitted import Scales
 from tggm.estimators.regressor import TGGMRegressor
 from tggm.estimators.start import Start
 from tggm.training import Rows, Training, train
-from tggm.training.rows import Blocks, RowBlock, hold_out, membership
+from tggm.training.rows import Blocks, RowBlock, dealt, membership
 from tggm.training.state import start
 from tggm.training.view import Scaling
 
@@ -86,9 +86,9 @@ def _train(starts: list[Start], rows: list[Any], X: Floats, Y: Floats) -> Traini
     recipe = starts[0].recipe
     # the same draws in the same order as in `fit`
     holds = [
-        hold_out(s.rng, part, recipe.held_fraction)
+        pair
         for s, part in zip(starts, rows, strict=True)
-        for _ in range(recipe.n_members)
+        for pair in dealt(s.rng, part, recipe.held_fraction, recipe.n_members)
     ]
     seeds = [np.random.default_rng(int(s.rng.integers(2**31))) for s in starts]
     members = membership(holds)

@@ -18,3 +18,4 @@ class Start(NamedTuple):
     scales: Scales
     model: Model
     rng: np.random.Generator
+    fresh: bool = True  # whether it was drawn, not fitted before

@@ -12,7 +12,7 @@ import numpy as np
 
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.models import Architecture, Model
-from tggm.settings import plain
+from tggm.settings import layers, plain
 from tggm.streams.columns import Columns
 
 Arrays = Mapping[str, np.ndarray]
@@ -71,9 +71,9 @@ def _described(given: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
         "sigma0": sigma0 if fitted.has_gauge(sigma0**2) else float(np.sqrt(s0[0])),
         "n_members": len(s0),
     }
-    hidden = given["hidden"]
-    if tuple(np.atleast_1d(hidden)) != built.layers:
+    if layers(given["hidden"]) != built.layers:
         found["hidden"] = list(built.layers)
+    found["features"], found["linear"] = built.features, built.linear
     if "lateral" in given:
         found["lateral"] = built.lateral
     if len(built.layers) > 1:

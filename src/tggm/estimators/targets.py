@@ -44,12 +44,14 @@ class Targets(NamedTuple):
         side = np.zeros_like(self.Y) if self.side is None else self.side
         return Incomplete(Y, side.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
 
-    def scales(self, weight: Floats) -> Columns:
-        """Mean and deviation of each column over the rows where it is known."""
+    def scales(self, weight: Floats, how: bool | str) -> Columns:
+        """Mean and deviation of each column over the rows where it is known, or none."""
+        maker = Columns.robust if how == "robust" else Columns.of
         known = enumerate(~np.isnan(self.Y).T)
-        parts = [Columns.of(self.Y[there, j : j + 1], weight[there]) for j, there in known]
+        parts = [maker(self.Y[there, j : j + 1], weight[there]) for j, there in known]
         shift, scale = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Columns(shift, require_squares(scale))
+        found = Columns(shift, require_squares(scale))
+        return found if how else Columns.unchanged(len(shift))
 
 
 def checked(

@@ -70,6 +70,7 @@ class Architecture:
     form: str | None = None  # of the hidden units; None for what sizes and `lateral` suggest
     lateral: int = 0  # rank of the connections inside a layer
     features: str | None = None
+    linear: bool = False  # whether the outputs have a linear part
 
     @classmethod
     def of(cls, model: Model) -> "Architecture":
@@ -80,8 +81,11 @@ class Architecture:
         form = next(name for name, kind in HIDDEN.items() if isinstance(model.hidden, kind))
         likelihood = next(name for name, kind in LIKELIHOODS.items() if isinstance(model.likelihood, kind))
         rank = sizes.get("hidden.V", (0,))[0]
-        m, d = sizes["hidden.W0"]
-        return cls(d, (m, *between), n, likelihood, form, rank)
+        features = next(name for name, kind in FEATURES.items() if isinstance(model.features, kind))
+        m, width = sizes["hidden.W0"]
+        d = FEATURES[features].n_inputs(width)
+        linear = "likelihood.output.A" in sizes
+        return cls(d, (m, *between), n, likelihood, form, rank, features, linear)
 
     @property
     def hidden(self) -> type[Hidden]:
@@ -92,7 +96,8 @@ class Architecture:
     @property
     def offers(self) -> frozenset[str]:
         """Capabilities of such a model: those that units and outputs have in common."""
-        return self.hidden.offers & LIKELIHOODS[self.likelihood].offers
+        outputs = LIKELIHOODS[self.likelihood]
+        return self.hidden.offers & (outputs.linear_offers if self.linear else outputs.offers)
 
     def draw(
         self, rng: np.random.Generator, *, s0: float = 1.0, noise: Any = 0.5, init: str = "scaled"
@@ -116,7 +121,8 @@ class Architecture:
         sizes = self.layers[:1] if len(self.layers) == 1 else (self.layers[0], self.layers[-1])
         ends = [INITIALISERS[init](rng, width, m, n, s0) for m in sizes]
         hidden = self.hidden.draw(rng, ends[0][:2], s0, self.layers, init=init, lateral=self.lateral)
-        output: Any = Output(*ends[-1][2:])  # type: ignore[arg-type]  # NumPy until training
+        A = np.zeros((n, self.n_inputs)) if self.linear else None
+        output: Any = Output(*ends[-1][2:], A)  # type: ignore[arg-type]  # NumPy until training
         return Model(features, hidden, LIKELIHOODS[self.likelihood].draw(output, noise))
 
     def members(self, rng: np.random.Generator, count: int, dtype: Any, **options: Any) -> Model:
@@ -136,7 +142,11 @@ class Architecture:
         features = kind.template(zeros, self.n_inputs)
         hidden = self.hidden.template(zeros, kind.width(self.n_inputs), self.layers, self.lateral)
         outputs: type[Likelihood] = LIKELIHOODS[self.likelihood]
-        return Model(features, hidden, outputs.template(zeros, self.layers[-1], self.n_outputs))
+        n = self.n_outputs
+        output = Output(
+            zeros(n, self.layers[-1]), zeros(n), zeros(n, self.n_inputs) if self.linear else None
+        )
+        return Model(features, hidden, outputs.template(zeros, output))
 
     def describes(self, model: Model, members: int) -> bool:
         """Whether a model is of these parts and sizes."""

@@ -4,6 +4,7 @@ A model has arrays and offers capabilities; nobody above asks what kind it is. M
 model whose arrays have a leading axis.
 """
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -30,18 +31,22 @@ class Model:
     likelihood: Likelihood
 
     def weight_norm(self) -> Array:
-        """½ Σ‖W‖² over all matrices, what weight decay penalises; biases, noise and gauge are free."""
-        squares = [(a**2).sum() for a in jax.tree.leaves(self) if a.ndim > 1]
+        """½ Σ‖W‖² over all matrices, what weight decay penalises; features, biases, noise, gauge are free."""
+        squares = [(a**2).sum() for a in jax.tree.leaves((self.hidden, self.likelihood)) if a.ndim > 1]
         return 0.5 * jnp.stack(squares).sum()
 
     def latent(self, X: Any, engine: LinearEngine) -> Latent:
         """Moments of the last hidden units given x."""
         return self.hidden.moments(self.features(X), engine)
 
+    def outputs(self, X: Any) -> Likelihood:
+        """p(y | h) of these rows, with the linear part in its intercepts."""
+        return replace(self.likelihood, output=self.likelihood.output.at(self.features.inputs(X)))  # type: ignore[type-var]  # parts are dataclasses
+
     def mean(self, X: Any, engine: LinearEngine) -> Array:
-        """W1 E[h | x] + b1, (rows, n), differentiable."""
-        output = self.likelihood.output
-        return self.hidden.mean(self.features(X), output.W1, engine) + output.b1[None, :]
+        """W1 E[h | x] + A x + b1, (rows, n), differentiable."""
+        output = self.outputs(X).output
+        return self.hidden.mean(self.features(X), output.W1, engine) + output.intercept
 
     @property
     def knows_moments(self) -> bool:

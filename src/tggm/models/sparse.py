@@ -2,7 +2,7 @@
 
 `SparseRows` are rows of a sparse table with a fixed number of places each, so that mini-batches have a shape.
 Place k of row i holds the value `values[i, k]` of column `indices[i, k]`; unused places hold 0 of any column.
-`Product` is X @ W0ᵀ itself, where it was computed before.
+`Product` is what models need of X, where it was computed before.
 """
 
 from typing import NamedTuple
@@ -31,9 +31,10 @@ class SparseRows(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The product of rows with W0ᵀ."""
+    """The products of rows with W0ᵀ and, where there is a linear part, with Aᵀ."""
 
     value: Array  # (rows, m)
+    linear: Array | None = None  # (rows, n)
 
     def __matmul__(self, matrix: Array) -> Array:
         """What it is, whatever the matrix: it must be that W0ᵀ."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -31,7 +32,7 @@ def marginal(
     loc, width = float(shift[j]), float(scale[j])
     if "sum" in members.hidden.offers:
         alpha, W, b, noise = _sums(members, X)
-        return Predictive(alpha, W[:, j], b[:, j], 1.0, noise[:, j], loc=loc, scale=width)
+        return Predictive(alpha, W[:, j], b[:, :, j], 1.0, noise[:, j], loc=loc, scale=width)
     mean, cov = member_covariances(members, X, engine)
     moments = mean[:, :, j], cov[:, :, j, j]
     if members.hidden.by_moments:
@@ -61,7 +62,7 @@ def member_log_densities(members: Model, X: Floats, Y: Floats, engine: Any) -> F
 @partial(jax.jit, static_argnames="engine")
 def _log_densities(members: Model, X: Array, Y: Array, engine: Any) -> Array:
     def one(m: Model) -> Array:
-        return m.likelihood.by_engine(Y, m.hidden, m.features(X), engine)
+        return m.outputs(X).by_engine(Y, m.hidden, m.features(X), engine)
 
     found: Array = jax.vmap(one)(members)
     return found
@@ -71,13 +72,17 @@ def _sums(members: Model, X: Floats) -> tuple[Floats, ...]:
     """Independent units in units of their deviation, and what the output makes of them, float64."""
     double = doubled(members)
     with jax.enable_x64(True):
-        alpha = np.asarray(_standard(double, padded(X)))[:, : len(X)]
+        alpha, b = (np.asarray(a)[:, : len(X)] for a in _standard(double, padded(X)))
     arrays = double.arrays()
     W = arrays["likelihood.output.W1"] * np.sqrt(arrays["hidden.s0"])[:, None, None]
-    return alpha, W, arrays["likelihood.output.b1"], np.exp(arrays["likelihood.log_noise"])
+    return alpha, W, b, np.exp(arrays["likelihood.log_noise"])
 
 
 @jax.jit
-def _standard(members: Model, X: Array) -> Array:
-    found: Array = jax.vmap(lambda m: m.hidden.standard(m.features(X)))(members)
+def _standard(members: Model, X: Array) -> tuple[Array, Array]:
+    def one(m: Model) -> tuple[Array, Array]:
+        intercept = m.outputs(X).output.intercept
+        return m.hidden.standard(m.features(X)), jnp.broadcast_to(intercept, (len(X), intercept.shape[1]))
+
+    found: tuple[Array, Array] = jax.vmap(one)(members)
     return found

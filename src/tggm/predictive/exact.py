@@ -42,8 +42,8 @@ class Predictive(ScalarPredictive):
         W0 x + b0 of each member at each row.
     weights : array_like, shape (K, m)
         Output weights W1.
-    bias : array_like, shape (K,)
-        Output bias b1.
+    bias : array_like, shape (K,) or (K, N)
+        Output bias b1, with the linear part of each row where there is one.
     s0, s1 : float or array_like, shape (K,)
         Variance of the latent variables before truncation, and of the output noise.
     member_weights : array_like, shape (K,), optional
@@ -71,9 +71,10 @@ class Predictive(ScalarPredictive):
                 f"got {a.shape} and {w.shape}."
             )
         K = len(a)
-        self._bias, s0_, self._noise = (
-            _per_member(n, v, K) for n, v in (("bias", bias), ("s0", s0), ("s1", s1))
-        )
+        s0_, self._noise = (_per_member(n, v, K) for n, v in (("s0", s0), ("s1", s1)))
+        rowwise = np.ndim(bias) == 2 and np.shape(bias) == a.shape[:2]
+        b = np.asarray(bias, np.float64) if rowwise else _per_member("bias", bias, K)[:, None]
+        self._bias = np.broadcast_to(b, a.shape[:2])
         for name, v in (("s0", s0_), ("s1", self._noise)):
             if not np.all(v > 0):
                 raise ValueError(f"`{name}` is a variance and must be positive; got {v.tolist()}.")
@@ -86,7 +87,7 @@ class Predictive(ScalarPredictive):
         return Predictive(
             self._alpha[:, rows],
             self._coef,
-            self._bias,
+            self._bias[:, rows],
             1.0,
             self._noise,
             member_weights=self._mix,
@@ -102,7 +103,7 @@ class Predictive(ScalarPredictive):
 
     def _member_moments(self) -> tuple[Floats, Floats]:
         g, v = self.latent_moments()
-        mean = self._bias[:, None] + np.einsum("knm,km->kn", g, self._coef)
+        mean = self._bias + np.einsum("knm,km->kn", g, self._coef)
         return mean, np.einsum("knm,km->kn", v, self._coef**2) + self._noise[:, None]
 
     def _each(self, function: Callable[..., Any], member: Ints, row: Ints, *values: Floats) -> Any:
@@ -123,7 +124,7 @@ class Predictive(ScalarPredictive):
     def _members(self, function: Callable[..., Any], rows: Ints, z: Floats) -> Any:
         """Apply a compiled function of (sums, y) to every member at pairs (row, z); results (K, pairs)."""
         K = len(self._mix)
-        y = z[None, :] - self._bias[:, None]
+        y = z[None, :] - self._bias[:, rows]
         found = self._each(function, np.repeat(np.arange(K), len(rows)), np.tile(rows, K), y.ravel())
         return jax.tree.map(lambda v: v.reshape(K, len(rows)), found)
 
@@ -173,7 +174,7 @@ class Predictive(ScalarPredictive):
         K, N = len(self._mix), len(rows)
         centre = self._moments[0][rows]
         member, place = np.repeat(np.arange(K), N), np.tile(np.arange(N), K)
-        shift = self._bias[member] - centre[place]
+        shift = self._bias[member, rows[place]] - centre[place]
         R = self._each(radius, member, rows[place], -shift).reshape(K, N).max(0)
         blocks: list[Complexes] = []
         active = np.arange(K * N)
@@ -197,7 +198,7 @@ class Predictive(ScalarPredictive):
         for draw in out:
             k = rng.choice(len(self._mix), size=N, p=self._mix)
             signal = (truncated_draws(self._alpha[k, np.arange(N)], rng) * self._coef[k]).sum(1)
-            draw[:] = self._bias[k] + signal + np.sqrt(self._noise[k]) * rng.standard_normal(N)
+            draw[:] = self._bias[k, np.arange(N)] + signal + np.sqrt(self._noise[k]) * rng.standard_normal(N)
         return out
 
 

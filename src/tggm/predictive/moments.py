@@ -50,11 +50,11 @@ def doubled(members: Model) -> Model:
 
 @partial(jax.jit, static_argnames="engine")
 def _variances(members: Model, X: Array, engine: LinearEngine) -> tuple[Array, Array]:
-    found: tuple[Array, Array] = jax.vmap(lambda m: m.likelihood.variances(m.latent(X, engine)))(members)
+    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X, engine)))(members)
     return found
 
 
 @partial(jax.jit, static_argnames="engine")
 def _covariances(members: Model, X: Array, engine: LinearEngine) -> tuple[Array, Array]:
-    found: tuple[Array, Array] = jax.vmap(lambda m: m.likelihood.moments(m.latent(X, engine)))(members)
+    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).moments(m.latent(X, engine)))(members)
     return found

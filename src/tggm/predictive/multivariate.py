@@ -25,8 +25,8 @@ class MultivariatePredictive(JointPredictive[Predictive]):
         W0 x + b0 of each member at each row.
     weights : array_like, shape (K, n, m)
         Output weights W1.
-    bias : array_like, shape (K, n)
-        Output biases b1.
+    bias : array_like, shape (K, n) or (K, N, n)
+        Output biases b1, with the linear part of each row where there is one.
     s0 : float or array_like, shape (K,)
         Variance of the latent variables before truncation.
     s1 : array_like, shape (K, n)
@@ -60,7 +60,10 @@ class MultivariatePredictive(JointPredictive[Predictive]):
                 f"got {a.shape} and {W.shape}."
             )
         K, n = W.shape[:2]
-        b, v = (_per_output(name, x, W.shape[:2]) for name, x in (("bias", bias), ("s1", s1)))
+        v = _per_output("s1", s1, W.shape[:2])
+        rowwise = np.ndim(bias) == 3
+        b = np.asarray(bias, np.float64) if rowwise else _per_output("bias", bias, W.shape[:2])[:, None]
+        b = np.broadcast_to(b, (*a.shape[:2], n))
         places, scales = (np.broadcast_to(np.asarray(x, float), (n,)) for x in (loc, scale))
         self._mix = mixture_weights(member_weights, K)
         self._log_density = log_density
@@ -68,7 +71,7 @@ class MultivariatePredictive(JointPredictive[Predictive]):
             Predictive(
                 a,
                 W[:, j],
-                b[:, j],
+                b[:, :, j],
                 s0,
                 v[:, j],
                 member_weights=self._mix,
@@ -85,7 +88,7 @@ class MultivariatePredictive(JointPredictive[Predictive]):
         """Covariance of the outputs, (N, n, n): within members and between them."""
         _, coef, bias, noise = self._arrays
         g, v = self._parts[0].latent_moments()
-        mean = np.einsum("knm,kjm->knj", g, coef) + bias[:, None, :]
+        mean = np.einsum("knm,kjm->knj", g, coef) + bias
         away = mean - np.einsum("k,knj->nj", self._mix, mean)[None]
         within = np.einsum("k,kim,knm,kjm->nij", self._mix, coef, v, coef, optimize=True)
         between = np.einsum("k,kni,knj->nij", self._mix, away, away)
@@ -108,7 +111,7 @@ class MultivariatePredictive(JointPredictive[Predictive]):
         for draw in out:
             k = rng.choice(len(self._mix), size=N, p=self._mix)
             h = truncated_draws(alpha[k, np.arange(N)], rng)
-            draw[:] = np.einsum("nm,njm->nj", h, coef[k]) + bias[k]
+            draw[:] = np.einsum("nm,njm->nj", h, coef[k]) + bias[k, np.arange(N)]
             draw += np.sqrt(noise[k]) * rng.standard_normal((N, n))
         return out
 

@@ -18,6 +18,10 @@ WIDEST, NARROWEST = 1e307, 1e-290  # values that can be added, and ranges that c
 LARGEST = 1e9  # on the scale of the model; squares and their sums are numbers in single precision, too
 
 
+FAR = 10.0  # deviations from the median beyond which a value says nothing of the scale of its column
+NORMAL_QUARTILES = 1.349  # deviations between the quartiles of a normal distribution
+
+
 class Columns(NamedTuple):
     """An affine map of columns: z = (values − shift) / scale."""
 
@@ -37,6 +41,17 @@ class Columns(NamedTuple):
             j = int(extent.argmax())
             raise ValueError(f"column {j} has values up to {extent[j]:.3g}, whose sums overflow; divide it.")
         return Extent.of(values, weight).columns()
+
+    @classmethod
+    def robust(cls, values: Floats, weight: Floats) -> "Columns":
+        """The same with values no farther from the median than ten deviations, as the quartiles tell them.
+
+        One outlier cannot spoil a column then. One whose quartiles are equal, as where most are 0, is taken as
+        it is: its rare values are what it tells.
+        """
+        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
+        reach = np.where(high > low, FAR * (high - low) / NORMAL_QUARTILES, np.inf)
+        return cls.of(np.clip(values, middle - reach, middle + reach), weight)
 
     def mild(self) -> bool:
         """Whether single precision can carry out the map: a large shift would cost it digits."""

@@ -40,6 +40,7 @@ class Inference:
     cycles: Array | int = 10  # of the cyclic solver
     prior: str = "auto"
     factorised: bool = False
+    nodes: int = 7  # of the quadrature by which moments propagate through layers
 
     def gain(self, hidden: Hidden, psi: Any, posterior: TruncatedGaussian) -> Array:
         """Log Z of the posterior less log Z of the prior."""

@@ -69,7 +69,7 @@ class MomentMatching(Method):
 
     def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
         """Log-density of each row."""
-        return model.likelihood.by_moments(rows.y, model.latent(rows.X, _MEAN_FIELD))
+        return model.outputs(rows.X).by_moments(rows.y, model.latent(rows.X, _TRAINING))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Squares(Method):
 
     def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
         """Log-density of each row, as though the hidden units had no variance."""
-        return model.likelihood.by_mean(rows.y, model.mean(rows.X, _MEAN_FIELD))
+        return model.outputs(rows.X).by_mean(rows.y, model.mean(rows.X, _TRAINING))
 
     def finish(self, members: Model, rows: Callable[[], Rows]) -> Model:
         """Take the units' mean share of the variance out of what was trained for all of it."""
@@ -116,7 +116,7 @@ class Engine(Method, ABC):
         inference = Inference(
             self.engine, self.options.solver, cycles, self.options.prior, self.options.factorised
         )
-        return model.likelihood.by_engine(rows.y, model.hidden, model.features(rows.X), inference)
+        return model.outputs(rows.X).by_engine(rows.y, model.hidden, model.features(rows.X), inference)
 
     def score(self, model: Model, rows: Rows) -> Array:
         """The same where the density is predicted from it, and what the moments say where that is predicted.
@@ -125,7 +125,7 @@ class Engine(Method, ABC):
         """
         if not model.judged_by_moments:
             return super().score(model, rows)
-        return model.likelihood.by_moments(rows.y, model.latent(rows.X, Inference(self.engine)))
+        return model.outputs(rows.X).by_moments(rows.y, model.latent(rows.X, Inference(self.engine)))
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,11 @@ class Exact(Method):
 
     def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
         """Log-density of y = b1 + Σ w h + ε, the h independent truncated normals."""
-        return model.likelihood.by_sum(rows.y, model.hidden, model.features(rows.X), _MEAN_FIELD)
+        return model.outputs(rows.X).by_sum(rows.y, model.hidden, model.features(rows.X), _MEAN_FIELD)
 
 
 _MEAN_FIELD = Inference("mean_field")
+_TRAINING = Inference("mean_field", nodes=3)  # as good in training as seven: experiments/defaults.py
 
 METHODS: dict[str, type[Method]] = {
     "bp": Squares,

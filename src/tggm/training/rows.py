@@ -44,6 +44,26 @@ def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: floa
     return shuffled[n_held:], shuffled[:n_held]
 
 
+def dealt(
+    rng: np.random.Generator, rows: NDArray[np.integer], fraction: float, members: int
+) -> list[tuple[Index, Index]]:
+    """Rows that each member trains on and holds out, about `fraction` of them.
+
+    The rows are cut at random into parts, one for each member in turn, and cut anew when the parts run out: no
+    row is held out much more often than another.
+    """
+    count = round(fraction * len(rows))
+    if not count:
+        none = np.zeros(0, np.int32)
+        return [(rng.permutation(rows).astype(np.int32), none) for _ in range(members)]
+    parts = max(2, round(len(rows) / count))
+    found: list[tuple[Index, Index]] = []
+    while len(found) < members:
+        cuts = np.array_split(rng.permutation(rows).astype(np.int32), parts)
+        found += [(np.concatenate(cuts[:k] + cuts[k + 1 :]), held) for k, held in enumerate(cuts)]
+    return found[:members]
+
+
 def _padded(lists: list[Index]) -> tuple[Index, Index]:
     size = bucket(max(len(a) for a in lists))
     # padding repeats the list, so that padded rows are as good as any for a batch statistic
@@ -56,6 +76,12 @@ def membership(parts: list[tuple[Index, Index]]) -> Membership:
     train, n_train = _padded([train for train, _ in parts])
     held, n_held = _padded([held for _, held in parts])
     return Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
+
+
+def parts(members: Membership) -> list[Index]:
+    """Rows that each member trains on, without the padding."""
+    pairs = zip(np.asarray(members.train), np.asarray(members.n_train), strict=True)
+    return [rows[:count] for rows, count in pairs]
 
 
 GOLDEN = np.uint32(0x9E3779B9)  # an odd number whose multiples spread evenly

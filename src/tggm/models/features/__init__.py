@@ -2,5 +2,6 @@
 
 from tggm.models.features.base import Features as Features
 from tggm.models.features.identity import Identity as Identity
+from tggm.models.features.periodic import Periodic as Periodic
 
-FEATURES: dict[str | None, type[Features]] = {None: Identity}
+FEATURES: dict[str | None, type[Features]] = {None: Identity, "periodic": Periodic}

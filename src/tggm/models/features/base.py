@@ -17,10 +17,19 @@ class Features(ABC):
     def __call__(self, X: Any) -> Any:
         """ψ of each row: something with a product ``@`` with matrices."""
 
+    def inputs(self, X: Any) -> Any:
+        """What the linear part of a likelihood sees of each row."""
+        return X
+
     @classmethod
     @abstractmethod
     def width(cls, n_inputs: int) -> int:
         """Columns of ψ(x) for so many of x."""
+
+    @classmethod
+    @abstractmethod
+    def n_inputs(cls, width: int) -> int:
+        """Columns of x for so many of ψ(x)."""
 
     @classmethod
     @abstractmethod

@@ -42,6 +42,10 @@ class Latent(ABC):
 class LinearEngine(Protocol):
     """Who infers the moments of units that are not independent."""
 
+    @property
+    def nodes(self) -> int:
+        """Nodes of the quadrature over the location of a unit above others."""
+
     def linear_moments(self, tg: TruncatedGaussian, W: Array, start: Array | None) -> tuple[Array, Array]:
         """Means of the last units, and the covariance of W times them, (rows, n, n)."""
 

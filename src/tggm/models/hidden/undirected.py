@@ -42,7 +42,7 @@ class Undirected(Layers):
     def start(self, psi: Any) -> Array:
         """Means as a directed model propagates them."""
         fixed: Undirected = lax.stop_gradient(self)
-        return jnp.concatenate([layer.mean for layer in propagated(fixed, psi)], axis=1)
+        return jnp.concatenate([layer.mean for layer in propagated(fixed, psi, 7)], axis=1)
 
     def moments(self, psi: Any, engine: LinearEngine) -> Inferred:
         """By an engine: the prior needs inference too."""

@@ -1,6 +1,6 @@
 """The output map, once, and what a likelihood offers.
 
-    z = W1 h + b1          the linear outputs, from which y follows
+    z = W1 h + A x + b1    the linear outputs, from which y follows; A is the linear part, where there is one
 
 A likelihood answers to the three ways of training: by the moments of the units, by their means alone, and by
 an engine that knows log Z of truncated Gaussians.
@@ -14,6 +14,7 @@ from jax import Array
 from tggm.gaussian import TruncatedGaussian
 from tggm.models.hidden.base import Hidden, Latent
 from tggm.models.part import MissingCapabilityError, part
+from tggm.models.sparse import Product
 from tggm.models.template import Zeros
 
 
@@ -22,11 +23,24 @@ class Output:
     """From the last hidden units to the linear outputs."""
 
     W1: Array  # (n, m)
-    b1: Array  # (n,)
+    b1: Array  # (n,); (rows, n) where it is known of which rows
+    A: Array | None = None  # (n, d)
+
+    def at(self, X: Any) -> "Output":
+        """The outputs of these rows, whose intercepts have the linear part in them."""
+        if self.A is None:
+            return self
+        linear = X.linear if isinstance(X, Product) else X @ self.A.T
+        return Output(self.W1, self.b1[None, :] + linear)
+
+    @property
+    def intercept(self) -> Array:
+        """What is added to W1 h, (rows, n), or (1, n) for any row."""
+        return self.b1 if self.b1.ndim == 2 else self.b1[None, :]
 
     def of(self, h: Array) -> Array:
-        """W1 h + b1 for each row, (rows, n)."""
-        return h @ self.W1.T + self.b1[None, :]
+        """W1 h + A x + b1 for each row, (rows, n)."""
+        return h @ self.W1.T + self.intercept
 
 
 class EvidenceEngine(Protocol):
@@ -49,6 +63,7 @@ class Likelihood(ABC):
     """p(y | h); `y` is whatever the rows hold for it."""
 
     offers: ClassVar[frozenset[str]]  # ways of training that it answers to, as `Hidden.offers` names them
+    linear_offers: ClassVar[frozenset[str]]  # those that it has with a linear part, too
     judged_by_moments: ClassVar[bool]  # whether predictions come from moments, whatever the units
     output: Output
 
@@ -101,7 +116,7 @@ class Likelihood(ABC):
 
     @classmethod
     @abstractmethod
-    def template(cls, zeros: Zeros, m: int, n: int) -> Self:
+    def template(cls, zeros: Zeros, output: Output) -> Self:
         """The same shapes, made by `zeros`."""
 
     def check(self, narrow: str) -> None:  # noqa: B027  # most have nothing to add

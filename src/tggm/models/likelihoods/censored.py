@@ -42,6 +42,7 @@ class CensoredGaussian(Likelihood):
     log_noise: Array  # (n,)
 
     offers: ClassVar = frozenset({"moments", "mean", "gaussian", "sum"})
+    linear_offers: ClassVar = offers
     judged_by_moments: ClassVar = False
 
     @classmethod
@@ -82,22 +83,23 @@ class CensoredGaussian(Likelihood):
         Y, there, side = y.split()
         if Y.shape[1] == 1:
             measured = self.whole.by_engine(Y, hidden, psi, engine)
-            limit = engine.log_tail(self.terms(hidden, psi), Y[:, 0] - self.output.b1, side[:, 0])
+            limit = engine.log_tail(self.terms(hidden, psi), Y[:, 0] - self.output.intercept[:, 0], side[:, 0])
             return there[:, 0] * jnp.where(side[:, 0] == 0, measured, limit)
 
-        def row(x: Array, y: Array, o: Array) -> Array:
+        def row(x: Array, y: Array, o: Array, b1: Array) -> Array:
             # an output without weights or residual adds its normaliser only, which is taken back
-            part_ = replace(self.whole, output=replace(self.output, W1=self.output.W1 * o[:, None]))
-            y = jnp.where(o > 0, y, self.output.b1)
+            part_ = replace(self.whole, output=Output(self.output.W1 * o[:, None], b1))
+            y = jnp.where(o > 0, y, b1)
             one = part_.by_engine(y[None], hidden, x[None], engine)[0]
             return one + 0.5 * ((1 - o) * (self.log_noise + LOG_2PI)).sum()
 
-        out: Array = jax.vmap(row)(psi, Y, there)
+        intercept = jnp.broadcast_to(self.output.intercept, Y.shape)
+        out: Array = jax.vmap(row)(psi, Y, there, intercept)
         return out
 
     def by_sum(self, y: Incomplete, hidden: Hidden, psi: Any, engine: EvidenceEngine) -> Array:
         """Density of a measured target, tail of a limit."""
-        limit = engine.log_tail(self.terms(hidden, psi), y.value[:, 0] - self.output.b1, y.side[:, 0])
+        limit = engine.log_tail(self.terms(hidden, psi), y.value[:, 0] - self.output.intercept[:, 0], y.side[:, 0])
         return jnp.where(y.side[:, 0] == 0, self.whole.by_sum(y.value, hidden, psi, engine), limit)
 
     def terms(self, hidden: Hidden, psi: Any) -> tuple[Array, Array, Array]:
@@ -114,6 +116,6 @@ class CensoredGaussian(Likelihood):
         return cls(output, Gaussian.draw(output, noise).log_noise)
 
     @classmethod
-    def template(cls, zeros: Zeros, m: int, n: int) -> Self:
+    def template(cls, zeros: Zeros, output: Output) -> Self:
         """As that of `Gaussian`."""
-        return cls(Output(zeros(n, m), zeros(n)), zeros(n))
+        return cls(output, output.b1)

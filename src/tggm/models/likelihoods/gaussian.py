@@ -26,6 +26,7 @@ class Gaussian(Likelihood):
     log_noise: Array  # (n,) log s1
 
     offers: ClassVar = frozenset({"moments", "mean", "gaussian", "sum"})
+    linear_offers: ClassVar = offers
     judged_by_moments: ClassVar = False
 
     def moments(self, latent: Latent) -> tuple[Array, Array]:
@@ -61,7 +62,7 @@ class Gaussian(Likelihood):
         """
         root = jnp.exp(-0.5 * self.log_noise)
         U = self.output.W1 * root[:, None]
-        residual = y - self.output.b1[None, :]
+        residual = y - self.output.intercept
         posterior = hidden.gaussian(psi, U, (residual * root[None, :]) @ U)
         squares = residual**2 * jnp.exp(-self.log_noise)[None, :]
         constant = 0.5 * (squares + self.log_noise[None, :] + LOG_2PI).sum(-1)
@@ -75,7 +76,7 @@ class Gaussian(Likelihood):
 
     def by_sum(self, y: Array, hidden: Hidden, psi: Any, engine: EvidenceEngine) -> Array:
         """The density of y = b1 + Σ w h + ε itself, not a difference of two log Z: nothing large cancels."""
-        return engine.log_density(self.terms(hidden, psi), y[:, 0] - self.output.b1)
+        return engine.log_density(self.terms(hidden, psi), y[:, 0] - self.output.intercept[:, 0])
 
     def finished(self, share: Array) -> Self:
         """Training by the mean took v for the whole variance of y given x; the units have a share of it.
@@ -92,9 +93,9 @@ class Gaussian(Likelihood):
         return cls(output, log_noise)
 
     @classmethod
-    def template(cls, zeros: Zeros, m: int, n: int) -> Self:
-        """W1, b1 and log s1."""
-        return cls(Output(zeros(n, m), zeros(n)), zeros(n))
+    def template(cls, zeros: Zeros, output: Output) -> Self:
+        """The outputs and log s1."""
+        return cls(output, output.b1)
 
     def check(self, narrow: str) -> None:
         """The noise must be a number."""

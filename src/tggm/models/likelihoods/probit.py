@@ -33,6 +33,7 @@ class Probit(Likelihood):
     output: Output
 
     offers: ClassVar = frozenset({"moments", "mean", "gaussian"})
+    linear_offers: ClassVar = frozenset({"moments", "mean"})  # engines take one bias for all rows
     judged_by_moments: ClassVar = True
 
     def scores(self, latent: Latent) -> tuple[Array, Array]:
@@ -80,9 +81,9 @@ class Probit(Likelihood):
         return cls(output)
 
     @classmethod
-    def template(cls, zeros: Zeros, m: int, n: int) -> Self:
-        """W1 and b1."""
-        return cls(Output(zeros(n, m), zeros(n)))
+    def template(cls, zeros: Zeros, output: Output) -> Self:
+        """The outputs alone."""
+        return cls(output)
 
 
 def contended_std(mean: Array, var: Array, product: Any) -> Array:
