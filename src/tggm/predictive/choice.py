@@ -22,6 +22,7 @@ from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.moments import doubled, member_covariances, padded
 from tggm.predictive.multivariate import MultivariatePredictive
 from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
+from tggm.products import full_precision
 
 
 def marginal(
@@ -59,6 +60,7 @@ def member_log_densities(members: Model, X: Floats, Y: Floats, engine: Any) -> F
 
 
 @partial(jax.jit, static_argnames="engine")
+@full_precision
 def _log_densities(members: Model, X: Array, Y: Array, engine: Any) -> Array:
     def one(m: Model) -> Array:
         return m.likelihood.by_engine(Y, m.hidden, m.features(X), engine)
@@ -78,6 +80,7 @@ def _sums(members: Model, X: Floats) -> tuple[Floats, ...]:
 
 
 @jax.jit
+@full_precision
 def _standard(members: Model, X: Array) -> Array:
     found: Array = jax.vmap(lambda m: m.hidden.standard(m.features(X)))(members)
     return found
