@@ -1,7 +1,6 @@
 """Inference engines: how accurate, how fast, beside their opponents.
 
     python benchmarks/inference.py                 # on the processor, one thread: about ten minutes
-    python benchmarks/inference.py --gpu           # the rank-one kernels on a GPU, under two minutes
     python benchmarks/inference.py --only newton   # one section: newton, layers, ep, exact
 
 Problems are posteriors of random shallow models: h ~ N_T(a, I), y ~ N(W h, noise I) drawn from the model, the
@@ -15,7 +14,7 @@ exact    the exact engine against brute-force quadrature, Monte Carlo and closed
 
 Times on the processor are the least of several repetitions, in seconds of processor time of one thread, so
 that other work on the machine hardly matters; ``--threads 0`` takes all threads and the clock on the wall.
-Results go to benchmarks/results/inference.json (inference-gpu.json).
+Results go to benchmarks/results/inference.json; what a GPU does is in inference_gpu.py.
 """
 
 import argparse
@@ -32,7 +31,6 @@ SCALES = (0.3, 1.0, 3.0)
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--gpu", action="store_true", help="the GPU section instead of the others")
     parser.add_argument("--only", choices=["newton", "layers", "ep", "exact"])
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--threads", type=int, default=1, choices=[0, 1])
@@ -41,7 +39,7 @@ def arguments():
 
 
 OPTIONS = arguments() if __name__ == "__main__" else None
-if OPTIONS and OPTIONS.threads == 1 and not OPTIONS.gpu:  # before JAX starts its threads
+if OPTIONS and OPTIONS.threads == 1:  # before JAX starts its threads
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -287,11 +285,6 @@ def write(name, sections):
 
 
 def main():
-    if OPTIONS.gpu:
-        from inference_gpu import gpu_section
-
-        write("inference-gpu", {"rank_one": gpu_section(OPTIONS.seed)})
-        return
     sections = {"newton": newton_section, "layers": layers_section, "ep": ep_section, "exact": exact_section}
     with jax.enable_x64(True):
         for name, section in sections.items():

@@ -1,17 +1,30 @@
-"""The GPU section of benchmarks/inference.py: a million rows of rank one, m = 100, float32.
+"""Engines on a GPU: how many digits they have in float32, and how fast the fused kernels are.
 
-Times are medians of 20 calls after warm-up, inputs on the device. Variants: the fused kernel with several
-shapes of thread block (rows, units to a warp), and two plain-XLA paths as opponents. Floors: the bytes that
-must move (read the shift; write means, variances and three numbers a row) over the memory's speed, and the
-arithmetic that the iterations need (one per elementwise operation, counted in the traced program, times the
-mean number of steps) over the processor's speed.
+    python benchmarks/inference_gpu.py                 # about three minutes
+    python benchmarks/inference_gpu.py --only digits   # one section: digits, rank_one
+
+Problems are those of benchmarks/inference.py, m = 100. Sections:
+
+digits     1 to 10 outputs, 300 rows: rows that converge, steps, and the largest error of log Z against the
+           same engine in float64. Products in TensorFloat-32, what a GPU takes unless it is asked for more,
+           show here at once.
+rank_one   a million rows with one output. Times are medians of 20 calls after warm-up, inputs on the device.
+           Variants: the fused kernel with several shapes of thread block (rows, units to a warp), and two
+           plain-XLA paths as opponents. Floors: the bytes that must move (read the shift; write means,
+           variances and three numbers a row) over the memory's speed, and the arithmetic that the iterations
+           need (one per elementwise operation, counted in the traced program, times the mean number of steps)
+           over the processor's speed.
+
+Results go to benchmarks/results/digits-gpu.json and rank_one-gpu.json.
 """
 
+import argparse
 import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from record import keep
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, mean_field, rank_one
@@ -22,21 +35,23 @@ ROWS, M, CALLS = 1_000_000, 100, 20
 BYTES_PER_SECOND, FLOPS_PER_SECOND = 4.3e12, 67e12  # H200: memory, float32
 SHAPES = [(1, 128), (1, 64), (1, 32), (2, 128), (4, 128), (8, 256)]
 CASES = [(1.0, 0.5), (0.3, 0.5), (1.0, 0.05)]  # scale of the weights, noise variance
+OUTPUTS, FEW_ROWS = (1, 2, 5, 10), 300
 
 
-def problem(seed, scale, noise, rows, m):
+def problem(seed, scale, noise, rows, m, n=1):
     """A random shallow model's posterior, made on the device."""
-    W = scale * jax.random.normal(jax.random.key(seed), (1, m), jnp.float32)
+    W = scale * jax.random.normal(jax.random.key(seed), (n, m), jnp.float32)
 
     @jax.jit
     def shift(key):
         k1, k2, k3 = jax.random.split(key, 3)
         a = scale * jax.random.normal(k1, (rows, m), jnp.float32)
         h = jnp.maximum(a + jax.random.normal(k2, (rows, m), jnp.float32), 0)
-        y = h @ W.T + noise**0.5 * jax.random.normal(k3, (rows, 1), jnp.float32)
+        y = h @ W.T + noise**0.5 * jax.random.normal(k3, (rows, n), jnp.float32)
         return a + y @ W / noise
 
-    gamma = jax.block_until_ready(shift(jax.random.key(seed + 1)))
+    with jax.default_matmul_precision("highest"):
+        gamma = jax.block_until_ready(shift(jax.random.key(seed + 1)))
     return TruncatedGaussian(LowRank(jnp.ones(m, jnp.float32), W / noise**0.5), gamma)
 
 
@@ -72,7 +87,7 @@ def floors(block, numbers, steps, rows, m):
     shape = jax.ShapeDtypeStruct((8, m), jnp.float32)
     one = jax.ShapeDtypeStruct((1, m), jnp.float32)
     mask = jax.ShapeDtypeStruct((1, m), bool)
-    traced = jax.make_jaxpr(lambda *a: block(rank_one.Block(*a), *numbers))(shape, one, one, mask, mask)
+    traced = jax.make_jaxpr(lambda *a: block(rank_one.KernelRows(*a), *numbers))(shape, one, one, mask, mask)
     outside, inside = operations(traced.jaxpr, 8 * m)
     moved = rows * (3 * m + 3) * 4
     return {
@@ -149,8 +164,32 @@ def opponents(engine, tg):
     return rows
 
 
-def gpu_section(seed, rows=ROWS, m=M):
-    print(f"{jax.devices()[0].device_kind}, {rows} rows, m = {m}, n = 1, float32")
+def digits_section(seed, rows=FEW_ROWS, m=M):
+    print(f"\ndigits: {rows} rows, m = {m}, weights of scale 1, noise 1/2, float32")
+    report = []
+    for n in OUTPUTS:
+        tg = problem(seed, 1.0, 0.5, rows, m, n)
+        for engine in (mean_field, ep):
+            got = jax.jit(engine)(tg)
+            entry = {
+                "engine": engine.__name__,
+                "outputs": n,
+                "converged": float(got.converged.mean()),
+                "steps_mean": float(got.n_iter.mean()),
+                "steps_max": int(got.n_iter.max()),
+                **accuracy(engine, tg, got, rows),
+            }
+            report.append(entry)
+            print(
+                "  {engine:10s} n = {outputs:2d}: converged {converged:.2f}, steps {steps_mean:.1f} (most "
+                "{steps_max}), log Z errs by {log_z_error:.1e} of {log_z_scale:.1e}".format(**entry),
+                flush=True,
+            )
+    return report
+
+
+def rank_one_section(seed, rows=ROWS, m=M):
+    print(f"\nrank_one: {rows} rows, m = {m}, n = 1, float32")
     report = []
     engines = {
         "mean_field": (mean_field, rank_one.mean_field_block, (jnp.int32(100),)),
@@ -181,3 +220,20 @@ def gpu_section(seed, rows=ROWS, m=M):
             found += opponents(engine, tg) if number == 0 else []
             report.append({**entry, "variants": [row for row, _ in found]})
     return report
+
+
+SECTIONS = {"digits": digits_section, "rank_one": rank_one_section}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", choices=SECTIONS)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print(jax.devices()[0].device_kind)
+    for name in [options.only] if options.only else SECTIONS:
+        keep(f"{name}-gpu", {"seed": options.seed, "results": SECTIONS[name](options.seed)})
+
+
+if __name__ == "__main__":
+    main()

@@ -24,6 +24,7 @@ from networks import drawn
 from scipy.special import logsumexp
 
 from tggm.models import Architecture, Model
+from tggm.products import full_precision
 from tggm.training import METHODS, Options, Rows, train
 from tggm.training.engine import Inference
 from tggm.training.rows import Blocks, RowBlock, hold_out, membership
@@ -138,6 +139,7 @@ def run(name: str, batch: int, grid: list[Setting], args: argparse.Namespace) ->
 
 
 @jax.jit
+@full_precision
 def _moments(members: Model, data: Rows, index: np.ndarray, view: Scaling) -> tuple[jax.Array, jax.Array]:
     """Mean and variance of y for each member on its rows, on the scale of the table."""
 

@@ -22,6 +22,7 @@ from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
+from tggm.products import full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.streams.columns import Columns
 from tggm.training.rows import bucket
@@ -90,7 +91,7 @@ class ClassPrediction(Ensemble, ABC):
         by_scipy = sparse.issparse(X_) and folded and jax.default_backend() == "cpu"
         block = BLOCK if by_scipy or not sparse.issparse(X_) else SPARSE_BLOCK
         engine = self.engine()
-        with self._precision(), jax.default_matmul_precision("highest"), blas_lock(not model.knows_moments):
+        with self._precision(), blas_lock(not model.knows_moments):
             parts = [
                 _block(model, _rows(X_[at : at + block], model, columns, by_scipy), by_scipy, log, engine)
                 for at in range(0, X_.shape[0], block)
@@ -166,6 +167,7 @@ def _block(model: Model, inputs: Any, members: bool, log: bool, engine: LinearEn
 
 
 @partial(jax.jit, static_argnames=("members", "log", "engine"))
+@full_precision
 def _short(model: Model, X: Any, members: bool, log: bool, engine: LinearEngine) -> tuple[Array, ...]:
     """Means and deviations of z, (members, rows, n), lengths of grids, and what the shortest gives.
 

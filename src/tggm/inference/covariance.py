@@ -17,11 +17,13 @@ from tggm.inference.exact.engine import exact_log_z
 from tggm.inference.linear import linear_moments
 from tggm.inference.orthant.engine import orthant
 from tggm.precision import Dense, Diagonal
+from tggm.products import full_precision
 from tggm.special import standard_moments
 
 ENGINES = ("exact", "ep", "orthant")
 
 
+@full_precision
 def covariance(tg: TruncatedGaussian, weights: Array, *, engine: str = "ep", **options: int) -> Array:
     """Covariance of W h for each row.
 

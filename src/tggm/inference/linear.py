@@ -15,6 +15,7 @@ from tggm.inference.conjugate_gradient import conjugate_gradient
 from tggm.inference.ep.sites import gaussian_sites, site_tolerance
 from tggm.inference.mean_field.newton import Point, newton, visit
 from tggm.precision import Precision
+from tggm.products import full_precision
 
 ENGINES = ("ep", "mean_field")
 BLOCK = 512  # rows treated at once: EP holds several matrices a row
@@ -22,6 +23,7 @@ NEWTON_STEPS = 50
 SWEEPS = 200
 
 
+@full_precision
 def linear_moments(
     tg: TruncatedGaussian, W: Array, *, engine: str, start: Array | None = None
 ) -> tuple[Array, Array]:
@@ -64,6 +66,7 @@ def linear_moments(
     return mean, cov
 
 
+@full_precision
 def linear_mean(tg: TruncatedGaussian, W: Array, start: Array | None = None) -> Array:
     r"""W E[h] of the last units by mean field, shape (rows, n), differentiable in everything.
 

@@ -21,10 +21,12 @@ from tggm.inference.ep.sites import gaussian_sites, site_tolerance
 from tggm.inference.exact.engine import exact_log_z
 from tggm.inference.mean_field.engine import SOLVERS, cyclic_moments, expected_energy, newton_moments
 from tggm.precision import Diagonal, Layered
+from tggm.products import full_precision
 
 ENGINES = ("mean_field", "ep", "exact")
 
 
+@full_precision
 def log_partition(
     tg: TruncatedGaussian,
     *,

@@ -9,6 +9,7 @@ from jax import Array
 from jax.lax.linalg import cholesky, triangular_solve
 
 from tggm.precision.protocol import as_float, pytree, require_positive_definite
+from tggm.products import full_precision
 
 
 @pytree("matrix")
@@ -46,6 +47,7 @@ class Dense:
         values: Array = jnp.diagonal(self.matrix)
         return values
 
+    @full_precision
     def off_diagonal(self, v: Array) -> Array:
         """P v less its diagonal part."""
         product: Array = v @ self.matrix
@@ -79,6 +81,7 @@ class DenseFactor:
         L = cholesky(matrices)
         return cls(L, inverse_triangular(L))
 
+    @full_precision
     def solve(self, r: Array) -> Array:
         """Rᵀ(R r)."""
         return jnp.einsum("bji,bj->bi", self.R, jnp.einsum("bij,bj->bi", self.R, r))

@@ -23,6 +23,7 @@ from jax import Array
 
 from tggm.precision.dense import DenseFactor
 from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive_definite
+from tggm.products import full_precision
 
 
 @pytree("diagonal_blocks", "lower_blocks")
@@ -90,6 +91,7 @@ class Layered:
         """Diagonal of P."""
         return jnp.concatenate([jnp.diagonal(a) for a in self.diagonal_blocks])
 
+    @full_precision
     def off_diagonal(self, v: Array) -> Array:
         """P v less its diagonal part, block by block."""
         parts = self.split(v)
@@ -99,6 +101,7 @@ class Layered:
             out[i + 1] = out[i + 1] + parts[i] @ b.T
         return jnp.concatenate(out, axis=-1) - v * self.diagonal()[None, :]
 
+    @full_precision
     def factor(self, extra: Array) -> "LayeredFactor":
         """P + diag(extra) for each row, by block elimination."""
         roots: list[DenseFactor] = []
@@ -133,6 +136,7 @@ class LayeredFactor:
     roots: tuple[DenseFactor, ...]
     gains: tuple[Array, ...]
 
+    @full_precision
     def solve(self, r: Array) -> Array:
         """Block forward and backward substitution."""
         sizes = [root.L.shape[-1] for root in self.roots]
@@ -147,6 +151,7 @@ class LayeredFactor:
             out = [x, *out]
         return jnp.concatenate(out, axis=-1)
 
+    @full_precision
     def variances(self) -> Array:
         """Diagonal blocks of the inverse by the backward recursion."""
         out: list[Array] = []

@@ -16,6 +16,7 @@ from jax import Array
 
 from tggm.precision.dense import DenseFactor
 from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive, rounding
+from tggm.products import full_precision
 
 
 @pytree("base", "weights")
@@ -68,11 +69,13 @@ class LowRank:
         """Diagonal of P, d + the squared column norms of U."""
         return self.base + (self.weights**2).sum(0)
 
+    @full_precision
     def off_diagonal(self, v: Array) -> Array:
         """Uᵀ(U v) less its diagonal part."""
         U = self.weights
         return (v @ U.T) @ U - v * (U**2).sum(0)[None, :]
 
+    @full_precision
     def factor(self, extra: Array) -> "LowRankFactor":
         """P + diag(extra) for each row."""
         E = self.base[None, :] + extra
@@ -89,6 +92,7 @@ class LowRank:
         root = DenseFactor.of(K)
         return LowRankFactor(E, U, root.L, root.R)
 
+    @full_precision
     def dense(self) -> Array:
         """The matrix itself."""
         return jnp.diag(self.base) + self.weights.T @ self.weights
@@ -104,6 +108,7 @@ class LowRankFactor:
     L: Array
     R: Array
 
+    @full_precision
     def solve(self, r: Array) -> Array:
         """E⁻¹ r − E⁻¹ Uᵀ K⁻¹ U E⁻¹ r."""
         x = r / self.E
@@ -111,6 +116,7 @@ class LowRankFactor:
         t = s / self.L[:, :, 0] ** 2 if self.U.shape[0] == 1 else DenseFactor(self.L, self.R).solve(s)
         return x - (t @ self.U) / self.E
 
+    @full_precision
     def variances(self) -> Array:
         """1/E_k − ‖R U_k‖² / E_k²."""
         q = (

@@ -23,6 +23,7 @@ from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.moments import doubled, member_covariances, padded
 from tggm.predictive.multivariate import MultivariatePredictive
 from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
+from tggm.products import full_precision
 
 
 def marginal(
@@ -60,6 +61,7 @@ def member_log_densities(members: Model, X: Floats, Y: Floats, engine: Any) -> F
 
 
 @partial(jax.jit, static_argnames="engine")
+@full_precision
 def _log_densities(members: Model, X: Array, Y: Array, engine: Any) -> Array:
     def one(m: Model) -> Array:
         return m.outputs(X).by_engine(Y, m.hidden, m.features(X), engine)
@@ -79,6 +81,7 @@ def _sums(members: Model, X: Floats) -> tuple[Floats, ...]:
 
 
 @jax.jit
+@full_precision
 def _standard(members: Model, X: Array) -> tuple[Array, Array]:
     def one(m: Model) -> tuple[Array, Array]:
         intercept = m.outputs(X).output.intercept

@@ -12,6 +12,7 @@ from tggm.arrays import Floats
 from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
+from tggm.products import full_precision
 from tggm.training.rows import bucket
 
 BLOCK = 8192  # rows predicted at once
@@ -20,7 +21,7 @@ BLOCK = 8192  # rows predicted at once
 def member_moments(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> tuple[Floats, Floats]:
     """Mean and variance of each output under each member, (members, rows, n), on the scale of the model."""
     means, variances = [], []
-    with jax.default_matmul_precision("highest"), blas_lock(not members.knows_moments):
+    with blas_lock(not members.knows_moments):
         for begin in range(0, len(X), BLOCK):
             block = X[begin : begin + BLOCK].astype(dtype)
             mean, var = _variances(members, padded(block), engine)
@@ -49,12 +50,14 @@ def doubled(members: Model) -> Model:
 
 
 @partial(jax.jit, static_argnames="engine")
+@full_precision
 def _variances(members: Model, X: Array, engine: LinearEngine) -> tuple[Array, Array]:
     found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X, engine)))(members)
     return found
 
 
 @partial(jax.jit, static_argnames="engine")
+@full_precision
 def _covariances(members: Model, X: Array, engine: LinearEngine) -> tuple[Array, Array]:
     found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).moments(m.latent(X, engine)))(members)
     return found

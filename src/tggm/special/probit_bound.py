@@ -48,7 +48,7 @@ def exact(eta: Array, label: Array, n_nodes: int, n_steps: int) -> Expansion:
     bend = jnp.where(own[:, :, None], 1.0, standard.decay(x))
     gradient = (p * slope).sum(-1)
     spread = slope - gradient[:, :, None]
-    hessian = (p * spread) @ spread.mT - _diagonal((p * bend).sum(-1))
+    hessian = jnp.matmul(p * spread, spread.mT, precision="highest") - _diagonal((p * bend).sum(-1))
     return Expansion(jnp.minimum(value + jnp.log(h), 0.0), gradient, hessian)
 
 

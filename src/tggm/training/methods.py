@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tggm.models import Model
+from tggm.products import full_precision
 from tggm.training.engine import Inference
 
 
@@ -89,6 +90,7 @@ class Squares(Method):
 
 
 @jax.jit
+@full_precision
 def _without_share(members: Model, X: Any) -> Model:
     def one(model: Model) -> Model:
         _, share = model.latent(X, _MEAN_FIELD).variances(model.likelihood.output.W1)
@@ -109,6 +111,7 @@ class Engine(Method, ABC):
     engine: ClassVar[str]
     needs: ClassVar = "gaussian"
 
+    @full_precision
     def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
         """Log-likelihood of each row: a lower bound for mean field in one layer, nearly exact for EP."""
         first, last = self.options.cycles
@@ -118,6 +121,7 @@ class Engine(Method, ABC):
         )
         return model.outputs(rows.X).by_engine(rows.y, model.hidden, model.features(rows.X), inference)
 
+    @full_precision
     def score(self, model: Model, rows: Rows) -> Array:
         """The same where the density is predicted from it, and what the moments say where that is predicted.
 
@@ -148,6 +152,7 @@ class Exact(Method):
 
     needs: ClassVar = "sum"
 
+    @full_precision
     def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
         """Log-density of y = b1 + Σ w h + ε, the h independent truncated normals."""
         return model.outputs(rows.X).by_sum(rows.y, model.hidden, model.features(rows.X), _MEAN_FIELD)

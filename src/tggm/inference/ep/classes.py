@@ -24,6 +24,7 @@ from tggm.inference.ep.layered import CovarianceBlocks, covariance_blocks, gauss
 from tggm.inference.ep.sites import Marginals, Sites, fit_sites, lone_sites, site_tolerance, walls
 from tggm.precision import Diagonal, Layered
 from tggm.precision.protocol import rounding
+from tggm.products import full_precision
 
 
 class Differences(NamedTuple):
@@ -47,6 +48,7 @@ class Joint(NamedTuple):
     factor: Any  # of P + Λ
 
 
+@full_precision
 def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: Array) -> Array:
     """EP's log Z of h and z given each row's class, differentiable: stationary in the sites.
 

@@ -22,10 +22,12 @@ from jax import Array, lax
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.ep.engine import ep_log_z
 from tggm.inference.ep.sites import Cavity, gaussian_sites
+from tggm.products import full_precision
 from tggm.special import kernels, standard
 
 
 @jax.jit
+@full_precision
 def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[Array, Array]:
     """EP's log Z and the estimated size of its error, shape (rows,) each; costs O(m³) a row.
 

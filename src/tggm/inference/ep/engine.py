@@ -18,6 +18,7 @@ from tggm.inference.ep.sites import Sites, cavities, gaussian_sites, site_tolera
 from tggm.inference.factors import log_normaliser, standardised
 from tggm.inference.rows import restore
 from tggm.precision.protocol import is_concrete
+from tggm.products import full_precision
 
 
 def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) -> Moments:
@@ -61,6 +62,7 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
 
 
 @jax.jit
+@full_precision
 def _ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     if rank_one.suits(tg):
         fused = partial(rank_one.run, rank_one.ep_block, "estimate")

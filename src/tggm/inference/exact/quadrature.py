@@ -19,6 +19,7 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from tggm.precision.protocol import is_concrete
+from tggm.products import full_precision
 from tggm.special import truncated_log_z
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -37,6 +38,7 @@ def panels(P: Array) -> int:
 
 
 @partial(jax.jit, static_argnums=3)
+@full_precision
 def log_z(P: Array, shift: Array, truncated: Array, n_panels: int) -> Array:
     """Log Z for each row of `shift`, m ≤ 3; differentiable with respect to P and shift."""
     if P.shape[0] == 1:
@@ -122,6 +124,7 @@ def _joint_mode(P: Array, shift: Array, truncated: Array) -> Array:
 
 
 @partial(jax.jit, static_argnums=3)
+@full_precision
 def moments(P: Array, shift: Array, truncated: Array, n_panels: int) -> tuple[Array, Array, Array]:
     """Log Z, means and variances for each row; each variable in turn is the outermost."""
     m = P.shape[0]

@@ -24,11 +24,13 @@ from tggm.inference.mean_field.cyclic import cyclic
 from tggm.inference.mean_field.engine import expected_energy, factor_moments
 from tggm.inference.mean_field.newton import Term, Terms, newton
 from tggm.precision import LowRank
+from tggm.products import full_precision
 from tggm.special.probit_bound import Expansion
 
 Score = Callable[[Array], Expansion]  # η (rows, n) to S_c and its derivatives
 
 
+@full_precision
 def class_mean_field(
     tg: TruncatedGaussian,
     W: Array,

@@ -24,6 +24,7 @@ from tggm.inference.mean_field.low_rank import low_rank_newton, suits
 from tggm.inference.mean_field.newton import newton, solve
 from tggm.inference.rows import restore
 from tggm.precision.protocol import is_concrete
+from tggm.products import full_precision
 
 SOLVERS = ("newton", "cyclic")
 
@@ -85,6 +86,7 @@ def mean_field(
 
 
 @jax.jit
+@full_precision
 def newton_moments(tg: TruncatedGaussian, start: Array | None, max_iter: Array) -> Moments:
     """Newton's answer for rows, by whichever path suits the structure; `start` holds means."""
     general = partial(_general_newton, start=start)
@@ -117,6 +119,7 @@ def _safeguarded(tg: TruncatedGaussian, theta: Array, max_iter: Array) -> Moment
 
 
 @jax.jit
+@full_precision
 def cyclic_moments(tg: TruncatedGaussian, start: Array | None, n_cycles: Array) -> Moments:
     """What the paper's Algorithm 1 reaches from means `start`."""
     if start is None:

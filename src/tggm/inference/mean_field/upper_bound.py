@@ -30,6 +30,7 @@ from tggm.inference.mean_field.engine import expected_energy, factor_moments
 from tggm.inference.mean_field.newton import newton
 from tggm.precision import Layered
 from tggm.precision.protocol import Factor, pytree
+from tggm.products import full_precision
 
 GUARD = 0.1  # nats a variable
 
@@ -69,6 +70,7 @@ class Split:
         return self.inner.dense()
 
 
+@full_precision
 def upper_bound(tg: TruncatedGaussian, s: Array, *, start: Array, max_iter: Array) -> Array:
     """The bound for each row, differentiable in shift and precision.
 

@@ -18,6 +18,7 @@ from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference.rows import restore
 from tggm.inference.sampling.chains import agreement, plan, starting_point
 from tggm.inference.sampling.truncated_quantile import survival_quantile, truncated_excess
+from tggm.products import full_precision
 from tggm.special import standard_moments
 
 
@@ -82,6 +83,7 @@ def gibbs(
 
 
 @partial(jax.jit, static_argnames="n")
+@full_precision
 def _run(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: int) -> Moments:
     m, n_rows = tg.shift.shape[1], tg.shift.shape[0]
     n_chains = h.shape[1] // n_rows

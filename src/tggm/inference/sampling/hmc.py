@@ -22,6 +22,7 @@ from jax.typing import ArrayLike
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference.rows import restore
 from tggm.inference.sampling.chains import agreement, plan, starting_point
+from tggm.products import full_precision
 
 
 class _Flight(NamedTuple):
@@ -83,6 +84,7 @@ def hmc(
 
 
 @partial(jax.jit, static_argnames="n")
+@full_precision
 def _run(
     tg: TruncatedGaussian,
     key: Array,

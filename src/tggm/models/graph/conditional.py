@@ -26,6 +26,7 @@ from tggm.models.graph.parameters import Parameters, ResidualPrecision, residual
 from tggm.models.graph.structure import Structure
 from tggm.models.likelihoods.gaussian import LOG_2PI
 from tggm.precision import Dense, Layered, Precision
+from tggm.products import full_precision
 
 Keep = Literal["all", "tied", "truncated"]
 LogPartition = Callable[[TruncatedGaussian], Array]
@@ -60,6 +61,7 @@ def blocks(
     return kept, tuple(filter(unknown, kept))
 
 
+@full_precision
 def conditional(
     structure: Structure, pattern: Pattern, params: Parameters, row: Evidence, *, keep: Keep = "tied"
 ) -> Conditional:
@@ -117,6 +119,7 @@ def conditional(
     return Conditional(tg, constant, offset, sign)
 
 
+@full_precision
 def log_likelihood(
     structure: Structure, pattern: Pattern, params: Parameters, row: Evidence, log_z: LogPartition
 ) -> Array:

@@ -19,6 +19,7 @@ from tggm.models.hidden.inferred import Inferred
 from tggm.models.part import part
 from tggm.models.template import Zeros
 from tggm.precision import LowRank
+from tggm.products import full_precision
 
 MOST_LATERAL = 1e6  # I + V'V is no longer positive definite when 1 is lost beside V²
 
@@ -40,6 +41,7 @@ class Lateral(Hidden):
         """s0."""
         return lax.stop_gradient(self.s0)
 
+    @full_precision
     def gaussian(self, psi: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
         """P = (I + VᵀV)/s0 + UᵀU, γ = (I + VᵀV)(W0 ψ + b0)/s0 + pull."""
         a = psi @ self.W0.T + self.b0[None, :]

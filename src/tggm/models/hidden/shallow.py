@@ -18,6 +18,7 @@ from tggm.models.hidden.base import Hidden, Latent, LinearEngine
 from tggm.models.part import part
 from tggm.models.template import Zeros
 from tggm.precision import Diagonal, LowRank
+from tggm.products import full_precision
 from tggm.special.standard import moments as standard_moments
 
 
@@ -77,6 +78,7 @@ class Shallow(Hidden):
         """W E[h | ψ]."""
         return self.moments(psi).mean @ W.T
 
+    @full_precision
     def gaussian(self, psi: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
         """P = I/s0 + UᵀU, γ = (W0 ψ + b0)/s0 + pull. Paper: P0 = σ0² I; a precision, so 1/σ0²."""
         shift = self.locations(psi) / self.gauge

@@ -24,6 +24,7 @@ from tggm.models.hidden.inferred import Inferred
 from tggm.models.hidden.layers import Layers
 from tggm.models.part import part
 from tggm.precision import Layered
+from tggm.products import full_precision
 
 
 @part
@@ -32,6 +33,7 @@ class Undirected(Layers):
 
     offers: ClassVar = frozenset({"gaussian", "mean"})
 
+    @full_precision
     def gaussian(self, psi: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
         """The Gaussian of all hidden layers given x, and given what an output says of the last."""
         shift = self._shift(psi)
