@@ -143,9 +143,7 @@ class Architecture:
         hidden = self.hidden.template(zeros, kind.width(self.n_inputs), self.layers, self.lateral)
         outputs: type[Likelihood] = LIKELIHOODS[self.likelihood]
         n = self.n_outputs
-        output = Output(
-            zeros(n, self.layers[-1]), zeros(n), zeros(n, self.n_inputs) if self.linear else None
-        )
+        output = Output(zeros(n, self.layers[-1]), zeros(n), zeros(n, self.n_inputs) if self.linear else None)
         return Model(features, hidden, outputs.template(zeros, output))
 
     def describes(self, model: Model, members: int) -> bool:

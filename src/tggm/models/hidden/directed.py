@@ -33,7 +33,6 @@ from tggm.models.part import part
 from tggm.special.standard import moments as standard_moments
 
 
-
 class LayerMoments(NamedTuple):
     """Moments of a layer's units given x, (rows, m) each."""
 

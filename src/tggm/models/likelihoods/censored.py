@@ -83,7 +83,9 @@ class CensoredGaussian(Likelihood):
         Y, there, side = y.split()
         if Y.shape[1] == 1:
             measured = self.whole.by_engine(Y, hidden, psi, engine)
-            limit = engine.log_tail(self.terms(hidden, psi), Y[:, 0] - self.output.intercept[:, 0], side[:, 0])
+            limit = engine.log_tail(
+                self.terms(hidden, psi), Y[:, 0] - self.output.intercept[:, 0], side[:, 0]
+            )
             return there[:, 0] * jnp.where(side[:, 0] == 0, measured, limit)
 
         def row(x: Array, y: Array, o: Array, b1: Array) -> Array:
@@ -99,7 +101,9 @@ class CensoredGaussian(Likelihood):
 
     def by_sum(self, y: Incomplete, hidden: Hidden, psi: Any, engine: EvidenceEngine) -> Array:
         """Density of a measured target, tail of a limit."""
-        limit = engine.log_tail(self.terms(hidden, psi), y.value[:, 0] - self.output.intercept[:, 0], y.side[:, 0])
+        limit = engine.log_tail(
+            self.terms(hidden, psi), y.value[:, 0] - self.output.intercept[:, 0], y.side[:, 0]
+        )
         return jnp.where(y.side[:, 0] == 0, self.whole.by_sum(y.value, hidden, psi, engine), limit)
 
     def terms(self, hidden: Hidden, psi: Any) -> tuple[Array, Array, Array]:
