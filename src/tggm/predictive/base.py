@@ -63,6 +63,10 @@ class ScalarPredictive(ABC):
         """Mean and variance of z under each member, (K, N) each."""
         return self._member_moments()
 
+    def log_mean_exp(self, order: float) -> Floats | None:
+        """Log of E exp(order · Y), (N,), where it is known in closed form."""
+        return None
+
     @abstractmethod
     def _member_moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of each member, (K, N) each."""

@@ -72,8 +72,13 @@ class BetaMapped(ScalarPredictive):
 
     def _member_moments(self) -> tuple[Floats, Floats]:
         """Mean and variance as of one member: a mapped mixture is not a mixture of mapped members."""
-        mean, var = self._quadrature.moments(self._density)
+        mean, var = self._quadrature.moments(self._log_of_density, _same)
         return mean[None], var[None]
+
+    def _log_of_density(self, rows: Ints, z: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            log: Floats = np.log(self._density(rows, z))
+        return log
 
     @cached_property
     def _quadrature(self) -> Quadrature:
@@ -92,9 +97,13 @@ class BetaMapped(ScalarPredictive):
             F = self._bulk(rows, z)[0]
             return F, 1 - F
 
-        return self._quadrature.distances(tails, np.ones_like, rows, z)
+        return self._quadrature.distances(tails, _same, np.ones_like, rows, z, z)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         u = rng.beta(self._a, self._b, (len(self), size))
         draws: Floats = self._pool.ppf(np.clip(u, *_OPEN)).T
         return (draws - self._loc) / self._scale
+
+
+def _same(z: Floats) -> Floats:
+    return z

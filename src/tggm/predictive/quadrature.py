@@ -10,13 +10,16 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from tggm.arrays import Floats, Ints
+from tggm.predictive.quantile import Pairwise
 
 NODES = 241
 _REACH = float(np.arcsinh(60.0))  # the grid ends 60 widths from its centre
 _T, _STEP = np.linspace(-_REACH, _REACH, NODES, retstep=True)
+_HALF = NODES // 2  # the node at the centre
 _CHUNK = 1024  # rows at a time
 
-Pairwise2 = Callable[[Ints, Floats], tuple[Floats, Floats]]
+Map = Callable[[Floats], Floats]
+AtPairs = Callable[[Ints, Floats], Floats]
 
 
 class Quadrature:
@@ -30,34 +33,33 @@ class Quadrature:
         width = self._width[rows][:, None]
         return self._centre[rows][:, None] + width * np.sinh(_T), width * np.cosh(_T) * _STEP
 
-    def moments(self, density: Callable[[Ints, Floats], Floats]) -> tuple[Floats, Floats]:
-        """Mean and variance of each row."""
+    def moments(self, log_density: AtPairs, place: Map) -> tuple[Floats, Floats]:
+        """Mean and variance of Y = place(Z) in each row, from log-densities of Z at pairs."""
         found = np.empty((2, len(self._centre)))
-        for rows in chunks(len(self._centre)):
+        for rows in _chunks(len(self._centre)):
             z, w = self.nodes(rows)
-            p = w * _table(density, rows, z)
-            p /= p.sum(1, keepdims=True)
-            mean = (p * z).sum(1)
-            found[:, rows] = mean, (p * (z - mean[:, None]) ** 2).sum(1)
+            y = place(z)
+            log = log_density(np.repeat(rows, NODES), z.ravel()).reshape(z.shape) + np.log(w)
+            p = np.exp(log)
+            total = p.sum(1)
+            mean = (p * y).sum(1) / total
+            with np.errstate(divide="ignore", over="ignore"):  # far values have squares beyond all floats
+                squares = np.exp(log + 2 * np.log(np.abs(y - mean[:, None])))
+            found[:, rows] = mean, squares.sum(1) / total
         return found[0], found[1]
 
     def distances(
-        self, tails: Pairwise2, slope: Callable[[Floats], Floats], rows: Ints, z: Floats
+        self, tails: Pairwise, place: Map, slope: Map, rows: Ints, z: Floats, y: Floats
     ) -> tuple[Floats, Floats]:
-        """E|Y − y| and E|Y − Y'| at pairs, Y and y being increasing functions of Z and z.
+        """E|Y − y| and E|Y − Y'| at pairs, Y = place(Z) increasing, from F and 1 − F of Z at pairs.
 
-        E|Y − y| = ∫_{−∞}^z F dy + ∫_z^∞ (1 − F) dy and E|Y − Y'| = 2 ∫ F (1 − F) dy with dy = slope(z) dz.
-
-        Parameters
-        ----------
-        tails : callable
-            F(z) and 1 − F(z) at pairs (row, z).
-        slope : callable
-            dy/dz at z.
+        With c the centre, E|Y − c| = ∫_{−∞}^c F dy + ∫_c^∞ (1 − F) dy and E|Y − Y'| = 2 ∫ F (1 − F) dy, where
+        dy = slope(z) dz. For y > c, E|Y − y| = E|Y − c| + y − c − 2 ∫_c^y (1 − F) dy, and in the same way
+        below: what is integrated falls on both sides.
         """
         to_y, apart = np.empty(len(z)), np.empty(len(z))
         order = np.argsort(rows, kind="stable")
-        for some in chunks(len(self._centre)):
+        for some in _chunks(len(self._centre)):
             first, last = np.searchsorted(rows[order], [some[0], some[-1] + 1])
             at = order[first:last]
             if not len(at):
@@ -69,26 +71,25 @@ class Quadrature:
             row = rows[at] - some[0]
             apart[at] = 2 * _STEP * (F * S * dy).sum(1)[row]
             u = np.arcsinh((z[at] - self._centre[rows[at]]) / self._width[rows[at]])
-            to_y[at] = _partial(F * dy, row, u) + _partial((S * dy)[:, ::-1], row, -u)
+            below, all_below = _partial((F * dy)[:, _HALF::-1], row, -u)
+            above, all_above = _partial((S * dy)[:, _HALF:], row, u)
+            away = np.abs(y[at] - place(self._centre[rows[at]]))
+            to_y[at] = away - 2 * np.where(u < 0, below, above) + all_below + all_above
         return to_y, apart
 
 
-def chunks(rows: int) -> list[Ints]:
+def _chunks(rows: int) -> list[Ints]:
     """Rows, some at a time."""
     return [np.arange(i, min(i + _CHUNK, rows)) for i in range(0, rows, _CHUNK)]
 
 
-def _table(function: Callable[[Ints, Floats], Floats], rows: Ints, z: Floats) -> Floats:
-    """A function of pairs at all nodes of some rows."""
-    return function(np.repeat(rows, z.shape[1]), z.ravel()).reshape(z.shape)
-
-
-def _partial(values: Floats, row: Ints, t: Floats) -> Floats:
-    """Integral from the first node up to t, (pairs,), of functions of which row i knows the values."""
-    integral = CubicSpline(_T, values, axis=1).antiderivative().c  # (5, NODES − 1, rows)
-    inside = np.clip(t, -_REACH, _REACH)
-    panel = np.minimum(((inside + _REACH) / _STEP).astype(int), NODES - 2)
-    x = inside - _T[panel]
-    c = integral[:, panel, row]
+def _partial(values: Floats, row: Ints, t: Floats) -> tuple[Floats, Floats]:
+    """Integrals from 0 up to t ≥ 0 and over all t ≥ 0, (pairs,) each, of functions known at the nodes."""
+    integral = CubicSpline(_T[_HALF:], values, axis=1).antiderivative()
+    c = integral.c  # (5, panels, rows)
+    inside = np.clip(t, 0.0, _REACH)
+    panel = np.minimum((inside / _STEP).astype(int), _HALF - 1)
+    x = inside - _T[_HALF + panel]
+    c = c[:, panel, row]
     found: Floats = (((c[0] * x + c[1]) * x + c[2]) * x + c[3]) * x + c[4]
-    return found
+    return found, integral(_REACH)[row]

@@ -51,6 +51,12 @@ class StudentPredictive(ScalarPredictive):
     def _member_moments(self) -> tuple[Floats, Floats]:
         return self._mean[None], (self._width**2 / (1 - 2 * self._heaviness))[None]
 
+    def log_mean_exp(self, order: float) -> Floats | None:
+        """Log of E exp(order · Y), (N,): infinite but for a Gaussian."""
+        s = order * self._scale
+        gaussian = order * self._loc + s * self._mean + 0.5 * s**2 * self._width**2
+        return gaussian if not self._heaviness else np.full(len(self), np.inf)
+
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         width = self._width[rows]
         return (z - self._mean[rows]) / width, width
