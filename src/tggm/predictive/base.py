@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.quantile import solve_quantiles
+from tggm.predictive.quantile import Bracket, cantelli, solve_quantiles
 
 _WILD = 1e120  # beyond this, squares and quotients of squares overflow
 Seed = int | np.random.Generator | np.random.RandomState | None
@@ -44,6 +44,28 @@ class ScalarPredictive(ABC):
 
     def __len__(self) -> int:
         return self._rows
+
+    @abstractmethod
+    def __getitem__(self, rows: slice | Ints) -> "ScalarPredictive":
+        """The distributions of some rows."""
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """The output is y = loc + scale · z, z being what the model predicts: loc and scale."""
+        return self._loc, self._scale
+
+    @property
+    def member_weights(self) -> Floats:
+        """Weights of the ensemble members, (K,)."""
+        return self._mix
+
+    def member_moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of z under each member, (K, N) each."""
+        return self._member_moments()
+
+    def log_mean_exp(self, order: float) -> Floats | None:
+        """Log of E exp(order · Y), (N,), where it is known in closed form."""
+        return None
 
     @abstractmethod
     def _member_moments(self) -> tuple[Floats, Floats]:
@@ -124,10 +146,16 @@ class ScalarPredictive(ABC):
         values = np.asarray(q, dtype=np.float64)
         if not np.all((values >= 0) & (values <= 1)):
             raise ValueError(f"`q` must be probabilities between 0 and 1; got {_first_bad(values)}.")
-        rows, z, shape = self._pairs("q", q, standardise=False)
-        mean, var = self._moments
-        found = solve_quantiles(self._bulk, self._log_tails, self._log_density, rows, z, mean, np.sqrt(var))
+        rows, p, shape = self._pairs("q", q, standardise=False)
+        found = solve_quantiles(
+            self._bulk, self._log_tails, self._log_density, rows, p, self._bracket(rows, p)
+        )
         return (self._loc + self._scale * found).reshape(shape)
+
+    def _bracket(self, rows: Ints, q: Floats) -> Bracket:
+        """Where the quantiles of pairs are looked for."""
+        mean, var = self._moments
+        return cantelli(mean[rows], np.sqrt(var[rows]), q, 1 - q)
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Lower and upper end, (N,) each, of the central interval that holds y with probability `level`."""

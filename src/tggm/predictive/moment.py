@@ -45,6 +45,11 @@ class GaussianMixture(ScalarPredictive):
     def _member_moments(self) -> tuple[Floats, Floats]:
         return self._mean, self._std**2
 
+    def log_mean_exp(self, order: float) -> Floats | None:
+        """Log of E exp(order · Y), (N,)."""
+        s = order * self._scale
+        return order * self._loc + self._mixed(s * self._mean + 0.5 * s**2 * self._std**2)
+
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         std = self._std[:, rows]
         return (z[None, :] - self._mean[:, rows]) / std, std

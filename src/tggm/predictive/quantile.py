@@ -1,7 +1,7 @@
 """Quantiles of many distributions at once: Newton's method inside a bracket that can only shrink."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -11,8 +11,27 @@ from tggm.arrays import Floats, Ints
 Excess = Callable[[Ints, Floats, Ints], tuple[Any, Any, Any]]  # f, f' and whether f is small enough
 Pairwise = Callable[[Ints, Floats], tuple[Floats, Floats]]
 
+_SMALLEST = 1e-200  # probability of a bracket: its square root and reciprocal are finite
 _TAIL = 1e-6  # nearer to 0 or 1 than this, equations are solved for the logarithm of the tail
 _MAX_ITER = 100
+
+
+class Bracket(NamedTuple):
+    """Ends between which quantiles lie, and a first guess."""
+
+    low: Floats
+    high: Floats
+    start: Floats
+
+
+def cantelli(mean: Floats, std: Floats, below: Floats, above: Floats) -> Bracket:
+    """Where P(Z ≤ z) = below, above = 1 − below, by Cantelli's inequality.
+
+    mean − std √(above/below) ≤ z ≤ mean + std √(below/above); the guess is a Gaussian's quantile.
+    """
+    p, q = np.maximum(below, _SMALLEST), np.maximum(above, _SMALLEST)
+    low, high = mean - std * np.sqrt(q / p), mean + std * np.sqrt(p / q)
+    return Bracket(low, high, np.clip(mean + std * np.where(p < q, ndtri(p), -ndtri(q)), low, high))
 
 
 def solve_quantiles(
@@ -21,13 +40,9 @@ def solve_quantiles(
     log_density: Callable[[Ints, Floats], Floats],
     rows: Ints,
     q: Floats,
-    mean: Floats,
-    std: Floats,
+    bracket: Bracket,
 ) -> Floats:
-    """Solve P(Z ≤ z) = q for each pair (row, q).
-
-    Cantelli's inequality brackets the answer: mean − std √((1−q)/q) ≤ z ≤ mean + std √(q/(1−q)).
-    """
+    """Solve P(Z ≤ z) = q for each pair (row, q), within its bracket."""
     z = np.where(q <= 0, -np.inf, np.inf)
     inner = (q >= _TAIL) & (q <= 1 - _TAIL)
     left, right = (q > 0) & (q < _TAIL), (q < 1) & (q > 1 - _TAIL)
@@ -54,14 +69,13 @@ def solve_quantiles(
         (right, tail(np.log1p(-np.where(right, q, 0.5))[right], 1)),
     ):
         if where.any():
-            z[where] = _safeguarded(excess, rows[where], q[where], mean[rows[where]], std[rows[where]])
+            z[where] = _safeguarded(excess, rows[where], Bracket(*(end[where] for end in bracket)))
     return z
 
 
-def _safeguarded(excess: Excess, rows: Ints, q: Floats, mean: Floats, std: Floats) -> Floats:
+def _safeguarded(excess: Excess, rows: Ints, bracket: Bracket) -> Floats:
     """Root of an increasing function for each pair; only pairs that have not converged are evaluated."""
-    low, high = mean - std * np.sqrt((1 - q) / q), mean + std * np.sqrt(q / (1 - q))
-    z: Floats = np.clip(mean + std * ndtri(q), low, high)
+    low, high, z = bracket
     active = np.arange(len(z))
     for _ in range(_MAX_ITER):
         x = z[active]

@@ -1,0 +1,109 @@
+"""A monotone map of a distribution's own cdf: I_{a,b}(F), the beta-transformed pool of Ranjan & Gneiting.
+
+It bends any distribution, exact ones included, by two numbers: a = b > 1 makes it narrower and a = b < 1
+wider, a > b moves it up. Ranjan & Gneiting (2010), Combining probability forecasts, J. R. Statist. Soc. B 72.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
+
+from tggm.arrays import Floats, Ints
+from tggm.predictive.base import ScalarPredictive, exponential
+from tggm.predictive.incomplete_beta import log_tails_of_beta
+from tggm.predictive.quadrature import Quadrature
+from tggm.predictive.quantile import Bracket, cantelli
+
+_SURE = 1e-8  # a cdf known to absolute accuracy is good to seven digits above this
+_OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
+
+
+def log_beta_weight(a: float, b: float, log_f: Floats, log_s: Floats) -> Floats:
+    """Log of dI_{a,b}(F)/dF, from the logs of F and 1 − F."""
+    log: Floats = (a - 1) * log_f + (b - 1) * log_s - betaln(a, b)
+    return log
+
+
+class BetaMapped(ScalarPredictive):
+    """The distribution with cdf I_{a,b}(F), F being another's.
+
+    Density, cdf, quantiles and draws are as exact as those of the other one. Mean, variance and CRPS are
+    quadratures on a grid of 241 points around the median: errors below 1e-6 of the deviation unless members
+    are narrower than a tenth of the pool.
+
+    Parameters
+    ----------
+    pool : ScalarPredictive
+        The distribution of which the cdf is mapped.
+    a, b : float
+        Positive; both 1 for no change.
+    """
+
+    def __init__(self, pool: ScalarPredictive, a: float, b: float) -> None:
+        if not (0 < a < np.inf and 0 < b < np.inf):
+            raise ValueError(f"`a` and `b` must be positive and finite; got {a!r} and {b!r}.")
+        super().__init__(len(pool), np.ones(1), *pool.units)
+        self._pool, self._a, self._b = pool, float(a), float(b)
+
+    def __getitem__(self, rows: slice | Ints) -> "BetaMapped":
+        """The distributions of some rows."""
+        return BetaMapped(self._pool[rows], self._a, self._b)
+
+    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+        weight = log_beta_weight(self._a, self._b, *self._pool._log_tails(rows, z))
+        return self._pool._log_density(rows, z) + weight
+
+    def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        return log_tails_of_beta(self._a, self._b, *self._pool._log_tails(rows, z))
+
+    def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        a, b = self._a, self._b
+        p, density = self._pool._bulk(rows, z)
+        F = np.clip(p, 0.0, 1.0)
+        with np.errstate(invalid="ignore"):
+            density = density * np.exp(xlogy(a - 1, F) + xlog1py(b - 1, -F) - betaln(a, b))
+        unsure = ((a < 1) & (F < _SURE)) | (
+            (b < 1) & (1 - F < _SURE)
+        )  # a negative power of what is not known
+        if unsure.any():
+            density[unsure] = exponential(self._log_density(rows[unsure], z[unsure]))
+        return betainc(a, b, F), density
+
+    def _member_moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance as of one member: a mapped mixture is not a mixture of mapped members."""
+        mean, var = self._quadrature.moments(self._log_of_density, _same)
+        return mean[None], var[None]
+
+    def _log_of_density(self, rows: Ints, z: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            log: Floats = np.log(self._density(rows, z))
+        return log
+
+    @cached_property
+    def _quadrature(self) -> Quadrature:
+        low, centre, high = ((self.ppf(q) - self._loc) / self._scale for q in (0.16, 0.5, 0.84))
+        return Quadrature(centre, 0.5 * (high - low))
+
+    def _bracket(self, rows: Ints, q: Floats) -> Bracket:
+        """By the probabilities that the pool gives to the same quantiles."""
+        loc, scale = self.units
+        mean, std = (self._pool.mean() - loc) / scale, self._pool.std() / scale
+        below, above = betaincinv(self._a, self._b, q), betaincinv(self._b, self._a, 1 - q)
+        return cantelli(mean[rows], std[rows], below, above)
+
+    def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        def tails(rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+            F = self._bulk(rows, z)[0]
+            return F, 1 - F
+
+        return self._quadrature.distances(tails, _same, np.ones_like, rows, z, z)
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        u = rng.beta(self._a, self._b, (len(self), size))
+        draws: Floats = self._pool.ppf(np.clip(u, *_OPEN)).T
+        return (draws - self._loc) / self._scale
+
+
+def _same(z: Floats) -> Floats:
+    return z

@@ -1,0 +1,119 @@
+"""Ways of making one distribution of an ensemble's, each with a few numbers that held-out rows tell.
+
+A linear pool of calibrated members is too wide (Ranjan & Gneiting, 2010), and members need not be calibrated.
+A `Pool` is a table entry: its numbers, and how they and the members' distribution make the pooled one.
+With m_k and v_k the members'
+means and variances at a row, m their mean, v that of the variances, D = Σ (m_k − m)² / (K − 1):
+
+=========  ===============  ==========================================================================
+linear     ()               the mixture itself, (1/K) Σ p_k
+scaled     (f, g)           mixture of N(m + g (m_k − m), f² v_k); f > 0, 0 ≤ g ≤ 1
+student    (f, c, 1/ν)      m + f √(v + c D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
+beta       (a, b)           cdf I_{a,b}(F), F that of the mixture, whatever its members are
+=========  ===============  ==========================================================================
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tggm.arrays import Floats
+from tggm.predictive.base import ScalarPredictive
+from tggm.predictive.beta_map import BetaMapped, log_beta_weight
+from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.student import StudentPredictive
+
+Numbers = tuple[float, ...]
+Scores = Callable[[Numbers], Floats]
+
+
+class PoolNumber(NamedTuple):
+    """One number of a pool: what it may be, and what is expected of it before any row is seen."""
+
+    name: str
+    neutral: float  # as of a pool that leaves members alone
+    lowest: float
+    highest: float
+    deviation: float  # of the prior, a normal around the neutral value; of the logarithm if `by_log`
+    by_log: bool = True  # searched by its logarithm
+    width: float = 0.0  # how its logarithm changes with that of the pool's width
+    tails: bool = False  # makes tails heavier than a Gaussian's
+
+
+class Pool(NamedTuple):
+    """One way of pooling; see the table above."""
+
+    numbers: tuple[PoolNumber, ...]
+    build: Callable[[ScalarPredictive, Numbers], ScalarPredictive]
+    scores: Callable[[ScalarPredictive, Floats], Scores]  # log-densities of y as a function of the numbers
+
+
+def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
+    """m, v and D of each row, standardised units."""
+    mean, var = members.member_moments()
+    mix = members.member_weights
+    centre = mix @ mean
+    unbiased = 1 - mix @ mix
+    between = mix @ (mean - centre) ** 2 / (unbiased if unbiased > 1e-9 else 1.0)
+    return centre, mix @ var, between
+
+
+def scaled(members: ScalarPredictive, numbers: Numbers) -> MomentPredictive:
+    """Deviations of members times f, their means contracted to the pooled one by g."""
+    f, g = numbers
+    mean, var = members.member_moments()
+    centre = members.member_weights @ mean
+    loc, scale = members.units
+    return MomentPredictive(
+        centre + g * (mean - centre), f**2 * var, member_weights=members.member_weights, loc=loc, scale=scale
+    )
+
+
+def student(members: ScalarPredictive, numbers: Numbers) -> StudentPredictive:
+    """One Student-t a row."""
+    f, c, heaviness = numbers
+    centre, var, between = disagreement(members)
+    loc, scale = members.units
+    return StudentPredictive(centre, f * np.sqrt(var + c * between), heaviness, loc=loc, scale=scale)
+
+
+def beta(members: ScalarPredictive, numbers: Numbers) -> BetaMapped:
+    """The mixture with its cdf mapped."""
+    return BetaMapped(members, *numbers)
+
+
+def linear(members: ScalarPredictive, numbers: Numbers) -> ScalarPredictive:
+    """The mixture itself."""
+    return members
+
+
+def by_building(build: Callable[[ScalarPredictive, Numbers], ScalarPredictive], *numbers: PoolNumber) -> Pool:
+    """A pool whose scores are those of the distributions that it builds."""
+
+    def scores(members: ScalarPredictive, y: Floats) -> Scores:
+        return lambda values: build(members, values).logpdf(y)
+
+    return Pool(numbers, build, scores)
+
+
+def _beta_scores(members: ScalarPredictive, y: Floats) -> Scores:
+    """As of the distribution, the members being asked once."""
+    log, low, high = members.logpdf(y), members.logcdf(y), members.logsf(y)
+    return lambda values: log + log_beta_weight(values[0], values[1], low, high)
+
+
+_FACTOR = PoolNumber("f", 1.0, 0.01, 100.0, 0.7, width=1.0)
+POOLS: dict[str, Pool] = {
+    "linear": by_building(linear),
+    "scaled": by_building(scaled, _FACTOR, PoolNumber("g", 1.0, 0.0, 1.0, 0.5, by_log=False)),
+    "student": by_building(
+        student,
+        _FACTOR,
+        PoolNumber("c", 1.0, 0.01, 20.0, 1.5),
+        PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.15, by_log=False, tails=True),
+    ),
+    "beta": Pool(
+        tuple(PoolNumber(name, 1.0, 0.02, 1000.0, 1.4, width=-2.0) for name in "ab"), beta, _beta_scores
+    ),
+}

@@ -1,0 +1,39 @@
+"""Ensembles of which everything is known."""
+
+import numpy as np
+
+from tggm.predictive import MomentPredictive
+from tggm.predictive.held_out import HeldOut
+
+
+class Ensemble:
+    """y = m + s · noise; K members say N(m + s √D · normal, (width · s)²); those that saw y lean to it."""
+
+    def __init__(
+        self, seed, *, K=10, width=1.0, D=0.3, noise=np.random.Generator.standard_normal, unequal=0.5
+    ):
+        self.rng, self.K, self.width, self.D = np.random.default_rng(seed), K, width, D
+        self.noise, self.unequal = noise, unequal
+
+    def _rows(self, N):
+        s = np.exp(self.unequal * self.rng.standard_normal(N))
+        m = self.rng.standard_normal(N)
+        scatter = np.sqrt(self.D) * s * self.rng.standard_normal((self.K, N))
+        var = np.tile((self.width * s) ** 2, (self.K, 1))
+        return m + scatter, var, m + s * self.noise(self.rng, size=N)
+
+    def held_out(self, N, k=3, lean=0.4):
+        """Training rows, each held out by k members."""
+        mean, var, y = self._rows(N)
+        there = np.argsort(self.rng.random((self.K, N)), axis=0) < k
+        return HeldOut(np.where(there, mean, mean + lean * (y - mean)), var, there, y, np.ones(N))
+
+    def fresh(self, N):
+        """Members' distribution of new rows, and their targets."""
+        mean, var, y = self._rows(N)
+        return MomentPredictive(mean, var), y
+
+
+def student(rng, size):
+    """Noise with four degrees of freedom."""
+    return rng.standard_t(4.0, size)

@@ -1,0 +1,130 @@
+"""Calibration on ensembles of which the truth is known."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import kstest
+
+from tests.predictive.held_out_rows import Ensemble, student
+from tggm.predictive.calibration import Calibration, checked, fitted, pooled
+
+FRESH = 5000
+
+WRONG = {
+    "four times too wide": {"width": 4.0},
+    "too narrow": {"width": 0.3},
+    "members disagree": {"D": 3.0},
+    "heavy tails": {"noise": student},
+    "wide with heavy tails": {"width": 4.0, "noise": student},
+    "skewed": {"noise": lambda rng, size: rng.standard_gamma(4.0, size) / 2 - 2},
+}
+
+
+def gain(ensemble, calibration):
+    members, y = ensemble.fresh(FRESH)
+    each = pooled(calibration, members).logpdf(y) - members.logpdf(y)
+    return each.mean(), each.std() / np.sqrt(FRESH)
+
+
+@pytest.mark.parametrize("case", WRONG, ids=str)
+@pytest.mark.parametrize("N", [100, 2000])
+def test_what_is_wrong_becomes_better(case, N):
+    ensemble = Ensemble(0, **WRONG[case])
+    mean, error = gain(ensemble, fitted(ensemble.held_out(N)))
+    assert mean > 3 * error
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("case", [{"width": 4.0}, {"D": 1.0}, {"noise": student, "width": 0.5}], ids=str)
+def test_uniform_afterwards(case, k):
+    """Of the probability transforms of new rows; numbers from 5,000 rows are off by up to 1/√5,000 too."""
+    ensemble = Ensemble(2, **case)
+    calibration = fitted(ensemble.held_out(5000, k))
+    members, y = ensemble.fresh(1000)
+    assert kstest(pooled(calibration, members).cdf(y), "uniform").pvalue > 0.01
+    assert kstest(members.cdf(y), "uniform").pvalue < 1e-3
+
+
+def test_what_is_right_stays():
+    ensemble = Ensemble(1, D=0.0)
+    assert fitted(ensemble.held_out(1000)) == Calibration("linear", ())
+
+
+def test_few_rows_speak_for_a_student_with_the_tails_of_an_estimated_width():
+    kind, numbers = fitted(Ensemble(0, D=0.0).held_out(20))
+    assert kind == "student"
+    assert numbers[2] >= 0.1
+
+
+@pytest.mark.parametrize("case", [{}, {"noise": student}, {"width": 4.0}, {"D": 2.0}], ids=str)
+def test_twenty_rows_do_little_harm(case):
+    gains = []
+    for seed in range(10):
+        ensemble = Ensemble(seed, **case)
+        gains.append(gain(ensemble, fitted(ensemble.held_out(20)))[0])
+    assert min(gains) > -0.2
+    assert np.mean(gains) > -0.03
+
+
+def test_light_tails_on_demand():
+    held = Ensemble(0, noise=student).held_out(2000)
+    assert fitted(held, kinds=["student"]).numbers[2] > 0.1
+    assert fitted(held, kinds=["student"], light_tails=True).numbers[2] == 0
+
+
+def test_one_wild_row_does_not_set_the_width():
+    held = Ensemble(0).held_out(300)
+    before = fitted(held, kinds=["scaled"]).numbers[0]
+    held.y[7] = 1e6
+    assert_allclose(fitted(held, kinds=["scaled"]).numbers[0], before, rtol=0.1)
+
+
+def test_rows_without_weight_change_nothing():
+    held = Ensemble(0, width=2.0).held_out(300)
+    half = held._replace(weight=np.where(np.arange(300) < 150, 1.0, 0.0))
+    some = type(held)(*(a[..., :150] for a in held))
+    assert fitted(half) == fitted(some)
+    assert fitted(held._replace(weight=np.zeros(300))) == Calibration()
+    assert fitted(held._replace(there=np.zeros_like(held.there))) == Calibration()
+
+
+def test_constant_targets():
+    held = Ensemble(0, width=0.1).held_out(200)
+    still = held._replace(y=np.zeros(200), mean=np.zeros_like(held.mean))
+    calibration = fitted(still)
+    assert all(np.isfinite(calibration.numbers))
+    assert checked(*calibration) == calibration
+
+
+def test_one_member_and_few_rows():
+    assert fitted(Ensemble(0, K=1, width=3.0).held_out(400, k=1)).kind != "linear"
+    assert fitted(Ensemble(0).held_out(3)) == Calibration()
+
+
+def test_same_in_any_units():
+    ensemble = Ensemble(0, width=2.0)
+    calibration = fitted(ensemble.held_out(400))
+    members, y = ensemble.fresh(50)
+    mean, var = members.member_moments()
+    moved = type(members)(mean, var, loc=5.0, scale=10.0)
+    assert_allclose(
+        pooled(calibration, moved).logpdf(5 + 10 * y),
+        pooled(calibration, members).logpdf(y) - np.log(10),
+        rtol=1e-10,
+        atol=1e-10,
+    )
+
+
+def test_what_a_file_says_is_checked():
+    assert checked("student", [0.5, 1, 0.1]) == Calibration("student", (0.5, 1.0, 0.1))
+    for kind, numbers, message in [
+        ("wide", (), "`calibration` must be one of 'beta', 'linear', 'scaled', 'student'; got 'wide'"),
+        ("beta", (1.0,), r"must be 2 \(a, b\); got \(1.0,\)"),
+        ("linear", 3, r"must be 0 \(none\); got 3"),
+        ("scaled", (0.0, 1.0), "`f` of the calibration 'scaled' must be from 0.01 to 100; got 0.0"),
+        ("scaled", (np.nan, 1.0), "f of the calibration scaled.* must be finite"),
+        ("scaled", ("1", 1.0), "must be a number; got '1'"),
+        ("student", (1.0, 1.0, 0.6), "`1/ν` of the calibration 'student' must be from 0 to 0.4; got 0.6"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            checked(kind, numbers)
