@@ -131,7 +131,9 @@ def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
         return prepared(X, columns, W0.dtype)
     A = model.arrays().get("likelihood.output.A")
     with np.errstate(over="ignore", invalid="ignore"):  # values that overflow are seen to where they are used
-        products = [None if W is None else _product(X.astype(W.dtype, copy=False), W) for W in (W0, A)]
+        products: list[Any] = [
+            None if W is None else _product(X.astype(W.dtype, copy=False), W) for W in (W0, A)
+        ]
     return Product(*products)
 
 

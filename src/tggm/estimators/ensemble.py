@@ -79,8 +79,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
     def engine(self) -> Inference:
         """Who infers what a model does not know of itself: EP, or what trained a model of several layers."""
         fitted: Fitted = self.fitted_
-        by_ep = fitted.method == "ep" or not fitted.model.hidden.by_moments
-        return Inference("ep" if by_ep else "mean_field")
+        return engine_of(fitted.method, fitted.model)
 
     def _precision(self) -> AbstractContextManager[Any]:
         """Double precision inside, where it was asked for; the global setting stays as it is."""
@@ -89,10 +88,9 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
 
     def _fit(self, begun: Start, observer: Observer | None) -> Self:
         """Train on all rows, each member without those that it holds out."""
-        recipe, source, scales, _, rng, _ = begun
+        recipe, source, scales, rng = begun.recipe, begun.source, begun.scales, begun.rng
         blocks = source.blocks(recipe, scales, partial(self._rows, scales), rng)
         model = begun.model if blocks.only is None else self.started(begun, blocks.only)
-        self._members = None if blocks.only is None else blocks.only.members
         plan, hyper, epochs = recipe.program(
             model, blocks, n_features=self.n_features_in_, mean_weight=source.mean_weight,
             capacity=source.capacity,
@@ -114,7 +112,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
             )  # fmt: skip
         if kept is not None:
             kept.write(finished=not result.interrupted)
-        return self.finish(begun, result)
+        return self.finish(begun, result, blocks.only)
 
     def started(self, begun: Start, block: RowBlock) -> Model:
         """What training of rows in memory starts from: where it was drawn, or better."""
@@ -182,8 +180,12 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         same = before.has_gauge(recipe.s0) and before.model.arrays()["hidden.W0"].dtype == recipe.dtype
         return bool(same) and architecture.describes(architecture.adapted(before.model), recipe.n_members)
 
-    def finish(self, begun: Start, result: Training) -> Self:
-        """Keep what was trained."""
+    def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
+        """What was trained, with what its held-out rows tell."""
+        return fitted
+
+    def finish(self, begun: Start, result: Training, block: RowBlock | None = None) -> Self:
+        """Keep what was trained; `block` are the rows that it was trained on, where they are in memory."""
         recipe, model = begun.recipe, result.params
         if "noise" in recipe.given and recipe.given["noise"] is None:  # it was learned
             with recipe.precision():
@@ -191,7 +193,11 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
                 model = recipe.method.finish(model, rows)
         if recipe.likelihood != self.likelihood:
             model = replace(model, likelihood=model.likelihood.whole)
-        self.adopt(Fitted(jax.tree.map(np.asarray, model), begun.scales, self.method))
+        fitted = Fitted(jax.tree.map(np.asarray, model), begun.scales, self.method, (), begun.transform)
+        if block is not None and recipe.held_fraction:
+            with recipe.precision():
+                fitted = self.refined(fitted, begun, block)
+        self.adopt(fitted)
         self._record(result)
         self._state = None
         return self
@@ -240,6 +246,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         fitted, record = state.restored(
             arrays, architecture, recipe.n_members, sigma0, recipe.dtype, made.method
         )
+        fitted = made._restored_pool(fitted, meta)
         names = state.feature_names(meta["features"], n_inputs)
         made._name_features(n_inputs, None if names is None else names.tolist())
         made.history_, made.best_epoch_, made.undone_ = record
@@ -256,6 +263,10 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
     @classmethod
     def _restored_settings(cls, meta: Mapping[str, Any]) -> dict[str, Any]:
         return state.restored_settings(meta)
+
+    def _restored_pool(self, fitted: Fitted, meta: Mapping[str, Any]) -> Fitted:
+        """The model with what its file says of pooling."""
+        return fitted
 
     @abstractmethod
     def _restored_outputs(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> int:
@@ -291,6 +302,12 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
             sys.stderr.write(
                 f"Interrupted after {self.n_iter_} epochs; the best parameters so far are kept.\n"
             )
+
+
+def engine_of(method: str, model: Model) -> Inference:
+    """Who infers what a model that was trained by this method does not know of itself."""
+    by_ep = method == "ep" or not model.hidden.by_moments
+    return Inference("ep" if by_ep else "mean_field")
 
 
 def _described(model: Model) -> str:

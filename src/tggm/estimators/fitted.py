@@ -1,11 +1,15 @@
 """What a fit leaves."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tggm.models import Model
 from tggm.streams.columns import Columns
+
+if TYPE_CHECKING:  # means need none of them
+    from tggm.predictive.calibration import Calibration
+    from tggm.predictive.transforms import Transform
 
 
 class Scales(NamedTuple):
@@ -21,6 +25,8 @@ class Fitted(NamedTuple):
     model: Model
     scales: Scales
     method: str  # that trained it
+    calibration: "tuple[Calibration, ...]" = ()  # of each output; without, members are mixed as they are
+    transform: "Transform | None" = None  # of the target, before it was standardised
 
     def has_gauge(self, s0: float) -> bool:
         """Whether σ0² is this, up to the rounding of single precision; both may be tiny."""

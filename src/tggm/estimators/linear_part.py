@@ -1,12 +1,11 @@
 """Where the linear part of a regression starts, and how predictions fall back to it.
 
 Every member starts at the ridge regression of the rows that it trains on. After training the ensemble is
-blended with the ridge regression of all rows, by the weight that predicts held-out rows best: members' own
-held-out rows, and what the other rows say of a row. A blend of a model with a linear one is a model again: its
-weights W1 are smaller, its linear part and its noise are between both.
+blended with the ridge regression of all rows, by the weight that predicts rows best which nobody has seen: of
+members those that held a row out, of the regression what the other rows say. A blend of a model with a linear
+one is a model again, whose weights W1 are smaller and whose linear part and noise are between both.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,78 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.estimators.ridge import Ridge, ridge
 from tggm.models import Model
+from tggm.predictive.held_out import HeldOut
 
-LEAST_NOISE = 1e-4  # of a standardised target, to start from
+LEAST_ERROR = 1e-4  # squared, of a standardised target: what the other weights are at least drawn for
+LEAST_SHARE = 0.05  # of the linear model, below which the ensemble stays as it is
+OUTPUT = "likelihood.output."
 
 
 def started(model: Model, parts: list[Any], X: Floats, Y: Floats, weight: Floats) -> Model:
-    """Members with a leading axis, each at the ridge regression of its part of the rows, the rest small."""
+    """Members with a leading axis, each at the ridge regression of its part of the rows.
+
+    The other weights of the outputs are made as small as what is left to explain.
+    """
     found = [ridge(X[part], Y[part], weight[part]) for part in parts]
-    arrays = dict(model.arrays())
-    dtype = arrays["likelihood.output.A"].dtype
-    error = np.stack([np.maximum(each.error, LEAST_NOISE) for each in found])
-    arrays["likelihood.output.A"] = np.stack([each.A for each in found]).astype(dtype)
-    arrays["likelihood.output.b1"] = np.stack([each.b for each in found]).astype(dtype)
-    arrays["likelihood.output.W1"] = (
-        arrays["likelihood.output.W1"] * np.minimum(np.sqrt(error), 1.0)[:, :, None]
-    ).astype(dtype)
-    return model.replaced(arrays)
+    error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
+    W1 = model.arrays()[OUTPUT + "W1"] * np.sqrt(error)[:, :, None]
+    return _replaced(model, W1, np.stack([each.A for each in found]), np.stack([each.b for each in found]))
+
+
+def blended(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list[HeldOut]]:
+    """The members, and what they say of held-out rows, with a share of the linear model in each output."""
+    share, noise = (np.array(pair) for pair in zip(*map(_share, held, linear.left_out.T), strict=True))
+    if not share.any():
+        return model, held
+    arrays = model.arrays()
+    rest = 1 - share
+    W1, A, b1 = (np.asarray(arrays[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
+    old = np.exp(np.asarray(arrays["likelihood.log_noise"], np.float64))
+    made = _replaced(
+        model,
+        rest[None, :, None] * W1,
+        rest[None, :, None] * A + share[None, :, None] * linear.A[None],
+        rest[None] * b1 + share[None] * linear.b[None],
+    )
+    log_noise = np.log(rest[None] ** 2 * old + noise[None]).astype(arrays["likelihood.log_noise"].dtype)
+    made = made.replaced(made.arrays() | {"likelihood.log_noise": log_noise})
+    later = [
+        each._replace(
+            mean=(1 - w) * each.mean + w * left[None, :],
+            var=(1 - w) ** 2 * each.var + more,
+        )
+        for each, left, w, more in zip(held, linear.left_out.T, share, noise, strict=True)
+    ]
+    return made, later
+
+
+def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
+    """Share of the linear model in the best prediction of one output, and the variance that comes with it.
+
+    Few members held out a row, and the mean of a few errs more than that of all, by D (1/k − 1/K) if their
+    means vary by D: so much is taken off. Rows count by how sure the ensemble is of them.
+    """
+    there = held.there
+    rows = there.any(0) & (held.weight > 0)
+    if rows.sum() < 2:
+        return 0.0, 0.0
+    K, k = len(there), there[:, rows].sum(0)
+    mean = (held.mean[:, rows] * there[:, rows]).sum(0) / k
+    var = (held.var[:, rows] * there[:, rows]).sum(0) / k
+    more = held.mean[:, rows].var(0, ddof=1 if K > 1 else 0) * (1 / k - 1 / K)
+    w = held.weight[rows] / (var + var.mean())
+    error, step = held.y[rows] - mean, left_out[rows] - mean
+    span = w @ (step**2 - more)
+    if span <= 0:
+        return 0.0, 0.0
+    share = float(np.clip((w @ (error * step - more)) / span, 0.0, 1.0))
+    if share < LEAST_SHARE:
+        return 0.0, 0.0
+    squared = np.average((error - share * step) ** 2, weights=held.weight[rows])
+    return share, float((1 - (1 - share) ** 2) * squared)
+
+
+def _replaced(model: Model, W1: Floats, A: Floats, b1: Floats) -> Model:
+    arrays = model.arrays()
+    new = {OUTPUT + "W1": W1, OUTPUT + "A": A, OUTPUT + "b1": b1}
+    return model.replaced(arrays | {name: a.astype(arrays[name].dtype) for name, a in new.items()})

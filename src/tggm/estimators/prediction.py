@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tggm import settings
 from tggm.arrays import Floats
 from tggm.estimators.ensemble import Ensemble
+from tggm.estimators.fitted import Fitted
 from tggm.predictive.moments import member_moments
 from tggm.streams.columns import require_moderate
 
@@ -30,6 +31,13 @@ class Prediction(Ensemble, ABC):
         std : ndarray of the same shape
             Only with ``return_std=True``.
         """
+        check_is_fitted(self, "fitted_")
+        if self._reshaped(return_std):
+            marginals = self._marginals(X)
+            centre = self._shaped(np.stack([each.mean() for each in marginals], axis=1))
+            if not return_std:
+                return centre
+            return centre, self._shaped(np.stack([each.std() for each in marginals], axis=1))
         Z = self._standardised(X)
         with self._precision():
             mean, var = member_moments(self.fitted_.model, Z, self.engine(), self.dtype)
@@ -54,12 +62,12 @@ class Prediction(Ensemble, ABC):
         JointPredictive
             For several: mean, cov, rvs, joint logpdf, and the marginal of each output.
         """
-        from tggm.predictive.choice import joint, marginal
+        from tggm.predictive.choice import joint
 
-        Z, (model, scales, _) = self._standardised(X), self.fitted_
         if self.b1_.shape[1] == 1:
-            return marginal(model, Z, 0, self.engine(), *scales.y)
-        return joint(model, Z, self.engine(), *scales.y)
+            return self._marginals(X)[0]
+        Z, fitted = self._standardised(X), self.fitted_
+        return joint(fitted.model, Z, self.engine(), *fitted.scales.y)
 
     def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Floats, Floats]:
         """Lower and upper end of the central interval that holds y with probability `level`.
@@ -90,11 +98,25 @@ class Prediction(Ensemble, ABC):
         draws: Floats = self.predict_dist(X).rvs(size, random_state=random_state)
         return draws if self.flat_target_ or draws.ndim == 3 else draws[:, :, None]
 
-    def _marginals(self, X: ArrayLike) -> "list[ScalarPredictive]":
-        from tggm.predictive.choice import marginal
+    def _reshaped(self, spread: bool) -> bool:
+        """Whether means (and deviations) are others than those of the mixture of members."""
+        fitted: Fitted = self.fitted_
+        kinds = {each.kind for each in fitted.calibration}
+        return fitted.transform is not None or "beta" in kinds or (spread and not kinds <= {"linear"})
 
-        Z, (model, scales, _) = self._standardised(X), self.fitted_
-        return [marginal(model, Z, j, self.engine(), *scales.y) for j in range(self.b1_.shape[1])]
+    def _marginals(self, X: ArrayLike) -> "list[ScalarPredictive]":
+        """The calibrated distribution of each output, in the units of the target."""
+        from tggm.predictive.calibration import pooled
+        from tggm.predictive.choice import marginal
+        from tggm.predictive.transformed import Transformed
+
+        Z, fitted, engine = self._standardised(X), self.fitted_, self.engine()
+        found = [marginal(fitted.model, Z, j, engine, *fitted.scales.y) for j in range(self.b1_.shape[1])]
+        if fitted.calibration:
+            found = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
+        if fitted.transform is not None:
+            found = [Transformed(each, fitted.transform) for each in found]
+        return found
 
     def _standardised(self, X: ArrayLike) -> Floats:
         """Inputs of new rows on the scale of the model."""

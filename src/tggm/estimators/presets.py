@@ -9,6 +9,8 @@ REGRESSION: dict[str, Any] = {
     "features": None,
     "linear": False,
     "standardize": True,
+    "target_transform": None,
+    "calibrate": False,
     "deep": "undirected",  # which only several layers ask for
     "n_members": 1,
     "init": "paper",

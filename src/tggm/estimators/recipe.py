@@ -122,6 +122,8 @@ class Recipe:
         settings.standardize(given["standardize"], whole=likelihood == "probit")
         settings.checkpoint(given["checkpoint"], given["random_state"])
         settings.noise_variance(given.get("noise"))
+        settings.word_or_none("target_transform", given.get("target_transform"), ("auto", "log"))
+        settings.flag("calibrate", given.get("calibrate", True))
         options = Options(
             settings.one_of("solver", given["solver"], ("newton", "cyclic")),
             settings.cycles(given["n_cycles"]),

@@ -2,27 +2,38 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from tggm.estimators import linear_part
-from tggm.estimators.ensemble import intact
-from tggm.estimators.fitted import Scales
+from tggm.estimators.ensemble import engine_of, intact
+from tggm.estimators.fitted import Fitted, Scales
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
 from tggm.estimators.recipe import REGRESSION_RULES, Recipe
+from tggm.estimators.ridge import ridge
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.estimators.start import Start
 from tggm.estimators.state import yes_or_no
-from tggm.estimators.targets import Targets, checked, filled, require_outputs, require_squares
+from tggm.estimators.targets import (
+    Targets,
+    checked,
+    filled,
+    require_outputs,
+    require_squares,
+    target_transform,
+)
 from tggm.models import Model
 from tggm.streams import Stream
 from tggm.training import Rows
 from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock, parts
+
+if TYPE_CHECKING:
+    from tggm.predictive.transforms import Transform
 
 
 class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -156,6 +167,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         n_cycles: int = 10,
         prior: str = "auto",
         standardize: bool | str = "robust",
+        target_transform: str | None = "auto",
+        calibrate: bool = True,
         dtype: str = "float32",
         warm_start: bool = False,
         random_state: Any = None,
@@ -187,6 +200,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.n_cycles = n_cycles
         self.prior = prior
         self.standardize = standardize
+        self.target_transform = target_transform
+        self.calibrate = calibrate
         self.dtype = dtype
         self.warm_start = warm_start
         self.random_state = random_state
@@ -247,7 +262,24 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             source = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
             rng, n_outputs = recipe.generator(), source.y.Y.shape[1]
         before = getattr(self, "fitted_", None) if self.warm_start else None
-        return self._fit(self._begin(recipe, source, n_outputs, rng, before), observer)
+        transform = self._transformed(source, before)
+        begun = self._begin(recipe, source, n_outputs, rng, before)
+        return self._fit(begun._replace(transform=transform), observer)
+
+    def _transformed(self, source: Source, before: Fitted | None) -> "Transform | None":
+        """The transform of the targets, by which those of the source are replaced; None for none.
+
+        Only of one target that is in memory; going on with an earlier model keeps its own.
+        """
+        if before is not None:
+            chosen = before.transform
+        elif self.target_transform is None or isinstance(source, StreamSource) or source.y.Y.shape[1] > 1:
+            return None
+        else:
+            chosen = target_transform(self.target_transform, source.X, source.y, source.weight)
+        if chosen is not None and isinstance(source, MemorySource):
+            source.y = source.y._replace(Y=chosen.forward(source.y.Y))
+        return chosen
 
     def begin(self, X: ArrayLike, y: ArrayLike) -> Start:
         """What training on these rows starts from; see `fit_together`."""
@@ -289,6 +321,32 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Y, weight = (np.asarray(a, np.float64) for a in (rows.y, block.weight))
         return linear_part.started(begun.model, parts(block.members), X, Y, weight)
 
+    def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
+        """Blended with a linear model, and calibrated, as held-out rows advise."""
+        from tggm.estimators.held_out import held_out, some_rows
+        from tggm.predictive.calibration import fitted as calibrated
+
+        recipe, count = begun.recipe, begun.source.count
+        blends = recipe.linear and self.noise is None and recipe.likelihood == self.likelihood
+        if not (blends or self.calibrate):
+            return fitted
+        rows = some_rows(count)
+        engine = engine_of(fitted.method, fitted.model)
+        held = held_out(fitted.model, block, rows, count, engine, self.dtype)
+        if blends:
+            X = np.asarray(fitted.model.features.inputs(block.data.X), np.float64)[rows]
+            Y, weight = (np.asarray(a, np.float64)[rows] for a in (block.data.y, block.weight))
+            model, held = linear_part.blended(fitted.model, held, ridge(X, Y, weight))
+            fitted = fitted._replace(model=model)
+        if not self.calibrate:
+            return fitted
+        exact = "sum" in fitted.model.hidden.offers or not fitted.model.hidden.by_moments
+        kinds = ("linear", "beta") if exact else ("linear", "scaled", "student")
+        light = begun.transform is not None
+        return fitted._replace(
+            calibration=tuple(calibrated(each, kinds=kinds, light_tails=light) for each in held)
+        )
+
     def _scales(self, source: Source) -> Scales:
         return Scales(source.inputs(self.standardize), source.outputs(self.standardize))
 
@@ -302,7 +360,31 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything a model file holds: arrays, and values that JSON can hold."""
         arrays, meta = super().to_state()
-        return arrays, meta | {"vector_target": bool(self.flat_target_)}
+        fitted = self.fitted_
+        pool = [[each.kind, *each.numbers] for each in fitted.calibration]
+        transform = None if fitted.transform is None else [fitted.transform.kind, *fitted.transform.numbers]
+        return arrays, meta | {
+            "vector_target": bool(self.flat_target_),
+            "calibration": pool,
+            "transform": transform,
+        }
+
+    def _restored_pool(self, fitted: Fitted, meta: Mapping[str, Any]) -> Fitted:
+        from tggm.predictive.calibration import checked as checked_pool
+        from tggm.predictive.transforms import checked_transform
+
+        n = self._n_outputs(fitted)
+        pool = tuple(checked_pool(kind, numbers) for kind, *numbers in meta["calibration"])
+        if len(pool) not in (0, n):
+            raise ValueError(f"{len(pool)} calibrations for {n} outputs")
+        transform = meta["transform"]
+        if transform is not None:
+            transform = checked_transform(transform[0], transform[1:])
+        return fitted._replace(calibration=pool, transform=transform)
+
+    @staticmethod
+    def _n_outputs(fitted: Fitted) -> int:
+        return len(fitted.scales.y.shift)
 
     def _restored_outputs(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> int:
         n = len(arrays["y.shift"])

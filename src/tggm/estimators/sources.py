@@ -195,8 +195,8 @@ def _joined(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
 def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
     """The map that brings inputs to unit size.
 
-    True treats each column by itself, "robust" without its outliers, "whole" the table as one column, False leaves it. A sparse table keeps
-    its zeros: it is divided by one number that makes the mean square of a column 1.
+    True treats each column by itself, "robust" without its outliers, "whole" the table as one column, False
+    leaves it. A sparse table keeps its zeros: it is divided by one number that makes the mean square of a column 1.
     """
     d = X.shape[1]
     if not how:

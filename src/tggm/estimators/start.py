@@ -1,6 +1,6 @@
 """What training starts from."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -8,6 +8,9 @@ from tggm.estimators.fitted import Scales
 from tggm.estimators.recipe import Recipe
 from tggm.estimators.sources import Source
 from tggm.models import Model
+
+if TYPE_CHECKING:
+    from tggm.predictive.transforms import Transform
 
 
 class Start(NamedTuple):
@@ -19,3 +22,4 @@ class Start(NamedTuple):
     model: Model
     rng: np.random.Generator
     fresh: bool = True  # whether it was drawn, not fitted before
+    transform: "Transform | None" = None  # of the targets of the source

@@ -1,6 +1,6 @@
 """Targets as `fit` takes them: complete, with missing values, or with limits."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,9 @@ from tggm.models.graph.evidence import Censored
 from tggm.models.likelihoods import Incomplete
 from tggm.models.sides import sides
 from tggm.streams.columns import Columns
+
+if TYPE_CHECKING:
+    from tggm.predictive.transforms import Transform
 
 _SQUARED = 1e150  # deviations whose squares are numbers
 
@@ -74,6 +77,26 @@ def checked(
             f"got hidden={recipe.given['hidden']!r}."
         )
     return targets, weight
+
+
+def target_transform(how: str, X: Floats, targets: Targets, weight: Floats) -> "Transform | None":
+    """The transform that was asked for, or that measured targets speak for; None for none."""
+    from tggm.predictive.transform_choice import chosen_transform
+    from tggm.predictive.transforms import LogTransform
+
+    measured = np.ones(len(X), np.bool_) if targets.side is None else targets.side[:, 0] == 0
+    y = targets.Y[measured, 0]
+    if how == "log":
+        if (least := targets.Y.min()) <= 0:
+            raise ValueError(
+                f"`target_transform` is 'log', which needs positive targets; the least is {least:g}. "
+                "Pass 'auto' or None."
+            )
+        return LogTransform()
+    found = chosen_transform(X[measured], y, weight[measured])
+    if found.kind == "log" and targets.Y.min() <= 0:  # a limit that is not positive
+        return None
+    return None if found.kind == "identity" else found
 
 
 def row_weights(sample_weight: Any, X: Any) -> Floats:

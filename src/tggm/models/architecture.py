@@ -122,7 +122,8 @@ class Architecture:
         ends = [INITIALISERS[init](rng, width, m, n, s0) for m in sizes]
         hidden = self.hidden.draw(rng, ends[0][:2], s0, self.layers, init=init, lateral=self.lateral)
         A = np.zeros((n, self.n_inputs)) if self.linear else None
-        output: Any = Output(*ends[-1][2:], A)  # type: ignore[arg-type]  # NumPy until training
+        W1, b1 = ends[-1][2:]
+        output: Any = Output(W1, b1, A)  # type: ignore[arg-type]  # NumPy until training
         return Model(features, hidden, LIKELIHOODS[self.likelihood].draw(output, noise))
 
     def members(self, rng: np.random.Generator, count: int, dtype: Any, **options: Any) -> Model:

@@ -13,7 +13,7 @@ TERMS = {"float32": 6, "float64": 11}
 
 
 def cos_turns(t: Array) -> Array:
-    """cos 2πt; like t itself it loses digits far out, and all of them where t has no fraction any more."""
+    """Cos 2πt; like t itself it loses digits far out, and all of them where t has no fraction any more."""
     u = jnp.abs(t - jnp.round(t)) - 0.25
     square = u * u
     total = jnp.zeros_like(u)

@@ -46,8 +46,8 @@ class Columns(NamedTuple):
     def robust(cls, values: Floats, weight: Floats) -> "Columns":
         """The same with values no farther from the median than ten deviations, as the quartiles tell them.
 
-        One outlier cannot spoil a column then. One whose quartiles are equal, as where most are 0, is taken as
-        it is: its rare values are what it tells.
+        One outlier cannot spoil a column then. One whose quartiles are equal, as where most are 0, is taken
+        as it is: its rare values are what it tells.
         """
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
         reach = np.where(high > low, FAR * (high - low) / NORMAL_QUARTILES, np.inf)

@@ -49,8 +49,8 @@ def dealt(
 ) -> list[tuple[Index, Index]]:
     """Rows that each member trains on and holds out, about `fraction` of them.
 
-    The rows are cut at random into parts, one for each member in turn, and cut anew when the parts run out: no
-    row is held out much more often than another.
+    The rows are cut at random into parts, one for each member in turn, and cut anew when the parts run out:
+    no row is held out much more often than another.
     """
     count = round(fraction * len(rows))
     if not count:

@@ -2,8 +2,8 @@ r"""Each column by itself and a few learned waves of it.
 
 .. math:: \psi_j(x) = [\,\tilde x_j,\ \sum_k E_{jik} \cos 2\pi(c_{jk} \tilde x_j + \varphi_{jk})\,]_i
 
-x̃ is x within `BULK` deviations and grows like a logarithm beyond: one outlier moves nothing, and rows far from
-all others stay where numbers can be computed with. Only locations depend on ψ: all that is exact without
+x̃ is x within `BULK` deviations and grows like a logarithm beyond: one outlier moves nothing, and rows far
+from all others stay where numbers can be computed with. Only locations depend on ψ: all that is exact without
 features is exact with them.
 """
 

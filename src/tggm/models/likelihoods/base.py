@@ -30,7 +30,7 @@ class Output:
         """The outputs of these rows, whose intercepts have the linear part in them."""
         if self.A is None:
             return self
-        linear = X.linear if isinstance(X, Product) else X @ self.A.T
+        linear: Any = X.linear if isinstance(X, Product) else X @ self.A.T
         return Output(self.W1, self.b1[None, :] + linear)
 
     @property
