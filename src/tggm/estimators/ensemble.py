@@ -108,7 +108,8 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
                 observer.resumed(resume.train.shape[1] // blocks.per_pass)
             result = train(
                 plan, recipe.method, model, blocks, hyper, max_epochs=epochs, seed=seed, observer=observer,
-                resume=resume, keep=None if kept is None else kept.keep,
+                milestones=recipe.milestones(epochs), resume=resume,
+                keep=None if kept is None else kept.keep,
             )  # fmt: skip
         if kept is not None:
             kept.write(finished=not result.interrupted)

@@ -23,6 +23,18 @@ REGRESSION: dict[str, Any] = {
     "average": 0.0,
 }
 
+# The default before there were features and a linear part: one layer, ten members, a long plan.
+ONE_LAYER: dict[str, Any] = {
+    "hidden": (50,),
+    "features": None,
+    "linear": False,
+    "standardize": True,
+    "target_transform": None,
+    "calibrate": False,
+    "learning_rate": 0.03,
+    "schedule": "cosine",
+}
+
 REGRESSION_BP: dict[str, Any] = {**REGRESSION, "method": "bp", "sigma0": 0.1, "noise": 0.01}
 REGRESSION_ML: dict[str, Any] = {
     **REGRESSION,

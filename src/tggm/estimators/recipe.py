@@ -15,14 +15,17 @@ from tggm.models.features import FEATURES
 from tggm.models.hidden import DEEP, HIDDEN
 from tggm.models.likelihoods import LIKELIHOODS
 from tggm.models.model import MOST
-from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Options
+from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Milestones, Options
 from tggm.training.engine import PRIORS
 from tggm.training.methods import Method
+from tggm.training.optimisers import CYCLES, WHOLE
 from tggm.training.parallel.processes import require_unforked
 from tggm.training.rows import Blocks, bucket
 from tggm.training.state import Hyper, Layout, Plan, hyper_parameters
 
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
+CYCLE_STEPS = 400  # of the first cycle
+LEAST_GAIN = 0.02  # nats a row that a cycle must gain for another, twice as long
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
 
 
@@ -47,6 +50,11 @@ def default_batch_size(n_rows: int) -> int:
 def default_epochs(n_rows: int, batch_size: int, steps: float) -> int:
     """Epochs when `max_epochs="auto"`: those that so many gradient steps take, and never fewer than 60."""
     return max(60, round(steps * batch_size / max(n_rows, batch_size)))
+
+
+def default_cycle(n_rows: int, batch_size: int) -> int:
+    """Epochs of the first cycle: those that `CYCLE_STEPS` gradient steps take."""
+    return max(2, round(CYCLE_STEPS * batch_size / max(n_rows, batch_size)))
 
 
 def growing_steps(n_rows: int) -> float:
@@ -207,7 +215,17 @@ class Recipe:
         batch = default_batch_size(n_rows) if given[0] == "auto" else int(given[0])
         if given[1] != "auto":
             return batch, int(given[1])
+        if self.schedule == "restarts":
+            return batch, WHOLE * default_cycle(n_rows, batch)
         return batch, default_epochs(n_rows, batch, self.rules.steps(n_rows))
+
+    def milestones(self, epochs: int) -> Milestones | None:
+        """Where training of so many planned epochs may end: after each cycle, if all is left to be chosen."""
+        free = self.given["max_epochs"] == "auto" and self.given["patience"] == "auto"
+        if not (free and self.schedule == "restarts" and self.held_fraction):
+            return None
+        first = epochs // WHOLE
+        return Milestones(tuple(first * (2**k - 1) for k in range(1, CYCLES)), LEAST_GAIN)
 
     def program(
         self,
@@ -222,8 +240,9 @@ class Recipe:
         batch, epochs = self.timetable(blocks.n_rows)
         steps = epochs * blocks.steps(batch)
         patience = self.given["patience"]
-        patience = {"auto": max(25, epochs // 4), None: np.inf}.get(patience, patience)
-        planned = self.given["max_epochs"] == "auto"
+        waits = np.inf if self.milestones(epochs) else max(25, epochs // 4)
+        patience = {"auto": waits, None: np.inf}.get(patience, patience)
+        planned = self.given["max_epochs"] == "auto" and self.schedule != "restarts"
         rate = self.rules.rate(self.learning_rate, steps) if planned else self.learning_rate
         plan = self.plan(Layout.of(model, axes=1), batch, capacity)
         hyper = self.hyper(

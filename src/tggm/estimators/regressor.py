@@ -12,7 +12,7 @@ from tggm.estimators import linear_part
 from tggm.estimators.ensemble import engine_of, intact
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.estimators.prediction import Prediction
-from tggm.estimators.presets import REGRESSION_BP, REGRESSION_ML
+from tggm.estimators.presets import ONE_LAYER, REGRESSION_BP, REGRESSION_ML
 from tggm.estimators.recipe import REGRESSION_RULES, Recipe
 from tggm.estimators.ridge import ridge
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
@@ -152,8 +152,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         sigma0: float = 0.1,
         noise: ArrayLike | None = None,
         optimizer: Any = "adam",
-        learning_rate: float = 0.03,
-        schedule: str = "cosine",
+        learning_rate: float = 0.01,
+        schedule: str = "restarts",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
         weight_decay: float | str = "auto",
@@ -221,6 +221,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     def paper_ml(cls, **settings: Any) -> Self:
         """The paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
         return cls(**{**REGRESSION_ML, **settings})
+
+    @classmethod
+    def one_layer(cls, **settings: Any) -> Self:
+        """One hidden layer over the inputs as they are, whose densities are exact and not calibrated."""
+        return cls(**{**ONE_LAYER, **settings})
 
     @intact
     def fit(

@@ -196,7 +196,8 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
     """The map that brings inputs to unit size.
 
     True treats each column by itself, "robust" without its outliers, "whole" the table as one column, False
-    leaves it. A sparse table keeps its zeros: it is divided by one number that makes the mean square of a column 1.
+    leaves it. A sparse table keeps its zeros: it is divided by one number that makes the mean square of a
+    column 1.
     """
     d = X.shape[1]
     if not how:

@@ -106,7 +106,10 @@ def _train(starts: list[Start], rows: list[Any], X: Floats, Y: Floats) -> Traini
         plan, model, np.concatenate([s.integers(0, 2**32, recipe.n_members, np.uint32) for s in seeds])
     )
     with recipe.precision():
-        return train(plan, recipe.method, model, blocks, hyper, max_epochs=epochs, view=view, state=state)
+        return train(
+            plan, recipe.method, model, blocks, hyper, max_epochs=epochs, view=view, state=state,
+            milestones=recipe.milestones(epochs),
+        )  # fmt: skip
 
 
 def _compact(A: Floats) -> tuple[Floats, Floats, Floats]:

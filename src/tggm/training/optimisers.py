@@ -66,4 +66,19 @@ def _constant(progress: Array) -> Array:
     return jnp.ones_like(progress)
 
 
-SCHEDULES: dict[str, Callable[[Array], Array]] = {"cosine": _cosine, "linear": _linear, "constant": _constant}
+CYCLES = 6  # each twice as long as the one before
+WHOLE = 2**CYCLES - 1  # the length of all, that of the first being 1
+
+
+def _restarts(progress: Array) -> Array:
+    """A cosine for each cycle: training may end after any of them, see `Milestones`."""
+    place = 1 + WHOLE * jnp.minimum(progress, 1 - 1e-6)
+    return _cosine(place / jnp.exp2(jnp.floor(jnp.log2(place))) - 1)
+
+
+SCHEDULES: dict[str, Callable[[Array], Array]] = {
+    "cosine": _cosine,
+    "linear": _linear,
+    "constant": _constant,
+    "restarts": _restarts,
+}

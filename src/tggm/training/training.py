@@ -43,6 +43,36 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Milestones:
+    """Epochs after which training goes on only if the held-out score has risen enough since the last.
+
+    After the first it also ends if its best epoch came early: what follows would fit noise.
+    """
+
+    epochs: tuple[int, ...]
+    gain: float  # of the mean score that the next cycle, twice as long, is worth
+
+    def reached(self, held: NDArray[np.floating], done: int) -> bool:
+        """Whether training ends here; `held` are the scores of members after each epoch so far."""
+        if done not in self.epochs:
+            return False
+        best = np.fmax.reduce(held, axis=1).mean()
+        place = self.epochs.index(done)
+        if place == 0:
+            early = np.nan_to_num(held, nan=-np.inf).argmax(1) < EARLY * done
+            return bool(early.mean() > 0.5)
+        before = np.fmax.reduce(held[:, : self.epochs[place - 1]], axis=1).mean()
+        return bool(best - before < self.gain)
+
+    def room(self, done: int) -> int:
+        """Epochs to the next of them."""
+        return next((epoch - done for epoch in self.epochs if epoch > done), 1)
+
+
+EARLY = 0.6  # part of the first cycle within which a best epoch is early
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """All that `train` needs to go on from where it was cut, as NumPy arrays."""
 
@@ -63,10 +93,11 @@ def train(
     view: Any = None,
     state: State | None = None,
     observer: Observer | None = None,
+    milestones: Milestones | None = None,
     resume: Checkpoint | None = None,
     keep: Callable[[Checkpoint], None] | None = None,
 ) -> Training:
-    """Run the loop to the end, or until every member's patience is spent.
+    """Run the loop to the end, until every member's patience is spent, or to a milestone that says so.
 
     KeyboardInterrupt ends training with the best parameters so far. Pass the `state` of an earlier result to
     go on from it: the result does not depend on where training was cut. `keep` is handed a checkpoint after
@@ -82,7 +113,9 @@ def train(
     traces: list[Trace] = [] if resume is None else [Trace(resume.train, resume.held)]  # type: ignore[arg-type]  # NumPy
     done, interrupted, n = 0 if resume is None else resume.train.shape[1], False, 1
     end = max_epochs * blocks.per_pass
+    room = milestones.room if milestones is not None else lambda _: end
     batch = min(plan.batch_size, blocks.batch_limit)
+    ended = _ended(milestones, traces, done, blocks.per_pass)
     with crew(len(state.seed), batch) as workers:
 
         def prepare(block: RowBlock) -> Any:
@@ -92,9 +125,9 @@ def train(
             return *workers.place((each, (block.data, block.weight))), np.int32(steps)
 
         with closing(blocks.coming(done, max_epochs, prepare)) as coming:
-            while done < end and not interrupted and not stalled(state, hyper) and not failed(state):
+            while not (done >= end or interrupted or ended or stalled(state, hyper) or failed(state)):
                 clock = time.perf_counter()
-                n = min(n, end - done)
+                n = min(n, end - done, room(done // blocks.per_pass) * blocks.per_pass)
                 try:
                     each, shared, steps = next(coming)
                     later, trace = workers.run(plan, objective, state, each, shared, np.int32(n), steps)
@@ -104,11 +137,20 @@ def train(
                         observer.progressed(done // blocks.per_pass, traces[-1])
                     if keep is not None:
                         keep(_checkpoint(state, traces))
+                    ended = _ended(milestones, traces, done, blocks.per_pass)
                 except KeyboardInterrupt:
                     interrupted = True
                 if agreed(time.perf_counter() - clock < _CHUNK_SECONDS):
                     n = min(2 * n, plan.capacity)
-    return _of_passes(_result(plan, state, hyper, traces, interrupted), blocks.per_pass)
+    result = _result(plan, state, hyper, traces, interrupted)
+    return _of_passes(replace(result, stopped_early=result.stopped_early or ended), blocks.per_pass)
+
+
+def _ended(milestones: Milestones | None, traces: list[Trace], done: int, per_pass: int) -> bool:
+    if milestones is None or not done or done % per_pass:
+        return False
+    held = np.concatenate([t.held for t in traces], axis=1)[:, per_pass - 1 :: per_pass]
+    return milestones.reached(held, done // per_pass)
 
 
 def failed(state: State) -> bool:
