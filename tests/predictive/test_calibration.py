@@ -128,3 +128,10 @@ def test_what_a_file_says_is_checked():
     ]:
         with pytest.raises(ValueError, match=message):
             checked(kind, numbers)
+
+
+def test_a_mixture_is_kept_where_a_student_is_as_good():
+    """One member that says what is true: all pools are the same, and the Student has no tails to add."""
+    held = Ensemble(0, K=1, width=2.0).held_out(2000, k=1)
+    assert fitted(held).kind in ("scaled", "beta")
+    assert fitted(held, kinds=["student", "linear"]).kind == "student"

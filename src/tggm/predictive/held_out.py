@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.special import digamma
 
-from tggm.arrays import Bools, Floats
+from tggm.arrays import Bools, Floats, Ints
 from tggm.predictive.moment import MomentPredictive
 
 _LOG_RANGE = 14.0  # of the factor between members' variances and squared errors
@@ -81,11 +82,7 @@ class HeldOut(NamedTuple):
         offset = self.mean - np.where(there, _mean_where(there, self.mean), _mean_where(~there, self.mean))
         sums = ((offset**2 * there).sum(0), (offset**2 * ~there).sum(0))
         freedom = np.maximum(k - 1, 0), np.maximum(K - k - 1, 0)
-        both = (freedom[0] > 0) & (freedom[1] > 0)
-        # D of held-out rows over D of seen ones, rows weighed by the scale of what they show
-        unit = self.weight[both] / _mean_where(there, self.var)[both]
-        held, seen = ((unit * s[both] / f[both]).sum() for s, f in zip(sums, freedom, strict=True))
-        ratio = held / seen if held > 0 and seen > 0 else 1.0
+        ratio = _ratio(sums, freedom, self.weight)
         total = np.maximum(freedom[0] + freedom[1], 1)
         between: Floats = (sums[0] + ratio * sums[1]) / total
         offset = offset * np.where(there, 1.0, np.sqrt(ratio))
@@ -97,6 +94,22 @@ def _mean_where(where: Bools, values: Floats) -> Floats:
     """Mean over members of what is chosen; 0 where nothing is."""
     mean: Floats = np.where(where, values, 0.0).sum(0) / np.maximum(where.sum(0), 1)
     return mean
+
+
+def _ratio(sums: tuple[Floats, Floats], freedom: tuple[Ints, Ints], weight: Floats) -> float:
+    """D of members that held rows out over D of those that saw them, as typical rows have it.
+
+    A mean of logarithms, each corrected by that of χ²/f, ψ(f/2) − log(f/2): a ratio of means would be that of
+    the few rows on which members differ most. Ten more rows would have a ratio of 1.
+    """
+    shown = (freedom[0] > 0) & (freedom[1] > 0) & (sums[0] > 0) & (sums[1] > 0)
+    if not shown.any():
+        return 1.0
+    held, seen = (
+        np.log(s[shown]) - digamma(f[shown] / 2) for s, f in zip(sums, freedom, strict=True)
+    )  # log(s/f) − (ψ(f/2) − log(f/2)), less log 2
+    w = weight[shown] / weight[shown].mean()
+    return float(np.exp(w @ (held - seen) / (w.sum() + 10)))
 
 
 def _squared_error(error: Floats, var: Floats, scatter: Floats, w: Floats) -> Floats:

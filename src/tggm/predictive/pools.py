@@ -47,6 +47,7 @@ class Pool(NamedTuple):
     numbers: tuple[PoolNumber, ...]
     build: Callable[[ScalarPredictive, Numbers], ScalarPredictive]
     scores: Callable[[ScalarPredictive, Floats], Scores]  # log-densities of y as a function of the numbers
+    margin: float = 0.0  # nats a row by which it must be better than others
 
 
 def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
@@ -88,13 +89,15 @@ def linear(members: ScalarPredictive, numbers: Numbers) -> ScalarPredictive:
     return members
 
 
-def by_building(build: Callable[[ScalarPredictive, Numbers], ScalarPredictive], *numbers: PoolNumber) -> Pool:
+def by_building(
+    build: Callable[[ScalarPredictive, Numbers], ScalarPredictive], *numbers: PoolNumber, margin: float = 0.0
+) -> Pool:
     """A pool whose scores are those of the distributions that it builds."""
 
     def scores(members: ScalarPredictive, y: Floats) -> Scores:
         return lambda values: build(members, values).logpdf(y)
 
-    return Pool(numbers, build, scores)
+    return Pool(numbers, build, scores, margin)
 
 
 def _beta_scores(members: ScalarPredictive, y: Floats) -> Scores:
@@ -112,6 +115,7 @@ POOLS: dict[str, Pool] = {
         _FACTOR,
         PoolNumber("c", 1.0, 0.01, 20.0, 1.5),
         PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.15, by_log=False, tails=True),
+        margin=0.02,
     ),
     "beta": Pool(
         tuple(PoolNumber(name, 1.0, 0.02, 1000.0, 1.4, width=-2.0) for name in "ab"), beta, _beta_scores
