@@ -43,8 +43,13 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
     Parameters
     ----------
-    hidden : tuple of int or int, default (100,)
-        Number of hidden units in each layer, from the input to the output.
+    hidden : tuple of int, int or "auto", default "auto"
+        Number of hidden units in each layer, from the input to the output. "auto" is (100, 100), or 100 for
+        the methods that train one layer only.
+    features : {"auto", "periodic"} or None, default "auto"
+        As in `TGGMRegressor`; "auto" is None for sparse tables.
+    linear : bool or "auto", default "auto"
+        Whether scores have a linear part; "auto" for the methods "moments" and "bp".
     method : {"moments", "bp", "meanfield", "ep"}, default "moments"
         What training maximises: the log-probability of the class with h integrated out through the exact
         mean and variance of z given x; the same with h replaced by its mean (back-propagation of the

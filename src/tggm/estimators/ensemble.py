@@ -132,7 +132,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         self, recipe: Recipe, source: Source, n_outputs: int, before: Fitted | None
     ) -> Architecture:
         """The model for these rows; where settings leave its sizes open, those of an earlier fit."""
-        recipe.size(source.count, self.n_features_in_, sparse=source.sparse)
+        recipe.size(self.n_features_in_, sparse=source.sparse)
         if before is not None and recipe.given_layers is None:
             recipe.layers = Architecture.of(before.model).layers
         return recipe.architecture(self.n_features_in_, n_outputs)

@@ -29,9 +29,10 @@ LEAST_GAIN = 0.02  # nats a row that a cycle must gain for another, twice as lon
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
 
 
-def default_layers(n_rows: int, deep: bool) -> tuple[int, ...]:
+def default_layers(likelihood: str, deep: bool) -> tuple[int, ...]:
     """Units of each layer when `hidden="auto"`."""
-    return (50, 50) if deep else (50,)
+    units = 100 if likelihood == "probit" else 50
+    return (units, units) if deep else (units,)
 
 
 class Rules(NamedTuple):
@@ -142,18 +143,18 @@ class Recipe:
             raise ValueError(f"`lateral` connections need one hidden layer; got hidden={given['hidden']!r}.")
         self._known = [n for n in METHODS if METHODS[n].needs in LIKELIHOODS[likelihood].offers]
         kind = METHODS[settings.one_of("method", given["method"], self._known)]
-        self.size(1, 1, need=kind.needs)
+        self.size(1, need=kind.needs)
         self._require(kind.needs)
         self.method: Method = kind(options)
 
-    def size(self, n_rows: int, n_inputs: int, *, sparse: bool = False, need: str | None = None) -> None:
+    def size(self, n_inputs: int, *, sparse: bool = False, need: str | None = None) -> None:
         """Settle what the settings leave to the data: layers, features, and whether there is a linear part.
 
         Several layers, and a linear part, only where the method can train them.
         """
         need = self.method.needs if need is None else need
         deep = need in HIDDEN[self.form].offers and not self.lateral
-        self.layers = self.given_layers or default_layers(n_rows, deep)
+        self.layers = self.given_layers or default_layers(self.likelihood, deep)
         features = self.given["features"]
         if features == "auto":
             features = None if sparse or n_inputs > MOST_PERIODIC else "periodic"

@@ -40,16 +40,25 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     r"""Regression by a truncated Gaussian graphical model.
 
     .. math::
-        p(h|x) = N_T(h | W_0 x + b_0, \sigma_0^2 I), \quad h \ge 0, \qquad
-        p(y|h) = N(y | W_1 h + b_1, \mathrm{diag}(\sigma_1^2))
+        p(h^1|x) = N_T(h^1 | W_0 \psi(x) + b_0, \sigma_0^2 I), \quad
+        p(h^2|h^1) = N_T(h^2 | W h^1 + b, \sigma_0^2 I), \quad h \ge 0, \qquad
+        p(y|h, x) = N(y | W_1 h^2 + A x + b_1, \mathrm{diag}(\sigma_1^2))
 
-    The predictive density p(y|x) is smooth, skewed, and as wide as the data say at each x. Inputs and targets
-    are standardised inside; `predict_dist` gives the exact predictive distribution in the target's units.
+    with features ψ and a linear part A x, as many members as asked for, pooled and calibrated by rows that
+    they held out. `predict_dist` gives the predictive distribution in the target's units. The paper's models
+    are `paper_ml` and `paper_bp`; `one_layer` has one layer over the inputs as they are, and exact densities.
 
     Parameters
     ----------
-    hidden : tuple of int or int, default (50,)
-        Number of hidden units in each layer, from the input to the output.
+    hidden : tuple of int, int or "auto", default "auto"
+        Number of hidden units in each layer, from the input to the output. "auto" is (50, 50), or 50 for the
+        methods that train one layer only.
+    features : {"auto", "periodic"} or None, default "auto"
+        What the first layer sees of each column: itself and learned waves of it, or itself alone. "auto" is
+        "periodic" up to 200 columns.
+    linear : bool or "auto", default "auto"
+        Whether the output has a linear part, which starts at ridge regression, and to which predictions fall
+        back where held-out rows are predicted better by it.
     method : {"moments", "bp", "meanfield", "ep", "exact"}, default "moments"
         What training maximises: the Gaussian density with the exact mean and variance of y given x; the
         squared error (back-propagation); the mean-field bound, EP's estimate or the exact value of the
@@ -71,14 +80,18 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         ``standardize=False``). None learns it.
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
-    learning_rate : float, default 0.03
-        Where ``max_epochs="auto"`` plans k times 5,000 steps, k > 1, it is divided by √k.
-    schedule : {"cosine", "linear", "constant"}, default "cosine"
-        How the learning rate falls over the planned number of steps.
+    learning_rate : float, default 0.01
+        With other schedules than "restarts", where ``max_epochs="auto"`` plans k times 5,000 steps, k > 1, it
+        is divided by √k.
+    schedule : {"restarts", "cosine", "linear", "constant"}, default "restarts"
+        How the learning rate falls over the planned number of steps; "restarts" is six cosines, each over
+        twice as many steps as the one before.
     batch_size : int or "auto", default "auto"
         Rows in a mini-batch; more than there are means all of them.
     max_epochs : int or "auto", default "auto"
-        Passes over the data; "auto" plans five gradient steps for each row, but 5,000 to 60,000.
+        Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
+        first that does not gain 0.02 nats a held-out row; with other schedules than "restarts", five steps
+        for each row, but 5,000 to 60,000.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
         is 0.1, or 0.3 for every feature beyond 16 where that is more.
@@ -87,12 +100,12 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     average : float, default 0.98
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
     validation_fraction : float, default 0.1
-        Part of the rows that each member holds out, its own at random.
+        Part of the rows that each member holds out; every row is held out by as many members as any other.
     early_stopping : bool, default True
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
     patience : int, "auto" or None, default "auto"
-        End training when no member has found better parameters for so many epochs; "auto" is a quarter of the
-        planned ones, None never.
+        End training when no member has found better parameters for so many epochs; "auto" is what
+        `max_epochs` says of "restarts", otherwise a quarter of the planned ones; None never.
     init : {"sharp", "scaled", "small", "paper"}, default "sharp"
         Distribution of the initial weights: "scaled" to the data, "small" a tenth of that, "sharp" three
         times that and less beyond 16 features; "paper" is N(0, 0.01) for all.
@@ -103,8 +116,14 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     prior : {"auto", "guarded", "same", "posterior"}, default "auto"
         How log Z of an undirected deep model's prior is computed: mean field with a guard against priors that
         are hard to approximate, the method's own engine, cycles from the posterior's means.
-    standardize : bool, default True
-        Bring inputs and targets to mean 0 and variance 1 inside.
+    standardize : {"robust", True, False}, default "robust"
+        Bring inputs and targets to mean 0 and variance 1 inside; "robust" without values farther from the
+        median than ten deviations, as the quartiles tell them.
+    target_transform : {"auto", "log"} or None, default "auto"
+        What is modelled instead of the target: its logarithm, or a Yeo–Johnson power, where it reaches very
+        far and a linear model predicts rows it has not seen better so. Predictions are of the target.
+    calibrate : bool, default True
+        Pool members as their held-out rows advise; False gives their mixture as it is.
     dtype : {"float32", "float64"}, default "float32"
         What training and means are computed in. Densities are computed in double precision always.
     warm_start : bool, default False
@@ -121,7 +140,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     ----------
     W0_, b0_, W1_, b1_, noise_ : ndarray
         Parameters in the units of the data, with a leading axis of members: shapes (n_members, m, d),
-        (n_members, m), (n_members, n, m), (n_members, n) and (n_members, n); `noise_` is σ1².
+        (n_members, m), (n_members, n, m), (n_members, n) and (n_members, n); `noise_` is σ1². Those of a
+        transformed target are in its units; W0_ and b0_ act on features where there are such.
+    A_ : ndarray, shape (n_members, n, d), or None
+        The linear part; it is linear in x within four deviations of the mean where there are features.
     between_ : list of (W, b)
         Weights and biases from each hidden layer to the next, with a leading axis of members.
     n_iter_ : int
@@ -346,7 +368,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         if not self.calibrate:
             return fitted
         exact = "sum" in fitted.model.hidden.offers or not fitted.model.hidden.by_moments
-        kinds = ("linear", "beta") if exact else ("linear", "scaled", "student")
+        kinds = ("linear", "beta") if exact else ("student",)
         light = begun.transform is not None
         return fitted._replace(
             calibration=tuple(calibrated(each, kinds=kinds, light_tails=light) for each in held)

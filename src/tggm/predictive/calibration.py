@@ -2,10 +2,8 @@
 
 Each pool's numbers maximise the weighted log score of rows that members held out, as far as all members
 together would have predicted them (`held_out`), less a penalty that keeps few rows from saying much; the pool
-with the best score wins, a number costing one nat, as in Akaike's criterion. Held-out rows know few members
-each and cannot show what a mixture's shape is worth: a Student, which has none of it, must be better by 0.02
-nats a row. Few rows cannot tell a pool's shape either: up to 100 the Student stands alone, and its 1/ν is
-at least 2/n, the tails that a Gaussian of estimated width has.
+with the best score wins, a number costing one nat, as in Akaike's criterion. The Student's 1/ν is at least
+2/n, the tails that a Gaussian of estimated width has.
 
 Several outputs are calibrated one by one: each marginal has its own `Calibration`, and what joins them is not
 calibrated. Members are taken for Gaussians with their moments; where they are not, `beta` and `linear` keep
@@ -26,7 +24,6 @@ from tggm.predictive.pools import POOLS, Numbers, Pool, PoolNumber
 
 _MOST_ROWS = 5_000  # widths are then good to a hundredth
 _FEWEST_ROWS = 5  # of equal weight; fewer leave members alone
-_FEW_ROWS = 100  # of equal weight, too
 _WORST = 50.0  # nats a row that one row can lose at most by: lost sensors should not set the width
 _WIDTHS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)  # logarithms of the widths where searches may start
 
@@ -79,8 +76,7 @@ def fitted(held: HeldOut, *, kinds: Sequence[str] = tuple(POOLS), light_tails: b
     rows = some.pooled()
     if rows.n_effective < _FEWEST_ROWS:
         return Calibration()
-    few = rows.n_effective < _FEW_ROWS + 0.5 and "student" in kinds
-    found = {kind: _best(POOLS[kind], rows, light_tails) for kind in (["student"] if few else kinds)}
+    found = {kind: _best(POOLS[kind], rows, light_tails) for kind in kinds}
     winner = max(found, key=lambda kind: found[kind][1])
     return Calibration(winner, found[winner][0])
 
@@ -103,7 +99,7 @@ def _best(pool: Pool, rows: PooledRows, light_tails: bool) -> tuple[Numbers, flo
         return float(-rows.weight @ each + 0.5 * np.sum(((u - prior) / deviation) ** 2))
 
     u = _lowest(loss, prior, np.array([n.width for n in free]), bounds)
-    return numbers(u), -loss(u) - len(free) - pool.margin * rows.n_effective
+    return numbers(u), -loss(u) - len(free)
 
 
 def _lowest(

@@ -7,8 +7,7 @@ means and variances at a row, m their mean, v that of the variances, D = Σ (m_k
 
 =========  ===============  ==========================================================================
 linear     ()               the mixture itself, (1/K) Σ p_k
-scaled     (f, g)           mixture of N(m + g (m_k − m), f² v_k); f > 0, 0 ≤ g ≤ 1
-student    (f, c, 1/ν)      m + f √(v + c D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
+student    (f, 1/ν)         m + f √(v + D/2) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
 beta       (a, b)           cdf I_{a,b}(F), F that of the mixture, whatever its members are
 =========  ===============  ==========================================================================
 """
@@ -21,9 +20,9 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.beta_map import BetaMapped, log_beta_weight
-from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.student import StudentPredictive
 
+SCATTER = 0.5  # of D that counts: what members disagree on is partly what their mean gets right
 Numbers = tuple[float, ...]
 Scores = Callable[[Numbers], Floats]
 
@@ -47,7 +46,6 @@ class Pool(NamedTuple):
     numbers: tuple[PoolNumber, ...]
     build: Callable[[ScalarPredictive, Numbers], ScalarPredictive]
     scores: Callable[[ScalarPredictive, Floats], Scores]  # log-densities of y as a function of the numbers
-    margin: float = 0.0  # nats a row by which it must be better than others
 
 
 def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
@@ -60,23 +58,13 @@ def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
     return centre, mix @ var, between
 
 
-def scaled(members: ScalarPredictive, numbers: Numbers) -> MomentPredictive:
-    """Deviations of members times f, their means contracted to the pooled one by g."""
-    f, g = numbers
-    mean, var = members.member_moments()
-    centre = members.member_weights @ mean
-    loc, scale = members.units
-    return MomentPredictive(
-        centre + g * (mean - centre), f**2 * var, member_weights=members.member_weights, loc=loc, scale=scale
-    )
-
-
 def student(members: ScalarPredictive, numbers: Numbers) -> StudentPredictive:
     """One Student-t a row."""
-    f, c, heaviness = numbers
+    f, heaviness = numbers
     centre, var, between = disagreement(members)
     loc, scale = members.units
-    return StudentPredictive(centre, f * np.sqrt(var + c * between), heaviness, loc=loc, scale=scale)
+    width = f * np.sqrt(var + SCATTER * between)
+    return StudentPredictive(centre, width, heaviness, loc=loc, scale=scale)
 
 
 def beta(members: ScalarPredictive, numbers: Numbers) -> BetaMapped:
@@ -89,15 +77,13 @@ def linear(members: ScalarPredictive, numbers: Numbers) -> ScalarPredictive:
     return members
 
 
-def by_building(
-    build: Callable[[ScalarPredictive, Numbers], ScalarPredictive], *numbers: PoolNumber, margin: float = 0.0
-) -> Pool:
+def by_building(build: Callable[[ScalarPredictive, Numbers], ScalarPredictive], *numbers: PoolNumber) -> Pool:
     """A pool whose scores are those of the distributions that it builds."""
 
     def scores(members: ScalarPredictive, y: Floats) -> Scores:
         return lambda values: build(members, values).logpdf(y)
 
-    return Pool(numbers, build, scores, margin)
+    return Pool(numbers, build, scores)
 
 
 def _beta_scores(members: ScalarPredictive, y: Floats) -> Scores:
@@ -106,16 +92,12 @@ def _beta_scores(members: ScalarPredictive, y: Floats) -> Scores:
     return lambda values: log + log_beta_weight(values[0], values[1], low, high)
 
 
-_FACTOR = PoolNumber("f", 1.0, 0.01, 100.0, 0.7, width=1.0)
 POOLS: dict[str, Pool] = {
     "linear": by_building(linear),
-    "scaled": by_building(scaled, _FACTOR, PoolNumber("g", 1.0, 0.0, 1.0, 0.5, by_log=False)),
     "student": by_building(
         student,
-        _FACTOR,
-        PoolNumber("c", 1.0, 0.01, 20.0, 1.5),
-        PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.15, by_log=False, tails=True),
-        margin=0.02,
+        PoolNumber("f", 1.0, 0.01, 100.0, 0.5, width=1.0),
+        PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.1, by_log=False, tails=True),
     ),
     "beta": Pool(
         tuple(PoolNumber(name, 1.0, 0.02, 1000.0, 1.4, width=-2.0) for name in "ab"), beta, _beta_scores

@@ -18,6 +18,7 @@ _FEWEST_ROWS = 20
 _LEAST_GAIN = 0.1  # nats a row
 _ERRORS = 3.0  # standard errors that a gain must exceed
 _TIE = 0.02  # nats a row by which a power must be better than the logarithm
+_REACH = 8.0  # deviations, as quartiles tell them, beyond which a target must reach to be transformed
 _RIDGES = 10.0 ** np.arange(-4, 3)  # per row, columns being standardised
 
 
@@ -65,7 +66,8 @@ def chosen_transform(X: Floats, y: Floats, weight: Floats | None = None) -> Tran
 
     Densities are those of y: the transforms' derivatives are in them. The identity is left where another
     gains 0.1 nats a row and three standard errors; λ maximises the same score, and must beat the logarithm
-    by 0.02. Targets with few values or with one that every tenth row has stay as they are; the logarithm is
+    by 0.02. Targets that reach no farther than eight deviations from their median, few values,
+    and targets of which one is that of every tenth row, stay as they are; the logarithm is
     asked only where all targets are positive.
 
     Parameters
@@ -80,7 +82,7 @@ def chosen_transform(X: Floats, y: Floats, weight: Floats | None = None) -> Tran
     w = np.ones(len(y)) if weight is None else weight
     all_rows = np.flatnonzero(w > 0)
     rows = all_rows[np.linspace(0, len(all_rows) - 1, min(len(all_rows), _MOST_ROWS)).astype(int)]
-    if len(rows) < _FEWEST_ROWS or _repeats(y[rows]):
+    if len(rows) < _FEWEST_ROWS or _repeats(y[rows]) or not _far(y[rows]):
         return IdentityTransform()
     target, w = y[rows], w[rows]
     regression = leave_one_out(_columns(X[rows], target), w)
@@ -112,6 +114,12 @@ def _best_power(score: Callable[[Transform], float], y: Floats) -> Transform:
         options={"xatol": 1e-2},
     )
     return YeoJohnsonTransform(float(found.x), float(middle), float(scale))
+
+
+def _far(y: Floats) -> bool:
+    """Whether some targets are very far from most: a model that is not linear bends for all others itself."""
+    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
+    return bool(np.abs(y - middle).max() > _REACH * (high - low) / 1.349)
 
 
 def _repeats(y: Floats) -> bool:

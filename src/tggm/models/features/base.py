@@ -27,9 +27,9 @@ class Features(ABC):
         """Columns of ψ(x) for so many of x."""
 
     @classmethod
-    @abstractmethod
     def n_inputs(cls, width: int) -> int:
-        """Columns of x for so many of ψ(x)."""
+        """Columns of x for so many of ψ(x), if each column has as many."""
+        return width // cls.width(1)
 
     @classmethod
     @abstractmethod

@@ -25,11 +25,6 @@ class Identity(Features):
         return n_inputs
 
     @classmethod
-    def n_inputs(cls, width: int) -> int:
-        """As many."""
-        return width
-
-    @classmethod
     def draw(cls, rng: np.random.Generator, n_inputs: int) -> Self:
         """Nothing is drawn."""
         return cls()

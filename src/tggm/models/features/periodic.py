@@ -58,11 +58,6 @@ class Periodic(Features):
         return n_inputs * (1 + N_SUMS)
 
     @classmethod
-    def n_inputs(cls, width: int) -> int:
-        """The inverse of `width`."""
-        return width // (1 + N_SUMS)
-
-    @classmethod
     def draw(cls, rng: np.random.Generator, n_inputs: int) -> Self:
         """Frequencies N(0, 0.3²), phases uniform, sums of unit variance."""
         c = FREQUENCY * rng.standard_normal((n_inputs, N_WAVES))

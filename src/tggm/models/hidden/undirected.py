@@ -19,7 +19,7 @@ from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.models.hidden.base import LinearEngine
-from tggm.models.hidden.directed import propagated
+from tggm.models.hidden.directed import N_NODES, propagated
 from tggm.models.hidden.inferred import Inferred
 from tggm.models.hidden.layers import Layers
 from tggm.models.part import part
@@ -44,7 +44,7 @@ class Undirected(Layers):
     def start(self, psi: Any) -> Array:
         """Means as a directed model propagates them."""
         fixed: Undirected = lax.stop_gradient(self)
-        return jnp.concatenate([layer.mean for layer in propagated(fixed, psi, 7)], axis=1)
+        return jnp.concatenate([layer.mean for layer in propagated(fixed, psi, N_NODES)], axis=1)
 
     def moments(self, psi: Any, engine: LinearEngine) -> Inferred:
         """By an engine: the prior needs inference too."""
