@@ -76,7 +76,10 @@ def fitted(held: HeldOut, *, kinds: Sequence[str] = tuple(POOLS), light_tails: b
     rows = some.pooled()
     if rows.n_effective < _FEWEST_ROWS:
         return Calibration()
-    found = {kind: _best(POOLS[kind], rows, light_tails) for kind in kinds}
+    able = [kind for kind in kinds if POOLS[kind].fewest <= rows.n_effective]
+    if not able:
+        return Calibration()
+    found = {kind: _best(POOLS[kind], rows, light_tails) for kind in able}
     winner = max(found, key=lambda kind: found[kind][1])
     return Calibration(winner, found[winner][0])
 

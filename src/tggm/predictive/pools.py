@@ -46,6 +46,7 @@ class Pool(NamedTuple):
     numbers: tuple[PoolNumber, ...]
     build: Callable[[ScalarPredictive, Numbers], ScalarPredictive]
     scores: Callable[[ScalarPredictive, Floats], Scores]  # log-densities of y as a function of the numbers
+    fewest: int = 0  # rows of equal weight that its numbers can be told from
 
 
 def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
@@ -100,6 +101,9 @@ POOLS: dict[str, Pool] = {
         PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.1, by_log=False, tails=True),
     ),
     "beta": Pool(
-        tuple(PoolNumber(name, 1.0, 0.02, 1000.0, 1.4, width=-2.0) for name in "ab"), beta, _beta_scores
+        tuple(PoolNumber(name, 1.0, 0.02, 1000.0, 1.4, width=-2.0) for name in "ab"),
+        beta,
+        _beta_scores,
+        fewest=200,
     ),
 }

@@ -32,7 +32,6 @@ from tggm.models.hidden.shallow import Shallow
 from tggm.models.part import part
 from tggm.special.standard import moments as standard_moments
 
-
 N_NODES = 7  # that leave errors far below those of taking u for Gaussian
 
 
