@@ -82,8 +82,8 @@ def network_classes(X: np.ndarray, y: np.ndarray, seed: int) -> Predict:
 def gaussian_process(X: np.ndarray, y: np.ndarray, seed: int) -> Predict:
     """A length for each column, and noise.
 
-    Lengths start at the distance of rows, the root of the number of columns: from 1, with many columns, no two
-    rows are neighbours, and all is taken for noise.
+    Lengths start at the distance of rows, the root of the number of columns: from 1, with many columns, no
+    two rows are neighbours, and all is taken for noise.
     """
     d = X.shape[1]
     kernel = ConstantKernel() * RBF(np.full(d, np.sqrt(d))) + WhiteKernel()

@@ -3,10 +3,10 @@
     TGGM_DATA=... python -m experiments.opponents [--tables autos,ames] [--models ridge,catboost] [--show]
 
 For every table, model and split: RMSE, or the share of wrong labels; log-likelihood in the units of the
-target; for regression CRPS and the coverage of the central 50 % and 90 %; seconds of one core. Every figure goes to
-experiments/results/opponents.json as soon as it is there, and what is stored is not made again. Small tables
-come first; on large ones the models that take longest come last. CatBoost sees words as they are, all others
-what `tggm fit` makes of them. Opponents that are not installed are left out: pip install catboost ngboost
+target; for regression CRPS and the coverage of the central 50 % and 90 %; seconds of one core. Figures go to
+experiments/results/opponents.json as they come, and what is stored is not made again. Small tables come
+first; on large ones the models that take longest come last. CatBoost sees words as they are, all others what
+`tggm fit` makes of them. Opponents that are not installed are left out: pip install catboost ngboost
 """
 
 import argparse
