@@ -131,9 +131,8 @@ def main() -> None:
     if not args.show:
         models = installed(args.models)
         packages = ["scikit-learn", *(OPPONENTS[m].package for m in models if OPPONENTS[m].package)]
-        made_by = origin(
-            settings={"seed": "number of the split"}, versions={name: version(name) for name in packages}
-        )
+        versions = read(args.out).get("versions", {}) | {name: version(name) for name in packages}
+        made_by = origin(settings={"seed": "number of the split"}, versions=versions)
         warnings.simplefilter("ignore")  # of opponents that did not converge, or meet a constant column
         complete(args.out, made_by, work, plan(args.tables, models, args.splits), jobs=1)
     show(read(args.out), args.tables, args.models)
