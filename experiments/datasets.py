@@ -1,4 +1,4 @@
-"""The benchmark data of the paper, read from a folder that the environment variable TGGM_DATA names.
+"""Data of the paper and development tables, from a folder that the environment variable TGGM_DATA names.
 
 The files are not part of this repository. Each is checked against its SHA-256 before it is used, so that a
 figure quoted from it means the same everywhere. Values are raw: nothing is scaled or normalised.
@@ -22,6 +22,24 @@ SHA256 = {
     "mnist.npz": "39b9b1ffaa0ba4d8995a616551f0966941fe02a3fe79ba4a9db7373db16d53ad",
     "poliblog5k_bow.npz": "8c1aff8724b9a750d4238e6f48d37da60d68c8ab12c4e42b3881f56153e6cff1",
     "poliblog5k_vocab.txt": "d031d6d48e32a47c956e047f7bc385212202e1e7458e80ff9c3235a713c4d505",
+    "tables/adult.csv": "9ffbc0d317280ccdb4727934024b73076781f655ed5db2a197928cab1d9503a4",
+    "tables/ames.csv": "d94505bf5775297a04c6d4b2e1303e61e4074bdeee1d80d6e70031ea1730ba83",
+    "tables/autos.npz": "5b78bcd2abce8d15e2f472b6e316665ba6d4586afe0abeb3bc7767deb7ae3295",
+    "tables/bike.npz": "165f91a3816e479bf8167772317a5fe6eb102c9817f65bd736df97bad388387e",
+    "tables/breastcancer.npz": "93c42277d578b9cad79acb8ee6baee6c7ef04dd756e72ffeeb858b0f0a733d95",
+    "tables/concreteslump.npz": "78b3fe9d2206576dc6e46921f25d4b1e6246d043f2eff1bceb946baad57c73e9",
+    "tables/gas.npz": "bf16564a3504f20a76a0808489e7464b094c6bc5596b81032fd8fc93d759bc30",
+    "tables/kin40k.npz": "515f100a958dd10ad3d48095efa328738b706b9d07b4bb081992ec832ab93155",
+    "tables/machine.npz": "6e1a232c0a7d6a0105c418c44ab26d2d71ef462380e5d7b52a7929b95f77fb67",
+    "tables/mpg.csv": "c14b8b855ea7ee86cb9736bf8caaf281c4685ca08826f3eb2acaccaaf40f0d5a",
+    "tables/pendulum.npz": "259b2289901d76c08023fe698b8b0e21ace4a579401b9fad393d9adec7a6ba40",
+    "tables/penguins.csv": "e07636bd8af74260099ea2f8678e2eabbf35def579940cc76f67061ee16c06c1",
+    "tables/servo.npz": "fb956b527e47c85895c3cf990e428b581b771ce7ca7322116af0041f7d426d6c",
+    "tables/sml.npz": "b1fd8c73f228f81d98527f343583459f28bda9917c177d09d768b42285a526d0",
+    "tables/solar.npz": "776de33cdf86a194eee50e6643f9e10e2c83c2799d5f0c8df7a76fb80a5600cf",
+    "tables/tamielectric.npz": "ab952cf08652c6f7b8770dcff1285ed97d692ca35914d83bcd8de8ca307e0049",
+    "tables/tips.csv": "e54cc4d2ce1bff65d32ca60b3e4b802e06bde1d7e7caf6f796f6bf7370e863b0",
+    "tables/titanic.csv": "81787d320d7f7b03df935e91de8bd19e11d45c5bbcab86ef4d4a76dc91b7d4f2",
     "uci_bostonHousing.npz": "ac2c2489aaf203c7abc06146bb4aa94b680a55bfe3e914d03646a5150ffcce6e",
     "uci_concrete.npz": "9d88bf1ab01d4f569da2bef5cf16f8fdfffb6e7efc67e0b67c1351e5c33a0589",
     "uci_energy.npz": "9eef7434665748c5c38944f4f3eef61ca31182a88c927713e08d015b4c81051b",
@@ -159,6 +177,12 @@ def load_poliblog(split: str = "blogs", target: str = "rating") -> Documents:
     X, y, test = _counts(stored), stored[target].astype(np.intp), stored[masks[split]]
     vocabulary = _lines("poliblog5k_vocab.txt")
     return Documents(X[~test], y[~test], X[test], y[test], vocabulary, list(classes[target]))
+
+
+def path_of(file: str) -> Path:
+    """Where a stored file is, after comparing its checksum."""
+    _content(file)
+    return _folder() / file
 
 
 def _counts(stored: dict[str, np.ndarray], prefix: str = "") -> sparse.csr_array:
