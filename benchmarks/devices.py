@@ -59,7 +59,7 @@ def fit(rows: int, batch: int, epochs: int, repeats: int, process: int, processe
     y = np.sin(2 * X[:, 0]) + np.maximum(X[:, 1], 0) + noise
     speeds = []
     for _ in range(repeats):
-        model = TGGMRegressor(
+        model = TGGMRegressor.one_layer(
             UNITS, n_members=1, max_epochs=epochs, batch_size=batch, patience=None, random_state=0
         )
         watch = Watch()

@@ -59,7 +59,9 @@ def training_program(shape: dict[str, int], batch: int) -> tuple[Any, tuple[Any,
     rng = np.random.default_rng(0)
     X = rng.standard_normal((shape["rows"], shape["columns"]), dtype=np.float32)
     Y = rng.standard_normal((shape["rows"], shape["outputs"]), dtype=np.float32)
-    model = TGGMRegressor(shape["units"], n_members=1, batch_size=batch, max_epochs=1, random_state=0)
+    model = TGGMRegressor.one_layer(
+        hidden=shape["units"], n_members=1, batch_size=batch, max_epochs=1, random_state=0
+    )
     program, crew.run_chunk = crew.run_chunk, Capture(crew.run_chunk)
     try:
         model.fit(X, Y if shape["outputs"] > 1 else Y[:, 0])

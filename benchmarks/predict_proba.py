@@ -43,8 +43,8 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((args.rows, 784), np.float32)
     y = X[:, :10].argmax(1)
-    ours = TGGMClassifier(
-        (args.hidden,),
+    ours = TGGMClassifier.one_layer(
+        hidden=(args.hidden,),
         n_members=args.members,
         max_epochs=2,
         batch_size=500,

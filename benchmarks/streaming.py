@@ -51,7 +51,9 @@ def fit(folder, kind, rows, passes):
             times.append((epochs, time.perf_counter()))
 
     mapped = [np.load(Path(folder, name), mmap_mode="r") for name in ("X.npy", "y.npy")]
-    model = TGGMRegressor(n_members=1, max_epochs=passes, batch_size=512, patience=None, random_state=0)
+    model = TGGMRegressor.one_layer(
+        n_members=1, max_epochs=passes, batch_size=512, patience=None, random_state=0
+    )
     times = []
     begin = time.perf_counter()
     if kind == "stream":

@@ -30,7 +30,7 @@ def draw_data(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     X, y = draw_data(600, seed=0)
-    model = TGGMClassifier((50,), n_members=5, random_state=0).fit(X, y)
+    model = TGGMClassifier.one_layer(hidden=(50,), n_members=5, random_state=0).fit(X, y)
     X_new, y_new = draw_data(4000, seed=1)
     p = model.predict_proba(X_new)
     print(f"accuracy on new rows {model.score(X_new, y_new):.3f}")

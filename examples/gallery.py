@@ -40,7 +40,7 @@ def pictures(model: TGGMRegressor) -> dict:
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    model = TGGMRegressor(hidden=(50,), random_state=0).fit(*draw_data(800, seed=0))
+    model = TGGMRegressor.one_layer(hidden=(50,), random_state=0).fit(*draw_data(800, seed=0))
     for name, draw in pictures(model).items():
         figure = Figure(figsize=(6.0, 4.2), layout="constrained")
         draw(figure.add_subplot())

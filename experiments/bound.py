@@ -64,12 +64,12 @@ def main() -> None:
         )
 
     print(f"{'trained by':28s} {'log P':>9s} {'bound':>9s} {'EP':>9s} {'held %':>9s}")
-    model = TGGMClassifier((100,), method="moments", **common).fit(*train)
+    model = TGGMClassifier.one_layer(hidden=(100,), method="moments", **common).fit(*train)
     report("moments", model)
     model.set_params(method="meanfield", warm_start=True).fit(*train)
     report("moments, then mean field", model)
-    report("mean field", TGGMClassifier((100,), method="meanfield", **common).fit(*train))
-    small = TGGMClassifier((100,), method="meanfield", **{**common, **SMALL}).fit(*train)
+    report("mean field", TGGMClassifier.one_layer(hidden=(100,), method="meanfield", **common).fit(*train))
+    small = TGGMClassifier.one_layer(hidden=(100,), method="meanfield", **{**common, **SMALL}).fit(*train)
     report("mean field, small start", small)
     write(args.out, {"rows": args.rows, "epochs": args.epochs, "seed": args.seed, "runs": runs})
 

@@ -28,7 +28,7 @@ def run(dataset: str, split: int, seed: int) -> dict[str, Any]:
     X, y, splits = load_uci(dataset)
     train, test = splits[split]
     hidden = (100,) if dataset == "protein" else (50,)
-    model = TGGMRegressor(hidden, random_state=seed + split).fit(X[train], y[train])
+    model = TGGMRegressor.one_layer(hidden=hidden, random_state=seed + split).fit(X[train], y[train])
     found = judge(model, X, y, test, 0.0)
     return {"pit": found["pit"], "rows": len(y), "ll": found["ll"]}
 

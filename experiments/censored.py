@@ -38,7 +38,7 @@ def draw(rows: int, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def fit(seed: int, method: str, *data: Any, **more: Any) -> Any:
-    model = TGGMRegressor(hidden=(30,), method=method, n_members=5, random_state=seed)
+    model = TGGMRegressor.one_layer(hidden=(30,), method=method, n_members=5, random_state=seed)
     return model.fit(*data, **more).predict
 
 

@@ -46,7 +46,7 @@ def gauge(dataset: str, seed: int) -> dict[str, Any]:
     train, test = splits[0]
     found: dict[str, Any] = {"dataset": dataset, "s0": OTHERS, "rows": len(test)}
     for words, noise in (("noise learned", None), ("noise fixed at 0.5", 0.5)):
-        model = TGGMRegressor(n_members=1, noise=noise, random_state=seed).fit(X[train], y[train])
+        model = TGGMRegressor.one_layer(n_members=1, noise=noise, random_state=seed).fit(X[train], y[train])
         found[words] = change_of_density(member(model), rows_of(model, X[test], y[test]), OTHERS)
     return found
 

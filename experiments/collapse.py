@@ -104,7 +104,7 @@ def images(data: str, seed: int) -> tuple[np.ndarray, ...]:
 def run(way: str, seed: int, epochs: int, every: int, rate: float, data: str) -> dict[str, Any]:
     """Train by passes over the data and note what the objective consists of on the way."""
     X, y, X_held, y_held = images(data, seed)
-    model = TGGMClassifier(
+    model = TGGMClassifier.one_layer(
         deep="undirected", method="meanfield", learning_rate=rate, weight_decay=0.0, average=0.0,
         standardize="whole", random_state=seed, n_members=1, **SIZES[data], **WAYS[way],
     )  # fmt: skip

@@ -106,7 +106,9 @@ def classify(name: str, model: str, hidden: str, args: argparse.Namespace) -> li
     X, y = part.X[: args.limit], part.y[: args.limit]
     found = []
     for seed in range(args.seed, args.seed + args.seeds):
-        estimator = TGGMClassifier(layers(hidden), random_state=seed, **options(name, model, args))
+        estimator = TGGMClassifier.one_layer(
+            hidden=layers(hidden), random_state=seed, **options(name, model, args)
+        )
         seconds = []
         for _ in range(2 if args.again else 1):
             clock = time.perf_counter()
@@ -130,7 +132,9 @@ def regress(name: str, model: str, hidden: str, args: argparse.Namespace) -> lis
             train = np.random.default_rng(i).permutation(train)
             train, test = train[len(train) // 10 :], train[: len(train) // 10]
         train = train[: args.limit]
-        estimator = TGGMRegressor(layers(hidden), random_state=args.seed + i, **options(name, model, args))
+        estimator = TGGMRegressor.one_layer(
+            hidden=layers(hidden), random_state=args.seed + i, **options(name, model, args)
+        )
         clock = time.perf_counter()
         estimator.fit(X[train], y[train])
         found.append(

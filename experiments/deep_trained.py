@@ -44,7 +44,9 @@ def regression(name: str, hidden: str, draws: int, rng: np.random.Generator) -> 
     """Errors of mean and deviation for test rows of a table."""
     X, y, splits = load_uci(name)
     train, test = splits[0]
-    model = TGGMRegressor(layers(hidden), n_members=1, random_state=0).fit(X[train], y[train])
+    model = TGGMRegressor.one_layer(hidden=layers(hidden), n_members=1, random_state=0).fit(
+        X[train], y[train]
+    )
     chosen = test[:ROWS]
     mean, std = model.predict(X[chosen], return_std=True)
     network, (x_scale, (shift, scale)) = member(model), model.fitted_.scales
@@ -63,7 +65,7 @@ def classes(hidden: str, draws: int, rng: np.random.Generator) -> dict[str, Any]
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(X))
     train, test = order[:1200], order[1200:]
-    model = TGGMClassifier(layers(hidden), random_state=0).fit(X[train], y[train])
+    model = TGGMClassifier.one_layer(hidden=layers(hidden), random_state=0).fit(X[train], y[train])
     p = model.predict_proba(X[test])
     unsure = np.argsort(p.max(1))[:CLASS_ROWS]
     errors = []

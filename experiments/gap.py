@@ -50,7 +50,7 @@ def run(method: str, dataset: str, epochs: int, every: int, seed: int) -> dict[s
     """Train one network by passes over the data, judging it on the way."""
     X, y, splits = load_uci(dataset)
     X, y = X[splits[0][0]], y[splits[0][0]]
-    model = TGGMRegressor(
+    model = TGGMRegressor.one_layer(
         (50,), method=method, n_members=1, learning_rate=5e-3, average=0.0, batch_size=50, random_state=seed
     )
     course = []

@@ -21,7 +21,7 @@ from tggm import TGGMRegressor
 
 
 def judge(rank: int, args: Any, seed: int, train: Any, held: Any) -> dict[str, float]:
-    model = TGGMRegressor(
+    model = TGGMRegressor.one_layer(
         hidden=(args.hidden,), method="ep", lateral=rank, n_members=args.members,
         max_epochs=args.epochs, patience=None, random_state=seed,
     )  # fmt: skip

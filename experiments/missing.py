@@ -42,7 +42,7 @@ def main() -> None:
         X, Y, _ = draw(args.rows, rng)
         test_X, test_Y, test_mean = draw(1000, rng)
         seen = np.where(rng.uniform(size=Y.shape) < 0.5, np.nan, Y)
-        model = TGGMRegressor(hidden=(30,), method=args.method, n_members=3, random_state=seed)
+        model = TGGMRegressor.one_layer(hidden=(30,), method=args.method, n_members=3, random_state=seed)
         joint = model.fit(X, seen).score_samples(test_X, test_Y)
         apart = np.zeros(len(test_X))
         for j in range(2):

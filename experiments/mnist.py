@@ -72,8 +72,8 @@ def main() -> None:
         for method in args.methods:
             for seed in range(args.seed, args.seed + args.seeds):
                 first, *then = method.split(">")
-                model = TGGMClassifier(
-                    (hidden,), method=first, n_members=args.members, random_state=seed,
+                model = TGGMClassifier.one_layer(
+                    hidden=(hidden,), method=first, n_members=args.members, random_state=seed,
                     **({} if then else settings),
                 )  # fmt: skip
                 for later in then:

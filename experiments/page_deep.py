@@ -20,7 +20,7 @@ CHOICES = ("learning_rate", "weight_decay", "init", "sigma0", "dropout", "n_memb
 
 def validation() -> str:
     """Settings of directed/moments 200-200, on 10,000 training images held out."""
-    usual = TGGMClassifier().get_params() | {"weight_decay": "the rule's"}
+    usual = TGGMClassifier.one_layer().get_params() | {"weight_decay": "the rule's"}
     rows = []
     for entry in stored("deep_validation.json")[0]:
         settings, runs = usual | entry["settings"], entry["runs"]

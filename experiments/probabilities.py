@@ -53,7 +53,9 @@ def run(data: str, hidden: int, seed: int) -> dict[str, Any]:
     """Errors of one network."""
     X, y = DATA[data](return_X_y=True)
     X, X_test, y, _ = train_test_split(X, y, test_size=0.4, random_state=seed)
-    model = TGGMClassifier((hidden,), max_epochs=100, n_members=1, random_state=seed).fit(X, y)
+    model = TGGMClassifier.one_layer(hidden=(hidden,), max_epochs=100, n_members=1, random_state=seed).fit(
+        X, y
+    )
     rows = X_test[np.argsort(model.predict_proba(X_test).max(1))[:40]]
     want, error = drawn(model, rows, np.random.default_rng(seed))
     off, off_simple = np.abs(model.predict_proba(rows) - want), np.abs(simple(model, rows) - want)

@@ -151,7 +151,7 @@ def _probabilities() -> str:
 
 def _choices() -> str:
     """Settings of mean field and their figures on training images held out."""
-    usual = TGGMClassifier().get_params()
+    usual = TGGMClassifier.one_layer().get_params()
     rows = []
     for record in stored("mnist_validation.json")[0]:
         settings = {**usual, **record["settings"]}

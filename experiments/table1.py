@@ -48,9 +48,9 @@ def model_of(row: str, dataset: str, n_train: int, seed: int) -> TGGMRegressor:
     """The model of a row, with the settings of a data set."""
     own: dict[str, Any] = {"hidden": (100,) if dataset in LARGE else (50,), "random_state": seed}
     if row == "default":
-        return TGGMRegressor(**own)
+        return TGGMRegressor.one_layer(**own)
     if row == "single":
-        return TGGMRegressor(n_members=1, **own)
+        return TGGMRegressor.one_layer(n_members=1, **own)
     own |= {"max_epochs": 1000 if n_train < 20_000 else 200, "batch_size": 100 if dataset in LARGE else 50}
     own["deep"] = "directed"  # the same for one layer, and what stored results say
     if row == "paper-ml":

@@ -82,7 +82,7 @@ def settings_of(data: str, model: str, hidden: str) -> dict[str, Any]:
         estimator = TGGMClassifier.paper_ml(**{**PAPER[data], **deep, **NEWTON})
     else:
         estimator = TGGMClassifier.paper_bp(**{**PAPER[data], **(RELU if model == "relu" else deep)})
-    usual = TGGMClassifier().get_params()
+    usual = TGGMClassifier.one_layer().get_params()
     return {name: value for name, value in estimator.get_params().items() if value != usual[name]}
 
 
@@ -110,7 +110,7 @@ def fitted(estimator: Any, part: Problem, args: Namespace, *, again: bool) -> di
 def network(hidden: str, seed: int, settings: dict[str, Any], args: Namespace) -> TGGMClassifier:
     """The estimator of one cell."""
     quick = {"max_epochs": args.epochs} if args.epochs else {}
-    return TGGMClassifier(layers(hidden), random_state=seed, **{**settings, **quick})
+    return TGGMClassifier.one_layer(hidden=layers(hidden), random_state=seed, **{**settings, **quick})
 
 
 def told(estimator: TGGMClassifier) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from datasets import path_of
 from recipes import RECIPES
 from sklearn.datasets import load_diabetes
@@ -62,6 +61,8 @@ class DevelopmentTable:
         """The rows of `split` before words and gaps were made numbers: columns are float64 or strings."""
         if self.words is not None:
             return self.words(_checked(k))
+        import pandas as pd
+
         X_train, y_train, X_test, y_test = self.split(k)
         return Split(pd.DataFrame(X_train), y_train, pd.DataFrame(X_test), y_test)
 
@@ -112,6 +113,8 @@ def _prepared(name: str, task: str, target: str, dropped: tuple[str, ...], k: in
 
 
 def _frames(name: str, task: str, target: str, dropped: tuple[str, ...], k: int) -> Split:
+    import pandas as pd  # only opponents need it
+
     table = _read(name, target, dropped)
     columns = {}
     for column in table.names:

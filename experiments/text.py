@@ -75,8 +75,8 @@ def compare(name: str, args: argparse.Namespace, settings: dict[str, Any]) -> li
         report("logistic regression", 0, logistic(X, y))
     for hidden in args.hidden:
         for method in args.methods:
-            model = TGGMClassifier(
-                (hidden,), method=method, n_members=args.members, random_state=args.seed, **settings
+            model = TGGMClassifier.one_layer(
+                hidden=(hidden,), method=method, n_members=args.members, random_state=args.seed, **settings
             )
             report(f"{method} x{args.members}", hidden, model)
         if args.opponents:

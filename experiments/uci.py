@@ -33,7 +33,7 @@ def make(method: str, dataset: str, **settings: Any) -> TGGMRegressor:
         if dataset == "protein":
             settings["batch_size"] = 100
         return PRESETS[method](**settings)
-    return TGGMRegressor(method=method, **settings)
+    return TGGMRegressor.one_layer(method=method, **settings)
 
 
 def judge(

@@ -62,7 +62,7 @@ def models(d: int, quick: bool) -> dict[str, Any]:
         "decay 0.1, scaled start": {"weight_decay": 0.1, "init": "scaled"},
     }
     ours = {
-        name: TGGMRegressor(n_members=2, max_epochs=epochs, random_state=0, **settings)
+        name: TGGMRegressor.one_layer(n_members=2, max_epochs=epochs, random_state=0, **settings)
         for name, settings in given.items()
     }
     return {"ridge": RidgeCV(np.logspace(-3, 4, 20)), **ours}

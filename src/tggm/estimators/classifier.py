@@ -22,7 +22,7 @@ from tggm.estimators.labels import (
     stored_classes,
     weighted_rows,
 )
-from tggm.estimators.presets import CLASSIFICATION
+from tggm.estimators.presets import CLASSIFICATION, ONE_LAYER_CLASSES
 from tggm.estimators.recipe import CLASS_RULES, Recipe
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.streams import Stream
@@ -35,8 +35,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     r"""Classification by a truncated Gaussian graphical model with multinomial probit outputs.
 
     .. math::
-        p(h|x) = N_T(h | W_0 x + b_0, \sigma_0^2 I), \quad h \ge 0, \qquad
-        z = W_1 h + b_1 + \varepsilon, \quad \varepsilon \sim N(0, I), \qquad
+        p(h|x) = N_T(h | W_0 \psi(x) + b_0, \sigma_0^2 I), \quad h \ge 0, \qquad
+        z = W_1 h + A x + b_1 + \varepsilon, \quad \varepsilon \sim N(0, I), \qquad
         \text{class} = \arg\max_j z_j
 
     Probabilities integrate over the latent variables h and the noise. Dense and sparse inputs are welcome.
@@ -58,7 +58,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Form of a model with several hidden layers, see docs/deep.md. Directed: each layer normalised given
         the one below; methods "moments" and "bp". Undirected, the paper's: one joint truncated
         Gaussian; methods "meanfield", "ep", "bp".
-    n_members : int, default 1
+    n_members : int, default 5
         Networks trained at once from different starts and held-out rows; the prediction is their mixture.
     sigma0 : float, default 1.0
         Standard deviation σ0 of the hidden units before truncation. A gauge: the same probabilities can be
@@ -66,12 +66,13 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
     learning_rate : float, default 0.006
-    schedule : {"cosine", "linear", "constant"}, default "cosine"
-        How the learning rate falls over the planned number of steps.
+    schedule : {"restarts", "cosine", "linear", "constant"}, default "restarts"
+        As in `TGGMRegressor`.
     batch_size : int or "auto", default "auto"
         Rows in a mini-batch; more than there are means all of them.
     max_epochs : int or "auto", default "auto"
-        Passes over the data; "auto" plans a fixed number of gradient steps.
+        Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
+        first that does not gain 0.005 nats a held-out row; with other schedules than "restarts", 5,000 steps.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
         is n_features / 40, a prior under which the locations W0 x of standardised inputs have one scale.
@@ -87,8 +88,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Part of the rows that each member holds out, its own at random.
     early_stopping : bool, default True
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
-    patience : int or None, default None
-        End training when no member has found better parameters for so many epochs.
+    patience : int, "auto" or None, default "auto"
+        As in `TGGMRegressor`.
     init : {"scaled", "small", "sharp", "paper"}, default "scaled"
         Distribution of the initial weights; "small" begins almost linear and suits text and mean field,
         "paper" is N(0, 0.01) for all.
@@ -102,9 +103,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         How log Z of the prior of an undirected deep model is computed; as in `TGGMRegressor`.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of the rows of each class; "balanced" makes all classes count alike.
-    standardize : {True, "whole", False}, default True
-        Bring inputs to mean 0 and variance 1 inside: each column, or the table as a whole (pixels). A sparse
-        table is divided by one number in either case.
+    standardize : {"robust", True, "whole", False}, default "robust"
+        Bring inputs to mean 0 and variance 1 inside: each column, without or with its outliers, or the table
+        as a whole (pixels). A sparse table is divided by one number in either case.
     dtype : {"float32", "float64"}, default "float32"
         What is computed in.
     warm_start : bool, default False
@@ -140,11 +141,11 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         linear: bool | str = "auto",
         method: str = "moments",
         deep: str = "directed",
-        n_members: int = 1,
+        n_members: int = 5,
         sigma0: float = 1.0,
         optimizer: Any = "adam",
         learning_rate: float = 0.006,
-        schedule: str = "cosine",
+        schedule: str = "restarts",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
         weight_decay: float | str = "auto",
@@ -153,7 +154,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         dropout: float = 0.0,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
-        patience: int | None = None,
+        patience: int | str | None = "auto",
         init: str = "scaled",
         solver: str = "newton",
         n_cycles: int | Sequence[int] = (30, 5),
@@ -218,6 +219,11 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         """The paper's TGGM-ML: factorised mean-field EM, 30 cycles falling to 5, σ0² = 0.5."""
         ml = {"method": "meanfield", "solver": "cyclic", "factorised": True, "sigma0": 0.5**0.5}
         return cls(**{**CLASSIFICATION, **ml, **settings})
+
+    @classmethod
+    def one_layer(cls, **settings: Any) -> Self:
+        """One network with one hidden layer over the inputs as they are."""
+        return cls(**{**ONE_LAYER_CLASSES, **settings})
 
     @intact
     def fit(

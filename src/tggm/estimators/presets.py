@@ -46,9 +46,21 @@ REGRESSION_ML: dict[str, Any] = {
     "learning_rate": 1e-2,  # best of four on inner hold-outs of four sets
 }
 
+ONE_LAYER_CLASSES: dict[str, Any] = {
+    "hidden": (100,),
+    "features": None,
+    "linear": False,
+    "standardize": True,
+    "n_members": 1,
+    "schedule": "cosine",
+    "patience": None,
+}
+
 # One network, weights from N(0, 0.01), RMSProp; mini-batches of 500 for MNIST and 200 for text. The step size
 # was chosen from [1e-4, 5e-3] on validation data; epochs and early stopping are ours.
 CLASSIFICATION: dict[str, Any] = {
+    "schedule": "cosine",
+    "patience": None,
     "hidden": (100,),
     "features": None,
     "linear": False,

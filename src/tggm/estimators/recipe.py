@@ -25,7 +25,6 @@ from tggm.training.state import Hyper, Layout, Plan, hyper_parameters
 
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
 CYCLE_STEPS = 400  # of the first cycle
-LEAST_GAIN = 0.02  # nats a row that a cycle must gain for another, twice as long
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
 
 
@@ -41,6 +40,7 @@ class Rules(NamedTuple):
     decay: Callable[[int], float]  # weight decay, by the number of features
     steps: Callable[[int], float]  # gradient steps, by the number of rows
     rate: Callable[[float, float], float]  # the learning rate, by itself and the planned steps
+    gain: float  # nats a row that a cycle must gain for another, twice as long
 
 
 def default_batch_size(n_rows: int) -> int:
@@ -79,8 +79,8 @@ def falling_rate(rate: float, steps: float) -> float:
     return float(rate * np.sqrt(LEAST_STEPS / max(steps, LEAST_STEPS)))
 
 
-REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate)
-CLASS_RULES = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate)
+REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, 0.02)
+CLASS_RULES = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, 0.005)
 
 
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
@@ -157,7 +157,7 @@ class Recipe:
         self.layers = self.given_layers or default_layers(self.likelihood, deep)
         features = self.given["features"]
         if features == "auto":
-            features = None if sparse or n_inputs > MOST_PERIODIC else "periodic"
+            features = None if sparse else "periodic" if n_inputs <= MOST_PERIODIC else "bounded"
         self.features: str | None = features
         able = need in LIKELIHOODS[self.likelihood].linear_offers
         self.linear = able if self.given_linear is None else self.given_linear
@@ -226,7 +226,7 @@ class Recipe:
         if not (free and self.schedule == "restarts" and self.held_fraction):
             return None
         first = epochs // WHOLE
-        return Milestones(tuple(first * (2**k - 1) for k in range(1, CYCLES)), LEAST_GAIN)
+        return Milestones(tuple(first * (2**k - 1) for k in range(1, CYCLES)), self.rules.gain)
 
     def program(
         self,

@@ -2,9 +2,7 @@ r"""Each column by itself and a few learned waves of it.
 
 .. math:: \psi_j(x) = [\,\tilde x_j,\ \sum_k E_{jik} \cos 2\pi(c_{jk} \tilde x_j + \varphi_{jk})\,]_i
 
-x̃ is x within `BULK` deviations and grows like a logarithm beyond: one outlier moves nothing, and rows far
-from all others stay where numbers can be computed with. Only locations depend on ψ: all that is exact without
-features is exact with them.
+with x̃ as in `bounded`. Only locations depend on ψ: all that is exact without features is exact with them.
 """
 
 from typing import Any, ClassVar, Self
@@ -14,21 +12,15 @@ import numpy as np
 from jax import Array
 
 from tggm.models.features.base import Features
+from tggm.models.features.bounded import bounded
 from tggm.models.part import part
 from tggm.models.template import Zeros
 from tggm.special.waves import cos_turns
 
-BULK = 4.0  # deviations within which a column is left as it is
 N_WAVES = 8  # of a column
 N_SUMS = 3  # of its waves
 FREQUENCY = 0.3  # deviation of the frequencies that training starts from
 AMPLITUDE = 0.5  # of the weights of waves: their sums have unit variance
-
-
-def bounded(X: Array) -> Array:
-    """The same within `BULK`, its logarithm beyond."""
-    far = jnp.abs(X) - BULK
-    return jnp.where(far <= 0, X, jnp.sign(X) * (BULK + jnp.log1p(jnp.maximum(far, 0.0))))
 
 
 @part

@@ -1,0 +1,49 @@
+"""ψ(x) = x̃: columns as they are near their mean, and their logarithm far from it."""
+
+from typing import Any, ClassVar, Self
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from tggm.models.features.base import Features
+from tggm.models.part import part
+from tggm.models.template import Zeros
+
+BULK = 4.0  # deviations within which a column is left as it is
+
+
+def bounded(X: Array) -> Array:
+    """The same within `BULK`, its logarithm beyond: one outlier moves nothing, and no row overflows."""
+    far = jnp.abs(X) - BULK
+    return jnp.where(far <= 0, X, jnp.sign(X) * (BULK + jnp.log1p(jnp.maximum(far, 0.0))))
+
+
+@part
+class Bounded(Features):
+    """Columns that cannot be very large."""
+
+    linear: ClassVar = False
+
+    def __call__(self, X: Any) -> Any:
+        """x̃."""
+        return bounded(X)
+
+    def inputs(self, X: Any) -> Any:
+        """x̃."""
+        return bounded(X)
+
+    @classmethod
+    def width(cls, n_inputs: int) -> int:
+        """As many."""
+        return n_inputs
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, n_inputs: int) -> Self:
+        """Nothing is drawn."""
+        return cls()
+
+    @classmethod
+    def template(cls, zeros: Zeros, n_inputs: int) -> Self:
+        """It has no arrays."""
+        return cls()
