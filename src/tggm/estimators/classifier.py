@@ -72,7 +72,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Rows in a mini-batch; more than there are means all of them.
     max_epochs : int or "auto", default "auto"
         Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
-        first that does not gain 0.005 nats a held-out row; with other schedules than "restarts", 5,000 steps.
+        first that does not gain 0.01 nats a held-out row; with other schedules than "restarts", 5,000 steps.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
         is n_features / 40, a prior under which the locations W0 x of standardised inputs have one scale.

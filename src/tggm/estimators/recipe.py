@@ -80,7 +80,7 @@ def falling_rate(rate: float, steps: float) -> float:
 
 
 REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, 0.02)
-CLASS_RULES = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, 0.005)
+CLASS_RULES = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, 0.01)
 
 
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer

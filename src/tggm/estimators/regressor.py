@@ -84,7 +84,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         With other schedules than "restarts", where ``max_epochs="auto"`` plans k times 5,000 steps, k > 1, it
         is divided by √k.
     schedule : {"restarts", "cosine", "linear", "constant"}, default "restarts"
-        How the learning rate falls over the planned number of steps; "restarts" is six cosines, each over
+        How the learning rate falls over the planned number of steps; "restarts" is five cosines, each over
         twice as many steps as the one before.
     batch_size : int or "auto", default "auto"
         Rows in a mini-batch; more than there are means all of them.

@@ -66,7 +66,7 @@ def _constant(progress: Array) -> Array:
     return jnp.ones_like(progress)
 
 
-CYCLES = 6  # each twice as long as the one before
+CYCLES = 5  # each twice as long as the one before
 WHOLE = 2**CYCLES - 1  # the length of all, that of the first being 1
 
 
