@@ -59,10 +59,12 @@ def counts_or_auto(given: Mapping[str, Any], *names: str) -> None:
 
 def standardize(value: Any, *, whole: bool) -> None:
     """True or False, "robust", or "whole" where that is known."""
+    words = ("robust", "whole") if whole else ("robust",)
+    if not (value in words if isinstance(value, str) else isinstance(value, bool | np.bool_ | Integral)):
+        listed = ", ".join(map(repr, words))
+        raise ValueError(f"`standardize` must be {listed}, True or False; got {value!r}.")
     if not isinstance(value, str):
         flag("standardize", value)
-    else:
-        one_of("standardize", value, ("robust", "whole") if whole else ("robust",))
 
 
 def flag_or_auto(name: str, value: Any) -> bool | None:

@@ -128,7 +128,7 @@ def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
     """Inputs as models take them; sparse ones multiplied by W0 already, whatever their counts."""
     W0 = model.arrays()["hidden.W0"]
     if not by_scipy:
-        return prepared(X, columns, W0.dtype)
+        return prepared(X, columns, W0.dtype, most=model.features.most)
     A = model.arrays().get("likelihood.output.A")
     with np.errstate(over="ignore", invalid="ignore"):  # values that overflow are seen to where they are used
         products: list[Any] = [

@@ -11,7 +11,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tggm import settings
 from tggm.estimators.class_prediction import ClassPrediction
-from tggm.estimators.ensemble import intact
 from tggm.estimators.fitted import Scales
 from tggm.estimators.labels import (
     Labels,
@@ -25,6 +24,7 @@ from tggm.estimators.labels import (
 from tggm.estimators.presets import CLASSIFICATION, ONE_LAYER_CLASSES
 from tggm.estimators.recipe import CLASS_RULES, Recipe
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
+from tggm.estimators.transaction import intact
 from tggm.streams import Stream
 from tggm.streams.columns import Columns
 from tggm.training import Rows
@@ -309,8 +309,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     def _scales(self, source: Source) -> Scales:
         return Scales(source.inputs(self.standardize), Columns.unchanged(len(self.classes_)))
 
-    def _rows(self, scales: Scales, X: Any, y: Any, *, quick: bool = False) -> Rows:
-        return Rows(prepared(X, scales.x, np.dtype(self.dtype)), y)
+    def _rows(self, scales: Scales, most: float, X: Any, y: Any, *, quick: bool = False) -> Rows:
+        return Rows(prepared(X, scales.x, np.dtype(self.dtype), most=most), y)
 
     def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything a model file holds: arrays, and values that JSON can hold."""

@@ -1,25 +1,23 @@
 """What the regressor and the classifier share: training an ensemble, and telling how it went."""
 
-import sys
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial, wraps
-from typing import Any, ClassVar, ParamSpec, Self, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm import settings
 from tggm.arrays import Floats
 from tggm.estimators import state
 from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.outcome import report
 from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
 from tggm.estimators.start import Start
@@ -46,8 +44,8 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         """Standardisations by the rows of a source."""
 
     @abstractmethod
-    def _rows(self, scales: Scales, X: Any, y: Any, *, quick: bool = False) -> Rows:
-        """Rows in the units of the model, as NumPy arrays."""
+    def _rows(self, scales: Scales, most: float, X: Any, y: Any, *, quick: bool = False) -> Rows:
+        """Rows in the units of the model, as NumPy arrays; no input is larger than `most`."""
 
     def recipe(self) -> Recipe:
         """The settings, checked; ValueError for one that cannot work, whatever the data."""
@@ -89,7 +87,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
     def _fit(self, begun: Start, observer: Observer | None) -> Self:
         """Train on all rows, each member without those that it holds out."""
         recipe, source, scales, rng = begun.recipe, begun.source, begun.scales, begun.rng
-        blocks = source.blocks(recipe, scales, partial(self._rows, scales), rng)
+        blocks = source.blocks(recipe, scales, partial(self._rows, scales, recipe.most_input), rng)
         model = begun.model if blocks.only is None else self.started(begun, blocks.only)
         plan, hyper, epochs = recipe.program(
             model, blocks, n_features=self.n_features_in_, mean_weight=source.mean_weight,
@@ -162,7 +160,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
                 f"was first fitted ({_described(before.model)}); use `fit`, or a clone."
             )
         begun = self._begin(recipe, source, n_outputs, recipe.generator(), before)
-        rows = partial(self._rows, begun.scales)
+        rows = partial(self._rows, begun.scales, recipe.most_input)
         blocks = source.blocks(recipe, begun.scales, rows, begun.rng, fraction=0.0)
         plan = recipe.plan(Layout.of(begun.model, axes=1), recipe.timetable(len(source.weight))[0])
         endless = {"learning_rate": recipe.learning_rate, "total_steps": np.inf, "patience": np.inf}
@@ -190,7 +188,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         recipe, model = begun.recipe, result.params
         if "noise" in recipe.given and recipe.given["noise"] is None:  # it was learned
             with recipe.precision():
-                rows = partial(begun.source.sample, partial(self._rows, begun.scales))
+                rows = partial(begun.source.sample, partial(self._rows, begun.scales, recipe.most_input))
                 model = recipe.method.finish(model, rows)
         if recipe.likelihood != self.likelihood:
             model = replace(model, likelihood=model.likelihood.whole)
@@ -233,6 +231,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
             "settings": state.stored_settings(self.get_params(deep=False), self.fitted_),
             "features": None if names is None else [str(name) for name in names],
             "converged": bool(self.converged_),
+            "sizes": state.stored_sizes(self.fitted_),
         }
         return state.arrays_of(self.fitted_, record), meta
 
@@ -242,6 +241,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         made = cls(**cls._restored_settings(meta))
         recipe = made.recipe()
         n_inputs, n_outputs = state.n_inputs_of(arrays), made._restored_outputs(arrays, meta)
+        state.restore_sizes(recipe, meta["sizes"])
         architecture = recipe.architecture(n_inputs, n_outputs)
         sigma0 = float(made.sigma0)
         fitted, record = state.restored(
@@ -282,27 +282,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         self.undone_ = result.undone
         self.converged_ = not (result.interrupted or result.failed.any())
         self.interrupted_ = result.interrupted
-        steps = int(np.max(result.state.step))
-        if result.failed.any():
-            warnings.warn(
-                f"training failed: the objective of {int(result.failed.sum())} of {self.n_members} members"
-                " was not finite in many steps in a row; their best parameters before that were kept. Lower "
-                f"`learning_rate` ({self.learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif result.undone.max(initial=0) > 0.01 * max(steps, 1):
-            warnings.warn(
-                f"{int(result.undone.max())} times in {steps} steps training led to numbers that are not "
-                f"finite or to a collapse, and was taken back; lower `learning_rate` "
-                f"({self.learning_rate:g}).",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if result.interrupted:
-            sys.stderr.write(
-                f"Interrupted after {self.n_iter_} epochs; the best parameters so far are kept.\n"
-            )
+        report(result, self.n_members, self.learning_rate)
 
 
 def engine_of(method: str, model: Model) -> Inference:
@@ -315,24 +295,3 @@ def _described(model: Model) -> str:
     W0 = model.arrays()["hidden.W0"]
     sigma0 = float(np.sqrt(np.max(model.arrays()["hidden.s0"])))
     return f"weights of shape {W0.shape}, {W0.dtype}, σ0 = {sigma0:g}"
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def intact(method: Callable[P, R]) -> Callable[P, R]:
-    """Where this method fails, its estimator stays what it was: no old model with the names of a new one."""
-
-    @wraps(method)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        state = vars(args[0])
-        before = dict(state)
-        try:
-            return method(*args, **kwargs)
-        except Exception:
-            state.clear()
-            state.update(before)
-            raise
-
-    return guarded

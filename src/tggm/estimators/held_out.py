@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from tggm.arrays import Bools, Floats
+from tggm.arrays import Bools
 from tggm.models import Model
-from tggm.models.likelihoods import Incomplete
+from tggm.models.likelihoods import measured
 from tggm.predictive.held_out import HeldOut
 from tggm.predictive.moments import member_moments
 from tggm.training.rows import RowBlock
@@ -32,7 +32,7 @@ def which(members: Membership, count: int) -> Bools:
 
 def held_out(model: Model, block: RowBlock, rows: Any, count: int, engine: Any, dtype: Any) -> list[HeldOut]:
     """Moments of each output at these rows under every member, and who held them out."""
-    X, Y = np.asarray(block.data.X)[rows], _measured(block.data.y)[rows]
+    X, Y = np.asarray(block.data.X)[rows], measured(block.data.y)[rows]
     mean, var = member_moments(model, X, engine, dtype)
     there, weight = which(block.members, count)[:, rows], np.asarray(block.weight, np.float64)[rows]
     known = np.isfinite(Y)
@@ -40,10 +40,3 @@ def held_out(model: Model, block: RowBlock, rows: Any, count: int, engine: Any, 
         HeldOut(mean[:, :, j], var[:, :, j], there, np.where(known[:, j], Y[:, j], 0.0), weight * known[:, j])
         for j in range(Y.shape[1])
     ]
-
-
-def _measured(y: Any) -> Floats:
-    """Targets, NaN where one is missing or a limit."""
-    if not isinstance(y, Incomplete):
-        return np.asarray(y, np.float64)
-    return np.where(np.asarray(y.side) == 0, np.asarray(y.value, np.float64), np.nan)

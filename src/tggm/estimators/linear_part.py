@@ -16,6 +16,7 @@ from tggm.models import Model
 from tggm.predictive.held_out import HeldOut
 
 LEAST_ERROR = 1e-4  # squared, of a standardised target: what the other weights are at least drawn for
+LEAST_NOISE = 1e-12  # of a standardised target that the linear model knows all of
 LEAST_SHARE = 0.05  # of the linear model, below which the ensemble stays as it is
 OUTPUT = "likelihood.output."
 
@@ -46,7 +47,9 @@ def blended(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, li
         rest[None, :, None] * A + share[None, :, None] * linear.A[None],
         rest[None] * b1 + share[None] * linear.b[None],
     )
-    log_noise = np.log(rest[None] ** 2 * old + noise[None]).astype(arrays["likelihood.log_noise"].dtype)
+    log_noise = np.log(np.maximum(rest[None] ** 2 * old + noise[None], LEAST_NOISE)).astype(
+        arrays["likelihood.log_noise"].dtype
+    )
     made = made.replaced(made.arrays() | {"likelihood.log_noise": log_noise})
     later = [
         each._replace(

@@ -121,7 +121,8 @@ class Prediction(Ensemble, ABC):
     def _standardised(self, X: ArrayLike) -> Floats:
         """Inputs of new rows on the scale of the model."""
         check_is_fitted(self, "fitted_")
-        Z: Floats = self.fitted_.scales.x.apply(validate_data(self, X, reset=False, dtype=np.float64))
+        fitted, table = self.fitted_, validate_data(self, X, reset=False, dtype=np.float64)
+        Z: Floats = fitted.scales.x.apply(table, most=fitted.model.features.most)
         require_moderate(Z, "`X`", "leave out rows so far from what the model has seen")
         return Z
 

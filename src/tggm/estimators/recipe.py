@@ -143,22 +143,23 @@ class Recipe:
             raise ValueError(f"`lateral` connections need one hidden layer; got hidden={given['hidden']!r}.")
         self._known = [n for n in METHODS if METHODS[n].needs in LIKELIHOODS[likelihood].offers]
         kind = METHODS[settings.one_of("method", given["method"], self._known)]
-        self.size(1, need=kind.needs)
-        self._require(kind.needs)
         self.method: Method = kind(options)
+        self.size(1)
+        self._require(kind.needs)
 
-    def size(self, n_inputs: int, *, sparse: bool = False, need: str | None = None) -> None:
+    def size(self, n_inputs: int, *, sparse: bool = False) -> None:
         """Settle what the settings leave to the data: layers, features, and whether there is a linear part.
 
         Several layers, and a linear part, only where the method can train them.
         """
-        need = self.method.needs if need is None else need
+        need = self.method.needs
         deep = need in HIDDEN[self.form].offers and not self.lateral
         self.layers = self.given_layers or default_layers(self.likelihood, deep)
         features = self.given["features"]
         if features == "auto":
             features = None if sparse else "periodic" if n_inputs <= MOST_PERIODIC else "bounded"
         self.features: str | None = features
+        self.most_input = FEATURES[features].most
         able = need in LIKELIHOODS[self.likelihood].linear_offers
         self.linear = able if self.given_linear is None else self.given_linear
 
@@ -173,7 +174,8 @@ class Recipe:
     def _described(self) -> str:
         if self.lateral:
             return f"a model with lateral={self.given['lateral']!r}"
-        linear = " and linear=True" if self.linear else ""
+        alone = self.linear and self.method.needs in self.architecture(1, 1).hidden.offers
+        linear = " and linear=True" if alone else ""
         return f"a model with hidden={self.given['hidden']!r} and deep={self.given['deep']!r}{linear}"
 
     def _remedy(self, need: str, allowed: list[str]) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from tggm.estimators import linear_part
-from tggm.estimators.ensemble import engine_of, intact
+from tggm.estimators.ensemble import engine_of
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import ONE_LAYER, REGRESSION_BP, REGRESSION_ML
@@ -26,6 +26,7 @@ from tggm.estimators.targets import (
     require_squares,
     target_transform,
 )
+from tggm.estimators.transaction import intact
 from tggm.models import Model
 from tggm.streams import Stream
 from tggm.training import Rows
@@ -377,12 +378,12 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     def _scales(self, source: Source) -> Scales:
         return Scales(source.inputs(self.standardize), source.outputs(self.standardize))
 
-    def _rows(self, scales: Scales, X: Any, y: Any, *, quick: bool = False) -> Rows:
+    def _rows(self, scales: Scales, most: float, X: Any, y: Any, *, quick: bool = False) -> Rows:
         dtype = np.dtype(self.dtype)
         if quick:
-            return Rows(prepared(X, scales.x, dtype), prepared(y.Y, scales.y, dtype))
+            return Rows(prepared(X, scales.x, dtype, most=most), prepared(y.Y, scales.y, dtype))
         with np.errstate(over="ignore"):  # values that overflow are seen to before training
-            return Rows(scales.x.apply(X).astype(dtype), y.standardised(scales.y, dtype))
+            return Rows(scales.x.apply(X, most=most).astype(dtype), y.standardised(scales.y, dtype))
 
     def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything a model file holds: arrays, and values that JSON can hold."""

@@ -25,6 +25,11 @@ class Ridge(NamedTuple):
 
 def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     """Weighted least squares of each column of Y, (rows, n), on the columns of X, (rows, d)."""
+    with np.errstate(all="ignore"):  # columns that vary by nothing, and rows that say all by themselves
+        return _ridge(X, Y, weight)
+
+
+def _ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     w = weight / weight.sum()
     x0, y0 = w @ X, w @ Y
     root = np.sqrt(w)[:, None]
@@ -33,8 +38,7 @@ def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     values = np.maximum(values, 0.0)
     U = Z @ V  # its columns have the squared lengths `values`
     unit = max(values.mean(), np.finfo(np.float64).tiny)
-    with np.errstate(divide="ignore"):
-        shrink = 1 / (values[:, None] + unit * PENALTIES[None, :])  # (d, penalties)
+    shrink = 1 / (values[:, None] + unit * PENALTIES[None, :])  # (d, penalties)
     shrink[values <= 1e-12 * values.max(initial=0.0)] = 0.0
     leverage = np.minimum(w[:, None] + U**2 @ shrink, 1 - 1e-9)
     moved = U.T @ R
@@ -47,6 +51,5 @@ def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
         best.append(left[:, k])
     A = np.stack(coefficients)
     errors = np.stack(best, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left_out = Y - np.where(root > 0, errors / root, 0.0)
+    left_out = Y - np.where(root > 0, errors / root, 0.0)
     return Ridge(A, y0 - A @ x0, left_out, (errors**2).sum(0))

@@ -215,12 +215,12 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
     return Columns(np.full(d, one.shift[0]), np.full(d, np.sqrt(variance) if variance > 0 else 1.0))
 
 
-def prepared(X: Any, columns: Columns, dtype: Any) -> Any:
+def prepared(X: Any, columns: Columns, dtype: Any, *, most: float = np.inf) -> Any:
     """A dense table standardised, or sparse rows with as many places as the fullest row needs."""
     if not sparse.issparse(X):
         with np.errstate(over="ignore"):  # values that overflow are seen to where they are used
-            if not columns.mild():
-                return columns.apply(np.asarray(X, np.float64)).astype(dtype)
+            if not columns.mild() or most < np.inf:
+                return columns.apply(np.asarray(X, np.float64), most=most).astype(dtype)
             X = np.asarray(X, dtype)
         if columns.shift.any():
             X = X - columns.shift.astype(dtype)[None, :]

@@ -36,7 +36,7 @@ def fit_together(
     Parameters
     ----------
     models : sequence of TGGMRegressor
-        With one hidden layer. Settings may differ in `random_state`, `sigma0`, `noise`, `init`,
+        As `TGGMRegressor.one_layer`. Settings may differ in `random_state`, `sigma0`, `noise`, `init`,
         `learning_rate`, `weight_decay`, `clip` and `patience`.
     X : array_like, shape (n_rows, n_features)
     y : array_like, shape (n_rows,) or (n_rows, n_outputs)
@@ -75,10 +75,12 @@ def _check(models: list[TGGMRegressor], parts: Sequence[ArrayLike]) -> None:
                 f"`models` must agree in all settings but {', '.join(sorted(OWN))}; they differ in "
                 f"{', '.join(differing)}. Fit those apart."
             )
-    recipe = models[0].recipe()
-    if len(recipe.layers) > 1 or recipe.lateral or models[0].checkpoint is not None:
+    model, recipe = models[0], models[0].recipe()
+    more = recipe.linear or model.calibrate or model.target_transform is not None
+    if len(recipe.layers) > 1 or recipe.lateral or more or model.checkpoint is not None:
         raise ValueError(
-            "`models` must have one hidden layer, lateral=0 and no checkpoint; use `fit` for the others."
+            "`models` must have one hidden layer, lateral=0, no checkpoint, and neither a linear part nor a "
+            "transform nor calibration, as TGGMRegressor.one_layer(); use `fit` for the others."
         )
 
 

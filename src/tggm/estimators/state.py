@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.recipe import Recipe
 from tggm.models import Architecture, Model
-from tggm.settings import layers, plain
+from tggm.models.features import FEATURES
+from tggm.settings import flag, layers, plain, word_or_none
 from tggm.streams.columns import Columns
 
 Arrays = Mapping[str, np.ndarray]
@@ -71,14 +73,37 @@ def _described(given: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
         "sigma0": sigma0 if fitted.has_gauge(sigma0**2) else float(np.sqrt(s0[0])),
         "n_members": len(s0),
     }
-    if layers(given["hidden"]) != built.layers:
+    if layers(given["hidden"]) not in (None, built.layers):
         found["hidden"] = list(built.layers)
-    found["features"], found["linear"] = built.features, built.linear
+    for name in ("features", "linear"):
+        if given[name] != "auto":
+            found[name] = getattr(built, name)
     if "lateral" in given:
         found["lateral"] = built.lateral
     if len(built.layers) > 1:
         found["deep"] = built.form
     return found
+
+
+def stored_sizes(fitted: Fitted) -> dict[str, Any]:
+    """What settings may leave to the data."""
+    built = Architecture.of(fitted.model)
+    return {"hidden": list(built.layers), "features": built.features, "linear": built.linear}
+
+
+def restore_sizes(recipe: Recipe, sizes: Mapping[str, Any]) -> None:
+    """Settle what the settings of a file leave open as the file says; ValueError if they say otherwise."""
+    given = recipe.given
+    wanted = {"hidden": recipe.given_layers, "features": given["features"], "linear": recipe.given_linear}
+    found = {"hidden": layers(sizes["hidden"]), "features": sizes["features"], "linear": sizes["linear"]}
+    word_or_none("features", found["features"], FEATURES)
+    flag("linear", found["linear"])
+    if found["hidden"] is None:
+        raise ValueError("the sizes of its layers are not known")
+    for name, value in wanted.items():
+        if given[name] != "auto" and value != found[name]:
+            raise ValueError(f"its {name} are not those of its settings")
+    recipe.layers, recipe.features, recipe.linear = found["hidden"], found["features"], found["linear"]
 
 
 def restored_settings(meta: Mapping[str, Any]) -> dict[str, Any]:

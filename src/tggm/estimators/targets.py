@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tggm.predictive.transforms import Transform
 
 _SQUARED = 1e150  # deviations whose squares are numbers
+FARTHEST = 1e4  # robust deviations of a target that training can reach
 
 
 class Targets(NamedTuple):
@@ -49,12 +50,20 @@ class Targets(NamedTuple):
 
     def scales(self, weight: Floats, how: bool | str) -> Columns:
         """Mean and deviation of each column over the rows where it is known, or none."""
-        maker = Columns.robust if how == "robust" else Columns.of
         known = enumerate(~np.isnan(self.Y).T)
-        parts = [maker(self.Y[there, j : j + 1], weight[there]) for j, there in known]
+        parts = [_scale(self.Y[there, j : j + 1], weight[there], how) for j, there in known]
         shift, scale = (np.concatenate(column) for column in zip(*parts, strict=True))
         found = Columns(shift, require_squares(scale))
         return found if how else Columns.unchanged(len(shift))
+
+
+def _scale(y: Floats, weight: Floats, how: bool | str) -> Columns:
+    """Of one target; one with values that no robust scale can be told with has a plain one."""
+    if how == "robust":
+        found = Columns.robust(y, weight)
+        if np.abs(found.apply(y)).max() < FARTHEST:
+            return found
+    return Columns.of(y, weight)
 
 
 def checked(

@@ -79,7 +79,7 @@ def model_graph(case: Case) -> Graph:
         graph = graph.latent(name, size)
     graph, W1 = case.with_end(graph, np.asarray(model.W1_)[0] if len(sizes) == 1 else None)
     weights: list[Any] = [None] * (len(sizes) + 1)
-    if W1 is not None:
+    if W1 is not None and model.fitted_.model.features.linear:
         rows = dense(case.X[case.some_rows(500)])
         weights = [np.asarray(model.W0_)[0] * rows.std(0)[None, :], W1]
     chain = ["x", *blocks, graph.structure.blocks[-1].name]

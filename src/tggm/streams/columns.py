@@ -36,10 +36,7 @@ class Columns(NamedTuple):
     @classmethod
     def of(cls, values: Floats, weight: Floats) -> "Columns":
         """Weighted mean and standard deviation of each column."""
-        extent = np.abs(values).max(0)
-        if extent.max(initial=0.0) > WIDEST:
-            j = int(extent.argmax())
-            raise ValueError(f"column {j} has values up to {extent[j]:.3g}, whose sums overflow; divide it.")
+        _require_sums(values)
         return Extent.of(values, weight).columns()
 
     @classmethod
@@ -49,19 +46,29 @@ class Columns(NamedTuple):
         One outlier cannot spoil a column then. One whose quartiles are equal, as where most are 0, is taken
         as it is: its rare values are what it tells.
         """
-        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
-        reach = np.where(high > low, FAR * (high - low) / NORMAL_QUARTILES, np.inf)
-        return cls.of(np.clip(values, middle - reach, middle + reach), weight)
+        _require_sums(values)
+        with np.errstate(over="ignore", under="ignore"):  # what overflows is no bound
+            low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
+            reach = np.where(high > low, FAR / NORMAL_QUARTILES * (high - low), np.inf)
+            return cls.of(np.clip(values, middle - reach, middle + reach), weight)
 
     def mild(self) -> bool:
         """Whether single precision can carry out the map: a large shift would cost it digits."""
         sizes = (self.scale > 1e-15) & (self.scale < 1e15)
         return bool((sizes & (np.abs(self.shift) <= 30 * self.scale)).all())
 
-    def apply(self, values: Floats) -> Floats:
-        """Standardise."""
+    def apply(self, values: Floats, *, most: float = np.inf) -> Floats:
+        """Standardise; what is farther out than `most` counts as so far."""
         with np.errstate(over="ignore"):  # seen to by `require_moderate`
-            return (values - self.shift[None, :]) / self.scale[None, :]
+            found: Floats = (values - self.shift[None, :]) / self.scale[None, :]
+        return found if most == np.inf else np.clip(found, -most, most)
+
+
+def _require_sums(values: Floats) -> None:
+    extent = np.abs(values).max(0)
+    if extent.max(initial=0.0) > WIDEST:
+        j = int(extent.argmax())
+        raise ValueError(f"column {j} has values up to {extent[j]:.3g}, whose sums overflow; divide it.")
 
 
 @dataclass

@@ -12,6 +12,7 @@ class Features(ABC):
     """ψ(x): a map of the inputs, with parameters of its own or none."""
 
     linear: ClassVar[bool]  # whether an affine map of the inputs may go into the first layer's weights
+    most: ClassVar[float] = np.inf  # size of an input beyond which a larger one may be taken for this one
 
     @abstractmethod
     def __call__(self, X: Any) -> Any:

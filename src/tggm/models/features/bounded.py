@@ -11,6 +11,7 @@ from tggm.models.part import part
 from tggm.models.template import Zeros
 
 BULK = 4.0  # deviations within which a column is left as it is
+MOST = 1e6  # deviations; beyond, the logarithm says nothing that a model could have learned
 
 
 def bounded(X: Array) -> Array:
@@ -24,6 +25,7 @@ class Bounded(Features):
     """Columns that cannot be very large."""
 
     linear: ClassVar = False
+    most: ClassVar = MOST
 
     def __call__(self, X: Any) -> Any:
         """x̃."""

@@ -12,10 +12,10 @@ import numpy as np
 from jax import Array
 
 from tggm.models.features.base import Features
-from tggm.models.features.bounded import bounded
+from tggm.models.features.bounded import MOST, bounded
+from tggm.models.features.waves import cos_turns
 from tggm.models.part import part
 from tggm.models.template import Zeros
-from tggm.special.waves import cos_turns
 
 N_WAVES = 8  # of a column
 N_SUMS = 3  # of its waves
@@ -32,6 +32,7 @@ class Periodic(Features):
     E: Array  # (d, N_SUMS, N_WAVES) weights of the waves in each sum
 
     linear: ClassVar = False
+    most: ClassVar = MOST
 
     def __call__(self, X: Any) -> Any:
         """x̃, then the sums column by column, (rows, d + d N_SUMS)."""

@@ -4,6 +4,7 @@ from tggm.models.likelihoods.base import Likelihood as Likelihood
 from tggm.models.likelihoods.base import Output as Output
 from tggm.models.likelihoods.censored import CensoredGaussian as CensoredGaussian
 from tggm.models.likelihoods.censored import Incomplete as Incomplete
+from tggm.models.likelihoods.censored import measured as measured
 from tggm.models.likelihoods.gaussian import Gaussian as Gaussian
 from tggm.models.likelihoods.probit import Probit as Probit
 

@@ -12,7 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from tggm.models.hidden.base import Hidden, Latent
 from tggm.models.likelihoods.base import EvidenceEngine, Likelihood, Output
@@ -32,6 +34,13 @@ class Incomplete(NamedTuple):
         """Targets without NaN, 1 where there is one, and sides."""
         there = ~jnp.isnan(self.value)
         return jnp.where(there, self.value, 0.0), there.astype(self.value.dtype), self.side
+
+
+def measured(y: Any) -> NDArray[np.float64]:
+    """Targets of training as NumPy numbers, NaN where one is missing or a limit."""
+    if not isinstance(y, Incomplete):
+        return np.asarray(y, np.float64)
+    return np.where(np.asarray(y.side) == 0, np.asarray(y.value, np.float64), np.nan)
 
 
 @part
