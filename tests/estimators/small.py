@@ -4,7 +4,10 @@ import numpy as np
 
 from tggm import TGGMClassifier
 
-SMALL = {"hidden": (6,), "n_members": 2, "batch_size": 32, "random_state": 0}
+# one layer over the inputs as they are, whose formulas tests know; tests of the defaults say so
+PLAIN = {"features": None, "linear": False, "standardize": True, "schedule": "cosine", "patience": None}
+SMALL = {"hidden": (6,), "n_members": 2, "batch_size": 32, "random_state": 0, **PLAIN}
+UNPOOLED = {"calibrate": False, "target_transform": None}  # of a regressor
 NAMES = np.array(["low", "middle", "high"])
 
 

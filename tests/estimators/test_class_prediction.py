@@ -25,7 +25,7 @@ def truth():
     rng = np.random.default_rng(11)
     hidden = Shallow(rng.standard_normal((1, M, D)), rng.standard_normal((1, M)), np.ones(1))
     output = Output(0.7 * rng.standard_normal((1, N, M)), 0.5 * rng.standard_normal((1, N)))
-    model = TGGMClassifier((M,), n_members=1)
+    model = TGGMClassifier.one_layer(hidden=(M,))
     model.classes_, model.n_features_in_ = np.arange(N), D
     scales = Scales(Columns.unchanged(D), Columns.unchanged(N))
     true = jax.tree.map(np.float32, Model(Identity(), hidden, Probit(output)))
@@ -60,7 +60,9 @@ def test_probabilities_under_the_true_parameters_are_frequencies(truth):
 
 def test_a_fitted_model_is_close(truth):
     model, X, label = truth
-    fitted = TGGMClassifier((M,), random_state=0, max_epochs=40, batch_size=250).fit(X[:8000], label[:8000])
+    fitted = TGGMClassifier.one_layer(hidden=(M,), random_state=0, max_epochs=40, batch_size=250).fit(
+        X[:8000], label[:8000]
+    )
     true, found = (m.predict_proba(X[-20_000:]) for m in (model, fitted))
     assert calibration_error(found, label[-20_000:]) < 0.025
     assert np.abs(true - found).mean() < 0.04

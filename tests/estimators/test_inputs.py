@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from tggm import TGGMClassifier, TGGMRegressor
 
@@ -99,13 +100,23 @@ def test_a_classifier_is_finite_or_says_why(name):
 @pytest.mark.parametrize("name", ["huge", "largest", "outlier", "equal huge targets", "outlying target"])
 def test_without_standardisation_what_is_too_large_is_refused(name):
     A, b, _ = CASES[name]
-    assert fitted(TGGMRegressor(**TINY, standardize=False), A, b, TOO_LARGE) is None
+    settings = {**TINY, "standardize": False}
+    assert fitted(TGGMRegressor.one_layer(**settings), A, b, TOO_LARGE) is None
     if "target" not in name:
-        assert fitted(TGGMClassifier(**TINY, standardize=False), A, np.arange(16) % 2, TOO_LARGE) is None
+        assert fitted(TGGMClassifier.one_layer(**settings), A, np.arange(16) % 2, TOO_LARGE) is None
+
+
+def test_new_rows_far_away_are_finite():
+    """Features are bounded far out."""
+    regressor, classifier = TGGMRegressor(**TINY).fit(X, Y), TGGMClassifier(**TINY).fit(X, X[:, 0] > 0)
+    for predict in (regressor.predict, regressor.predict_interval, classifier.predict_proba):
+        assert np.isfinite(predict(X[:1] * 1e300)).all()
+        assert_allclose(predict(X[:1] * 1e300), predict(X[:1] * 1e290))
 
 
 def test_new_rows_far_away_are_finite_or_refused():
-    regressor, classifier = TGGMRegressor(**TINY).fit(X, Y), TGGMClassifier(**TINY).fit(X, X[:, 0] > 0)
+    regressor = TGGMRegressor.one_layer(**TINY).fit(X, Y)
+    classifier = TGGMClassifier.one_layer(**TINY).fit(X, X[:, 0] > 0)
     for predict in (regressor.predict, regressor.predict_interval, classifier.predict_proba):
         assert np.isfinite(predict(X[:1] * 1e7)).all()
         with pytest.raises(

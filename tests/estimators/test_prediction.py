@@ -139,7 +139,9 @@ def test_fit_recovers_the_conditional_density():
     rng = np.random.default_rng(5)
     truth = Truth(rng)
     X, y = truth.draw(rng, 5_000)
-    model = TGGMRegressor((8,), method="ep", n_members=1, max_epochs=60, batch_size=250, random_state=0)
+    model = TGGMRegressor.one_layer(
+        hidden=(8,), method="ep", n_members=1, max_epochs=60, batch_size=250, random_state=0
+    )
     model.fit(X, y)
     X, y = truth.draw(rng, 2_000)
     assert np.mean(truth.dist(X).logpdf(y) - model.score_samples(X, y)) < 0.02

@@ -20,8 +20,8 @@ y = np.arange(60) % 3
             r"`method` must be one of 'bp', 'ep', 'exact', 'meanfield', 'moments'; got 'magic'",
         ),
         ({"hidden": (0,)}, r"`hidden` must be .* at least 1 each, .*; got \(0,\)"),
-        ({"hidden": ()}, r"`hidden` must be a number of units, or .*, as 50 or \(50, 50\); got \(\)"),
-        ({"hidden": None}, "`hidden` must be a number of units, or one for each layer"),
+        ({"hidden": ()}, r"`hidden` must be 'auto', a number of units, or .*, as 50 or \(50, 50\); got \(\)"),
+        ({"hidden": None}, "`hidden` must be 'auto', a number of units, or one for each layer"),
         ({"n_members": 0}, "`n_members` must be an integer of at least 1; got 0"),
         ({"noise": -0.1}, "`noise` is the variance of the output noise and must be positive; got -0.1"),
         ({"noise": [0.1, 0.1]}, r"`noise` must be None \(learned\), a variance, or one per output \(1\)"),
@@ -43,7 +43,7 @@ y = np.arange(60) % 3
         ({"dtype": "float16"}, "`dtype` must be one of 'float32', 'float64'; got 'float16'"),
         ({"init": "zero"}, "`init` must be one of .*; got 'zero'"),
         ({"solver": "magic"}, "`solver` must be one of 'cyclic', 'newton'; got 'magic'"),
-        ({"standardize": "whole"}, "`standardize` must be True or False; got 'whole'"),
+        ({"standardize": "whole"}, "`standardize` must be 'robust', True or False; got 'whole'"),
         ({"early_stopping": "x"}, "`early_stopping` must be True or False; got 'x'"),
         ({"verbose": "x"}, "`verbose` must be True or False; got 'x'"),
         ({"warm_start": None}, "`warm_start` must be True or False; got None"),
@@ -68,12 +68,12 @@ def test_bad_settings(settings, message):
 @pytest.mark.parametrize(("rows", "steps"), [(100, 5000), (2000, 10_000), (40_000, 60_000), (10**6, 117_240)])
 def test_larger_tables_get_more_and_smaller_steps(rows, steps):
     """Five steps a row, 5,000 to 60,000, or 60 epochs; the rate falls with the root of their number."""
-    recipe = TGGMRegressor(1).recipe()
+    recipe = TGGMRegressor.one_layer(hidden=1).recipe()
     batch, epochs = recipe.timetable(rows)
     planned = epochs * -(-rows // batch)
     assert abs(planned / steps - 1) < 0.25  # epochs are whole, and their last batch may be small
     assert_allclose(rate(recipe, rows), 0.03 * np.sqrt(5000 / max(planned, 5000)), rtol=1e-6)
-    assert_allclose(rate(TGGMRegressor(1, max_epochs=300).recipe(), rows), 0.03, rtol=1e-6)
+    assert_allclose(rate(TGGMRegressor.one_layer(hidden=1, max_epochs=300).recipe(), rows), 0.03, rtol=1e-6)
 
 
 def rate(recipe, rows):
@@ -85,7 +85,7 @@ def rate(recipe, rows):
     ("settings", "message"),
     [
         ({"method": "exact"}, "`method` must be one of 'bp', 'ep', 'meanfield', 'moments'; got 'exact'"),
-        ({"standardize": "rows"}, "`standardize` must be True, 'whole' or False; got 'rows'"),
+        ({"standardize": "rows"}, "`standardize` must be 'robust', 'whole', True or False; got 'rows'"),
         ({"weight_decay": -1}, "`weight_decay` must be finite and at least 0; got -1"),
         ({"weight_decay": "much"}, "`weight_decay` must be a number; got 'much'"),
         ({"n_cycles": (1, 2, 3)}, r"`n_cycles` must be a number or \(first, last\), as \(30, 5\)"),
@@ -120,8 +120,8 @@ def test_bad_settings_of_several_layers(settings, message):
 def test_other_booleans_standardise_alike(same, kind):
     scaled = X * [1, 10, 100]
     settings = {**SMALL, "max_epochs": 2}
-    expected = TGGMRegressor(**settings, standardize=same).fit(scaled, y).predict(scaled)
-    found = TGGMRegressor(**settings, standardize=kind(same)).fit(scaled, y).predict(scaled)
+    expected = TGGMRegressor(**{**settings, "standardize": same}).fit(scaled, y).predict(scaled)
+    found = TGGMRegressor(**{**settings, "standardize": kind(same)}).fit(scaled, y).predict(scaled)
     assert_array_equal(found, expected)
 
 

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
-from tests.estimators.small import SMALL
+from tests.estimators.small import SMALL, UNPOOLED
 from tggm import Censored, TGGMRegressor, load, save
 from tggm.training.observer import Observer
 
-QUICK = {**SMALL, "max_epochs": 60, "learning_rate": 0.03, "patience": None, "init": "scaled"}
+QUICK = {**SMALL, **UNPOOLED, "max_epochs": 60, "learning_rate": 0.03, "init": "scaled"}
 
 
 def quick(**settings):

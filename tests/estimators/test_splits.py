@@ -29,9 +29,9 @@ def test_parts_trained_together_equal_parts_trained_alone(table):
         {"random_state": 1},
         {"random_state": 2, "sigma0": 0.5, "learning_rate": 0.01, "weight_decay": 3.0},
     ]
-    together = fit_together([TGGMRegressor(**SETTINGS, **more) for more in own], X, y, parts)
+    together = fit_together([TGGMRegressor.one_layer(**SETTINGS, **more) for more in own], X, y, parts)
     for model, more, part in zip(together, own, parts, strict=True):
-        alone = TGGMRegressor(**SETTINGS, **more).fit(X[part], y[part])
+        alone = TGGMRegressor.one_layer(**SETTINGS, **more).fit(X[part], y[part])
         assert_allclose(model.predict(X), alone.predict(X), rtol=1e-8)
         assert_allclose(model.noise_, alone.noise_, rtol=1e-8)
         assert_allclose(model.history_["held_out"], alone.history_["held_out"], rtol=1e-8, atol=1e-10)
@@ -46,13 +46,13 @@ def test_parts_trained_together_equal_parts_trained_alone(table):
     ],
 )
 def test_settings_that_one_program_cannot_mix_are_named(table, changed, message):
-    models = [TGGMRegressor(**SETTINGS), TGGMRegressor(**{**SETTINGS, **changed})]
+    models = [TGGMRegressor.one_layer(**SETTINGS), TGGMRegressor.one_layer(**{**SETTINGS, **changed})]
     with pytest.raises(ValueError, match=message):
         fit_together(models, *table, [np.arange(30)] * 2)
 
 
 def test_models_that_need_their_own_fit_are_refused(table):
-    with pytest.raises(ValueError, match="one hidden layer, lateral=0 and no checkpoint"):
-        fit_together([TGGMRegressor((3, 3))], *table, [np.arange(30)])
+    with pytest.raises(ValueError, match="one hidden layer, lateral=0, no checkpoint, and neither"):
+        fit_together([TGGMRegressor.one_layer(hidden=(3, 3))], *table, [np.arange(30)])
     with pytest.raises(ValueError, match="got 1 for 2 models"):
-        fit_together([TGGMRegressor(), TGGMRegressor()], *table, [np.arange(30)])
+        fit_together([TGGMRegressor.one_layer(), TGGMRegressor.one_layer()], *table, [np.arange(30)])

@@ -42,7 +42,8 @@ def test_rows_have_the_papers_settings():
     protein = table1.model_of("paper-ml", "protein", 41_157, 0)
     assert (protein.hidden, protein.batch_size, protein.max_epochs) == ((100,), 100, 200)
     assert (
-        table1.model_of("default", "yacht", 277, 0).get_params() == TGGMRegressor(random_state=0).get_params()
+        table1.model_of("default", "yacht", 277, 0).get_params()
+        == TGGMRegressor.one_layer(random_state=0).get_params()
     )
     assert table1.model_of("single", "yacht", 277, 0).n_members == 1
 
@@ -84,7 +85,7 @@ def small(monkeypatch, rng):
     monkeypatch.setattr(table1, "load_uci", lambda name: Regression(X, X[:, 0], splits))
 
     def model_of(row, dataset, n_train, seed):
-        return TGGMRegressor((2,), n_members=1, method="bp", max_epochs=2, random_state=seed)
+        return TGGMRegressor.one_layer(hidden=(2,), n_members=1, method="bp", max_epochs=2, random_state=seed)
 
     monkeypatch.setattr(table1, "model_of", model_of)
 
@@ -127,7 +128,9 @@ def test_unknown_names_are_refused(capsys):
 
 def test_year_is_generated_where_it_is_absent_and_no_error_is_quoted(songs, monkeypatch):
     monkeypatch.setattr(
-        table1, "model_of", lambda *_: TGGMRegressor((2,), n_members=1, method="bp", max_epochs=1)
+        table1,
+        "model_of",
+        lambda *_: TGGMRegressor.one_layer(hidden=(2,), n_members=1, method="bp", max_epochs=1),
     )
     args = table1.arguments(["--datasets", "year", "--rows-limit", "45", "--out", str(songs)])
     books = {row: Ledger(songs / f"{row}.json") for row in table1.ROWS}

@@ -110,7 +110,7 @@ def test_inputs_alone_teach_nothing():
         ({"max_epochs": 0}, "`max_epochs` must be an integer of at least 1; got 0"),
         ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),
         ({"learning_rate": -1}, "`learning_rate` must be finite and greater than 0; got -1"),
-        ({"schedule": "x"}, "`schedule` must be one of 'constant', 'cosine', 'linear'; got 'x'"),
+        ({"schedule": "x"}, "`schedule` must be one of 'constant', 'cosine', 'linear', 'restarts'; got 'x'"),
         ({"engine": "x"}, "`engine` must be one of 'ep', 'exact', 'mean_field'; got 'x'"),
         ({"dtype": "x"}, "`dtype` must be one of 'float32', 'float64'; got 'x'"),
         ({"validation_fraction": 2}, "`validation_fraction` must be finite and at least 0 and less than 1"),

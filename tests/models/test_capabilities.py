@@ -70,7 +70,9 @@ def test_what_is_offered_is_right(kind, likelihood):
 
 
 class Nobody:
-    """An engine that is asked for nothing."""
+    """An engine that is asked for nothing but how many nodes there are."""
+
+    nodes = 7
 
 
 @pytest.mark.parametrize("kind", HIDDEN)

@@ -78,8 +78,8 @@ class StudentT(Likelihood):
         return cls(output, np.log(np.broadcast_to(noise, np.shape(output.b1))))
 
     @classmethod
-    def template(cls, zeros, m, n):
-        return cls(Output(zeros(n, m), zeros(n)), zeros(n))
+    def template(cls, zeros, output):
+        return cls(output, output.b1)
 
 
 @part
@@ -181,7 +181,9 @@ def test_a_unit(tables):
 
 def test_a_method(tables):
     X, y = bent()
-    model = TGGMRegressor((8,), method="absolute", n_members=1, max_epochs=60, random_state=0).fit(X, y[:, 0])
+    model = TGGMRegressor.one_layer(
+        hidden=(8,), method="absolute", n_members=1, max_epochs=60, random_state=0
+    ).fit(X, y[:, 0])
     assert np.abs(model.predict(X) - y[:, 0]).mean() < 0.5 * np.abs(y[:, 0] - np.median(y)).mean()
 
 

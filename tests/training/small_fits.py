@@ -22,9 +22,9 @@ def fitted(name):
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=277)
     settings = {"hidden": 5, "max_epochs": 10, "batch_size": 50, "random_state": 0, "dtype": dtype}
     if kind == "regressor":
-        model = TGGMRegressor(n_members=2, weight_decay=0.1, patience=None, **settings).fit(X, y)
+        model = TGGMRegressor.one_layer(n_members=2, weight_decay=0.1, patience=None, **settings).fit(X, y)
     else:
-        model = TGGMClassifier(n_members=1, dropout=0.2, **settings).fit(X, (y > 0).astype(int))
+        model = TGGMClassifier.one_layer(dropout=0.2, **settings).fit(X, (y > 0).astype(int))
     assert model.n_iter_ == 10
     leaves = jax.tree.leaves(model.fitted_.model)
     return np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(np.float64)

@@ -85,7 +85,7 @@ def test_it_helps_where_columns_repeat_each_other(rng):
     settings = {"hidden": 20, "weight_decay": 0.0, "max_epochs": 300, "early_stopping": False}
 
     def score(dropout):
-        model = TGGMClassifier(**settings, dropout=dropout, random_state=0).fit(X, y)
+        model = TGGMClassifier.one_layer(**settings, dropout=dropout, random_state=0).fit(X, y)
         return model.label_log_proba(X_test, y_test).mean()
 
     assert score(0.5) > score(0.0) + 0.3  # 0.8 nats here

@@ -63,7 +63,7 @@ class Likelihood(ABC):
     """p(y | h); `y` is whatever the rows hold for it."""
 
     offers: ClassVar[frozenset[str]]  # ways of training that it answers to, as `Hidden.offers` names them
-    linear_offers: ClassVar[frozenset[str]]  # those that it has with a linear part, too
+    linear_offers: ClassVar[frozenset[str]] = frozenset({"moments", "mean"})  # those of a linear part, too
     judged_by_moments: ClassVar[bool]  # whether predictions come from moments, whatever the units
     output: Output
 

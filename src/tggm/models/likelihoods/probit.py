@@ -33,7 +33,6 @@ class Probit(Likelihood):
     output: Output
 
     offers: ClassVar = frozenset({"moments", "mean", "gaussian"})
-    linear_offers: ClassVar = frozenset({"moments", "mean"})  # engines take one bias for all rows
     judged_by_moments: ClassVar = True
 
     def scores(self, latent: Latent) -> tuple[Array, Array]:
