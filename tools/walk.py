@@ -41,15 +41,22 @@ def regressor():
     return lambda: model.fit(X, y)
 
 
+def one_layer():
+    from tggm import TGGMRegressor
+
+    model, (X, y) = TGGMRegressor.one_layer(max_epochs=2), table()
+    return lambda: model.fit(X, y)
+
+
 def undirected():
     from tggm import TGGMClassifier
 
-    model = TGGMClassifier(hidden=(5, 5), deep="undirected", method="meanfield", max_epochs=2)
+    model = TGGMClassifier.one_layer(hidden=(5, 5), deep="undirected", method="meanfield", max_epochs=2)
     X, y = table()
     return lambda: model.fit(X, y > 0)
 
 
-WALKS = {"regressor": regressor, "undirected": undirected}
+WALKS = {"regressor": regressor, "one_layer": one_layer, "undirected": undirected}
 
 
 def traced(call, folder=PACKAGE):
