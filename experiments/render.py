@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import page_deep
+import page_defaults
 from page import ROOT, stored, table
 from quoted import OTHERS, PAPER
 from uci import summary
@@ -210,7 +211,9 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "quoted": _quoted,
         "origin": _origin,
         "wide": _wide,
+        **page_defaults.METHOD,
     },
+    "uncertainty.md": page_defaults.UNCERTAINTY,
     "designing-a-graph.md": {
         "censored": _censored,
         "missing": _missing,

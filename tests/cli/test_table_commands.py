@@ -268,7 +268,7 @@ def test_info(folder, capsys):
     facts = json.loads(answer(capsys, "info", str(folder / "c.tggm"), "--json"))
     assert facts["class"] == "TGGMClassifier"
     assert facts["settings"]["hidden"] == [4]
-    # two members: 4 units of 6 inputs (area, its gap, garden twice, heating thrice), their waves, and 2 classes
+    # two members: 4 units of 6 inputs (area, its gap, garden twice, heating thrice), waves, 2 classes
     d = len(load_table_model(folder / "c.tggm").preparation.feature_names)
     waves, linear = d * (8 + 8 + 3 * 8), 2 * d
     assert facts["parameters"] == 2 * (4 * 4 * d + 4 + 2 * 4 + 2 + waves + linear)

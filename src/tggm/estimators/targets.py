@@ -80,10 +80,14 @@ def checked(
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
     targets = Targets(Y, side)
-    if not targets.complete and len(recipe.layers) > 1:
+    if (
+        not targets.complete
+        and "moments" not in recipe.architecture(1, 1).hidden.offers
+        and not recipe.lateral
+    ):
         raise ValueError(
-            "limits (`censored`) and missing targets in `y` need one hidden layer, or tggm.Graph; "
-            f"got hidden={recipe.given['hidden']!r}."
+            "limits (`censored`) and missing targets in `y` need deep='directed', one hidden layer, or "
+            f"tggm.Graph; got hidden={recipe.given['hidden']!r} and deep={recipe.given['deep']!r}."
         )
     return targets, weight
 

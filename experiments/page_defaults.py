@@ -1,0 +1,140 @@
+"""Blocks on the default: what it makes of the development tables and of the UCI splits, beside others."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from page import stored, table
+from quoted import OTHERS
+from runs import mean_error
+
+Runs = dict[tuple[str, str], dict[int, dict[str, Any]]]
+LEVELS = (20, 50, 80, 90, 95)
+FEWEST = 2  # splits that a comparison needs
+
+
+def runs_of(name: str) -> Runs:
+    """Stored runs by data and model, each by the number of its split."""
+    found: Runs = defaultdict(dict)
+    for record in stored(name):
+        for key, run in record["runs"].items():
+            data, model, split = key.split()
+            if "failed" not in run:
+                found[data, model][int(split)] = run
+    return found
+
+
+def error_of(run: dict[str, Any]) -> float:
+    """RMSE, or the share of wrong labels."""
+    return float(run["rmse"] if "rmse" in run else run["error"])
+
+
+def uci() -> str:
+    """The default on the test parts of the UCI splits."""
+    ours, rows = runs_of("uci_default.json"), []
+    for data in sorted({data for data, _ in ours}):
+        made = list(ours[data, "default"].values())
+        cells = [mean_error([run[name] for run in made]) for name in ("rmse", "ll", "crps")]
+        cover = (f"{100 * np.mean([run[f'cover{p}'] for run in made]):.0f}" for p in LEVELS)
+        others = [" / ".join(figures[data]) if data in figures else "" for figures in OTHERS.values()]
+        figures = [f"{mean:.4g} ± {spread:.2g}" for mean, spread in cells]
+        rows.append([data.capitalize(), str(len(made)), *figures, " ".join(cover), *others])
+    head = ["", "splits", "RMSE", "log-likelihood", "CRPS", "held by the 20, 50, 80, 90, 95 % intervals"]
+    return table([*head, *OTHERS], rows) if rows else "Not run."
+
+
+def tables() -> str:
+    """The default and opponents on the splits that both have, RMSE or share of errors / log-likelihood."""
+    ours, theirs, rows = runs_of("defaults.json"), runs_of("opponents.json"), []
+    models = sorted({model for _, model in theirs})
+    for data in [data for data, model in ours if model == "default"]:
+        mine = ours[data, "default"]
+        cells = [_cell(mine, set(mine))]
+        for model in models:
+            other = theirs.get((data, model), {})
+            cells.append(_cell(other, set(mine) & set(other)))
+        seconds = np.median([run["fit_s"] for run in mine.values()])
+        rows.append([data, str(len(mine)), *cells, f"{seconds:.0f}"])
+    head = ["table", "splits", "`tggm`", *models, "seconds"]
+    return table(head, rows) if rows else "Not run."
+
+
+def _cell(runs: dict[int, dict[str, Any]], splits: set[int]) -> str:
+    if not splits:
+        return ""
+    figures = (np.mean([of(runs[k]) for k in sorted(splits)]) for of in (error_of, lambda run: run["ll"]))
+    return " / ".join(f"{figure:.3g}" for figure in figures)
+
+
+def verdicts() -> str:
+    """On how many tables the default is ahead of each opponent."""
+    ours, theirs, rows = runs_of("defaults.json"), runs_of("opponents.json"), []
+    for model in sorted({model for _, model in theirs}):
+        ahead = np.zeros(2, int)
+        count = 0
+        for data in [data for data, variant in ours if variant == "default" and (data, model) in theirs]:
+            mine, other = ours[data, "default"], theirs[data, model]
+            both = sorted(set(mine) & set(other))
+            if both:
+                error = np.mean([error_of(mine[k]) - error_of(other[k]) for k in both])
+                ll = np.mean([mine[k]["ll"] - other[k]["ll"] for k in both])
+                ahead += [error < 0, ll > 0]
+                count += 1
+        rows.append([model, *(f"{n} of {count}" for n in ahead)])
+    return table(["opponent", "smaller error", "larger log-likelihood"], rows) if rows else "Not run."
+
+
+def ablations() -> str:
+    """What leaving out a part does, on the splits that were run with and without it."""
+    ours, rows = runs_of("defaults.json"), []
+    variants = list(dict.fromkeys(variant for _, variant in ours if variant != "default"))
+    for variant in variants:
+        errors, lls = [], []
+        for data in [data for data, model in ours if model == variant]:
+            less, full = ours[data, variant], ours[data, "default"]
+            both = sorted(set(less) & set(full))
+            if both:
+                ratios = [np.log((error_of(less[k]) + 1e-9) / (error_of(full[k]) + 1e-9)) for k in both]
+                errors.append(np.median(ratios))
+                lls.append(np.mean([less[k]["ll"] - full[k]["ll"] for k in both]))
+        change = f"{100 * np.expm1(np.median(errors)):+.1f} %"
+        rows.append([variant, str(len(errors)), change, f"{np.median(lls):+.3f}", f"{np.mean(lls):+.3f}"])
+    head = ["without", "tables", "error, median change", "log-likelihood, median", "mean"]
+    return table(head, rows) if rows else "Not run."
+
+
+def coverage() -> str:
+    """Coverage of the default's intervals, in per cent."""
+    rows = []
+    for name in ("uci_default.json", "defaults.json"):
+        ours = runs_of(name)
+        for data in [d for d, model in ours if model == "default"]:
+            made = [run for run in ours[data, "default"].values() if "cover50" in run]
+            if made:
+                n = [run["n_test"] for run in made]
+                held = (np.average([run[f"cover{p}"] for run in made], weights=n) for p in LEVELS)
+                rows.append([data, str(sum(n)), *(f"{100 * share:.0f}" for share in held)])
+    head = ["data", "test rows", *(f"{p} %" for p in LEVELS)]
+    return table(head, rows) if rows else "Not run."
+
+
+def origin() -> str:
+    """Where the figures come from."""
+    made = [run for name in ("uci_default.json", "defaults.json", "opponents.json") for r in stored(name)
+            for run in r["runs"].values()]  # fmt: skip
+    commits = ", ".join(sorted({run["commit"] for run in made}))
+    devices = ", ".join(sorted({run["device"] for run in made}))
+    return (
+        "Made by `python -m experiments.defaults`, with `--uci` for the benchmark, and `python -m "
+        f"experiments.opponents`; the seed is the number of the split; commits {commits}; on {devices}."
+    )
+
+
+METHOD = {
+    "default-uci": uci,
+    "default-tables": tables,
+    "default-verdicts": verdicts,
+    "default-ablations": ablations,
+    "default-origin": origin,
+}
+UNCERTAINTY = {"coverage": coverage}

@@ -1,0 +1,144 @@
+"""What the default promises: no worse than trivial models, no harm from outliers, the user's own units."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import RidgeCV
+
+from tggm import TGGMClassifier, TGGMRegressor, load, save
+
+QUICK = {"hidden": (12, 12), "n_members": 5, "max_epochs": 60, "batch_size": 64, "random_state": 0}
+
+
+def rmse(model, X, y):
+    return np.sqrt(np.mean((model.predict(X) - y) ** 2))
+
+
+@pytest.fixture(scope="module")
+def bent():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((400, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(400)
+
+
+@pytest.fixture(scope="module")
+def fitted(bent):
+    X, y = bent
+    return TGGMRegressor(**QUICK).fit(X[:300], y[:300])
+
+
+def test_it_learns_what_is_bent_and_knows_how_sure_it_is(bent, fitted):
+    X, y = (a[300:] for a in bent)
+    assert rmse(fitted, X, y) < 0.3
+    assert [each.kind for each in fitted.fitted_.calibration] == ["student"]
+    dist = fitted.predict_dist(X)
+    mean, std = fitted.predict(X, return_std=True)
+    assert_allclose(mean, dist.mean(), rtol=1e-5)
+    assert_allclose(std, dist.std(), rtol=1e-5)
+    held = np.mean(np.abs(dist.cdf(y) - 0.5) < 0.4)
+    assert abs(held - 0.8) < 0.15  # of a hundred rows: three and a half standard errors
+
+
+def test_files_keep_all_of_it(bent, fitted, tmp_path):
+    X, y = bent
+    save(fitted, tmp_path / "m.tggm")
+    again = load(tmp_path / "m.tggm")
+    assert again.get_params() == fitted.get_params()
+    assert_allclose(again.score_samples(X, y), fitted.score_samples(X, y), rtol=1e-12)
+
+
+def test_uncalibrated_is_the_mixture(bent):
+    X, y = bent
+    raw = TGGMRegressor(**QUICK, calibrate=False).fit(X, y)
+    assert raw.fitted_.calibration == ()
+    assert type(raw.predict_dist(X[:2])).__name__ == "MomentPredictive"
+
+
+def test_a_linear_table_is_left_to_ridge_regression(rng):
+    X = rng.standard_normal((1100, 20))
+    y = X @ rng.standard_normal(20) + 0.5 * rng.standard_normal(1100)
+    model = TGGMRegressor(**QUICK).fit(X[:100], y[:100])
+    other = RidgeCV(np.logspace(-3, 3, 13)).fit(X[:100], y[:100])
+    assert rmse(model, X[100:], y[100:]) < 1.2 * rmse(other, X[100:], y[100:])
+
+
+def test_noise_is_left_to_the_mean(rng):
+    X, y = rng.standard_normal((1200, 10)), rng.standard_normal(1200)
+    model = TGGMRegressor(**QUICK).fit(X[:200], y[:200])
+    assert rmse(model, X[200:], y[200:]) < 1.03 * y[200:].std()
+
+
+def test_one_outlier_moves_nothing(bent):
+    X, y = (a.copy() for a in bent)
+    X[7, 0], X[8, 1] = 1e6, -1e12
+    model = TGGMRegressor(**QUICK).fit(X[:300], y[:300])
+    assert rmse(model, X[300:], y[300:]) < 0.5
+
+
+def test_prices_are_modelled_by_their_logarithms(rng):
+    X = rng.standard_normal((300, 2))
+    y = np.exp(3 * X[:, 0] + 0.3 * rng.standard_normal(300))
+    model = TGGMRegressor(**QUICK).fit(X, y)
+    assert model.fitted_.transform.kind in ("log", "yeo-johnson")
+    low, high = model.predict_interval(X, 0.9)
+    assert np.all(low < high)
+    assert np.mean(low < 0) < 0.05
+    assert 0.8 < np.mean((low < y) & (y < high)) <= 1
+    forced = TGGMRegressor(**QUICK, target_transform="log").fit(X, y)
+    assert (forced.predict_interval(X)[0] > 0).all()
+    dist = forced.predict_dist(X[:3])
+    grid = np.exp(np.linspace(-30, 30, 40_001))[None]
+    assert_allclose(np.trapezoid(dist.pdf(grid), grid, axis=1), 1, rtol=1e-4)
+    with pytest.raises(ValueError, match=r"`target_transform` is 'log', which needs positive targets"):
+        forced.fit(X, y - 100)
+
+
+@pytest.mark.parametrize("method", ["ep", "exact"])
+def test_one_layer_with_features_and_a_linear_part_has_an_exact_density(bent, method):
+    """EP knows the density to 1e-2 nats, Fourier inversion exactly; both see the linear part."""
+    X, y = bent
+    settings = {**QUICK, "hidden": (6,), "n_members": 2, "max_epochs": 20}
+    model = TGGMRegressor(**settings, calibrate=False).fit(X, y)
+    dist = model.predict_dist(X[:5])
+    grid = np.linspace(-15, 15, 6001)[None]
+    assert_allclose(np.trapezoid(dist.pdf(grid), grid, axis=1), 1, rtol=1e-6)
+    assert_allclose(np.trapezoid(grid * dist.pdf(grid), grid, axis=1), model.predict(X[:5]), rtol=1e-4)
+    trained = TGGMRegressor(**settings, method=method).fit(X, y)
+    assert np.isfinite(trained.score_samples(X, y)).all()
+
+
+def test_calibration_of_one_layer_keeps_a_proper_density(bent):
+    X, y = bent
+    model = TGGMRegressor(**{**QUICK, "hidden": (6,)}).fit(X, y)
+    assert model.fitted_.calibration[0].kind in ("linear", "beta")
+    grid = np.linspace(-15, 15, 6001)[None]
+    pdf = model.predict_dist(X[:3]).pdf(grid)
+    assert_allclose(np.trapezoid(pdf, grid, axis=1), 1, rtol=1e-5)
+
+
+def test_two_outputs_and_missing_targets(bent):
+    X, y = bent
+    Y = np.column_stack([y, X[:, 2] ** 2])
+    Y[::7, 1] = np.nan
+    model = TGGMRegressor(**QUICK).fit(X, Y)
+    assert len(model.fitted_.calibration) == 2
+    low, high = model.predict_interval(X, 0.9)
+    assert low.shape == (400, 2)
+    assert np.all(low < high)
+
+
+@pytest.mark.parametrize("words", [{"features": "waves"}, {"linear": "yes"}, {"target_transform": "sqrt"}])
+def test_unknown_words_are_named(bent, words):
+    with pytest.raises(ValueError, match=f"`{next(iter(words))}` must be"):
+        TGGMRegressor(**QUICK, **words).fit(*bent)
+
+
+def test_a_classifier_has_features_and_a_linear_part(rng):
+    X = rng.standard_normal((300, 3))
+    label = np.where(X[:, 0] + np.sin(3 * X[:, 1]) > 0, "up", "down")
+    model = TGGMClassifier(**{**QUICK, "n_members": 2}).fit(X[:200], label[:200])
+    assert model.score(X[200:], label[200:]) > 0.85
+    assert model.A_.shape == (2, 2, 3)
+    assert np.isfinite(model.predict_proba(1e9 * X[:2])).all()
+    with pytest.raises(ValueError, match=r"linear=True cannot be trained with method='ep'.*linear=False"):
+        TGGMClassifier(hidden=4, linear=True, method="ep").fit(X, label)

@@ -1,0 +1,49 @@
+"""Cycles of training, and when it ends after one."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tggm import TGGMRegressor
+from tggm.training.optimisers import CYCLES, SCHEDULES, WHOLE
+from tggm.training.training import Milestones
+
+
+def test_each_cycle_is_twice_as_long_and_ends_at_zero():
+    place = jnp.asarray([0, 1 - 1e-4, 1 + 1e-4, 2, 3 - 1e-4, 3 + 1e-4, 5]) / WHOLE
+    assert_allclose(SCHEDULES["restarts"](place), [1, 0, 1, 0.5, 0, 1, 0.5], atol=1e-3)
+    assert 0 <= float(SCHEDULES["restarts"](jnp.asarray(1.0))) < 1e-3
+    assert WHOLE == 2**CYCLES - 1
+
+
+def scores(*best):
+    """Scores of two members whose best after each of seven epochs is given."""
+    return np.tile(np.asarray(best, float), (2, 1))
+
+
+@pytest.mark.parametrize(
+    ("held", "done", "ends"),
+    [
+        (scores(1, 2, 3, 4), 4, False),  # it was still rising
+        (scores(4, 3, 2, 1), 4, True),  # it was falling
+        (scores(1, 2, 3, 4, 4, 4, 4.05, 4, 4, 4, 4, 4), 12, True),  # too small a gain
+        (scores(1, 2, 3, 4, 4, 4, 4.5, 4, 4, 4, 4, 4), 12, False),
+        (scores(1, 2, 3), 3, False),  # not a milestone
+    ],
+)
+def test_training_goes_on_while_it_gains(held, done, ends):
+    assert Milestones((4, 12), 0.1).reached(held, done) == ends
+
+
+def test_room():
+    assert [Milestones((4, 12), 0.1).room(done) for done in (0, 3, 4, 12)] == [4, 1, 8, 1]
+
+
+def test_noise_ends_after_the_first_cycle(rng):
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+    model = TGGMRegressor(hidden=(4, 4), n_members=2, random_state=0)
+    model.fit(X, y)
+    first = model.recipe().timetable(54)[1] // WHOLE
+    assert model.n_iter_ in [first * (2**k - 1) for k in range(1, CYCLES + 1)]
+    assert model.n_iter_ < first * WHOLE
