@@ -79,7 +79,12 @@ def test_lateral_connections_are_learned_and_kept(curve, tmp_path):
     assert_allclose(again.predict(X[:5]), model.predict(X[:5]))
 
 
-def test_limits_need_one_layer(curve):
+def test_limits_in_several_layers_need_directed_ones(curve):
     X, y = curve
-    with pytest.raises(ValueError, match="need one hidden layer"):
-        TGGMRegressor((4, 4)).fit(X, y, censored=np.ones(len(y)))
+    side = np.where(y > np.median(y), 1, 0)
+    y = np.minimum(y, np.median(y))
+    settings = {"hidden": (4, 4), "n_members": 2, "random_state": 0}
+    model = TGGMRegressor(**settings, max_epochs=60).fit(X, y, censored=side)
+    assert model.predict(X)[side == 1].mean() > y[side == 1].mean()  # predictions are of the truth
+    with pytest.raises(ValueError, match="need deep='directed'"):
+        TGGMRegressor(**settings, deep="undirected", method="ep").fit(X, y, censored=side)
