@@ -31,11 +31,9 @@ def test_the_demo_leaves_what_it_says(tmp_path, short, capsys):
         content = (folder / name).read_bytes()
         start = {"png": b"\x89PNG", "html": b"<!doctype html>", "csv": b""}[name.rpartition(".")[2]]
         assert content[: len(start)].lower() == start.lower()
-    rows = list(csv.DictReader((folder / "diabetes_predictions.csv").read_text().splitlines()))
-    assert len(rows) == 111  # a quarter of 442 patients
-    assert all(
-        float(r["progression_low"]) < float(r["progression"]) < float(r["progression_high"]) for r in rows
-    )
+    rows = list(csv.DictReader((folder / "circuits_predictions.csv").read_text().splitlines()))
+    assert len(rows) == 150  # a quarter of 600 circuits
+    assert all(float(r["impedance_low"]) < float(r["impedance"]) < float(r["impedance_high"]) for r in rows)
     assert "linear model" in out
 
 

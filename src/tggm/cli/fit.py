@@ -156,7 +156,7 @@ def _facts(outcome: "Outcome", output: str) -> dict[str, Any]:
         "features": len(preparation.feature_names),
         "settings": {
             "method": model.method,
-            "hidden": list(model.hidden),
+            "hidden": list(model.layers_),
             "members": model.n_members,
             "seed": model.random_state,
         },
@@ -174,7 +174,7 @@ def _summary(outcome: "Outcome", output: str) -> str:
     model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
     assert fitted is not None
     numbers = len(preparation.columns) - len(preparation.groups)
-    units = "-".join(str(size) for size in model.hidden)
+    units = "-".join(str(size) for size in model.layers_)
     members = f"{model.n_members} member{'s' * (model.n_members > 1)}"
     lines = [
         "",

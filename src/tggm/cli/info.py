@@ -44,7 +44,7 @@ def _text(model: "BaseEstimator", preparation: "Preparation") -> str:
     target, fitted = preparation.target, preparation.fitted
     lines = [
         f"{type(model).__name__}: {target.task} of {target.name!r}",
-        f"method {model.method}, hidden {model.hidden}, {model.n_members} members, {model.n_iter_} epochs, "
+        f"method {model.method}, hidden {model.layers_}, {model.n_members} members, {model.n_iter_} epochs, "
         f"{model.n_parameters_:,} parameters",
     ]
     if target.is_class:

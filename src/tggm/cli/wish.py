@@ -44,12 +44,11 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
         raise CommandError(
             f"--hidden with several layers needs --method bp, meanfield, moments; got {wish.method!r}."
         )
-    members = 1 if is_class else 3 if wish.quick else 10 if n_rows < 50_000 else 5
+    members = 3 if wish.quick else 10 if n_rows < 50_000 and not is_class else 5
     epochs = default_epochs(n_rows, default_batch_size(n_rows), QUICK_STEPS) if wish.quick else "auto"
-    units = 100 if is_class or n_rows >= 10_000 else 50
     kind: Any = TGGMClassifier if is_class else TGGMRegressor
     model = kind(
-        hidden=wish.hidden or (units,),
+        hidden=wish.hidden or "auto",
         method=wish.method,
         n_members=members if wish.members is None else wish.members,
         max_epochs=epochs if wish.epochs is None else wish.epochs,

@@ -216,6 +216,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         if self.A_ is not None:
             self.A_ = self.A_ * y.scale[None, :, None] / x.scale[None, None, :]
             self.b1_ = self.b1_ - self.A_ @ x.shift
+        self.layers_ = Architecture.of(fitted.model).layers
         self.n_parameters_ = sum(a.size for name, a in arrays.items() if name != "hidden.s0")
         levels = range(sum(name.startswith("hidden.W.") for name in arrays))
         self.between_ = [(arrays[f"hidden.W.{i}"], arrays[f"hidden.b.{i}"]) for i in levels]

@@ -147,6 +147,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         The linear part; it is linear in x within four deviations of the mean where there are features.
     between_ : list of (W, b)
         Weights and biases from each hidden layer to the next, with a leading axis of members.
+    layers_ : tuple of int
+        Number of hidden units in each layer.
     n_iter_ : int
         Epochs run.
     best_epoch_ : ndarray of shape (n_members,)

@@ -27,7 +27,8 @@ MAXIMISED = {
 
 def layers(model: "BaseEstimator") -> tuple[int, ...]:
     """Sizes of the hidden layers."""
-    return tuple(int(size) for size in np.atleast_1d(np.asarray(model.hidden)))
+    sizes: tuple[int, ...] = model.layers_
+    return sizes
 
 
 def model_section(case: Case) -> html.Section:
