@@ -17,7 +17,7 @@ from ratios import SOURCES, duration, ratios, stored
 ROOT = Path(__file__).parents[1]
 NAMES = {
     "tggm, second fit": "`TGGMRegressor()`",
-    "tggm, 300 epochs": "`TGGMRegressor(max_epochs=300)`",
+    "tggm, one layer": "`TGGMRegressor.one_layer(max_epochs=300)`",
     "MLPRegressor": "scikit-learn `MLPRegressor`",
     "GaussianProcess": "scikit-learn Gaussian process",
     "NGBoost": "NGBoost",

@@ -6,7 +6,7 @@
 
 Rows: `relu`, a ReLU network trained by the same loop (TGGM-BP with σ0 = 1e-4, whose activation is within
 0.8 σ0 of max(μ, 0)); `paper-bp` and `paper-ml`, the paper's TGGM-BP and TGGM-ML; `single` and `default`, one
-network and the ensemble of TGGMRegressor() as it is. 50 hidden units, 100 for protein and year. The paper
+network and the ensemble of TGGMRegressor.one_layer(). 50 hidden units, 100 for protein and year. The paper
 gives no number of epochs; the first three take 1,000 where there are fewer than 20,000 training rows and 200
 elsewhere, and keep the best on held-out rows of the training part (which were still getting better at 100).
 
