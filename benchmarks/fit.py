@@ -6,7 +6,7 @@ One run, the same training and test rows for all: `TGGMRegressor` with its defau
 process, compilation included, and a second fit) and with one layer and 300 epochs, scikit-learn's
 `MLPRegressor` (the spread of its training errors as a constant width) and `GaussianProcessRegressor` (at most
 2,000 rows), NGBoost and CatBoost with uncertainty, each with its own defaults. Missing opponents are left
-out: `pip install ngboost catboost`. Then the wall time of a whole first fit in a fresh Python process, with an
+out: `pip install ngboost catboost`. Then the wall time of a first fit in a fresh Python process, with an
 empty and with a filled compilation cache. Prints tables and writes ``benchmarks/results/fit.json``.
 """
 
