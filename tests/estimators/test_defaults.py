@@ -47,6 +47,44 @@ def test_files_keep_all_of_it(bent, fitted, tmp_path):
     assert_allclose(again.score_samples(X, y), fitted.score_samples(X, y), rtol=1e-12)
 
 
+def test_parts_of_the_width_add_up(bent, fitted):
+    X, _ = bent
+    mean, std = fitted.predict(X, return_std=True)
+    same, noise, apart = fitted.predict(X, return_std="parts")
+    assert_allclose(same, mean, rtol=1e-5)
+    assert_allclose(np.hypot(noise, apart), std, rtol=1e-5)
+    far = fitted.predict(10 * X, return_std="parts")
+    assert far[2].mean() > 3 * apart.mean()  # members disagree where they have not been
+    with pytest.raises(ValueError, match="`return_std` must be one of 'parts'; got 'both'"):
+        fitted.predict(X, return_std="both")
+
+
+def test_fresh_rows_set_the_width_anew(bent, rng):
+    X, y = bent
+    model = TGGMRegressor(**QUICK).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    noisy = y + 2 * rng.standard_normal(len(y))
+    again, wider = model.recalibrate(X, noisy).predict(X, return_std=True)
+    assert_allclose(again, mean, rtol=1e-5)
+    assert 1.7 < wider.mean() < 2.4
+    assert std.mean() < 0.5
+    low, high = model.predict_interval(X, 0.8)
+    assert abs(np.mean((low < noisy) & (noisy < high)) - 0.8) < 0.08  # four standard errors of 400 rows
+    with pytest.raises(ValueError, match=r"`y` must be finite numbers of shape \(400, 1\)"):
+        model.recalibrate(X, np.column_stack([y, y]))
+
+
+def test_passes_keep_transform_and_calibration(rng):
+    X = rng.standard_normal((300, 2))
+    y = np.exp(3 * X[:, 0] + 0.3 * rng.standard_normal(300))
+    model = TGGMRegressor(**{**QUICK, "learning_rate": 1e-4}, target_transform="log").fit(X, y)
+    before = np.log(model.predict_dist(X).ppf(0.5))
+    pool = model.fitted_.calibration
+    model.partial_fit(X, y)
+    assert model.fitted_.calibration == pool
+    assert np.abs(np.log(model.predict_dist(X).ppf(0.5)) - before).max() < 0.2
+
+
 def test_uncalibrated_is_the_mixture(bent):
     X, y = bent
     raw = TGGMRegressor(**QUICK, calibrate=False).fit(X, y)

@@ -123,7 +123,8 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         """Standardisation and model of an earlier fit, or new ones."""
         architecture = self._architecture(recipe, source, n_outputs, before)
         if before is not None and self._goes_on(recipe, before, architecture):
-            return Start(recipe, source, before.scales, architecture.adapted(before.model), rng, fresh=False)
+            model, pool = architecture.adapted(before.model), (before.transform, before.calibration)
+            return Start(recipe, source, before.scales, model, rng, False, *pool)
         return Start(recipe, source, self._scales(source), recipe.draw(architecture, rng), rng)
 
     def _architecture(
@@ -192,7 +193,9 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
                 model = recipe.method.finish(model, rows)
         if recipe.likelihood != self.likelihood:
             model = replace(model, likelihood=model.likelihood.whole)
-        fitted = Fitted(jax.tree.map(np.asarray, model), begun.scales, self.method, (), begun.transform)
+        fitted = Fitted(
+            jax.tree.map(np.asarray, model), begun.scales, self.method, begun.calibration, begun.transform
+        )
         if block is not None and recipe.held_fraction:
             with recipe.precision():
                 fitted = self.refined(fitted, begun, block)
@@ -279,8 +282,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         self.n_iter_ = int(result.train.shape[1])
         epochs = np.arange(1, self.n_iter_ + 1)
         self.history_ = {"train": result.train, "held_out": result.held, "epoch": epochs}
-        self.best_epoch_ = result.best_epoch + 1
-        self.undone_ = result.undone
+        self.best_epoch_, self.undone_ = result.best_epoch + 1, result.undone
         self.converged_ = not (result.interrupted or result.failed.any())
         self.interrupted_ = result.interrupted
         report(result, self.n_members, self.learning_rate)

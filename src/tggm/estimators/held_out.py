@@ -4,9 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from tggm.arrays import Bools
+from tggm.arrays import Bools, Floats
+from tggm.estimators.fitted import Fitted
 from tggm.models import Model
 from tggm.models.likelihoods import measured
+from tggm.predictive.calibration import Calibration
+from tggm.predictive.calibration import fitted as calibrated
 from tggm.predictive.held_out import HeldOut
 from tggm.predictive.moments import member_moments
 from tggm.training.rows import RowBlock
@@ -28,6 +31,22 @@ def which(members: Membership, count: int) -> Bools:
     for row, held, n in zip(there, members.held, members.n_held, strict=True):
         row[np.asarray(held)[: int(n)]] = True
     return there
+
+
+def calibrations(fitted: Fitted, held: list[HeldOut]) -> tuple[Calibration, ...]:
+    """How the members of a model are pooled for each output; those with exact densities keep their shape."""
+    exact = "sum" in fitted.model.hidden.offers or not fitted.model.hidden.by_moments
+    kinds = ("linear", "beta") if exact else ("student",)
+    light = fitted.transform is not None  # the exponential of a Student-t has no mean
+    return tuple(calibrated(each, kinds=kinds, light_tails=light) for each in held)
+
+
+def unseen(fitted: Fitted, X: Floats, Y: Floats, engine: Any, dtype: Any) -> list[HeldOut]:
+    """The same of new rows, which no member has seen; inputs and targets in units of the model."""
+    mean, var = member_moments(fitted.model, X, engine, dtype)
+    there = np.ones(mean.shape[:2], np.bool_)
+    each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
+    return [HeldOut(m, v, there, y, np.ones(len(y))) for m, v, y in each]
 
 
 def held_out(model: Model, block: RowBlock, rows: Any, count: int, engine: Any, dtype: Any) -> list[HeldOut]:

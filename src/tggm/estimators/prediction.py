@@ -1,7 +1,7 @@
 """What a fitted regressor says about new rows."""
 
 from abc import ABC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when a
 class Prediction(Ensemble, ABC):
     """Means, deviations, intervals and whole distributions of y given x."""
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+    def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:
         """Mean of y given x, and its standard deviation if asked for.
 
         Returns
@@ -30,8 +30,14 @@ class Prediction(Ensemble, ABC):
             As `y` was given to `fit`.
         std : ndarray of the same shape
             Only with ``return_std=True``.
+        noise, disagreement : ndarray of the same shape
+            Instead of it with ``return_std="parts"``: what members say of the scatter of y, and what they do
+            not agree on; more rows shrink the second only. Their squares add up to that of the deviation.
         """
         check_is_fitted(self, "fitted_")
+        if isinstance(return_std, str):
+            settings.one_of("return_std", return_std, ("parts",))
+            return self._parts(X)
         if self._reshaped(return_std):
             marginals = self._marginals(X)
             centre = self._shaped(np.stack([each.mean() for each in marginals], axis=1))
@@ -104,14 +110,56 @@ class Prediction(Ensemble, ABC):
         kinds = {each.kind for each in fitted.calibration}
         return fitted.transform is not None or "beta" in kinds or (spread and not kinds <= {"linear"})
 
+    def _parts(self, X: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """Mean, noise and disagreement."""
+        from tggm.predictive.pools import SCATTER, disagreement
+
+        members = self._mixtures(X)
+        found = []
+        for mixture, law in zip(members, self._pooled(members), strict=True):
+            _, noise, between = disagreement(mixture)
+            share = noise / (noise + SCATTER * between)
+            found.append((law.mean(), law.std() * np.sqrt(share), law.std() * np.sqrt(1 - share)))
+        mean, noise, apart = (self._shaped(np.stack(part, axis=1)) for part in zip(*found, strict=True))
+        return mean, noise, apart
+
+    def recalibrate(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn anew how members are pooled, from rows that none of them was trained on; members stay.
+
+        For a model whose surroundings have drifted: widths follow the fresh rows, means do not. A few dozen
+        rows are enough to change the width, some hundred for its tails. See docs/uncertainty.md.
+        """
+        from tggm.estimators.held_out import calibrations, unseen
+
+        Z, fitted = self._standardised(X), self.fitted_
+        Y = np.asarray(y, dtype=np.float64).reshape(len(Z), -1)
+        if Y.shape[1] != self.b1_.shape[1] or not np.isfinite(Y).all():
+            raise ValueError(
+                f"`y` must be finite numbers of shape ({len(Z)}, {self.b1_.shape[1]}); got {np.shape(y)}."
+            )
+        if fitted.transform is not None:
+            Y = fitted.transform.forward(Y)
+        with self._precision():
+            rows = unseen(fitted, Z, fitted.scales.y.apply(Y), self.engine(), self.dtype)
+        self.fitted_ = fitted._replace(calibration=calibrations(fitted, rows))
+        return self
+
     def _marginals(self, X: ArrayLike) -> "list[ScalarPredictive]":
         """The calibrated distribution of each output, in the units of the target."""
-        from tggm.predictive.calibration import pooled
+        return self._pooled(self._mixtures(X))
+
+    def _mixtures(self, X: ArrayLike) -> "list[ScalarPredictive]":
+        """The mixture of members, output by output."""
         from tggm.predictive.choice import marginal
-        from tggm.predictive.transformed import Transformed
 
         Z, fitted, engine = self._standardised(X), self.fitted_, self.engine()
-        found = [marginal(fitted.model, Z, j, engine, *fitted.scales.y) for j in range(self.b1_.shape[1])]
+        return [marginal(fitted.model, Z, j, engine, *fitted.scales.y) for j in range(self.b1_.shape[1])]
+
+    def _pooled(self, found: "list[ScalarPredictive]") -> "list[ScalarPredictive]":
+        from tggm.predictive.calibration import pooled
+        from tggm.predictive.transformed import Transformed
+
+        fitted: Fitted = self.fitted_
         if fitted.calibration:
             found = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
         if fitted.transform is not None:

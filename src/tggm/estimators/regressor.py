@@ -323,8 +323,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         recipe = self.recipe()
         source = self._checked(recipe, X, y, sample_weight, reset=not hasattr(self, "fitted_"))
         n = source.y.Y.shape[1]
-        if hasattr(self, "fitted_") and n != self.b1_.shape[1]:
+        before: Fitted | None = getattr(self, "fitted_", None)
+        if before is not None and n != self.b1_.shape[1]:
             raise ValueError(f"`y` has {n} outputs, but this model was fitted to {self.b1_.shape[1]}.")
+        if before is not None:
+            self._transformed(source, before)
         return self._pass(recipe, source, n)
 
     def _checked(
@@ -353,8 +356,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
         """Blended with a linear model, and calibrated, as held-out rows advise."""
-        from tggm.estimators.held_out import held_out, some_rows
-        from tggm.predictive.calibration import fitted as calibrated
+        from tggm.estimators.held_out import calibrations, held_out, some_rows
 
         recipe, count = begun.recipe, begun.source.count
         blends = recipe.linear and self.noise is None and recipe.likelihood == self.likelihood
@@ -370,12 +372,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             fitted = fitted._replace(model=model)
         if not self.calibrate:
             return fitted
-        exact = "sum" in fitted.model.hidden.offers or not fitted.model.hidden.by_moments
-        kinds = ("linear", "beta") if exact else ("student",)
-        light = begun.transform is not None
-        return fitted._replace(
-            calibration=tuple(calibrated(each, kinds=kinds, light_tails=light) for each in held)
-        )
+        return fitted._replace(calibration=calibrations(fitted, held))
 
     def _scales(self, source: Source) -> Scales:
         return Scales(source.inputs(self.standardize), source.outputs(self.standardize))

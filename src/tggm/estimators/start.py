@@ -10,6 +10,7 @@ from tggm.estimators.sources import Source
 from tggm.models import Model
 
 if TYPE_CHECKING:
+    from tggm.predictive.calibration import Calibration
     from tggm.predictive.transforms import Transform
 
 
@@ -23,3 +24,4 @@ class Start(NamedTuple):
     rng: np.random.Generator
     fresh: bool = True  # whether it was drawn, not fitted before
     transform: "Transform | None" = None  # of the targets of the source
+    calibration: "tuple[Calibration, ...]" = ()  # of the model that training goes on with
