@@ -16,8 +16,9 @@ from ratios import SOURCES, duration, ratios, stored
 
 ROOT = Path(__file__).parents[1]
 NAMES = {
-    "tggm, second fit": "`TGGMRegressor()`",
-    "tggm, one layer": "`TGGMRegressor.one_layer(max_epochs=300)`",
+    "tggm, default": "`TGGMRegressor()`",
+    "tggm, second fit": "`TGGMRegressor.one_layer()`",
+    "tggm, 300 epochs": "`TGGMRegressor.one_layer(max_epochs=300)`",
     "MLPRegressor": "scikit-learn `MLPRegressor`",
     "GaussianProcess": "scikit-learn Gaussian process",
     "NGBoost": "NGBoost",

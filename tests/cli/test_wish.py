@@ -39,7 +39,8 @@ def test_a_part_is_a_part(size):
 
 def test_settings_by_the_number_of_rows_unless_asked_for():
     small, large = (estimator(Wish("y"), False, n) for n in (500, 100_000))
-    assert (small.hidden, small.n_members, large.hidden, large.n_members) == ((50,), 10, (100,), 5)
+    assert (small.hidden, small.n_members, large.hidden, large.n_members) == ("auto", 10, "auto", 5)
+    assert estimator(Wish("y"), True, 500).n_members == 5
     wish = Wish("y", hidden=(7, 5), members=2, epochs=9, method="bp", seed=3)
     for is_class in (True, False):
         model = estimator(wish, is_class, 500)
