@@ -26,22 +26,20 @@ from runs import RESULTS, begin, complete, key, mean_error, origin, read
 
 from tables import SPLITS, TABLES, Split
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.estimators import linear_part
 
 Figures = dict[str, Any]
 LEVELS = (20, 50, 80, 90, 95)
+USUAL_SHARE = linear_part.LEAST_SHARE
 
 
 def _without_fallback(**settings: Any) -> TGGMRegressor:
-    from tggm.estimators import linear_part
-
     linear_part.LEAST_SHARE = 2.0  # no share is so large; a worker makes runs of other variants, too
     return TGGMRegressor(**settings)
 
 
 def _default(**settings: Any) -> TGGMRegressor:
-    from tggm.estimators import linear_part
-
-    linear_part.LEAST_SHARE = 0.05
+    linear_part.LEAST_SHARE = USUAL_SHARE
     return TGGMRegressor(**settings)
 
 

@@ -10,7 +10,6 @@ from runs import mean_error
 
 Runs = dict[tuple[str, str], dict[int, dict[str, Any]]]
 LEVELS = (20, 50, 80, 90, 95)
-FEWEST = 2  # splits that a comparison needs
 
 
 def runs_of(name: str) -> Runs:

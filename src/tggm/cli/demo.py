@@ -25,7 +25,7 @@ CIRCUITS = ["resistance", "frequency", "inductance", "capacitance"]
 def demo(
     output: Annotated[Path, typer.Option(help="Folder for all files; created if missing.")] = Path("demo"),
 ) -> None:
-    """Do all of this on two data sets, in under a minute.
+    """Do all of this on two data sets, in a minute or two.
 
     Fit, predict, evaluate, figures and report, on generated circuits and handwritten digits.
     """

@@ -56,10 +56,11 @@ class Prediction(Ensemble, ABC):
         return centre, self._shaped(np.sqrt(var.mean(0) + mean.var(0)))
 
     def predict_dist(self, X: ArrayLike) -> "ScalarPredictive | JointPredictive[Any]":
-        """The predictive distribution of each row, the mixture of the members' densities.
+        """The predictive distribution of each row, pooled from the members.
 
-        It is exact for one hidden layer; with lateral connections its log-density is EP's; for several layers
-        it is a Gaussian with the moments of y. See docs/predictive-distributions.md.
+        With ``calibrate=False`` it is the mixture of their densities: exact for one hidden layer; EP's with
+        lateral connections; Gaussians with the moments of y for several layers. The joint distribution of
+        several outputs is that mixture always. See docs/predictive-distributions.md.
 
         Returns
         -------

@@ -72,7 +72,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Rank of lateral connections between the hidden units, learned; for one output and method "ep" or
         "meanfield". Predictive densities are EP's then, intervals those of Gaussians with the moments.
     n_members : int, default 10
-        Networks trained at once from different starts and held-out rows; the prediction is their mixture.
+        Networks trained at once from different starts and held-out rows; the prediction is pooled from all.
     sigma0 : float, default 0.1
         Standard deviation σ0 of the hidden units before truncation. A gauge: the same densities can be had
         with any value, it only sets the scale on which weights start, decay and move.

@@ -6,8 +6,8 @@ scatter with variance D around their common expectation, whose squared error is 
     E (y − mean of k)² = τ² + D/k,        E (y − mean of K)² = τ² + D/K.
 
 Members that trained on a row agree on it more than on a new one, and where they differ most the rows are odd:
-D of single rows misleads. So all errors are made smaller alike, by half of what it asks for, which is what
-served the development tables best (experiments/defaults.py).
+D of single rows misleads. So all errors are made smaller alike, by half of what it asks for, a choice
+made on development tables.
 """
 
 from typing import NamedTuple

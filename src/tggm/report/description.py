@@ -39,7 +39,7 @@ def model_section(case: Case) -> html.Section:
         f"A truncated Gaussian graphical model that predicts {case.target} ({case.wording.predicted}) from "
         f"{len(case.names)} features through {units} hidden variables that are kept nonnegative. "
         + (
-            f"The prediction is the mixture of {model.n_members} networks, each trained from another start."
+            f"The prediction is pooled from {model.n_members} networks, each trained from another start."
             if model.n_members > 1
             else "It is one network."
         )

@@ -159,7 +159,7 @@ class Exact(Method):
 
 
 _MEAN_FIELD = Inference("mean_field")
-_TRAINING = Inference("mean_field", nodes=3)  # as good in training as seven: experiments/defaults.py
+_TRAINING = Inference("mean_field", nodes=3)  # few suffice for a gradient; predictions take seven
 
 METHODS: dict[str, type[Method]] = {
     "bp": Squares,

@@ -1,6 +1,6 @@
 """cos 2πt by a polynomial that compilers vectorise: XLA calls a scalar function for every cosine on a CPU.
 
-Twelve times as fast there (benchmarks/training_step.py). With u = |t − round(t)| − ¼, cos 2πt = −sin 2πu, and
+With u = |t − round(t)| − ¼, cos 2πt = −sin 2πu, and
 |2πu| ≤ π/2, where a few terms of the series are as good as rounding.
 """
 
