@@ -20,7 +20,7 @@ from tggm.predictive.engine import EnginePredictive
 from tggm.predictive.exact import Predictive
 from tggm.predictive.joint import JointPredictive
 from tggm.predictive.moment import MomentPredictive
-from tggm.predictive.moments import doubled, member_covariances, padded
+from tggm.predictive.moments import doubled, member_covariances, member_moments, padded
 from tggm.predictive.multivariate import MultivariatePredictive
 from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
 from tggm.products import full_precision
@@ -34,6 +34,9 @@ def marginal(
     if "sum" in members.hidden.offers:
         alpha, W, b, noise = _sums(members, X)
         return Predictive(alpha, W[:, j], b[:, :, j], 1.0, noise[:, j], loc=loc, scale=width)
+    if members.knows_moments:  # of a sum over many units: single precision is far finer than the Gaussian
+        mean, var = member_moments(members, X, engine, members.likelihood.output.b1.dtype)
+        return MomentPredictive(mean[:, :, j], var[:, :, j], loc=loc, scale=width)
     mean, cov = member_covariances(members, X, engine)
     moments = mean[:, :, j], cov[:, :, j, j]
     if members.hidden.by_moments:

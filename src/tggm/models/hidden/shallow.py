@@ -15,11 +15,11 @@ from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.models.hidden.base import Hidden, Latent, LinearEngine
+from tggm.models.hidden.unit import moments as unit_moments
 from tggm.models.part import part
 from tggm.models.template import Zeros
 from tggm.precision import Diagonal, LowRank
 from tggm.products import full_precision
-from tggm.special.standard import moments as standard_moments
 
 
 @part
@@ -71,7 +71,7 @@ class Shallow(Hidden):
 
     def moments(self, psi: Any, engine: LinearEngine | None = None) -> Independent:
         """E[h | ψ] = σ0 g(α) and Var[h | ψ] = s0 ω²(α), exact."""
-        g, omega2 = standard_moments(self.standard(psi))
+        g, omega2 = unit_moments(self.standard(psi))
         return Independent(jnp.sqrt(self.gauge) * g, self.gauge * omega2)
 
     def mean(self, psi: Any, W: Array, engine: LinearEngine | None = None) -> Array:
