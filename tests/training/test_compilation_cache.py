@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tggm.training.compilation_cache import use_compilation_cache
+from tggm.training.compilation_cache import prune, use_compilation_cache
 
 SCRIPT = """
 import sys, jax, jax.numpy as jnp
@@ -28,3 +28,34 @@ def test_shared_folder_is_refused(tmp_path):
     tmp_path.chmod(0o777)
     with pytest.raises(PermissionError, match=r"writable by you alone, .* its mode is 0777"):
         use_compilation_cache(tmp_path)
+
+
+FIT = """
+import jax, numpy as np
+from tggm import TGGMRegressor
+TGGMRegressor.one_layer(hidden=(2,), n_members=1, max_epochs=1).fit(np.eye(8), np.arange(8.0))
+print(jax.config.jax_compilation_cache_dir)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [({}, True), ({"TGGM_COMPILATION_CACHE": "off"}, False), ({"JAX_COMPILATION_CACHE_DIR": "other"}, False)],
+)
+def test_a_fit_keeps_its_programs_unless_told_otherwise(tmp_path, given, kept):
+    clean = {k: v for k, v in os.environ.items() if "COMPILATION_CACHE" not in k}
+    here = {k: str(tmp_path / v) if v == "other" else v for k, v in given.items()}
+    env = clean | {"XDG_CACHE_HOME": str(tmp_path)} | here
+    done = subprocess.run([sys.executable, "-c", FIT], env=env, check=True, capture_output=True, text=True)
+    assert any((tmp_path / "tggm").rglob("*-cache")) == kept
+    assert done.stdout.strip().startswith(str(tmp_path)) == ("off" not in here.values())
+
+
+def test_the_longest_unused_programs_go(tmp_path):
+    for age, name in enumerate("abc"):
+        path = tmp_path / f"{name}-cache"
+        path.write_bytes(bytes(100))
+        os.utime(path, (1000 - age, 1000 - age))
+    (tmp_path / "c-atime").write_bytes(b"")  # read just now
+    prune(tmp_path, 200)
+    assert sorted(path.name for path in tmp_path.glob("*-cache")) == ["a-cache", "c-cache"]

@@ -16,6 +16,7 @@ from tggm.models.hidden import DEEP, HIDDEN
 from tggm.models.likelihoods import LIKELIHOODS
 from tggm.models.model import MOST
 from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Milestones, Options
+from tggm.training.compilation_cache import keep_compiled
 from tggm.training.engine import PRIORS
 from tggm.training.methods import Method
 from tggm.training.optimisers import CYCLES, WHOLE
@@ -210,6 +211,7 @@ class Recipe:
     def precision(self) -> AbstractContextManager[Any]:
         """Double precision inside, where it was asked for; the global setting stays as it is."""
         require_unforked()
+        keep_compiled()
         return jax.enable_x64(True) if self.dtype == "float64" else nullcontext()
 
     def timetable(self, n_rows: int) -> tuple[int, int]:

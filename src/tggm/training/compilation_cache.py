@@ -1,17 +1,42 @@
-"""Keeping compiled programs between processes, on request.
+"""Compiled programs kept between processes, so that a first fit costs what a second one does.
 
-JAX can store what it compiled in a folder and load it again; a first fit then costs what a second one does.
-What lies in that folder is executed, so it must be writable by its owner only. Nothing is stored unless this
-is called, or JAX's own variable JAX_COMPILATION_CACHE_DIR is set.
+JAX can store what it compiled in a folder and load it again. Estimators switch this on before their first
+program, in a folder of the user's own for this processor and this version of the compiler, unless JAX has
+been given a folder already or the variable TGGM_COMPILATION_CACHE says ``off`` (or names another folder).
+What lies there is executed, so it must be writable by its owner only. A program that was half written when
+another process reads it is compiled again.
 """
 
+import hashlib
 import os
+import platform
 import stat
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
+
+SWITCH = "TGGM_COMPILATION_CACHE"
+OFF = ("off", "0", "no", "false")
+MOST_BYTES = 256 * 2**20  # of all programs kept; the default fit's are 0.3 MB
+
+
+@cache
+def keep_compiled() -> None:
+    """Switch the cache on where nobody decided otherwise; once in a process.
+
+    Without a home, or with a folder that others can write to, programs are compiled each time.
+    """
+    choice = os.environ.get(SWITCH, "")
+    if choice.lower() in OFF or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
+        return
+    with suppress(OSError, RuntimeError):  # RuntimeError: no home directory can be found
+        folder = use_compilation_cache(choice or None)
+        prune(folder if choice else folder.parent, MOST_BYTES)
 
 
 def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -22,7 +47,8 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     Parameters
     ----------
     folder : path, optional
-        Made with permissions 0700 if missing; ``~/.cache/tggm`` (or under XDG_CACHE_HOME) by default.
+        Made with permissions 0700 if missing; one of this machine's kind under ``~/.cache/tggm`` (or under
+        XDG_CACHE_HOME) by default.
 
     Returns
     -------
@@ -34,8 +60,7 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     PermissionError
         If others own the folder or may write to it: they could make this process run their code.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(folder) if folder is not None else Path(base) / "tggm"
+    path = Path(folder) if folder is not None else _own_folder()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_private(path)
     update: Callable[[str, object], None] = jax.config.update
@@ -43,6 +68,37 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     update("jax_persistent_cache_min_compile_time_secs", 0.1)
     compilation_cache.reset_cache()  # a cache opened before, or found missing, would stay
     return path
+
+
+def prune(folder: Path, most: int) -> None:
+    """Delete the programs that were not used for longest until at most so many bytes are left."""
+    kept = sorted(folder.rglob("*-cache"), key=_used, reverse=True)
+    total = 0
+    for path in kept:
+        total += path.stat().st_size
+        if total > most:
+            path.unlink(missing_ok=True)
+
+
+def _used(program: Path) -> float:
+    """When it was read or written: JAX notes reading in a file beside it."""
+    noted = program.with_name(program.name.removesuffix("-cache") + "-atime")
+    return max(path.stat().st_mtime for path in (program, noted) if path.exists())
+
+
+def _own_folder() -> Path:
+    """For this processor's instructions and this compiler: a home may be shared by several machines."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    kind = hashlib.sha256(_instructions().encode()).hexdigest()[:8]
+    return Path(base) / "tggm" / f"{version('jaxlib')}-{kind}"
+
+
+def _instructions() -> str:
+    """What the processor can do, as far as the system says."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
+    return f"{platform.machine()} {platform.processor()}"
 
 
 def _require_private(path: Path) -> None:
