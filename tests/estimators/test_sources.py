@@ -127,3 +127,16 @@ def test_a_stream_is_standardised_as_a_table_is():
         assert_allclose(found.scale, wanted.scale, rtol=1e-12)
     assert streamed.n_parameters_ == in_memory.n_parameters_
     assert streamed.flat_target_ == in_memory.flat_target_
+
+
+def test_many_columns_of_one_kind_are_scaled_as_one(rng):
+    """Pictures: a pixel that is rarely set is not blown up. Columns with units of their own are apart."""
+    pixels = rng.integers(0, 17, (50, 300)).astype(float)
+    pixels[:, :100] *= rng.random((50, 100)) < 0.02
+    pixels[:, 0] = 0.0
+    scale = sources.standardisation(pixels, np.ones(50), "robust").scale
+    assert len(set(scale)) == 1
+    several = sources.standardisation(pixels * np.geomspace(1, 1e3, 300), np.ones(50), "robust").scale
+    few = sources.standardisation(pixels[:, :200], np.ones(50), "robust").scale
+    assert len(set(several)) > 200
+    assert len(set(few)) > 100

@@ -36,6 +36,12 @@ def test_training_goes_on_while_it_gains(held, done, ends):
     assert Milestones((4, 12), 0.1).reached(held, done) == ends
 
 
+def test_a_log_probability_near_zero_need_gain_only_a_share_of_itself():
+    held = scores(-0.2, -0.1, -0.06, -0.05, -0.05, -0.05, -0.05, -0.05, -0.05, -0.05, -0.05, -0.045)
+    assert Milestones((4, 12), 0.01).reached(held, 12)
+    assert not Milestones((4, 12), 0.01, share=0.05).reached(held, 12)
+
+
 def test_room():
     assert [Milestones((4, 12), 0.1).room(done) for done in (0, 3, 4, 12)] == [4, 1, 8, 1]
 

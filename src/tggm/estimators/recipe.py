@@ -42,6 +42,7 @@ class Rules(NamedTuple):
     steps: Callable[[int], float]  # gradient steps, by the number of rows
     rate: Callable[[float, float], float]  # the learning rate, by itself and the planned steps
     gain: float  # nats a row that a cycle must gain for another, twice as long
+    share: float | None = None  # of the log-probability, where that is less
 
 
 def default_batch_size(n_rows: int) -> int:
@@ -81,7 +82,7 @@ def falling_rate(rate: float, steps: float) -> float:
 
 
 REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, 0.02)
-CLASS_RULES = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, 0.01)
+CLASS_RULES = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, 0.01, 0.05)
 
 
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
@@ -230,7 +231,9 @@ class Recipe:
         if not (free and self.schedule == "restarts" and self.held_fraction):
             return None
         first = epochs // WHOLE
-        return Milestones(tuple(first * (2**k - 1) for k in range(1, CYCLES)), self.rules.gain)
+        return Milestones(
+            tuple(first * (2**k - 1) for k in range(1, CYCLES)), self.rules.gain, self.rules.share
+        )
 
     def program(
         self,

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from tggm.arrays import Floats
 from tggm.estimators.fitted import Scales
-from tggm.estimators.recipe import Recipe
+from tggm.estimators.recipe import MOST_PERIODIC, Recipe
 from tggm.models.sparse import SparseRows
 from tggm.streams import Stream, from_arrays
 from tggm.streams.columns import LARGEST, Columns, Extent, require_moderate
@@ -23,6 +23,7 @@ from tggm.training.rows import Blocks, RowBlock, bucket, dealt, membership
 from tggm.training.state import Membership
 
 STREAM_BYTES = 2**28  # a memory map of more is not read into memory
+SPANNED = 0.9  # of the values of a table that its columns span if they are of one kind
 
 
 ToRows = Callable[..., Rows]  # (X, y, quick=False) to standardised rows
@@ -196,8 +197,8 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
     """The map that brings inputs to unit size.
 
     True treats each column by itself, "robust" without its outliers, "whole" the table as one column, False
-    leaves it. A sparse table keeps its zeros: it is divided by one number that makes the mean square of a
-    column 1.
+    leaves it. "robust" takes many columns of one kind, as those of pixels, for one, too. A sparse table keeps
+    its zeros: it is divided by one number that makes the mean square of a column 1.
     """
     d = X.shape[1]
     if not how:
@@ -206,13 +207,25 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
         squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).reshape(-1)
         size = np.sqrt(np.average(squares, weights=weight) / d)
         return Columns(np.zeros(d), np.full(d, size if size > 0 else 1.0))
-    if how != "whole":
+    if how != "whole" and not (how == "robust" and alike(X)):
         maker = Columns.robust if how == "robust" else Columns.of
         return maker(np.asarray(X, np.float64), weight)
     one = Columns.of(X.mean(1, dtype=np.float64)[:, None], weight)
     centred = X - one.shift.astype(X.dtype)[None, :]
     variance = np.average(np.einsum("ij,ij->i", centred, centred).astype(np.float64), weights=weight) / d
     return Columns(np.full(d, one.shift[0]), np.full(d, np.sqrt(variance) if variance > 0 else 1.0))
+
+
+def alike(X: Any) -> bool:
+    """Whether a wide table has columns of one kind: most of those that vary span all its values.
+
+    The border of pictures, nearly always blank, says little: by itself it would be blown up to unit size.
+    """
+    if X.shape[1] <= MOST_PERIODIC:
+        return False
+    low, high = X.min(0), X.max(0)
+    span = (high - low)[high > low]
+    return bool(len(span) and np.median(span) >= SPANNED * (high.max() - low.min()))
 
 
 def prepared(X: Any, columns: Columns, dtype: Any, *, most: float = np.inf) -> Any:

@@ -51,6 +51,7 @@ class Milestones:
 
     epochs: tuple[int, ...]
     gain: float  # of the mean score that the next cycle, twice as long, is worth
+    share: float | None = None  # of a log-probability, where it is near 0 and can gain no more than itself
 
     def reached(self, held: NDArray[np.floating], done: int) -> bool:
         """Whether training ends here; `held` are the scores of members after each epoch so far."""
@@ -62,7 +63,8 @@ class Milestones:
             early = np.nan_to_num(held, nan=-np.inf).argmax(1) < EARLY * done
             return bool(early.mean() > 0.5)
         before = np.fmax.reduce(held[:, : self.epochs[place - 1]], axis=1).mean()
-        return bool(best - before < self.gain)
+        gain = self.gain if self.share is None else min(self.gain, -self.share * best)
+        return bool(best - before < gain)
 
     def room(self, done: int) -> int:
         """Epochs to the next of them."""
