@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tggm.graph import Graph as Graph
     from tggm.graph import fit_graph as fit_graph
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Censored": "tggm.models.graph",
