@@ -83,6 +83,50 @@ def verdicts() -> str:
     return table(["opponent", "smaller error", "larger log-likelihood"], rows) if rows else "Not run."
 
 
+def beside_linear() -> str:
+    """Where the default is behind a linear model, in units of the standard error over splits."""
+    ours, theirs, rows = runs_of("defaults.json"), runs_of("opponents.json"), []
+    linear = {data: model for data, model in theirs if model in ("ridge", "logistic")}
+    worst = 0.0
+    for data in [data for data, model in ours if model == "default" and data in linear]:
+        mine, other = ours[data, "default"], theirs[data, linear[data]]
+        both = sorted(set(mine) & set(other))
+        if len(both) < 2:
+            continue
+        behind = [
+            mean_error([error_of(mine[k]) - error_of(other[k]) for k in both]),
+            mean_error([other[k]["ll"] - mine[k]["ll"] for k in both]),
+        ]
+        worst = max(worst, *(mean / max(error, 1e-12) for mean, error in behind))
+        if any(mean > 0 for mean, _ in behind):
+            rows.append([data, *(f"{mean:+.3g} ± {error:.2g}" for mean, error in behind)])
+    head = ["table", "error, ours less theirs", "log-likelihood, theirs less ours"]
+    return table(head, rows) + f"\n\nThe largest is {worst:.1f} standard errors." if rows else "Nowhere."
+
+
+def classes() -> str:
+    """The classifier's default on digits and documents."""
+    rows = []
+    for record in stored("classes_default.json"):
+        for name in dict.fromkeys(key.split()[0] for key in record["runs"]):
+            made = [run for key, run in record["runs"].items() if key.split()[0] == name]
+            of = {figure: np.mean([run[figure] for run in made]) for figure in CLASS_FIGURES}
+            rows.append([name, str(len(made)), *(form.format(of[f]) for f, form in CLASS_FIGURES.items())])
+    head = ["data", "seeds", "accuracy, %", "balanced, %", "negative log-likelihood", "calibration error"]
+    return table([*head, "fit, s", "first fit, s", "first probabilities, s"], rows) if rows else "Not run."
+
+
+CLASS_FIGURES = {
+    "accuracy": "{:.2f}",
+    "balanced": "{:.2f}",
+    "nll": "{:.4f}",
+    "ece": "{:.4f}",
+    "fit_s_second": "{:.1f}",
+    "fit_s_first": "{:.1f}",
+    "predict_s_first": "{:.1f}",
+}
+
+
 def ablations() -> str:
     """What leaving out a part does, on the splits that were run with and without it."""
     ours, rows = runs_of("defaults.json"), []
@@ -133,6 +177,8 @@ METHOD = {
     "default-uci": uci,
     "default-tables": tables,
     "default-verdicts": verdicts,
+    "default-linear": beside_linear,
+    "default-classes": classes,
     "default-ablations": ablations,
     "default-origin": origin,
 }
