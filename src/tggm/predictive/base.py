@@ -147,10 +147,12 @@ class ScalarPredictive(ABC):
         if not np.all((values >= 0) & (values <= 1)):
             raise ValueError(f"`q` must be probabilities between 0 and 1; got {_first_bad(values)}.")
         rows, p, shape = self._pairs("q", q, standardise=False)
-        found = solve_quantiles(
-            self._bulk, self._log_tails, self._log_density, rows, p, self._bracket(rows, p)
-        )
-        return (self._loc + self._scale * found).reshape(shape)
+        return (self._loc + self._scale * self._quantiles(rows, p)).reshape(shape)
+
+    def _quantiles(self, rows: Ints, p: Floats) -> Floats:
+        """The z with P(Z ≤ z) = p at pairs."""
+        bracket = self._bracket(rows, p)
+        return solve_quantiles(self._bulk, self._log_tails, self._log_density, rows, p, bracket)
 
     def _bracket(self, rows: Ints, q: Floats) -> Bracket:
         """Where the quantiles of pairs are looked for."""

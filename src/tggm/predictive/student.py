@@ -97,6 +97,15 @@ class StudentPredictive(ScalarPredictive):
         cdf: Floats = stdtr(self._nu, u) if self._heaviness else ndtr(u)
         return cdf, exponential(self._log_standard(u)) / width
 
+    def _quantiles(self, rows: Ints, p: Floats) -> Floats:
+        """Those of T itself, one for each different p: all rows have the same ν."""
+        different, place = np.unique(p, return_inverse=True)
+        one = StudentPredictive(np.zeros(len(different)), np.ones(len(different)), self._heaviness)
+        u = ScalarPredictive._quantiles(one, np.arange(len(different)), different)
+        with np.errstate(invalid="ignore"):
+            found: Floats = self._mean[rows] + self._width[rows] * u[place]
+        return found
+
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         """Closed forms of the two expectations in Jordan, Krüger & Lerch (2019), appendix A."""
         u, width = self._standard(rows, z)
