@@ -89,7 +89,9 @@ def test_parquet_keeps_types(tmp_path):
     assert table.words("s").tolist() == ["u", None, "v"]
     assert table.words("c").tolist() == ["p", "q", "p"]
     assert table.words("t").tolist() == ["True", "False", None]
-    assert table.dates == {"d"}
+    assert table.columns["d"].dtype == "datetime64[us]"
+    assert table.words("d").tolist() == ["1970-01-01", "1970-01-02", "1970-01-03"]
+    assert table.categories == {"c": ()}
 
 
 def parquet(columns):
@@ -112,8 +114,8 @@ def parquet(columns):
         (b'a,b\n"1,2\n', "not valid CSV at line"),
         (b"a,b\n\x00\x01\x02,3\n", "is a binary file"),
         (b"PK\x03\x04rest", "is a spreadsheet or a zip archive"),
-        (b"\x1f\x8brest", "is compressed"),
-        (b"a,b\n\xe9,1\n", "not UTF-8 text"),
+        (b"\x1f\x8brest", "is compressed, but damaged"),
+        (b"a,b\n\xe9,1\n", "not UTF-8 text.*--encoding latin-1"),
         (b"\xff\xfea", "not UTF-8 text"),
         (b"PAR1 and nothing else", "damaged Parquet file"),
         (parquet({"a": pa.array([], pa.int64())}), "has no rows"),

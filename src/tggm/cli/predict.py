@@ -25,6 +25,7 @@ def predict(
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
+    encoding: options.Encoding = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -40,7 +41,7 @@ def predict(
     from tggm.cli.inputs import read_inputs
     from tggm.cli.predictions import predicted
 
-    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet)
+    given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet)
     table = given.table
     columns = predicted(given.model, given.preparation, given.X, interval, levels)
     if inputs:

@@ -24,6 +24,7 @@ def report(
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
+    encoding: options.Encoding = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -38,7 +39,7 @@ def report(
     from tggm.cli.inputs import read_inputs
     from tggm.report import render_report
 
-    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
+    given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet, targets=True)
     names = described(given.preparation, given.table)
     write_result(output, render_report(given.model, given.X, given.y, title=title, level=interval, **names))
     if not quiet and output != STREAM:
