@@ -30,8 +30,8 @@ SAMPLE = 1000  # words that are looked at first
 def date_words(words: Sequence[str]) -> str:
     """What nearly all words are: "date", "clock", or "" for neither."""
     for kind, forms in (("date", _FORMS), ("clock", [_CLOCK])):
-        found = sum(any(form.fullmatch(word) for form in forms) for word in words[:SAMPLE])
-        if words and found >= ENOUGH * min(len(words), SAMPLE):
+        found = sum(any(form.fullmatch(word) for form in forms) for word in words)
+        if words and found >= ENOUGH * len(words):
             return kind
     return ""
 

@@ -163,5 +163,9 @@ def _moments(series: Any, nw: Any) -> NDArray[Any]:
 def _order(series: Any, nw: Any) -> tuple[str, ...]:
     """The levels of an ordered category, from the lowest; none if it has no order."""
     native = series.to_native()
-    ordered = series.dtype == nw.Enum or bool(getattr(getattr(native, "cat", None), "ordered", False))
-    return tuple(str(level) for level in series.cat.get_categories().to_list()) if ordered else ()
+    holders = (getattr(native, "cat", None), getattr(native, "type", None))  # of pandas, of Arrow
+    if series.dtype != nw.Enum and not any(getattr(holder, "ordered", False) for holder in holders):
+        return ()
+    if hasattr(native, "combine_chunks"):
+        return tuple(str(level) for level in native.combine_chunks().dictionary.to_pylist())
+    return tuple(str(level) for level in series.cat.get_categories().to_list())

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
 from tggm.tables.columns.number import marks_of
-from tggm.tables.dates import date_words
+from tggm.tables.dates import SAMPLE, date_words
 from tggm.tables.errors import TableError
 from tggm.tables.numerals import Spelling
 from tggm.tables.outcomes import MOST_OUTPUTS, Outcomes
@@ -56,7 +57,7 @@ def dates_in(table: Table, name: str) -> str | None:
     """Whether a column holds dates or times of the day ("date", "clock"), or None."""
     column = table.columns[name]
     if column.dtype == object:
-        return date_words([word for word in column.tolist() if word is not None]) or None
+        return date_words(list(islice((word for word in column if word is not None), SAMPLE))) or None
     return "date" if column.dtype.kind == "M" and bool(table.known(name).any()) else None
 
 

@@ -17,6 +17,7 @@ _PARTS = re.compile(
 )
 _POINT = re.compile(rf"[+-]?(\d{{1,3}}(,\d{{3}})+|\d{{1,3}}({_GROUP}\d{{3}})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")
 _COMMA = re.compile(rf"[+-]?(\d{{1,3}}(\.\d{{3}})+|\d{{1,3}}({_GROUP}\d{{3}})+|\d+)?(,\d*)?([eE][+-]?\d+)?")
+_GROUPED = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15})(?:\.[0-9]*)?")
 _SHOWS_COMMA = re.compile(r"[+-]?(0*,\d+|\d*,(\d{0,2}|\d{4,})|\d{1,3}(\.\d{3})+,\d*|\d{4,},\d+)")
 _SHOWS_POINT = re.compile(
     r"[+-]?(\d{1,3}(,\d{3})+\.\d*|\d{1,3}(,\d{3}){2,}|\d*\.(\d{0,2}|\d{4,})|0*\.\d+)([eE][+-]?\d+)?"
@@ -38,6 +39,8 @@ class Spelling(NamedTuple):
 
     def value(self, word: str) -> float | None:
         """What a word is worth, None if it is no finite number."""
+        if self.decimal == "." and _GROUPED.fullmatch(word):  # most of them
+            return float(word.replace(",", ""))
         parts = _PARTS.fullmatch(word.strip())
         if parts is None or {parts["before"].strip(), parts["after"].strip()} - {"", self.unit}:
             return None
@@ -76,7 +79,8 @@ def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = Non
     digits = [
         found["digits"] for found in parts if {found["before"].strip(), found["after"].strip()} <= {"", unit}
     ]
-    comma, point = _shows(_SHOWS_COMMA, digits), _shows(_SHOWS_POINT, digits)
+    comma = _shows(_SHOWS_COMMA, [word for word in digits if "," in word])
+    point = _shows(_SHOWS_POINT, [word for word in digits if "." in word or word.count(",") > 1])
     return Spelling(decimal if comma == point else "," if comma else ".", unit)
 
 

@@ -50,6 +50,7 @@ class Table:
     decimal: str = "."
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Ints | None = None
+    _read: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # what was read before
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -93,7 +94,7 @@ class Table:
     def without(self, *names: str) -> "Table":
         """The table less some columns."""
         kept = {name: column for name, column in self.columns.items() if name not in names}
-        return Table(self.source, kept, self.decimal, self.categories, self.origin)
+        return Table(self.source, kept, self.decimal, self.categories, self.origin, self._read)
 
     def words(self, name: str) -> Words:
         """A column as strings, None for gaps; whole numbers without a decimal point."""
@@ -124,9 +125,13 @@ class Table:
 
     def spelling(self, name: str, decimal: str | None = None, unit: str | None = None) -> Spelling:
         """How the words of a column write numbers; a unit that is given is the only one."""
-        words = self.columns[name]
-        different = set(words.tolist()) - {None} if words.dtype == object else set()
-        return spelling_of(different, decimal or self.decimal, unit)
+        key = (name, decimal or self.decimal, unit)
+        if key not in self._read:
+            words = self.columns[name]
+            different = set(words.tolist()) - {None} if words.dtype == object else set()
+            self._read[key] = spelling_of(different, decimal or self.decimal, unit)
+        found: Spelling = self._read[key]
+        return found
 
     def numbers(self, name: str, spelling: Spelling | None = None) -> Floats:
         """A column as float64, NaN for gaps; TableError for words that are no numbers, all of them at once.
@@ -146,13 +151,25 @@ class Table:
 
     def readable(self, name: str, spelling: Spelling) -> dict[str, float]:
         """The words of a column that are numbers, and their values."""
-        return spelling.values(set(self.columns[name].tolist()) - {None})
+        key = (name, spelling)
+        if key not in self._read:
+            self._read[key] = spelling.values(set(self.columns[name].tolist()) - {None})
+        found: dict[str, float] = self._read[key]
+        return found
 
     def numbers_or_none(self, name: str, spelling: Spelling | None = None) -> Floats | None:
         """A column as `numbers` gives it, or None if there is a word in it that is no number."""
         column = self.columns[name]
         if column.dtype != object:
             return None if column.dtype.kind == "M" else column
+        key = ("numbers", name, spelling or self.spelling(name))
+        if key not in self._read:
+            self._read[key] = self._numbers(name, key[2])
+        found: Floats | None = self._read[key]
+        return found
+
+    def _numbers(self, name: str, spelling: Spelling) -> Floats | None:
+        column = self.columns[name]
         known = self.known(name)
         values = np.full(len(column), np.nan)
         plain = plain_numbers(column[known])
@@ -161,9 +178,9 @@ class Table:
             return values
         if (found := self.truth(name)) is not None:
             return found
-        readable = self.readable(name, spelling or self.spelling(name))
+        readable = self.readable(name, spelling)
         words = column[known].tolist()
-        if any(word not in readable for word in set(words)):
+        if len(readable) < len(set(words)):
             return None
         values[known] = [readable[word] for word in words]
         return values

@@ -83,7 +83,9 @@ class Number(Column):
                 f"{table.source} has dates in column {self.name!r}, which should hold numbers; correct it."
             )
         hint = table.decimal if table.decimal != "." else self.decimal
-        spelling = table.spelling(self.name, hint, self.unit)
+        spelling = table.spelling(self.name, hint)
+        if spelling.unit != self.unit:
+            spelling = table.spelling(self.name, hint, self.unit)
         if not self.marks:
             return table.numbers(self.name, spelling), nowhere
         if column.dtype != object:
