@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from tggm.arrays import Floats
 from tggm.tables import Preparation, TableTransformer, TableWarning, Target
-from tggm.tables.frames import as_table, is_table
+from tggm.tables.frames import is_table
 
 OF_TARGETS = ("multi_output", "y_numeric")  # options of scikit-learn's checks
 UNNAMED = "y"  # what a target is called that has no name
@@ -47,7 +47,6 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
             X_ = self._new_rows(X, options)
             return X_, _targets(X_, y, options)
         if is_table(X):
-            X, _ = as_table(X)
             return self._learned(X, y, options)
         finite = True if sparse.issparse(X) else "allow-nan"
         X_, y_ = validate_data(self, X, y, ensure_min_samples=1, ensure_all_finite=finite, **options)

@@ -36,14 +36,14 @@ def date_words(words: Sequence[str]) -> str:
     return ""
 
 
-def day_first(words: Iterable[str]) -> bool:
-    """Whether 3/4/2024 is in April: a number above 12 shows it, and points between mean it."""
+def day_first(words: Iterable[str]) -> bool | None:
+    """Whether 3/4/2024 is in April: a number above 12 shows it, points between mean it; else None."""
     pairs = [found for word in words if (found := _DAY_FIRST.fullmatch(word))]
     if any(int(found[1]) > 12 for found in pairs):
         return True
     if any(int(found[3]) > 12 for found in pairs):
         return False
-    return any(found[2] == "." for found in pairs)
+    return True if any(found[2] == "." for found in pairs) else None
 
 
 def parsed(words: Sequence[str | None], first: bool) -> Dates:

@@ -41,7 +41,7 @@ class Moment(Column):
         """Learn from a table."""
         column = table.columns[name]
         words = set(column.tolist()) - {None} if column.dtype == object else set()
-        first = day_first(words)
+        first = bool(day_first(words))
         days = _days(moments(table, name, first))
         known = days[~np.isnan(days)]
         origin = float(np.floor(known.min())) if len(known) else 0.0
@@ -89,12 +89,13 @@ class Moment(Column):
 
 
 def moments(table: Table, name: str, first: bool) -> Dates:
-    """The dates of a column; TableError if it holds numbers."""
+    """The dates of a column, the day first where they do not show it; TableError if it holds numbers."""
     column = table.columns[name]
     if column.dtype.kind == "M":
         return column
     if column.dtype == object:
-        return parsed(column.tolist(), first)
+        shown = day_first(set(column.tolist()) - {None})
+        return parsed(column.tolist(), first if shown is None else shown)
     if np.isnan(column).all():
         return np.full(len(column), np.datetime64("NaT", "us"))
     raise TableError(
