@@ -60,10 +60,8 @@ def test_trend_and_circles():
     preparation = prepare(table(days.astype("datetime64[us]")), Target("y", "regression"))
     names = preparation.feature_names
     X = preparation.features(table(days.astype("datetime64[us]")))
-    assert names == [
-        "d: years",
-        *(f"d: {w} of the {p}" for p in ("year", "week") for w in ("sine", "cosine")),
-    ]
+    circles = [f"d: {wave} of the {part}" for part in ("year", "week") for wave in ("sine", "cosine")]
+    assert names == ["d: years", *circles]
     np.testing.assert_allclose(X[:, 0], np.arange(800) / 365.2425)
     np.testing.assert_allclose(X[7:, 3:], X[:-7, 3:], atol=1e-9)  # weeks repeat
     np.testing.assert_allclose(np.hypot(X[:, 1], X[:, 2]), 1)

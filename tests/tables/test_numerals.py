@@ -94,7 +94,7 @@ def test_marks_among_numbers_become_indicators():
     np.testing.assert_array_equal(X[97:100, 0], [0.5, 0.2, 0.1])
     np.testing.assert_array_equal(X.sum(0)[1:], [1, 3, 12])
     assert "marks ('<', '<LOD')" in preparation.notes[0]
-    with pytest.raises(TableError, match="'lost' in row 2 .* numbers or <, <LOD"):
+    with pytest.raises(TableError, match=r"'lost' in row 2 .* numbers or <, <LOD"):
         preparation.features(table(["1", "lost"]))
 
 

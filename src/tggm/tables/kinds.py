@@ -20,7 +20,7 @@ MOST_LEVELS = 50  # categories that get a column of their own
 MOST_OTHER = 0.1  # of the rows: if more have rare categories, statistics tell them apart
 _NEARLY = 0.9  # of the words are numbers: the others are probably mistakes
 _MANY = 20  # different numbers that make a column of numbers
-_IDENTIFIER = re.compile(r"(.*[^a-zA-Z])?(id|uuid|guid|key)|.*[a-z](Id|ID|Key)", re.IGNORECASE)
+_IDENTIFIER = re.compile(r"(?i:(.*[^a-z])?(id|uuid|guid|key))|.*[a-z](Id|ID|Key)|[A-Z]{1,3}ID")
 
 
 class Finding(NamedTuple):
@@ -89,15 +89,16 @@ def _numbers(table: Table, name: str, values: Floats) -> Finding:
     offset = values - table.places
     if full and len(values) > 10 and np.all(offset == offset[0]):
         return Finding(useless="it only counts the rows")
-    if (
-        full
-        and len(values) > _MANY
-        and _IDENTIFIER.fullmatch(name)
-        and len(set(known.tolist())) == len(known)
-    ):
+    if full and _names_rows(name, values):
         return Finding(useless="it names the rows")
     spelling = table.spelling(name)
     return Finding(Number.of(table, name, spelling), note=_how_read(table, name, spelling))
+
+
+def _names_rows(name: str, values: Floats) -> bool:
+    """Whether different whole numbers are called a key."""
+    whole = len(values) > _MANY and bool(_IDENTIFIER.fullmatch(name)) and bool((values % 1 == 0).all())
+    return whole and len(np.unique(values)) == len(values)
 
 
 def _how_read(table: Table, name: str, spelling: Spelling) -> str:
@@ -170,5 +171,7 @@ def _words(table: Table, name: str, outcome: Outcomes | None, many: bool) -> Fin
         return Finding(Statistic.of(table, name, outcome))
     if not levels:
         example = next(word for word in words.tolist() if word is not None)
+        if len(different) <= 0.5 * sum(count[word] for word in different):
+            return Finding(useless="its words are too rare to learn from")
         return Finding(useless=f"its words hardly ever repeat ({example[:30]!r}, ...)")
     return Finding(Category.of(table, name, levels))
