@@ -3,7 +3,8 @@
 import warnings
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +108,14 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         return self.table_.preparation(
             Target(self._target, self.task, labels is not None and labels.dtype.kind in "iu")
         )
+
+    def encoded(self, X: Any) -> tuple[Self, Any]:
+        """The model that takes numbers, and rows as such; itself and `X` if it was not fitted to a table."""
+        if self.table_ is None:
+            return self, X
+        inside = copy(self)
+        inside.name_features(len(self.fitted_.scales.x.shift), self.table_.get_feature_names_out().tolist())
+        return inside, self.table_.transform(X)
 
     def adopt_table(self, preparation: Preparation) -> None:
         """Take tables from now on, as their preparation says."""
