@@ -106,8 +106,8 @@ def _how_read(table: Table, name: str, spelling: Spelling) -> str:
     words = table.columns[name]
     if words.dtype != object:
         return ""
-    for word in set(words.tolist()) - {None}:
-        if "," in word or (spelling.unit and spelling.unit in word):
+    for word in words.tolist():
+        if word is not None and ("," in word or (spelling.unit and spelling.unit in word)):
             return f"{name}: {word!r} is read as {spelling.value(word):.10g}"
     return ""
 
