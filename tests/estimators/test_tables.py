@@ -121,6 +121,18 @@ def test_gaps_in_arrays():
         model.predict(np.full((1, 2), np.inf))
 
 
+def test_a_model_of_numbers_names_the_words_it_is_given():
+    X = np.arange(40.0).reshape(20, 2)
+    model = TGGMRegressor(**TINY).fit(X, X[:, 0] ** 2)
+    with pytest.raises(TableError, match="`X` has 'a' in row 1 of column 'x1', which should hold numbers"):
+        model.predict([[1, "a"]])
+    with pytest.raises(TableError, match="`X` has dates in column 'x0'"):
+        model.predict(np.array([["2020-01-01", "2020-01-02"]], dtype="datetime64[D]"))
+    with pytest.raises(ValueError, match="X has 1 features, but TGGMRegressor is expecting 2"):
+        model.predict(pd.DataFrame({"a": [1.0]}))
+    np.testing.assert_allclose(model.predict(pd.DataFrame(X)), model.predict(X))
+
+
 def test_arrays_of_words(houses):
     X = houses[NAMES].to_numpy(dtype=object)
     model = TGGMRegressor(**TINY).fit(X, houses["price"])

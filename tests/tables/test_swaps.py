@@ -31,17 +31,23 @@ Y = RNG.normal(size=N)
 LEARNED = [kind for kind in KINDS if kind not in ("empty", "same", "text")]
 
 
+def numbers_or_complaint(table, column):
+    try:
+        return table.transform(pd.DataFrame({"a": column})), ""
+    except ValueError as error:
+        return None, str(error)
+
+
 @pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")  # how numbers are read
 @pytest.mark.parametrize("learned", LEARNED)
 def test_any_column_after_any_other(learned):
     table = TableTransformer().fit(pd.DataFrame({"a": KINDS[learned]}), Y)
     assert np.isfinite(table.transform(pd.DataFrame({"a": KINDS[learned]}))).all()
     for given, column in KINDS.items():
-        try:
-            X = table.transform(pd.DataFrame({"a": column}))
-        except ValueError as error:
-            assert "'a'" in str(error), given
-            assert str(error).startswith("`X`")
+        X, complaint = numbers_or_complaint(table, column)
+        if X is None:
+            assert complaint.startswith("`X`"), given
+            assert "'a'" in complaint, given
         else:
             assert X.shape == (N, len(table.get_feature_names_out()))
             assert np.isfinite(X).all(), given
@@ -60,12 +66,12 @@ def test_a_table_without_rows_or_columns(frame):
 
 
 def test_infinities_are_named():
-    with pytest.raises(ValueError, match="infinity .inf. in row 1 of column 'a'"):
+    with pytest.raises(ValueError, match=r"infinity .inf. in row 1 of column 'a'"):
         TableTransformer().fit(pd.DataFrame({"a": [1.0, np.inf, 2.0]}))
-    with pytest.raises(ValueError, match="two columns of one name|unique"):
+    with pytest.raises(ValueError, match=r"two columns of one name|unique"):
         TableTransformer().fit(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]))
 
 
 def test_thousands_of_columns():
-    frame = pd.DataFrame(RNG.normal(size=(30, 3000)), columns=[f"c{k}" for k in range(3000)])
-    assert TableTransformer().fit_transform(frame, RNG.normal(size=30)).shape == (30, 3000)
+    frame = pd.DataFrame(RNG.normal(size=(30, 1000)), columns=[f"c{k}" for k in range(1000)])
+    assert TableTransformer().fit_transform(frame, RNG.normal(size=30)).shape == (30, 1000)

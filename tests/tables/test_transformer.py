@@ -207,7 +207,7 @@ def test_unseen_words_and_gaps_have_statistics_too(towns):
 
 def test_a_hundred_thousand_words_are_fine():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"id number": [f"w{k}" for k in rng.integers(100_000, size=200_000)]})
+    frame = pd.DataFrame({"number": [f"w{k}" for k in rng.integers(100_000, size=150_000)]})
     table = TableTransformer().fit(frame, rng.normal(size=len(frame)))
     assert np.isfinite(table.transform(frame[:1000])).all()
     assert len(table.columns_[0].levels) == 20_000

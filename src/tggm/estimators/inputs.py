@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from tggm.arrays import Floats
 from tggm.tables import Preparation, TableTransformer, TableWarning, Target
-from tggm.tables.frames import is_table
+from tggm.tables.frames import as_table, is_table
 
 OF_TARGETS = ("multi_output", "y_numeric")  # options of scikit-learn's checks
 UNNAMED = "y"  # what a target is called that has no name
@@ -71,10 +71,26 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         check_is_fitted(self, "fitted_")
         if self.table_ is not None:
             return self.table_.transform(X)
-        finite = True if sparse.issparse(X) else "allow-nan"
-        asked = {name: value for name, value in options.items() if name not in OF_TARGETS}
-        X_ = validate_data(self, X, reset=False, ensure_all_finite=finite, **asked)
+        if is_table(X):
+            X_ = self._by_name(X)
+        else:
+            finite = True if sparse.issparse(X) else "allow-nan"
+            asked = {name: value for name, value in options.items() if name not in OF_TARGETS}
+            X_ = validate_data(self, X, reset=False, ensure_all_finite=finite, **asked)
         return self._filled(X_) if has_gaps(X_) else X_
+
+    def _by_name(self, X: Any) -> Floats:
+        """A table for a model of numbers: its columns in the order of the model, if both have names."""
+        table, named = as_table(X)
+        known = getattr(self, "feature_names_in_", None)
+        names = table.names if known is None or not named else [str(name) for name in known]
+        table.require(names)
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        return np.column_stack([table.numbers(name) for name in names])
 
     def _filled(self, X: Floats) -> Floats:
         """Gaps where the model saw none become the middle of their columns."""

@@ -139,6 +139,10 @@ class Table:
         Without a spelling, the column's own.
         """
         values = self.numbers_or_none(name, spelling)
+        if values is None and self.columns[name].dtype.kind == "M":
+            raise TableError(
+                f"{self.source} has dates in column {name!r}, which should hold numbers; correct it."
+            )
         if values is None:
             known = self.readable(name, spelling or self.spelling(name))
             odd = odd_words(self, name, known)
@@ -261,8 +265,11 @@ def stacked(tables: Sequence[Table], source: str) -> Table:
 
 def _stacked_column(tables: Sequence[Table], name: str) -> NDArray[Any]:
     """One column of all tables; words where some have numbers and others words, as in columns not used."""
-    if all(table.columns[name].dtype.kind == "M" for table in tables):
+    kinds = {table.columns[name].dtype.kind for table in tables}
+    if kinds == {"M"}:
         return np.concatenate([table.columns[name] for table in tables])
+    if "M" in kinds:
+        return np.concatenate([table.words(name) for table in tables])
     words = [table.columns[name] for table in tables if table.columns[name].dtype == object]
     if all(word is None for column in words for word in column):  # gaps alone may be of any type
         return np.concatenate([table.numbers(name) for table in tables])

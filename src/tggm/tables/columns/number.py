@@ -78,10 +78,6 @@ class Number(Column):
     def _read(self, table: Table) -> tuple[Floats, Ints]:
         """Values, NaN for gaps and bare marks; and which mark each row has, −1 for none."""
         column, nowhere = table.columns[self.name], np.full(len(table), -1)
-        if column.dtype.kind == "M":
-            raise TableError(
-                f"{table.source} has dates in column {self.name!r}, which should hold numbers; correct it."
-            )
         hint = table.decimal if table.decimal != "." else self.decimal
         spelling = table.spelling(self.name, hint)
         if spelling.unit != self.unit:
@@ -89,7 +85,7 @@ class Number(Column):
         if not self.marks:
             return table.numbers(self.name, spelling), nowhere
         if column.dtype != object:
-            return column, nowhere
+            return table.numbers(self.name), nowhere
         return self._marked(table, spelling)
 
     def _marked(self, table: Table, spelling: Spelling) -> tuple[Floats, Ints]:
