@@ -95,7 +95,7 @@ def _diabetes(k: int) -> Split:
 
 
 @cache
-def _read(name: str, target: str, dropped: tuple[str, ...]) -> Table:
+def read(name: str, target: str, dropped: tuple[str, ...]) -> Table:
     """A CSV file, less the rows without a target."""
     table = read_table(str(path_of(f"tables/{name}.csv")))
     table = table.take(table.known(target))
@@ -104,18 +104,20 @@ def _read(name: str, target: str, dropped: tuple[str, ...]) -> Table:
 
 
 def _prepared(name: str, task: str, target: str, dropped: tuple[str, ...], k: int) -> Split:
-    table = _read(name, target, dropped)
+    table = read(name, target, dropped)
     chosen, _ = choose_target(table, target, task)
     test = _tenth(len(table), k)
     seen, unseen = table.take(~test), table.take(test)
     how = prepare(seen, chosen)
-    return Split(how.features(seen), how.targets(seen), how.features(unseen), how.targets(unseen))
+    y = how.targets(seen)
+    X = how.learned_features(seen, y, how.features(seen))
+    return Split(X, y, how.features(unseen), how.targets(unseen))
 
 
 def _frames(name: str, task: str, target: str, dropped: tuple[str, ...], k: int) -> Split:
     import pandas as pd  # only opponents need it
 
-    table = _read(name, target, dropped)
+    table = read(name, target, dropped)
     columns = {}
     for column in table.names:
         numbers = table.numbers_or_none(column)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tggm.graph import Censored as Censored
     from tggm.graph import Graph as Graph
     from tggm.graph import fit_graph as fit_graph
+    from tggm.tables import TableTransformer as TableTransformer
+    from tggm.tables import TableWarning as TableWarning
 
 __version__ = "0.2.0"
 
@@ -28,6 +30,8 @@ _HOME = {
     "TGGM": "tggm.graph",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
+    "TableTransformer": "tggm.tables",
+    "TableWarning": "tggm.tables",
     "TruncatedGaussian": "tggm.gaussian",
     "fit_graph": "tggm.graph",
     "fit_together": "tggm.estimators",
@@ -42,6 +46,8 @@ __all__ = [
     "ModelFileError",
     "TGGMClassifier",
     "TGGMRegressor",
+    "TableTransformer",
+    "TableWarning",
     "TruncatedGaussian",
     "__version__",
     "fit_graph",

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import tggm
 from tests.cli.commands import answer, complaint, open_text, rows, write
@@ -252,7 +253,8 @@ def test_evaluate_classes(folder, capsys):
     assert "accuracy" in text
     assert "NLL" in text
     worse = facts["figures"]["linear"]["log_loss"] <= facts["figures"]["model"]["log_loss"]
-    assert ("hint: a linear model does as well" in text) == worse
+    assert ("hint: a linear model" in text) == worse
+    assert facts["figures"]["model"]["auc"] == pytest.approx(roc_auc_score(y == "dear", p[:, 1]))
 
 
 def test_info(folder, capsys):
@@ -275,8 +277,11 @@ def test_info(folder, capsys):
     assert facts["table"]["target"] == {"name": "kind", "task": "classification", "integer": False}
 
 
-def test_a_model_from_python_loads_but_has_no_table(folder, tmp_path, capsys):
+def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, capsys):
     model = tggm.load(folder / "m.tggm")
+    tggm.save(model, tmp_path / "again.tggm")
+    assert "regression of 'price'" in answer(capsys, "info", str(tmp_path / "again.tggm"))
+    model = load_table_model(folder / "m.tggm").model
     tggm.save(model, tmp_path / "bare.tggm")
     assert "was saved from Python" in complaint(capsys, "info", str(tmp_path / "bare.tggm"))
 
@@ -295,7 +300,14 @@ def test_a_model_from_python_loads_but_has_no_table(folder, tmp_path, capsys):
         (["fit", "{t}/notarget.csv", "-t", "y"], "the target 'y' of {t}/notarget.csv is empty in all rows"),
         (["fit", "{t}/oneclass.csv", "-t", "y"], "has one value only, 'a'"),
         (["fit", "{t}/short.csv", "-t", "y"], "has 4 rows; a fit needs 10 or more: gather more rows."),
-        (["fit", "{t}/dates.csv", "-t", "y"], "column 'x' of {t}/dates.csv holds dates"),
+        (["fit", "{t}/dates.csv", "-t", "x"], "column 'x' of {t}/dates.csv holds dates"),
+        (
+            ["fit", "{d}/train.csv", "-t", "price", "-t", "a"],
+            "--target is one column; got 'price', 'a'",
+        ),
+        (["fit", "{d}/train.csv", "-t", "price", "--set", "n_cycle=3"], "did you mean n_cycles?"),
+        (["fit", "{d}/train.csv", "-t", "price", "--set", "clip=-1"], "--clip must be"),
+        (["fit", "{d}/train.csv", "-t", "price", "--class-weight", "balanced"], "is for classes"),
         (["fit", "{d}/train.csv", "-t", "price", "-o", "{t}"], "is a folder; name a file in it"),
         (["fit", "{d}/train.csv", "-t", "price", "-o", "{t}/no/m.tggm"], "there is no folder {t}/no"),
         (["fit", "{d}/train.csv", "-t", "price", "-o", "/proc/m.tggm"], "nothing can be written to /proc"),

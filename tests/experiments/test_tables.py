@@ -31,9 +31,9 @@ def folder(monkeypatch, tmp_path):
         monkeypatch.setitem(datasets.SHA256, name, sha256(content).hexdigest())
         return tmp_path / name
 
-    tables._read.cache_clear()
+    tables.read.cache_clear()
     yield tmp_path, enter
-    tables._read.cache_clear()
+    tables.read.cache_clear()
 
 
 def test_a_fold_is_tested_on(folder):

@@ -27,3 +27,6 @@ class Toy:
         if "hidden" not in meta:
             raise KeyError("hidden")
         return cls(arrays, meta)
+
+    def table_preparation(self):
+        return None

@@ -18,6 +18,7 @@ def test_regression_scores_of_a_normal(rng):
     y = mean + rng.normal(size=300)
     got = by_key(regression_scores(MomentPredictive(mean[None], np.full((1, 300), sd**2)), y))
     assert got["rmse"] == pytest.approx(metrics.root_mean_squared_error(y, mean))
+    assert got["r2"] == pytest.approx(metrics.r2_score(y, mean))
     assert got["mae"] == pytest.approx(metrics.mean_absolute_error(y, mean))
     assert got["log_density"] == pytest.approx(stats.norm(mean, sd).logpdf(y).mean())
     for level, key in ((0.5, "cover50"), (0.9, "cover90")):
@@ -42,8 +43,19 @@ def test_class_scores_agree_with_scikit_learn(rng):
     assert got["accuracy"] == pytest.approx(metrics.accuracy_score(label, p.argmax(1)))
     assert got["balanced"] == pytest.approx(metrics.balanced_accuracy_score(label, p.argmax(1)))
     assert got["log_loss"] == pytest.approx(metrics.log_loss(label, p))
+    assert got["auc"] == pytest.approx(metrics.roc_auc_score(label, p, multi_class="ovr"))
+    assert "average_precision" not in got
     one_hot = np.eye(3)[label]
     assert got["brier"] == pytest.approx(np.mean(np.sum((p - one_hot) ** 2, axis=1)))
+
+
+def test_ranks_of_two_classes_and_of_one(rng):
+    p = rng.dirichlet((1, 1), size=100)
+    label = rng.integers(2, size=100)
+    got = by_key(class_scores(np.log(p), label))
+    assert got["auc"] == pytest.approx(metrics.roc_auc_score(label, p[:, 1]))
+    assert got["average_precision"] == pytest.approx(metrics.average_precision_score(label, p[:, 1]))
+    assert "auc" not in by_key(class_scores(np.log(p), np.zeros(100, int)))  # nothing to put in order
 
 
 def test_the_calibration_error_by_hand():

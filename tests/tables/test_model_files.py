@@ -22,6 +22,12 @@ class Toy:
     def from_state(cls, arrays, meta):
         return cls()
 
+    def table_preparation(self):
+        return None
+
+    def adopt_table(self, preparation):
+        self.adopted = preparation
+
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
@@ -40,7 +46,7 @@ def test_a_table_travels_with_its_model(preparation, tmp_path):
     model, again = load_table_model(tmp_path / "m.tggm")
     assert isinstance(model, Toy)
     assert again == preparation
-    assert isinstance(load(tmp_path / "m.tggm"), Toy)
+    assert load(tmp_path / "m.tggm").adopted == preparation
     save(Toy(), tmp_path / "bare.tggm")
     assert load_table_model(tmp_path / "bare.tggm").preparation is None
 
@@ -54,7 +60,22 @@ def test_a_table_travels_with_its_model(preparation, tmp_path):
             {"target": {"name": "y", "task": "classification", "integer": False}},
             "makes 3 inputs for classification",
         ),
-        ({"columns": [{"kind": "number", "name": "a", "fill": 0.0, "indicator": True}]}, "makes 2 inputs"),
+        (
+            {
+                "columns": [
+                    {
+                        "kind": "number",
+                        "name": "a",
+                        "fill": 0.0,
+                        "indicator": True,
+                        "decimal": ".",
+                        "unit": "",
+                        "marks": [],
+                    }
+                ]
+            },
+            "makes 2 inputs",
+        ),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_by_every_reader(preparation, tmp_path, changed, sentence):

@@ -1,6 +1,9 @@
 """Files to tables: what is read, and the one sentence for what is not."""
 
+import bz2
+import gzip
 import io
+import lzma
 import sys
 
 import numpy as np
@@ -89,7 +92,9 @@ def test_parquet_keeps_types(tmp_path):
     assert table.words("s").tolist() == ["u", None, "v"]
     assert table.words("c").tolist() == ["p", "q", "p"]
     assert table.words("t").tolist() == ["True", "False", None]
-    assert table.dates == {"d"}
+    assert table.columns["d"].dtype == "datetime64[us]"
+    assert table.words("d").tolist() == ["1970-01-01", "1970-01-02", "1970-01-03"]
+    assert table.categories == {"c": ()}
 
 
 def parquet(columns):
@@ -112,8 +117,8 @@ def parquet(columns):
         (b'a,b\n"1,2\n', "not valid CSV at line"),
         (b"a,b\n\x00\x01\x02,3\n", "is a binary file"),
         (b"PK\x03\x04rest", "is a spreadsheet or a zip archive"),
-        (b"\x1f\x8brest", "is compressed"),
-        (b"a,b\n\xe9,1\n", "not UTF-8 text"),
+        (b"\x1f\x8brest", "is compressed, but damaged"),
+        (b"a,b\n\xe9,1\n", "not UTF-8 text.*--encoding latin-1"),
         (b"\xff\xfea", "not UTF-8 text"),
         (b"PAR1 and nothing else", "damaged Parquet file"),
         (parquet({"a": pa.array([], pa.int64())}), "has no rows"),
@@ -146,6 +151,71 @@ def test_a_missing_column_is_told_its_neighbour(tmp_path):
         table.require(["prise"])
     with pytest.raises(TableError, match="no column 'q'; it has 'price', 'size'"):
         table.require(["q"])
+
+
+def test_compressed_files_and_encodings(tmp_path):
+    text = "größe,b\n1,ü\n2,ö\n"
+    for module in (bz2, gzip, lzma):
+        table = read_table(write(tmp_path, module.compress(text.encode()), f"t.csv.{module.__name__}"))
+        assert table.names == ["größe", "b"]
+    latin = write(tmp_path, text.encode("latin-1"))
+    assert read_table(latin, encoding="latin-1").words("b").tolist() == ["ü", "ö"]
+    with pytest.raises(TableError, match="--encoding 'nonsense' is not known"):
+        read_table(latin, encoding="nonsense")
+
+
+@pytest.mark.parametrize("word", ["NA", "n/a", "None", "-", "?", "null", "#N/A", ""])
+def test_usual_words_for_gaps(tmp_path, word):
+    table = read_table(write(tmp_path, f"a,b\n1,x\n{word},{word}\n"))
+    assert table.known("a").tolist() == table.known("b").tolist() == [True, False]
+
+
+def test_codes_and_long_numbers_stay_words(tmp_path):
+    table = read_table(write(tmp_path, "zip,id,x\n01234,12345678901234567,1.50\n99999,2,2\n"))
+    assert table.words("zip").tolist() == ["01234", "99999"]
+    assert table.words("id").tolist() == ["12345678901234567", "2"]
+    assert table.words("x").tolist() == ["1.5", "2"]
+    assert table.numbers("zip").tolist() == [1234, 99999]
+
+
+LARGE = {
+    "plain": "a,b,c\n1,x,2.5\n-3,y,1e3\n,NA,\n",
+    "quotes": 'a,b,c\n"1","x, y","say ""hi"""\n2,"two\nlines",z\n\n3,q,\n',
+    "blanks": " a , b,c\r\n 1 , x ,True\r\n2,y ,false\r\n",
+    "codes": "a,b,c\n007,1_000,5;969\n8,inf,12345678901234567\n",
+    "semicolons": "a;b;c\n1,5;x;2\n2,5;y;3\n",
+    "unnamed": ",b,\n1,2,3\n",
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_both_readers_agree(tmp_path, name, monkeypatch):
+    from tggm.tables import arrow_text, text
+
+    file = write(tmp_path, LARGE[name])
+    small = read_table(file)
+    monkeypatch.setattr(text, "LARGE", 0)
+    used = []
+    monkeypatch.setattr(text, "parse_large", lambda *given: used.append(1) or arrow_text.parse_large(*given))
+    large = read_table(file)
+    assert used == [1]
+    assert large.names == small.names
+    for column in small.names:
+        assert large.columns[column].dtype == small.columns[column].dtype
+        assert large.words(column).tolist() == small.words(column).tolist()
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n1\n", 'a,b\n"1,2\n', "a,a\n1,2\n", "a,b\n", "a b\n1 2\n"])
+def test_errors_of_large_files_are_those_of_small_ones(tmp_path, text, monkeypatch):
+    from tggm.tables import text as module
+
+    file = write(tmp_path, text)
+    with pytest.raises(TableError) as small:
+        read_table(file)
+    monkeypatch.setattr(module, "LARGE", 0)
+    with pytest.raises(TableError) as large:
+        read_table(file)
+    assert str(large.value) == str(small.value)
 
 
 def test_row_numbers_are_those_of_the_file(tmp_path):

@@ -27,7 +27,7 @@ def test_what_must_not_be_missed_is_a_warning():
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_printer_writes_a_line_for_each_report(capsys, held):
+def test_printer_writes_a_line_for_a_report(capsys, held):
     printer = Printer(held)
     printer.planned(10)
     printer.resumed(2)
@@ -35,3 +35,12 @@ def test_printer_writes_a_line_for_each_report(capsys, held):
     first, second = capsys.readouterr().out.splitlines()
     assert first == "going on after epoch 2"
     assert second == "epoch 4/10  objective -1.5000" + ("  held out 3.5000" if held else "")
+
+
+def test_a_long_fit_prints_a_few_lines(capsys):
+    printer = Printer(False)
+    printer.planned(500)
+    for epochs in range(1, 501):
+        printer.progressed(epochs, Trace(np.zeros((1, 1)), np.zeros((1, 1))))
+    done = [int(line.split()[1].split("/")[0]) for line in capsys.readouterr().out.splitlines()]
+    assert done == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500]

@@ -14,6 +14,7 @@ def evaluate(
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
+    encoding: options.Encoding = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -23,10 +24,10 @@ def evaluate(
     The scores stand beside those of a linear model and of one that sees no inputs.
     """
     check_output(output, force, model, data)
-    from tggm.cli.figures import HINT, figures_table, judge, linear_wins
+    from tggm.cli.figures import figures_table, hint, judge
     from tggm.cli.inputs import read_inputs
 
-    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
+    given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet, targets=True)
     target, rows = given.preparation.target, len(given.table)
     figures = judge(given.model, given.preparation, given.X, given.y)
     if as_json:
@@ -34,5 +35,5 @@ def evaluate(
         write_result(output, json.dumps({**facts, "figures": figures, "notes": given.notes}, indent=1) + "\n")
     else:
         text = f"{target.task} of {target.name!r} on {rows} rows of {given.table.source}\n\n"
-        hint = f"\nhint: {HINT}\n" if linear_wins(figures) else ""
-        write_result(output, text + figures_table(figures) + "\n" + hint)
+        more = f"\nhint: {told}\n" if (told := hint(figures)) else ""
+        write_result(output, text + figures_table(figures) + "\n" + more)

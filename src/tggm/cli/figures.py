@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 
 WHO = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
 REGRESSION = {
-    "rmse": ("RMSE", ""), "log_density": ("log-density", ".3f"), "crps": ("CRPS", ""),
+    "rmse": ("RMSE", ""), "r2": ("R²", ".3f"), "log_density": ("log-density", ".3f"), "crps": ("CRPS", ""),
     "cover50": ("in 50 % interval", ".1%"), "cover90": ("in 90 % interval", ".1%"),
 }  # fmt: skip
-HINT = "a linear model does as well on these rows; prefer it, or gather more of them"
-CLASSES = {"accuracy": ("accuracy", ".2%"), "log_loss": ("NLL", ".4f"), "ece": ("ECE", ".4f")}
+CLASSES = {
+    "accuracy": ("accuracy", ".2%"), "balanced": ("balanced", ".2%"), "auc": ("AUC", ".4f"),
+    "average_precision": ("av. precision", ".4f"), "log_loss": ("NLL", ".4f"), "ece": ("ECE", ".4f"),
+}  # fmt: skip
+AS_WELL = "a linear model does as well on these rows; prefer it, or gather more of them"
 
 
 def judge(model: "BaseEstimator", preparation: Preparation, X: np.ndarray, y: np.ndarray) -> Figures:
@@ -34,7 +37,9 @@ def judge(model: "BaseEstimator", preparation: Preparation, X: np.ndarray, y: np
 
 def figures_table(figures: Figures) -> str:
     """One line for each of model and baselines, one column for each measure."""
-    columns = REGRESSION if "rmse" in next(iter(figures.values())) else CLASSES
+    found = set.intersection(*(set(values) for values in figures.values()))
+    known = REGRESSION if "rmse" in found else CLASSES
+    columns = {key: shown for key, shown in known.items() if key in found}
     width = max(len(name) for name in WHO.values())
     lines = [" " * width + "".join(f"  {title:>{max(len(title), 8)}}" for title, _ in columns.values())]
     for who, values in figures.items():
@@ -43,16 +48,22 @@ def figures_table(figures: Figures) -> str:
     return "\n".join(lines)
 
 
-def linear_wins(figures: Figures) -> bool:
-    """Whether the linear model gave the observations more probability."""
+def hint(figures: Figures) -> str:
+    """What to think of a linear model that is as good or better; nothing if it is neither.
+
+    It is as good if it gave the observations as much probability, and errs no more than 2 % more; it is
+    better if its error is a tenth smaller, or its log-loss 0.05 nats.
+    """
     if not {"model", "linear"} <= set(figures):
-        return False
+        return ""
     ours, linear = figures["model"], figures["linear"]
-    return (
-        linear["log_density"] >= ours["log_density"]
-        if "rmse" in ours
-        else linear["log_loss"] <= ours["log_loss"]
-    )
+    key, name = ("rmse", "RMSE") if "rmse" in ours else ("log_loss", "NLL")
+    better = linear[key] < 0.9 * ours[key] if key == "rmse" else linear[key] < ours[key] - 0.05
+    if better:
+        shown = f"{name} {_shown(linear[key], '')} against {_shown(ours[key], '')}"
+        return f"a linear model is better on these rows ({shown}); prefer it, or look at the worst rows"
+    as_probable = linear["log_density"] >= ours["log_density"] if key == "rmse" else linear[key] <= ours[key]
+    return AS_WELL if as_probable and linear[key] <= 1.02 * ours[key] else ""
 
 
 def _shown(value: float, style: str) -> str:

@@ -24,7 +24,7 @@ def fit(
             metavar="DATA", help="CSV or Parquet file, or a folder of Parquet files; - reads stdin."
         ),
     ],
-    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    target: Annotated[list[str], typer.Option("--target", "-t", metavar="NAME", help="Column to predict.")],
     output: Annotated[
         str, typer.Option("--output", "-o", help="Model file; - writes it out.")
     ] = "model.tggm",
@@ -52,6 +52,13 @@ def fit(
     hidden: Annotated[str | None, typer.Option(help="Hidden units, as 50; layers, as 100,100.")] = None,
     members: Annotated[int | None, typer.Option(help="Networks in the ensemble.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows at most.")] = None,
+    class_weight: Annotated[
+        str | None, typer.Option(help="balanced: rows of rare classes count more.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of the estimator; repeatable."),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A first look: fewer networks, shorter training.")
     ] = False,
@@ -67,6 +74,7 @@ def fit(
     process_id: Annotated[int | None, typer.Option(min=0, help="Which of them this is, from 0.")] = None,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
+    encoding: options.Encoding = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -80,7 +88,7 @@ def fit(
     quiet = quiet or not first
     for path in filter(None, (output, test_output)) if first else ():
         check_output(path, force or resume, data)
-    _check_words(task, decimal)
+    _check_words(task, decimal, target)
     from tggm.cli.training import Watch, fit_folder, fit_table
     from tggm.cli.wish import Wish
     from tggm.files import model_file
@@ -89,15 +97,15 @@ def fit(
 
     gaps = tuple(missing or ())
     wish = Wish(
-        target, task, method, _layers(hidden), members, epochs, seed, test_size,
-        tuple(ignore or ()), tuple(categorical or ()), gaps, quick,
+        target[0], task, method, _layers(hidden), members, epochs, seed, test_size,
+        tuple(ignore or ()), tuple(categorical or ()), gaps, quick, class_weight, tuple(setting or ()),
     )  # fmt: skip
     checkpoint = None if output == STREAM else f"{output}.checkpoint"
     watch = Watch(quiet, checkpoint, resume)
     if os.path.isdir(data):
         outcome = fit_folder(data, wish, watch)
     else:
-        table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps)
+        table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps, encoding=encoding)
         outcome = fit_table(table, wish, watch)
     if not first:
         return
@@ -126,7 +134,12 @@ def _layers(text: str | None) -> tuple[int, ...] | None:
         ) from None
 
 
-def _check_words(task: str | None, decimal: str) -> None:
+def _check_words(task: str | None, decimal: str, target: list[str]) -> None:
+    if len(target) > 1:
+        raise CommandError(
+            f"--target is one column; got {', '.join(map(repr, target))}. Fit each by itself, and keep the "
+            f"others out of its inputs: --ignore {target[1]!r}."
+        )
     if task not in (None, "regression", "classification"):
         raise CommandError(f"--task is regression or classification; got {task!r}.")
     if decimal not in (".", ","):
@@ -169,7 +182,7 @@ def _facts(outcome: "Outcome", output: str) -> dict[str, Any]:
 
 
 def _summary(outcome: "Outcome", output: str) -> str:
-    from tggm.cli.figures import HINT, figures_table, linear_wins
+    from tggm.cli.figures import figures_table, hint
 
     model, preparation, fitted = outcome.model, outcome.preparation, outcome.preparation.fitted
     assert fitted is not None
@@ -186,7 +199,7 @@ def _summary(outcome: "Outcome", output: str) -> str:
     if fitted.figures:
         lines += [f"figures   on {fitted.held_out} rows that were held out:", ""]
         lines += ["  " + line for line in figures_table(fitted.figures).splitlines()]
-        lines += ["", f"hint      {HINT}"] if linear_wins(fitted.figures) else []
+        lines += ["", f"hint      {told}"] if (told := hint(fitted.figures)) else []
     else:
         lines.append("figures   none yet: all rows were learned from; judge on others with tggm evaluate")
     return "\n".join([*lines, "", f"written   {output}"])

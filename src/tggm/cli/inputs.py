@@ -30,6 +30,7 @@ def read_inputs(
     data: str,
     delimiter: str | None,
     decimal: str,
+    encoding: str | None = None,
     *,
     strict: bool,
     quiet: bool,
@@ -37,7 +38,9 @@ def read_inputs(
 ) -> ModelInputs:
     """Read both files and say what had to be done; with `targets`, only the rows that have one."""
     fitted, preparation = read_model(model, data)
-    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=preparation.gaps)
+    table = read_table(
+        data, delimiter=delimiter, decimal=decimal, missing=preparation.gaps, encoding=encoding
+    )
     notes: list[str] = []
     y: NDArray[Any] = np.empty(0)
     if targets:

@@ -14,6 +14,9 @@ Delimiter = Annotated[
     str | None, typer.Option(help="Between the fields of a CSV file; found by itself as a rule.")
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a CSV file.")]
+Encoding = Annotated[
+    str | None, typer.Option(help="Of the letters in a CSV file, as latin-1; UTF-8 is found by itself.")
+]
 Output = Annotated[str, typer.Option("--output", "-o", help="Where to write; - is standard output.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse categories and gaps the model never saw.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]

@@ -1,12 +1,17 @@
 """`tggm predict`: from a model file and a table to predictions that say how sure they are."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tggm.cli import options
 from tggm.cli.errors import CommandError
 from tggm.cli.files import STREAM, check_output, say, write_result
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tggm.tables import Table
 
 
 def predict(
@@ -25,6 +30,7 @@ def predict(
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
+    encoding: options.Encoding = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -40,18 +46,26 @@ def predict(
     from tggm.cli.inputs import read_inputs
     from tggm.cli.predictions import predicted
 
-    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet)
+    given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet)
     table = given.table
     columns = predicted(given.model, given.preparation, given.X, interval, levels)
     if inputs:
         observed = {name: f"{name}_observed" if name in columns else name for name in table.names}
-        columns = {observed[name]: table.columns[name] for name in table.names} | columns
+        plain = as_json or output.endswith(".parquet")
+        copied = {observed[name]: copied_column(table, name, plain) for name in table.names}
+        columns = copied | columns
     if as_json:
         write_result(output, json_text(columns))
     else:
         write_result(output, parquet_bytes(columns) if output.endswith(".parquet") else csv_text(columns))
     if output != STREAM and not quiet:
         say(f"{len(table)} predictions written to {output}, in the order of the rows")
+
+
+def copied_column(table: "Table", name: str, plain: bool) -> "NDArray[Any]":
+    """A column as it was read: numbers for programs, words with all their digits for people."""
+    column = table.columns[name]
+    return column if plain and column.dtype.kind == "f" else table.words(name)
 
 
 def checked_levels(interval: float, quantiles: str | None) -> list[float]:

@@ -24,6 +24,7 @@ def report(
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
+    encoding: options.Encoding = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -38,7 +39,7 @@ def report(
     from tggm.cli.inputs import read_inputs
     from tggm.report import render_report
 
-    given = read_inputs(model, data, delimiter, decimal, strict=strict, quiet=quiet, targets=True)
+    given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet, targets=True)
     names = described(given.preparation, given.table)
     write_result(output, render_report(given.model, given.X, given.y, title=title, level=interval, **names))
     if not quiet and output != STREAM:
@@ -66,9 +67,10 @@ def shown(preparation: "Preparation", table: "Table") -> dict[str, list[Any]]:
 
     def cells(name: str) -> list[Any]:  # numbers as they stand in the table, sorted by their value
         words = ["" if word is None else word for word in table.words(name)]
-        if seen.get(name, True):  # it has categories, or the model does not see it
+        numbers = table.numbers_or_none(name)
+        if seen.get(name, True) or numbers is None:  # it has categories, or the model does not see it
             return words
-        values = zip(words, table.numbers(name).tolist(), strict=True)
+        values = zip(words, numbers.tolist(), strict=True)
         return [Cell(word, None if math.isnan(value) else value) for word, value in values]
 
     return {name: cells(name) for name in (*seen, *others)}

@@ -31,6 +31,7 @@ class Source(ABC):
     learned: Table  # rows from which the preparation is learned
     rows: int  # how many there are, for the settings of the estimator
     trained: int  # rows that the model has seen
+    many: bool  # whether columns may learn of the target: of a stream, rows would see their own
     summary: str
     notes: list[str]
 
@@ -57,14 +58,15 @@ class TableSource(Source):
         self.notes += rare_classes(self._values, target)
         self._train, self._test = split(self._values, wish.test_size, wish.seed, stratified=target.is_class)
         self.learned, self.rows = self._table.take(self._train), len(self._train)
-        self.trained = self.rows
+        self.trained, self.many = self.rows, True
         self.summary = f"{self.rows} rows to learn from, {len(self._test)} held out"
 
     def inputs(
         self, preparation: Preparation, notes: list[str]
     ) -> tuple[Floats, NDArray[Any], Stream | None]:
         """All that is learned from; `notes` are about the whole table."""
-        return preparation.features(self._table, notes)[self._train], self._values[self._train], None
+        X, y = preparation.features(self._table, notes)[self._train], self._values[self._train]
+        return preparation.learned_features(self.learned, y, X), y, None
 
     def held_out(self) -> Table | None:
         """The others."""
@@ -80,7 +82,7 @@ class FolderSource(Source):
         self.learned = sample.take(target.known(sample) & ~self._held(sample.places))
         self.notes = rare_classes(target.values(self.learned), target)
         self.summary = f"{self.rows} rows in {len(folder.files.groups)} groups"
-        self.trained = 0
+        self.trained, self.many = 0, False
         self._test: list[Table] = []
         self._first = True
 

@@ -83,8 +83,10 @@ def fit_source(source: Source, reason: str, wish: Wish, watch: Watch) -> Outcome
         ignore=names_in(wish.ignore, names),
         categorical=names_in(wish.categorical, names),
         gaps=wish.missing,
+        many=source.many,
     )
     notes = [*source.notes, *(f"{name}: left out, {why}" for name, why in preparation.left_out)]
+    notes += preparation.notes
     X, y, stream = source.inputs(preparation, notes)
     model = estimator(wish, target.is_class, source.rows)
     if not watch.quiet:

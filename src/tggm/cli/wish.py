@@ -1,10 +1,15 @@
 """What the user asked a fit for, and the estimator that does it."""
 
 import re
+from ast import literal_eval
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
 from tggm.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 _OPTION = re.compile(r"`(?:n_|max_)?(\w+)`")  # a setting as messages of estimators name it
 _ONE_LAYER = ("ep", "exact")  # methods of models with one hidden layer
@@ -27,12 +32,28 @@ class Wish:
     categorical: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     quick: bool = False
+    class_weight: str | None = None
+    settings: tuple[str, ...] = ()  # as name=value
 
     def __post_init__(self) -> None:
         if not 0 <= self.test_size < 1:
             raise CommandError(
                 f"--test-size must be at least 0 and less than 1, as 0.2; got {self.test_size:g}."
             )
+
+
+def setting(text: str, model: "BaseEstimator") -> tuple[str, Any]:
+    """A setting of an estimator as --set has it: a number, True, None, a tuple, or a word."""
+    name, mark, word = text.partition("=")
+    known = sorted(set(model.get_params()) - {"checkpoint", "random_state", "verbose", "warm_start"})
+    if not mark or name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"settings are {', '.join(known)}."
+        raise CommandError(f"--set takes name=value, with the name of a setting; got {text!r}; {hint}")
+    try:
+        return name, literal_eval(word)
+    except (ValueError, SyntaxError):
+        return name, word
 
 
 def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
@@ -55,8 +76,13 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
         patience="auto",
         random_state=wish.seed,
     )
+    if wish.class_weight is not None and not is_class:
+        raise CommandError("--class-weight is for classes, but the target is a number; leave it out.")
+    given = dict(setting(text, model) for text in wish.settings)
+    if wish.class_weight is not None:
+        given["class_weight"] = wish.class_weight
     try:
-        model.check_settings()
+        model.set_params(**given).check_settings()
     except ValueError as error:
         raise CommandError(_OPTION.sub(r"--\1", str(error))) from None
     return model

@@ -12,7 +12,6 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.arrays import Floats
 from tggm.estimators.ensemble import Ensemble
@@ -84,8 +83,7 @@ class ClassPrediction(Ensemble, ABC):
 
     def _evaluated(self, X: ArrayLike, log: bool) -> Floats:
         """Probabilities of the mixture of members or their logarithms, (rows, n), in double precision."""
-        check_is_fitted(self, "fitted_")
-        X_ = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X_ = self._new_rows(X, {"accept_sparse": "csr", "dtype": [np.float64, np.float32]})
         model, columns = _unscaled(self.fitted_.model, self.fitted_.scales.x, self.dtype)
         folded = columns is not self.fitted_.scales.x
         by_scipy = sparse.issparse(X_) and folded and jax.default_backend() == "cpu"

@@ -129,6 +129,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Weights and biases from each hidden layer to the next, with a leading axis of members.
     n_iter_, best_epoch_, history_, undone_, converged_
         As in `TGGMRegressor`.
+    table_ : TableTransformer or None
+        How a table becomes inputs; None if `fit` was given numbers without gaps.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     """
@@ -238,8 +240,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
 
         Parameters
         ----------
-        X : array_like or sparse matrix, shape (n_rows, n_features), or Stream
-            Finite numbers. A sparse matrix is never made dense, nor a stream read, as a whole.
+        X : array_like, data frame or sparse matrix, shape (n_rows, n_features), or Stream
+            As in `TGGMRegressor.fit`. A sparse matrix is never made dense, nor a stream read, as a whole.
         y : array_like, shape (n_rows,)
             Labels: numbers, strings or booleans, of at least two classes.
         sample_weight, observer
@@ -251,6 +253,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             source, rng = self._of_stream(recipe, stream)
         else:
             X_, y_ = self._labelled(X, y, reset=True)
+            self._name_target(y)
             self.classes_ = known_classes(y_)
             source = self._weighted(X_, y_, sample_weight)
             require_two(source.y, self.classes_)
@@ -275,6 +278,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         recipe = self.recipe()
         first = not hasattr(self, "fitted_")
         X_, y_ = self._labelled(X, y, reset=first)
+        self._name_target(y)
         if first:
             self.classes_ = known_classes(y_ if classes is None else classes)
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
@@ -291,7 +295,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         rng = recipe.generator()
         source = StreamSource(stream, recipe, rng, self._encoded, labels=True)
         self.classes_ = known_classes(source.survey.classes)
-        self._name_features(len(source.inputs(False).scale), stream.names)
+        self.name_features(len(source.inputs(False).scale), stream.names)
         return source, rng
 
     def _labelled(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:

@@ -1,7 +1,7 @@
 """What the regressor and the classifier share: training an ensemble, and telling how it went."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -9,14 +9,13 @@ from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tggm import settings
 from tggm.arrays import Floats
 from tggm.estimators import state
 from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.inputs import TableInputs
 from tggm.estimators.outcome import report
 from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
@@ -32,12 +31,11 @@ from tggm.training.rows import Blocks, RowBlock
 from tggm.training.state import Layout, Plan, start
 
 
-class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
+class Ensemble(TableInputs, ABC):
     """Settings and training common to all estimators."""
 
     rules: ClassVar[Rules]
     likelihood: ClassVar[str]
-    task: ClassVar[str]  # "regression" or "classification"
 
     @abstractmethod
     def _scales(self, source: Source) -> Scales:
@@ -55,25 +53,6 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         """Raise a ValueError for a setting that cannot work, whatever the data."""
         self.recipe()
 
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
-        """Inputs and targets as scikit-learn checks them; what it says of missing targets gains a remedy."""
-        try:
-            X_, y_ = validate_data(self, X, y, ensure_min_samples=1, **options)
-        except ValueError as error:
-            if not str(error).startswith("Input y contains"):
-                raise
-            raise ValueError(
-                f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
-            ) from None
-        return X_, y_
-
-    def _name_features(self, count: int, names: Sequence[str] | None) -> None:
-        """What `validate_data` does where rows come from a stream."""
-        self.n_features_in_ = count
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-
     def engine(self) -> Inference:
         """Who infers what a model does not know of itself: EP, or what trained a model of several layers."""
         fitted: Fitted = self.fitted_
@@ -90,7 +69,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         blocks = source.blocks(recipe, scales, partial(self._rows, scales, recipe.most_input), rng)
         model = begun.model if blocks.only is None else self.started(begun, blocks.only)
         plan, hyper, epochs = recipe.program(
-            model, blocks, n_features=self.n_features_in_, mean_weight=source.mean_weight,
+            model, blocks, n_features=source.X.shape[1], mean_weight=source.mean_weight,
             capacity=source.capacity,
         )  # fmt: skip
         if observer is None and self.verbose and is_first():
@@ -131,10 +110,10 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         self, recipe: Recipe, source: Source, n_outputs: int, before: Fitted | None
     ) -> Architecture:
         """The model for these rows; where settings leave its sizes open, those of an earlier fit."""
-        recipe.size(self.n_features_in_, sparse=source.sparse)
+        recipe.size(source.X.shape[1], sparse=source.sparse)
         if before is not None and recipe.given_layers is None:
             recipe.layers = Architecture.of(before.model).layers
-        return recipe.architecture(self.n_features_in_, n_outputs)
+        return recipe.architecture(source.X.shape[1], n_outputs)
 
     def _checkpoints(
         self, plan: Plan, model: Model, blocks: Blocks, observer: Observer | None
@@ -165,7 +144,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         blocks = source.blocks(recipe, begun.scales, rows, begun.rng, fraction=0.0)
         plan = recipe.plan(Layout.of(begun.model, axes=1), recipe.timetable(len(source.weight))[0])
         endless = {"learning_rate": recipe.learning_rate, "total_steps": np.inf, "patience": np.inf}
-        hyper = recipe.hyper(plan, self.n_features_in_, source.mean_weight, **endless)
+        hyper = recipe.hyper(plan, source.X.shape[1], source.mean_weight, **endless)
         with recipe.precision():
             result = train(
                 plan, recipe.method, begun.model, blocks, hyper, max_epochs=1,
@@ -230,7 +209,8 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         """Everything a model file holds: arrays, and values that JSON can hold."""
         check_is_fitted(self, "fitted_")
         record = state.Record(self.history_, self.best_epoch_, self.undone_)
-        names = getattr(self, "feature_names_in_", None)
+        # the table of a file has the names of its columns
+        names = getattr(self, "feature_names_in_", None) if self.table_ is None else None
         meta = {
             "settings": state.stored_settings(self.get_params(deep=False), self.fitted_),
             "features": None if names is None else [str(name) for name in names],
@@ -253,7 +233,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         )
         fitted = made._restored_pool(fitted, meta)
         names = state.feature_names(meta["features"], n_inputs)
-        made._name_features(n_inputs, None if names is None else names.tolist())
+        made.name_features(n_inputs, None if names is None else names.tolist())
         made.history_, made.best_epoch_, made.undone_ = record
         made.n_iter_ = int(record.history["epoch"][-1]) if len(record.history["epoch"]) else 0
         made.converged_, made.interrupted_ = state.yes_or_no(meta, "converged"), False

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tggm import settings
 from tggm.arrays import Floats
@@ -169,8 +169,7 @@ class Prediction(Ensemble, ABC):
 
     def _standardised(self, X: ArrayLike) -> Floats:
         """Inputs of new rows on the scale of the model."""
-        check_is_fitted(self, "fitted_")
-        fitted, table = self.fitted_, validate_data(self, X, reset=False, dtype=np.float64)
+        table, fitted = self._new_rows(X, {"dtype": np.float64}), self.fitted_
         Z: Floats = fitted.scales.x.apply(table, most=fitted.model.features.most)
         require_moderate(Z, "`X`", "leave out rows so far from what the model has seen")
         return Z

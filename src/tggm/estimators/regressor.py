@@ -160,6 +160,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Steps, and epochs that collapsed, which each member took back.
     converged_ : bool
         Whether training ran to its planned end (it was not interrupted).
+    table_ : TableTransformer or None
+        How a table becomes inputs; None if `fit` was given numbers without gaps.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     """
@@ -266,8 +268,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
         Parameters
         ----------
-        X : array_like, shape (n_rows, n_features), or Stream
-            Finite numbers; a `tggm.streams.Stream`, or a memory map above 256 MiB, is never in memory whole.
+        X : array_like or data frame, shape (n_rows, n_features), or Stream
+            Numbers, with NaN for gaps, or a table with words, categories, dates and gaps (pandas, Polars, an
+            array of objects), which becomes numbers by a `TableTransformer`, kept as `table_`. A
+            `tggm.streams.Stream`, or a memory map above 256 MiB, is never in memory whole.
         y : array_like, shape (n_rows,) or (n_rows, n_outputs)
             Targets. With several outputs NaN is a target that is missing.
         sample_weight : array_like, shape (n_rows,), optional
@@ -283,7 +287,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             rng = recipe.generator()
             streamed = StreamSource(stream, recipe, rng, Targets.measured, labels=False)
             source: Source = streamed
-            self._name_features(len(source.inputs(False).scale), stream.names)
+            self.name_features(len(source.inputs(False).scale), stream.names)
             spread = streamed.outputs(True).scale
             self.flat_target_, n_outputs = streamed.survey.flat, len(spread)
             require_outputs(n_outputs, recipe)
@@ -337,6 +341,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         X_, y_ = self._validated(
             X, filled(y), reset=reset, dtype=np.float64, multi_output=True, y_numeric=True
         )
+        self._name_target(y)
         if reset:
             self.flat_target_ = y_.ndim == 1
         targets, weight = checked(X_, y_ if y_.ndim == 1 else y, sample_weight, censored, recipe)

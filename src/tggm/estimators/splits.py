@@ -52,6 +52,8 @@ def fit_together(
     models = list(models)
     _check(models, parts)
     X_, y_ = np.asarray(X, np.float64), np.asarray(y, np.float64)
+    if np.isnan(X_).any():
+        raise ValueError("`X` has gaps; fill them first (TableTransformer), or use `fit` for each model.")
     rows = [np.asarray(part, np.intp) for part in parts]
     starts = [model.begin(X_[part], y_[part]) for model, part in zip(models, rows, strict=True)]
     result = _train(starts, rows, X_, y_.reshape(len(X_), -1))

@@ -26,6 +26,12 @@ class Stateful(Protocol):
     def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
         """The estimator that gave this state; ValueError, KeyError or TypeError if there is none."""
 
+    def table_preparation(self) -> Preparation | None:
+        """How the columns of a table become its inputs, None if it takes arrays."""
+
+    def adopt_table(self, preparation: Preparation) -> None:
+        """Take tables from now on."""
+
 
 class TableModel(NamedTuple):
     """An estimator and, if it was fitted to a table, how that table's columns become its inputs."""
@@ -52,7 +58,7 @@ def save(model: Stateful, path: str | os.PathLike[str], *, preparation: Preparat
     path : path
         Usually ending in ``.tggm``; an existing file is replaced.
     preparation : Preparation, optional
-        How the columns of a table become the inputs of `model`; kept in the header, see `load_table_model`.
+        How the columns of a table become the inputs of `model`; its own by default. It is kept in the header.
 
     Raises
     ------
@@ -71,6 +77,7 @@ def model_file(model: Stateful, preparation: Preparation | None = None) -> bytes
         )
     arrays, meta = model.to_state()
     description: dict[str, Any] = {"class": name, "version": tggm.__version__, "state": dict(meta)}
+    preparation = model.table_preparation() if preparation is None else preparation
     if preparation is not None:
         description["table"] = preparation_to_json(preparation)
     try:
@@ -82,6 +89,8 @@ def model_file(model: Stateful, preparation: Preparation | None = None) -> bytes
 def load(path: str | os.PathLike[str]) -> Any:
     """Read an estimator written by `save`; it predicts bit-identically.
 
+    A model that was fitted to a table, in Python or by `tggm fit`, takes tables with the same columns.
+
     Raises
     ------
     ModelFileError
@@ -90,11 +99,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     OSError
         If there is no such file, or it cannot be read.
     """
-    return load_table_model(path).model
+    model, preparation = load_table_model(path)
+    if preparation is not None:
+        model.adopt_table(preparation)
+    return model
 
 
 def load_table_model(path: str | os.PathLike[str]) -> TableModel:
-    """As `load`, with the preparation of the table that the model was fitted to, None if there was none."""
+    """A model that takes numbers, and how a table becomes them; None if it was not fitted to a table."""
     source = Path(path)
     return parse_model(read_regular(source), str(source))
 

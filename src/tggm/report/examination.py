@@ -38,6 +38,10 @@ def examined(
     """The case of a model and rows; at most `MAX_ROWS` of them."""
     kind = _kind(model)
     check_is_fitted(model)
+    if (prepared := model.table_preparation()) is not None:
+        train = None if train is None else (model.encoded(train[0])[1], train[1])
+        groups = prepared.groups if groups is None else groups
+        model, X = model.encoded(X)
     table, target = _table("X", X), _column("y", y, output)
     count, width = table.shape
     if not count or len(target) != count:

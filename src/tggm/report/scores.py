@@ -32,6 +32,7 @@ def regression_scores(dist: Any, y: ArrayLike) -> list[Score]:
     return [
         Score("rmse", "RMSE", float(np.sqrt(np.mean(error**2))), "low"),
         Score("mae", "mean absolute error", float(np.mean(np.abs(error))), "low"),
+        *_explained(error, y),
         Score("log_density", "mean log-density", float(np.mean(dist.logpdf(y))), "high"),
         Score("crps", "CRPS", float(np.mean(dist.crps(y))), "low"),
         Score("cover50", "in the 50 % interval", float(np.mean(inside <= 0.5)), "50 %"),
@@ -54,6 +55,32 @@ def class_scores(log_probability: ArrayLike, label: Ints) -> list[Score]:
         Score("log_loss", "mean negative log-probability", float(-log_p[rows, label].mean()), "low"),
         Score("brier", "Brier score", float(((p - truth) ** 2).sum(1).mean()), "low"),
         Score("ece", "calibration error (ECE)", calibration_error(p.max(1), right), "low"),
+        *_ranks(p, label),
+    ]
+
+
+def _explained(error: Floats, y: Floats) -> list[Score]:
+    """The part of the variance that is explained, unless there is none."""
+    variance = float(np.var(y))
+    return [Score("r2", "R²", 1 - float(np.mean(error**2)) / variance, "high")] if variance > 0 else []
+
+
+def _ranks(p: Floats, label: Ints) -> list[Score]:
+    """How well probabilities put rows in order: of the second of two classes, or each class against all.
+
+    Rows of one class only have no order.
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    if len(np.unique(label)) < p.shape[1]:
+        return []
+    if p.shape[1] > 2:
+        auc = roc_auc_score(label, p / p.sum(1, keepdims=True), multi_class="ovr")
+        return [Score("auc", "AUC, mean of the classes", float(auc), "high")]
+    precision = float(average_precision_score(label, p[:, 1]))
+    return [
+        Score("auc", "AUC", float(roc_auc_score(label, p[:, 1])), "high"),
+        Score("average_precision", "average precision", precision, "high"),
     ]
 
 

@@ -6,6 +6,7 @@ model file as JSON and comes back checked (`preparation_to_json`, `preparation_f
 """
 
 from tggm.tables.errors import TableError as TableError
+from tggm.tables.errors import TableWarning as TableWarning
 from tggm.tables.files import read_table as read_table
 from tggm.tables.preparation import Preparation as Preparation
 from tggm.tables.preparation import prepare as prepare
@@ -14,11 +15,14 @@ from tggm.tables.schema import preparation_to_json as preparation_to_json
 from tggm.tables.table import Table as Table
 from tggm.tables.target import Target as Target
 from tggm.tables.target import choose_target as choose_target
+from tggm.tables.transformer import TableTransformer as TableTransformer
 
 __all__ = [
     "Preparation",
     "Table",
     "TableError",
+    "TableTransformer",
+    "TableWarning",
     "Target",
     "choose_target",
     "preparation_from_json",

@@ -2,6 +2,9 @@
 
 import stat
 import sys
+import zlib
+from importlib import import_module
+from lzma import LZMAError
 from pathlib import Path
 
 from tggm.tables.errors import TableError
@@ -9,17 +12,25 @@ from tggm.tables.table import GAPS, Table
 from tggm.tables.text import parse_text
 
 _ELSE = {
-    b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV",
+    b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV, or fit the data frame that "
+    "pandas.read_excel makes of it in Python",
     b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
-    b"\x1f\x8b": "is compressed; pass it through: zcat {name} | tggm ... -",
     b"SQLite": "is a database; export the table as CSV",
 }
 
 
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
+
+
 def read_table(
-    path: str, *, delimiter: str | None = None, decimal: str = ".", missing: tuple[str, ...] = ()
+    path: str,
+    *,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    missing: tuple[str, ...] = (),
+    encoding: str | None = None,
 ) -> Table:
-    """Read a CSV or Parquet file; ``-`` is standard input.
+    """Read a CSV or Parquet file, compressed or not; ``-`` is standard input.
 
     Parameters
     ----------
@@ -31,6 +42,8 @@ def read_table(
         Decimal point of numbers in a CSV file.
     missing : tuple of str
         Words that mean a gap, besides those of `GAPS`.
+    encoding : str, optional
+        Of the letters of a CSV file; UTF-8, or UTF-16 with its mark, by default.
 
     Raises
     ------
@@ -39,12 +52,12 @@ def read_table(
     """
     name = "standard input" if path == "-" else path
     gaps = frozenset((*GAPS, *missing))
-    content = sys.stdin.buffer.read() if path == "-" else _read(Path(path))
+    content = _unpacked(sys.stdin.buffer.read() if path == "-" else _read(Path(path)), name)
     if content.startswith(b"PAR1"):
         from tggm.tables.parquet import parse_parquet
 
         return parse_parquet(content, name, gaps)
-    return parse_text(_decoded(content, name), name, delimiter, decimal, gaps)
+    return parse_text(_decoded(content, name, encoding), name, delimiter, decimal, gaps)
 
 
 def _read(path: Path) -> bytes:
@@ -58,7 +71,19 @@ def _read(path: Path) -> bytes:
         raise TableError(f"{path} may not be read; check its permissions: ls -l {path}") from None
 
 
-def _decoded(content: bytes, name: str) -> str:
+def _unpacked(content: bytes, name: str) -> bytes:
+    """What a compressed file holds; anything else as it is."""
+    for magic, module in _COMPRESSED.items():
+        if content.startswith(magic):
+            try:
+                unpacked: bytes = import_module(module).decompress(content)
+            except (OSError, EOFError, ValueError, ArithmeticError, LZMAError, zlib.error):
+                raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
+            return unpacked
+    return content
+
+
+def _decoded(content: bytes, name: str, encoding: str | None) -> str:
     for magic, remedy in _ELSE.items():
         if content.startswith(magic):
             raise TableError(f"{name} {remedy.format(name=name)}.")
@@ -66,8 +91,11 @@ def _decoded(content: bytes, name: str) -> str:
     if b"\0" in content[:100_000] and not wide:
         raise TableError(f"{name} is a binary file, neither CSV nor Parquet; export the table as CSV.")
     try:
-        return content.decode("utf-16" if wide else "utf-8-sig")
+        return content.decode(encoding or ("utf-16" if wide else "utf-8-sig"))
+    except LookupError:
+        raise TableError(f"--encoding {encoding!r} is not known; try latin-1, cp1252 or utf-8.") from None
     except UnicodeDecodeError as error:
         raise TableError(
-            f"{name} is not UTF-8 text (byte {error.start}); convert it: iconv -f latin1 -t utf-8 {name}"
+            f"{name} is not {encoding or 'UTF-8'} text (byte {error.start}); name its encoding, as in "
+            "--encoding latin-1."
         ) from None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tggm.streams.parquet import ParquetFiles, RowGroup, readable
 from tggm.tables.errors import TableError
-from tggm.tables.table import GAPS, Table, stacked
+from tggm.tables.table import GAPS, Table, cleaned, stacked
 
 
 def parse_parquet(content: bytes, name: str, gaps: frozenset[str]) -> Table:
@@ -107,9 +107,18 @@ def _table(stored: Any, name: str, gaps: frozenset[str]) -> Table:
         raise TableError(f"{name} has no rows; there is nothing to work on.")
     if len(set(stored.column_names)) < stored.num_columns:
         raise TableError(f"{name} has two columns of one name; every column needs a name of its own.")
-    dates = {field.name for field in stored.schema if pa.types.is_temporal(field.type)}
     columns = {field.name: _column(stored, field, name, gaps) for field in stored.schema}
-    return Table(name, columns, dates=frozenset(dates))
+    categories = {
+        field.name: tuple(_levels(stored.column(field.name))) if field.type.ordered else ()
+        for field in stored.schema
+        if pa.types.is_dictionary(field.type)
+    }
+    return Table(name, columns, categories=categories)
+
+
+def _levels(column: Any) -> list[str]:
+    """All words of a dictionary, in its order."""
+    return [str(word) for word in column.combine_chunks().dictionary.to_pylist()]
 
 
 def _column(stored: Any, field: Any, name: str, gaps: frozenset[str]) -> NDArray[Any]:
@@ -127,6 +136,19 @@ def _column(stored: Any, field: Any, name: str, gaps: frozenset[str]) -> NDArray
             row = int(np.argmax(np.isinf(numbers))) + 1
             raise TableError(f"{name} has an infinite number in row {row} of {field.name!r}; correct it.")
         return numbers
-    words = np.empty(len(column), dtype=object)
-    words[:] = [None if value is None or value in gaps else str(value) for value in column.to_pylist()]
-    return words
+    return _timed(column, kind) if pa.types.is_temporal(kind) else cleaned(column.to_pylist(), gaps)
+
+
+def _timed(column: Any, kind: Any) -> NDArray[Any]:
+    """Dates as moments in their own zone, times of the day as words, durations as seconds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        if getattr(kind, "tz", None) is not None:
+            column = pc.local_timestamp(column)
+        return np.asarray(column.cast(pa.timestamp("us"), safe=False).to_numpy(), dtype="datetime64[us]")
+    if pa.types.is_duration(kind):
+        spans = column.cast(pa.duration("us"), safe=False).to_numpy()
+        return np.where(np.isnat(spans), np.nan, spans / np.timedelta64(1, "s")).astype(np.float64)
+    return cleaned(column.to_pylist(), frozenset())

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 from tggm.tables.baselines import Baselines
-from tggm.tables.columns import Category, Number
+from tggm.tables.columns import Column
 from tggm.tables.errors import TableError
-from tggm.tables.kinds import kind_of
+from tggm.tables.kinds import found_column
+from tggm.tables.outcomes import Outcomes
+from tggm.tables.repeats import repetition
 from tggm.tables.table import Table
 from tggm.tables.target import Target
 
@@ -34,10 +36,13 @@ class FitRecord:
 class Preparation:
     """How the columns of a table become the inputs and the target of a model."""
 
-    columns: tuple[Number | Category, ...]
+    columns: tuple[Column, ...]
     target: Target
     left_out: tuple[tuple[str, str], ...] = ()  # name and reason
     gaps: tuple[str, ...] = ()  # words that mean a gap, besides the usual ones
+    names: tuple[str, ...] = ()  # of all columns of inputs, in order
+    named: bool = True  # false for the columns of an array
+    notes: tuple[str, ...] = ()  # what was said when it was learned
     baselines: Baselines | None = None
     fitted: FitRecord | None = None
 
@@ -61,6 +66,10 @@ class Preparation:
         table.require([column.name for column in self.columns])
         return np.concatenate([column.encode(table, notes, strict) for column in self.columns], axis=1)
 
+    def learned_features(self, table: Table, y: NDArray[Any], features: Floats) -> Floats:
+        """Features of the rows that the preparation was learned from, none of which knows its own target."""
+        return learned_features(self.columns, table, Outcomes.of(y, self.target.is_class), features)
+
     def targets(self, table: Table) -> NDArray[Any]:
         """The target of each row, all of which must have one (`Target.known` says which do)."""
         return self.target.values(table)
@@ -73,6 +82,7 @@ def prepare(
     ignore: Sequence[str] = (),
     categorical: Sequence[str] = (),
     gaps: Sequence[str] = (),
+    many: bool = True,
 ) -> Preparation:
     """Learn from a table (the rows to be trained on) how its columns become numbers.
 
@@ -87,21 +97,69 @@ def prepare(
         Columns to be taken as categories though they hold numbers.
     gaps : sequence of str
         Words that were read as gaps, besides the usual ones.
+    many : bool
+        Whether columns of many categories are seen as statistics of the target.
     """
-    table.require([*ignore, *categorical])
-    columns: list[Number | Category] = []
-    left_out: list[tuple[str, str]] = [(name, "as asked") for name in ignore]
-    for name in table.names:
-        if name == target.name or name in ignore:
-            continue
-        kind = kind_of(table, name, categorical=name in categorical)
-        if kind.name == "useless":
-            left_out.append((name, kind.reason))
-        else:
-            columns.append((Number if kind.name == "number" else Category).of(table, name))
-    if not columns:
+    y = target.values(table)
+    inputs = table.without(target.name)
+    found = learned(inputs, y, target.is_class, ignore=ignore, categorical=categorical, many=many)
+    if not found.columns:
+        left = "".join(f"; {name}: {why}" for name, why in found.left_out[:3])
         raise TableError(
             f"{table.source} has no column to predict {target.name!r} from; each is empty, constant, or text "
-            "that does not repeat."
+            f"that does not repeat{left}."
         )
-    return Preparation(tuple(columns), target, tuple(left_out), tuple(gaps))
+    names = tuple(inputs.names)
+    return Preparation(found.columns, target, found.left_out, tuple(gaps), names, notes=found.notes)
+
+
+def learned_features(
+    columns: Sequence[Column], table: Table, outcome: Outcomes | None, features: Floats
+) -> Floats:
+    """Features as rows that were learned from should have them."""
+    ends = np.cumsum([len(column.features) for column in columns])[:-1]
+    pairs = zip(columns, np.split(features, ends, axis=1), strict=True)
+    return np.concatenate([c.encode_learned(table, outcome, part) for c, part in pairs], axis=1)
+
+
+class LearnedColumns(NamedTuple):
+    """Columns of inputs, those left out with the reason, and what should be said aloud."""
+
+    columns: tuple[Column, ...]
+    left_out: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def learned(
+    table: Table,
+    y: NDArray[Any] | None,
+    is_class: bool,
+    *,
+    ignore: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    many: bool = True,
+) -> LearnedColumns:
+    """Learn what each column of inputs is; TableError that names all columns with mistakes in them."""
+    table.require([*ignore, *categorical])
+    outcome = None if y is None else Outcomes.of(y, is_class)
+    columns: list[Column] = []
+    left_out = [(name, "as asked") for name in ignore]
+    notes, wrong = [], []
+    for name in table.names:
+        if name in ignore:
+            continue
+        found = found_column(table, name, outcome, categorical=name in categorical, many=many)
+        gives = "" if y is None or found.column is None else repetition(table, name, y, is_class)
+        if found.mistake:
+            wrong.append(found.mistake)
+        elif found.column is None:
+            left_out.append((name, found.useless))
+        elif gives == "repeats":
+            left_out.append((name, "it repeats the target"))
+        else:
+            columns.append(found.column)
+            notes += [f"{name}: the target is a multiple of it; is it known beforehand?"] * (gives == "tells")
+            notes += [found.note] * bool(found.note)
+    if wrong:
+        raise TableError("; ".join(wrong) + ".")
+    return LearnedColumns(tuple(columns), tuple(left_out), tuple(notes))

@@ -13,11 +13,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from tggm.tables.baselines import Baselines
-from tggm.tables.columns import Category, Number
+from tggm.tables.columns import COLUMNS, Column
 from tggm.tables.preparation import Preparation
 from tggm.tables.target import TASKS
 
-_COLUMNS = {"number": Number, "category": Category}
 _AXES = {"naive": 1, "coef": 2, "intercept": 1}
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),
@@ -35,7 +34,7 @@ def preparation_to_json(p: Preparation) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        entries = [("kind", name) for name, column in _COLUMNS.items() if isinstance(value, column)]
+        entries = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
         return dict(entries + [(field.name, _plain(getattr(value, field.name))) for field in fields(value)])
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -84,12 +83,12 @@ def _read(hint: Any, what: str, value: Any) -> Any:
         if not fits(value):
             raise ValueError(f"{what} must be {words}, not {value!r}")
         return hint(value)
+    if hint is Column:
+        return _column(value)
     if is_dataclass(hint):
         return _built(hint, what, value)
-    if kind is UnionType:
-        if NoneType in parts:
-            return None if value is None else _read(parts[0], what, value)
-        return _column(value)
+    if kind is UnionType and NoneType in parts:
+        return None if value is None else _read(parts[0], what, value)
     if kind is dict:
         if not isinstance(value, dict):
             raise ValueError(f"{what} must be given by name")
@@ -97,11 +96,11 @@ def _read(hint: Any, what: str, value: Any) -> Any:
     return _items(parts, what, value) if kind is tuple else _array(what, value)
 
 
-def _column(value: Any) -> Number | Category:
+def _column(value: Any) -> Column:
     kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in _COLUMNS:
-        raise ValueError(f"a column of its table is of kind {kind!r}, not 'number' or 'category'")
-    column: Number | Category = _built(_COLUMNS[kind], "a column", value, "kind")
+    if not isinstance(kind, str) or kind not in COLUMNS:
+        raise ValueError(f"a column of its table is of kind {kind!r}, not one of {', '.join(COLUMNS)}")
+    column: Column = _built(COLUMNS[kind], "a column", value, "kind")
     return column
 
 

@@ -1,4 +1,4 @@
-"""A table in memory: named columns, each of numbers or of words, with gaps.
+"""A table in memory: named columns, each of numbers, of words or of moments in time, with gaps.
 
 A file of text does not say which columns are numbers; a column of words is therefore asked for either, and
 answers in the way that the asker needs: "7" is the number 7 to a model that saw numbers in this column, and
@@ -6,7 +6,7 @@ the word "7" to one that saw categories.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,8 +15,14 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.tables.errors import TableError
+from tggm.tables.numerals import Spelling, spelling_of
 
-GAPS = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "?")  # words for a missing value
+GAPS = (
+    *("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NaT"),
+    *("null", "NULL", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "#N/A N/A"),
+)  # words for a missing value: those of pandas, and dashes
+LONGEST = 1e15  # whole numbers up to here are exact
+TRUTH = {"true": 1.0, "false": 0.0}  # in any case
 Words = NDArray[np.object_]  # str, or None where there is none
 
 
@@ -29,11 +35,12 @@ class Table:
     source : str
         What messages call it, usually the name of the file.
     columns : mapping of str to array, shape (rows,)
-        float64 with NaN for gaps, or objects: strings with None for gaps.
+        float64 with NaN for gaps, datetime64[us] with NaT, or objects: strings with None.
     decimal : str
-        What separates whole from decimal digits in columns of words.
-    dates : frozenset of str
-        Columns whose type says that they are dates.
+        What separates whole from decimal digits in columns of words that do not show it.
+    categories : mapping of str to tuple of str
+        Columns whose type says that they are categories: their levels from the lowest to the highest, or
+        none where these have no order.
     origin : array, shape (rows,), optional
         Where each row stands in the file, from 0, if this is a part of it.
     """
@@ -41,8 +48,9 @@ class Table:
     source: str
     columns: Mapping[str, NDArray[Any]]
     decimal: str = "."
-    dates: frozenset[str] = frozenset()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Ints | None = None
+    _read: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # what was read before
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -55,7 +63,7 @@ class Table:
     def take(self, rows: Ints | Bools) -> "Table":
         """The table of these rows."""
         chosen = {name: column[rows] for name, column in self.columns.items()}
-        return Table(self.source, chosen, self.decimal, self.dates, self.places[rows])
+        return Table(self.source, chosen, self.decimal, self.categories, self.places[rows])
 
     def row_number(self, row: int) -> int:
         """What a person calls a row: its place in the file, from 1, the line of names not counted."""
@@ -78,54 +86,171 @@ class Table:
     def known(self, name: str) -> Bools:
         """Rows that have a value in this column."""
         column = self.columns[name]
-        gaps = [word is None for word in column] if column.dtype == object else np.isnan(column)
-        return ~np.asarray(gaps, dtype=bool)
+        if column.dtype == object:
+            return present(column)
+        known: Bools = ~(np.isnat(column) if column.dtype.kind == "M" else np.isnan(column))
+        return known
+
+    def without(self, *names: str) -> "Table":
+        """The table less some columns."""
+        kept = {name: column for name, column in self.columns.items() if name not in names}
+        return Table(self.source, kept, self.decimal, self.categories, self.origin, self._read)
 
     def words(self, name: str) -> Words:
         """A column as strings, None for gaps; whole numbers without a decimal point."""
         column = self.columns[name]
         if column.dtype == object:
             return column
-        return np.array([None if np.isnan(x) else spelled(x) for x in column.tolist()], dtype=object)
+        spell = _moment if column.dtype.kind == "M" else spelled
+        values = column if column.dtype.kind == "M" else column.tolist()
+        known = self.known(name).tolist()
+        different: dict[Any, str] = {}
+        words = np.empty(len(column), dtype=object)
+        words[:] = [
+            (different.get(x) or different.setdefault(x, spell(x))) if there else None
+            for x, there in zip(values, known, strict=True)
+        ]
+        return words
 
-    def numbers(self, name: str) -> Floats:
-        """A column as float64, NaN for gaps; TableError at the first word that is no number."""
+    def truth(self, name: str) -> Floats | None:
+        """A column of words that are all true or false as 1 and 0, NaN for gaps; None for any other."""
         column = self.columns[name]
-        values = self.numbers_or_none(name)
-        if values is None:
-            row = next(k for k, word in enumerate(column.tolist()) if self.number(word) is None)
+        if column.dtype != object:
+            return None
+        different = set(column.tolist()) - {None}
+        if not different or any(word.lower() not in TRUTH for word in different):
+            return None
+        values = {word: TRUTH[word.lower()] for word in different} | {None: np.nan}
+        return np.array([values[word] for word in column.tolist()], dtype=np.float64)
+
+    def spelling(self, name: str, decimal: str | None = None, unit: str | None = None) -> Spelling:
+        """How the words of a column write numbers; a unit that is given is the only one."""
+        key = (name, decimal or self.decimal, unit)
+        if key not in self._read:
+            words = self.columns[name]
+            different = set(words.tolist()) - {None} if words.dtype == object else set()
+            self._read[key] = spelling_of(different, decimal or self.decimal, unit)
+        found: Spelling = self._read[key]
+        return found
+
+    def numbers(self, name: str, spelling: Spelling | None = None) -> Floats:
+        """A column as float64, NaN for gaps; TableError for words that are no numbers, all of them at once.
+
+        Without a spelling, the column's own.
+        """
+        values = self.numbers_or_none(name, spelling)
+        if values is None and self.columns[name].dtype.kind == "M":
             raise TableError(
-                f"{self.source} has {column[row]!r} in row {self.row_number(row)} of column {name!r}, which "
-                f"should hold numbers; correct it, or say in `tggm fit` that it means a gap: --missing "
-                f"{column[row]!r}."
+                f"{self.source} has dates in column {name!r}, which should hold numbers; correct it."
+            )
+        if values is None:
+            known = self.readable(name, spelling or self.spelling(name))
+            odd = odd_words(self, name, known)
+            first = next(iter(odd))
+            raise TableError(
+                f"{self.source} has {odd_listed(self, name, odd)} of column {name!r}, which should hold "
+                f"numbers; correct it, or say in `tggm fit` that it means a gap: --missing {first!r}."
             )
         return values
 
-    def numbers_or_none(self, name: str) -> Floats | None:
+    def readable(self, name: str, spelling: Spelling) -> dict[str, float]:
+        """The words of a column that are numbers, and their values."""
+        key = (name, spelling)
+        if key not in self._read:
+            self._read[key] = spelling.values(set(self.columns[name].tolist()) - {None})
+        found: dict[str, float] = self._read[key]
+        return found
+
+    def numbers_or_none(self, name: str, spelling: Spelling | None = None) -> Floats | None:
         """A column as `numbers` gives it, or None if there is a word in it that is no number."""
         column = self.columns[name]
         if column.dtype != object:
-            return column
+            return None if column.dtype.kind == "M" else column
+        key = ("numbers", name, spelling or self.spelling(name))
+        if key not in self._read:
+            self._read[key] = self._numbers(name, key[2])
+        found: Floats | None = self._read[key]
+        return found
+
+    def _numbers(self, name: str, spelling: Spelling) -> Floats | None:
+        column = self.columns[name]
         known = self.known(name)
-        words = [word.replace(self.decimal, ".") for word in column[known].tolist()]
         values = np.full(len(column), np.nan)
-        try:
-            values[known] = np.array(words, dtype=np.float64)
-        except ValueError:
+        plain = plain_numbers(column[known])
+        if plain is not None:
+            values[known] = plain
+            return values
+        if (found := self.truth(name)) is not None:
+            return found
+        readable = self.readable(name, spelling)
+        words = column[known].tolist()
+        if len(readable) < len(set(words)):
             return None
-        finite = np.isfinite(values[known]).all() and not any("_" in word for word in words)
-        return values if finite else None
+        values[known] = [readable[word] for word in words]
+        return values
 
     def number(self, word: str | None) -> float | None:
-        """What a word is worth: NaN for a gap, None if it is no finite number."""
-        if word is None:
-            return float("nan")
-        try:
-            value = float(word.replace(self.decimal, "."))
-        except ValueError:
-            return None
-        # Python reads 1_000 and "infinity" too; in a table they are more likely mistakes
-        return value if np.isfinite(value) and "_" not in word else None
+        """What a word is worth by itself: NaN for a gap, None if it is no finite number."""
+        return float("nan") if word is None else Spelling(self.decimal).value(word)
+
+
+def present(words: Words) -> Bools:
+    """Where there is a word."""
+    found: Bools = (words != np.array(None)).astype(np.bool_)
+    return found
+
+
+def cleaned(values: Sequence[Any], gaps: frozenset[str]) -> Words:
+    """Values of any type, None for gaps, as words without blanks around them; true is spelled True."""
+    different: dict[Any, str | None] = {None: None}
+    for value in set(values) - {None}:
+        word = spelled(value) if isinstance(value, float) else str(value).strip()
+        different[value] = None if word in gaps else word
+    if all(word.lower() in TRUTH for word in different.values() if word is not None):
+        different = {value: word and word.capitalize() for value, word in different.items()}
+    words = np.empty(len(values), dtype=object)
+    words[:] = [different[value] for value in values]
+    return words
+
+
+def typed(words: Words) -> NDArray[Any]:
+    """Words of a text file as numbers, where that loses nothing of them: no code as 007, no long number."""
+    known = present(words)
+    plain = plain_numbers(words[known]) if known.any() else None
+    if plain is None or np.abs(plain).max() >= LONGEST:
+        return words
+    if any(len(word) > 1 and word[0] == "0" and word[1].isdigit() for word in words[known].tolist()):
+        return words
+    values = np.full(len(words), np.nan)
+    values[known] = plain
+    return values
+
+
+def plain_numbers(words: Words) -> Floats | None:
+    """Words that a computer wrote as float64, None if there is another among them."""
+    try:
+        values = words.astype(np.float64)
+    except ValueError:
+        return None
+    # Python reads 1_000 and "infinity" too; in a table they are more likely mistakes
+    if not np.isfinite(values).all() or any("_" in word for word in words.tolist()):
+        return None
+    return values
+
+
+def odd_words(table: Table, name: str, readable: Mapping[str, float]) -> dict[str, int]:
+    """Words of a column that are not readable, and the row of the first of each."""
+    odd: dict[str, int] = {}
+    for row, word in enumerate(table.columns[name].tolist()):
+        if word is not None and word not in readable:
+            odd.setdefault(word, row)
+    return odd
+
+
+def odd_listed(table: Table, name: str, odd: Mapping[str, int], most: int = 5) -> str:
+    """Such words with their rows, for a message."""
+    shown = [f"{word!r} in row {table.row_number(row)}" for word, row in list(odd.items())[:most]]
+    return ", ".join(shown) + (f" and {len(odd) - most} more" if len(odd) > most else "")
 
 
 def stacked(tables: Sequence[Table], source: str) -> Table:
@@ -134,12 +259,17 @@ def stacked(tables: Sequence[Table], source: str) -> Table:
     for table in tables[1:]:
         table.require(first.names)
     columns: dict[str, Any] = {name: _stacked_column(tables, name) for name in first.names}
-    dates = frozenset[str]().union(*(table.dates for table in tables))
-    return Table(source, columns, dates=dates, origin=np.concatenate([table.places for table in tables]))
+    origin = np.concatenate([table.places for table in tables])
+    return Table(source, columns, categories=first.categories, origin=origin)
 
 
 def _stacked_column(tables: Sequence[Table], name: str) -> NDArray[Any]:
     """One column of all tables; words where some have numbers and others words, as in columns not used."""
+    kinds = {table.columns[name].dtype.kind for table in tables}
+    if kinds == {"M"}:
+        return np.concatenate([table.columns[name] for table in tables])
+    if "M" in kinds:
+        return np.concatenate([table.words(name) for table in tables])
     words = [table.columns[name] for table in tables if table.columns[name].dtype == object]
     if all(word is None for column in words for word in column):  # gaps alone may be of any type
         return np.concatenate([table.numbers(name) for table in tables])
@@ -149,6 +279,12 @@ def _stacked_column(tables: Sequence[Table], name: str) -> NDArray[Any]:
 def spelled(number: float) -> str:
     """The shortest spelling of a number: 3, not 3.0."""
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
+
+
+def _moment(moment: Any) -> str:
+    """A date, with its time if it has one."""
+    text = str(moment.astype("datetime64[s]"))
+    return text.removesuffix("T00:00:00").replace("T", " ")
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.arrays import Bools
+from tggm.arrays import Bools, Floats
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import refuse_dates, refuse_mistakes
-from tggm.tables.table import Table, spelled
+from tggm.tables.table import Table, odd_words, spelled
 
 TASKS = ("regression", "classification")
 MOST_CLASSES = 100
@@ -58,52 +58,68 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
     """The target of a table and how its task was found; TableError if there is nothing to learn."""
     table.require([name])
     refuse_dates(table, name)
-    words = [word for word in table.words(name) if word is not None]
-    if not words:
+    if not table.known(name).any():
         raise TableError(
             f"the target {name!r} of {table.source} is empty in all rows; choose another column."
         )
-    numbers = [table.number(word) for word in words]
-    numeric = [number for number in numbers if number is not None]
-    if task is None and len(numeric) < len(words):
+    numeric = _numeric(table, name)
+    words = _labels(table, name, numeric)
+    if task is None and numeric is None:
         refuse_mistakes(table, name)
-    found, reason = _decided(words, numbers) if task is None else (task, "as asked")
-    if found == "regression" and len(numeric) < len(words):
-        strange = next(word for word, number in zip(words, numbers, strict=True) if number is None)
-        raise TableError(
-            f"the target {name!r} has {strange!r}, which is not a number; correct it, call it a gap "
-            f"(--missing {strange!r}), or ask for --task classification."
-        )
-    if found == "regression" and max(map(abs, numeric)) > LARGEST:
-        raise TableError(
-            f"the target {name!r} has the number {max(numeric, key=abs):g}, whose square is too large for a "
-            "computer; divide the column by a large number, or correct it."
-        )
-    different = set(words) if len(numeric) < len(words) else set(map(spelled, numeric))
-    if len(different) == 1:
+    found, reason = (task, "as asked") if task is not None else _decided(words, numeric)
+    if found == "regression":
+        _require_numbers(table, name, numeric)
+    different, rows = len(words), int(table.known(name).sum())
+    if different == 1:
         raise TableError(
             f"the target {name!r} has one value only, {words[0]!r}; there is nothing to learn, "
             "choose another column."
         )
-    if found == "classification" and len(different) > min(MOST_CLASSES, len(words) // 2):
+    if found == "classification" and different > min(MOST_CLASSES, rows // 2):
         raise TableError(
-            f"the target {name!r} has {len(different)} different values in {len(words)} rows, too many to be "
+            f"the target {name!r} has {different} different values in {rows} rows, too many to be "
             "classes; choose another column, or correct it if it should hold numbers."
         )
-    whole = len(numeric) == len(words) and all(number == int(number) for number in numeric)
+    whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
     return Target(name, found, found == "classification" and whole), reason
 
 
-def _decided(words: list[str], numbers: list[float | None]) -> tuple[str, str]:
+def _labels(table: Table, name: str, numeric: Floats | None) -> list[str]:
+    """The different values, in words."""
+    if numeric is not None:
+        return [spelled(number) for number in np.unique(numeric).tolist()]
+    return sorted(set(table.words(name).tolist()) - {None})
+
+
+def _numeric(table: Table, name: str) -> Floats | None:
+    """The numbers that are known, None for words; true and false are words."""
+    values = table.numbers_or_none(name) if table.truth(name) is None else None
+    return None if values is None else values[~np.isnan(values)]
+
+
+def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
+    if numeric is None:
+        readable = table.readable(name, table.spelling(name))
+        strange = next(iter(odd_words(table, name, readable)))
+        raise TableError(
+            f"the target {name!r} has {strange!r}, which is not a number; correct it, call it a gap "
+            f"(--missing {strange!r}), or ask for --task classification."
+        )
+    if np.abs(numeric).max() > LARGEST:
+        raise TableError(
+            f"the target {name!r} has the number {numeric[np.abs(numeric).argmax()]:g}, whose square is too "
+            "large for a computer; divide the column by a large number, or correct it."
+        )
+
+
+def _decided(words: list[str], numeric: Floats | None) -> tuple[str, str]:
     """Classes if the target has words, two values, or at most 10 whole numbers that each occur often."""
-    if len(set(words)) == 2:
-        return "classification", f"the target has two values, {' and '.join(sorted(set(words)))}"
-    if any(number is None for number in numbers):
+    if len(words) == 2:
+        return "classification", f"the target has two values, {' and '.join(words)}"
+    if numeric is None:
         return "classification", "the target has words"
-    different = set(numbers)
-    if len(different) <= 2:
-        return "classification", "the target has two values"
-    whole = all(number is not None and number == int(number) for number in different)
-    if whole and len(different) <= 10 and len(words) >= 5 * len(different):
-        return "classification", f"the target has {len(different)} different whole numbers"
+    whole = bool((numeric == np.floor(numeric)).all())
+    if whole and len(words) <= 10 and len(numeric) >= 5 * len(words):
+        reason = f"the target has {len(words)} different whole numbers; as a number: --task regression"
+        return "classification", reason
     return "regression", "the target has numbers"

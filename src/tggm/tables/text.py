@@ -4,11 +4,11 @@ import csv
 import io
 from collections import Counter
 
-import numpy as np
-
+from tggm.tables.arrow_text import parse_large
 from tggm.tables.errors import TableError
-from tggm.tables.table import Table
+from tggm.tables.table import Table, cleaned, typed
 
+LARGE = 2**20  # letters from which pyarrow reads it, if it can
 DELIMITERS = {",": "','", ";": "';'", "\t": "'\\t'", "|": "'|'"}
 
 
@@ -22,6 +22,8 @@ def parse_text(text: str, name: str, delimiter: str | None, decimal: str, gaps: 
     mark = _sniffed(text) if delimiter is None else delimiter.replace("\\t", "\t")
     if len(mark) != 1:
         raise TableError(f"a delimiter is one character, as --delimiter ';'; got {delimiter!r}.")
+    if len(text) >= LARGE and (table := parse_large(text, mark, name, decimal, gaps)) is not None:
+        return table
     lines = _lines(text, mark, name)
     header = [field.strip() or f"column {k}" for k, field in enumerate(lines[0], start=1)]
     _check_header(header, text, mark, name)
@@ -31,9 +33,7 @@ def parse_text(text: str, name: str, delimiter: str | None, decimal: str, gaps: 
     _check_widths(rows, len(header), mark, name)
     columns = {}
     for column, fields in zip(header, zip(*rows, strict=True), strict=True):
-        words = np.empty(len(rows), dtype=object)
-        words[:] = [None if (word := field.strip()) in gaps else word for field in fields]
-        columns[column] = words
+        columns[column] = typed(cleaned(fields, gaps))
     return Table(name, columns, decimal)
 
 

@@ -28,10 +28,13 @@ class Observer(ABC):  # noqa: B024  # every method may be left as it is
 
 
 class Printer(Observer):
-    """Prints a line for each report: what ``verbose=True`` shows; `held` says whether rows are held out."""
+    """Prints a line whenever twice as many epochs are done, and at the end: what ``verbose=True`` shows.
+
+    `held` says whether rows are held out.
+    """
 
     def __init__(self, held: bool) -> None:
-        self._epochs, self._held = 0, held
+        self._epochs, self._held, self._next = 0, held, 1
 
     def planned(self, epochs: int) -> None:
         """Remember how many there are."""
@@ -43,5 +46,8 @@ class Printer(Observer):
 
     def progressed(self, epochs: int, trace: Any) -> None:
         """Mean objective, and mean held-out score where rows are held out."""
+        if epochs < self._next and epochs < self._epochs:
+            return
+        self._next = 2 * epochs
         line = f"epoch {epochs}/{self._epochs}  objective {trace.train[:, -1].mean():.4f}"
         sys.stdout.write(line + (f"  held out {trace.held[:, -1].mean():.4f}\n" if self._held else "\n"))

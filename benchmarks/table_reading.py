@@ -1,0 +1,84 @@
+"""Seconds to read a CSV file and to prepare it, beside what pandas and pyarrow take to read it.
+
+    python benchmarks/table_reading.py [--rows 200000]
+
+Ten columns: six numbers (one with gaps, one with thousands separators), two of few words, one of 2,000 words,
+one of dates; the target is a number. Prints the table and writes ``benchmarks/results/table_reading.json``.
+"""
+
+import argparse
+import csv
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import keep
+
+from tggm.tables import choose_target, prepare, read_table
+
+
+def write(path: Path, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2020-01-01") + rng.integers(0, 1500, rows)
+    columns = {
+        "a": rng.normal(size=rows).round(6),
+        "b": rng.integers(0, 1000, rows),
+        "c": rng.gamma(2.0, size=rows).round(4),
+        "gaps": np.where(rng.random(rows) < 0.1, "", rng.normal(size=rows).round(3).astype(str)),
+        "grouped": [f"{x:,}" for x in rng.integers(0, 100_000, rows).tolist()],
+        "colour": rng.choice(["red", "green", "blue"], rows),
+        "state": rng.choice([f"state {k}" for k in range(40)], rows),
+        "zip": rng.choice([f"Z{k:04d}" for k in range(2000)], rows),
+        "day": np.datetime_as_string(days),
+        "y": rng.normal(size=rows).round(5),
+    }
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(columns)
+        out.writerows(zip(*columns.values(), strict=True))
+
+
+def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
+    begin = time.perf_counter()
+    result = call()
+    return time.perf_counter() - begin, result
+
+
+def prepared(table: Any) -> Any:
+    target, _ = choose_target(table, "y", None)
+    preparation = prepare(table, target)
+    y = preparation.targets(table)
+    return preparation.learned_features(table, y, preparation.features(table))
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rows", type=int, default=200_000)
+    rows = p.parse_args().rows
+    import pandas as pd
+    from pyarrow import csv as arrow
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        write(path, rows)
+        read, table = seconds(lambda: read_table(str(path)))
+        preparing, X = seconds(lambda: prepared(table))
+        figures = {
+            "rows": rows,
+            "columns": len(table.names),
+            "features": X.shape[1],
+            "read": read,
+            "prepare": preparing,
+            "pandas": seconds(lambda: pd.read_csv(path))[0],
+            "pyarrow": seconds(lambda: arrow.read_csv(path))[0],
+        }
+    for name, value in figures.items():
+        print(f"{name:10s} {value:10.3g}" if isinstance(value, float) else f"{name:10s} {value:10,d}")
+    print(f"written to {keep('table_reading', figures)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Inputs as `fit` and `predict` take them: arrays as they are, tables and gaps by a `TableTransformer`."""
+
+import warnings
+from abc import ABC
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+
+from tggm.arrays import Floats
+from tggm.tables import Preparation, TableTransformer, TableWarning, Target
+from tggm.tables.frames import as_table, is_table
+
+OF_TARGETS = ("multi_output", "y_numeric")  # options of scikit-learn's checks
+UNNAMED = "y"  # what a target is called that has no name
+
+
+class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
+    """What estimators know of the columns of their inputs."""
+
+    task: ClassVar[str]
+    table_: TableTransformer | None = None  # how a table becomes inputs; None for arrays without gaps
+    _target: str = UNNAMED
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags
+
+    def _validated(self, X: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, NDArray[Any]]:
+        """Inputs as numbers without gaps, and targets, as scikit-learn checks them."""
+        try:
+            return self._numbers(X, y, reset, options)
+        except ValueError as error:
+            if not str(error).startswith("Input y contains"):
+                raise
+            raise ValueError(
+                f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
+            ) from None
+
+    def _numbers(self, X: Any, y: Any, reset: bool, options: dict[str, Any]) -> tuple[Any, NDArray[Any]]:
+        if not reset:
+            X_ = self._new_rows(X, options)
+            return X_, _targets(X_, y, options)
+        if is_table(X):
+            return self._learned(X, y, options)
+        finite = True if sparse.issparse(X) else "allow-nan"
+        X_, y_ = validate_data(self, X, y, ensure_min_samples=1, ensure_all_finite=finite, **options)
+        if has_gaps(X_):
+            return self._learned(X_, y_, options)
+        self.table_ = None
+        return X_, y_
+
+    def _learned(self, X: Any, y: Any, options: dict[str, Any]) -> tuple[Floats, NDArray[Any]]:
+        """Inputs to train on, and how later tables become the like."""
+        y_ = _targets(X, y, options)
+        table = TableTransformer(task=self.task)
+        X_ = table.fit_transform(X, y_)
+        names = getattr(table, "feature_names_in_", None)
+        self.name_features(table.n_features_in_, names)
+        self.table_ = table
+        return X_, y_
+
+    def _new_rows(self, X: Any, options: dict[str, Any]) -> Any:
+        """Inputs of new rows, as numbers without gaps."""
+        check_is_fitted(self, "fitted_")
+        if self.table_ is not None:
+            return self.table_.transform(X)
+        if is_table(X):
+            X_ = self._by_name(X)
+        else:
+            finite = True if sparse.issparse(X) else "allow-nan"
+            asked = {name: value for name, value in options.items() if name not in OF_TARGETS}
+            X_ = validate_data(self, X, reset=False, ensure_all_finite=finite, **asked)
+        return self._filled(X_) if has_gaps(X_) else X_
+
+    def _by_name(self, X: Any) -> Floats:
+        """A table for a model of numbers: its columns in the order of the model, if both have names."""
+        table, named = as_table(X)
+        known = getattr(self, "feature_names_in_", None)
+        names = table.names if known is None or not named else [str(name) for name in known]
+        table.require(names)
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        return np.column_stack([table.numbers(name) for name in names])
+
+    def _filled(self, X: Floats) -> Floats:
+        """Gaps where the model saw none become the middle of their columns."""
+        gaps = np.isnan(X)
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
+        shown = ", ".join(str(names[k]) for k in np.flatnonzero(gaps.any(0))[:5])
+        warnings.warn(
+            f"`X` has gaps in columns where the model saw none ({shown}); they are taken as the mean.",
+            TableWarning,
+            stacklevel=5,
+        )
+        return np.where(gaps, self.fitted_.scales.x.shift.astype(X.dtype)[None, :], X)
+
+    def name_features(self, count: int, names: Sequence[str] | None) -> None:
+        """What `validate_data` does where rows do not come as an array."""
+        self.n_features_in_, self.table_ = count, None
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+
+    def _name_target(self, y: Any) -> None:
+        """Remember what the target is called, if it has a name."""
+        name = getattr(y, "name", None)
+        self._target = name if isinstance(name, str) and name else UNNAMED
+
+    def table_preparation(self) -> Preparation | None:
+        """How the columns of a table become inputs, for the model's file; None for arrays without gaps."""
+        if self.table_ is None:
+            return None
+        labels = getattr(self, "classes_", None)
+        return self.table_.preparation(
+            Target(self._target, self.task, labels is not None and labels.dtype.kind in "iu")
+        )
+
+    def encoded(self, X: Any) -> tuple[Self, Any]:
+        """The model that takes numbers, and rows as such; itself and `X` if it was not fitted to a table."""
+        if self.table_ is None:
+            return self, X
+        inside = copy(self)
+        inside.name_features(len(self.fitted_.scales.x.shift), self.table_.get_feature_names_out().tolist())
+        return inside, self.table_.transform(X)
+
+    def adopt_table(self, preparation: Preparation) -> None:
+        """Take tables from now on, as their preparation says."""
+        table = TableTransformer.of(preparation)
+        self.name_features(table.n_features_in_, getattr(table, "feature_names_in_", None))
+        self.table_, self._target = table, preparation.target.name
+
+
+def has_gaps(X: Any) -> bool:
+    """Whether a dense table has NaN in it; a sum tells, unless it overflows."""
+    if sparse.issparse(X) or X.dtype.kind != "f":
+        return False
+    with np.errstate(all="ignore"):
+        return not np.isfinite(X.sum()) and bool(np.isnan(X).any())
+
+
+def _targets(X: Any, y: Any, options: dict[str, Any]) -> NDArray[Any]:
+    """Targets as scikit-learn checks them, one for each row."""
+    kept = {name: value for name, value in options.items() if name in OF_TARGETS}
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    _, y_ = check_X_y(np.zeros((rows, 1)), y, ensure_min_samples=1, **kept)
+    found: NDArray[Any] = y_
+    return found

@@ -1,0 +1,171 @@
+"""Data frames and arrays to tables.
+
+Frames of pandas, Polars and whatever else narwhals knows are read column by column, by their types; none of
+these libraries is imported unless its frame is given. Columns of an array are called x0, x1, ...
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tggm.tables.errors import TableError
+from tggm.tables.table import GAPS, Table, cleaned
+
+NAME = "`X`"  # what messages call it
+_NESTED = (dict, list, set, tuple, np.ndarray)
+
+
+def is_table(X: Any) -> bool:
+    """Whether rows come as a table: with names of columns, or with words or dates in them."""
+    if isinstance(X, Table) or _is_frame(X):
+        return True
+    if sparse.issparse(X) or not isinstance(X, np.ndarray | list | tuple):
+        return False
+    return _as_array(X).dtype.kind in "OUSMm" and not _are_numbers(X)
+
+
+def _are_numbers(X: Any) -> bool:
+    """Whether objects or words are all numbers: these are an ordinary array."""
+    array = np.asarray(X)
+    if array.dtype.kind in "Mm" or array.ndim != 2:
+        return array.ndim != 2
+    try:
+        array.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(X)
+    except ValueError:  # rows of different lengths
+        return np.empty(0)
+
+
+def as_table(X: Any, missing: tuple[str, ...] = ()) -> tuple[Table, bool]:
+    """A frame, an array or a table as a `Table`, and whether its columns have names of their own."""
+    gaps = frozenset((*GAPS, *missing))
+    if isinstance(X, Table):
+        return X, True
+    if _is_frame(X):
+        return _of_frame(X, gaps)
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(f"{NAME} must have rows and columns; got an array of shape {array.shape}.")
+    names = [f"x{k}" for k in range(array.shape[1])]
+    columns = {name: _of_array(array[:, k], name, gaps) for k, name in enumerate(names)}
+    return Table(NAME, columns), False
+
+
+def _of_array(column: NDArray[Any], name: str, gaps: frozenset[str]) -> NDArray[Any]:
+    if column.dtype.kind in "fiub":
+        return _finite(column.astype(np.float64), name)
+    if column.dtype.kind == "M":
+        return column.astype("datetime64[us]")
+    if column.dtype.kind == "m":
+        return np.where(np.isnat(column), np.nan, column / np.timedelta64(1, "s")).astype(np.float64)
+    if column.dtype.kind in "US":
+        return cleaned(column.astype(str).tolist(), gaps)
+    return _of_objects(column.tolist(), name, gaps)
+
+
+def _of_objects(values: list[Any], name: str, gaps: frozenset[str]) -> NDArray[Any]:
+    """Python objects: numbers if all are, moments if all are, words otherwise."""
+    values = [None if _is_gap(value) else value for value in values]
+    known = [value for value in values if value is not None]
+    truth = all(isinstance(value, bool) for value in known)
+    if known and not truth and all(isinstance(value, int | float | np.number) for value in known):
+        return _finite(np.array([np.nan if v is None else v for v in values], dtype=np.float64), name)
+    if known and all(hasattr(value, "year") and hasattr(value, "month") for value in known):
+        return np.array(["NaT" if value is None else value for value in values], dtype="datetime64[us]")
+    strange = next((value for value in known if isinstance(value, _NESTED)), None)
+    if strange is not None:
+        raise TypeError(
+            f"{NAME} has a {type(strange).__name__} in column {name!r}; every argument must be a string or a "
+            "real number, a date or a gap."
+        )
+    return cleaned(values, gaps)
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether it is None, NaN, NaT or pandas' NA: what does not equal itself."""
+    if value is None or isinstance(value, (str, *_NESTED)):
+        return value is None
+    same = value == value
+    return type(same).__name__ == "NAType" or not bool(same)
+
+
+def _finite(values: NDArray[Any], name: str) -> NDArray[Any]:
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise ValueError(f"{NAME} contains infinity (inf) in row {row} of column {name!r}; correct it.")
+    return values
+
+
+def _of_frame(X: Any, gaps: frozenset[str]) -> tuple[Table, bool]:
+    import narwhals.stable.v1 as nw
+
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError:
+        raise TypeError(
+            f"{NAME} is a {type(X).__name__}, which is no data frame in memory; collect it, or pass arrays."
+        ) from None
+    if len(set(frame.columns)) < len(frame.columns):
+        raise TableError(f"{NAME} has two columns of one name; every column needs a name of its own.")
+    columns, categories = {}, {}
+    for label in frame.columns:
+        series, name = frame.get_column(label), str(label)
+        columns[name] = _of_series(series, name, gaps, nw)
+        if series.dtype in (nw.Categorical, nw.Enum):
+            categories[name] = _order(series, nw)
+    return Table(NAME, columns, categories=categories), all(isinstance(name, str) for name in frame.columns)
+
+
+def _of_series(series: Any, name: str, gaps: frozenset[str], nw: Any) -> NDArray[Any]:
+    kind = series.dtype
+    if kind.is_numeric():
+        values = series.cast(nw.Float64).to_numpy()
+        return _finite(np.asarray(values, dtype=np.float64), name)
+    if kind in (nw.Datetime, nw.Date):
+        return _moments(series, nw)
+    if kind == nw.Duration:
+        spans = np.asarray(series.to_numpy(), dtype="timedelta64[us]")
+        return np.where(np.isnat(spans), np.nan, spans / np.timedelta64(1, "s")).astype(np.float64)
+    there = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    values = [None if gap else value for value, gap in there]
+    if kind in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Time):
+        return cleaned(values, gaps)
+    return _of_objects(values, name, gaps)
+
+
+def _moments(series: Any, nw: Any) -> NDArray[Any]:
+    """Dates and times as they are told in their own zone, without it."""
+    if series.dtype == nw.Datetime and series.dtype.time_zone is not None:
+        series = series.dt.replace_time_zone(None)
+    if series.dtype == nw.Date:
+        series = series.cast(nw.Datetime("us"))
+    values = np.asarray(series.to_numpy())
+    if values.dtype == object:  # dates of pandas are Python's
+        values = np.array(
+            [None if v is None or v != v else v for v in values.tolist()], dtype="datetime64[us]"
+        )
+    return values.astype("datetime64[us]")
+
+
+def _order(series: Any, nw: Any) -> tuple[str, ...]:
+    """The levels of an ordered category, from the lowest; none if it has no order."""
+    native = series.to_native()
+    holders = (getattr(native, "cat", None), getattr(native, "type", None))  # of pandas, of Arrow
+    if series.dtype != nw.Enum and not any(getattr(holder, "ordered", False) for holder in holders):
+        return ()
+    if hasattr(native, "combine_chunks"):
+        return tuple(str(level) for level in native.combine_chunks().dictionary.to_pylist())
+    return tuple(str(level) for level in series.cat.get_categories().to_list())

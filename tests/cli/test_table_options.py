@@ -1,0 +1,121 @@
+"""What `tggm fit` reads and can be told: encodings, settings, weights of classes, and what it says."""
+
+import gzip
+import json
+
+import pytest
+
+import tggm
+from tests.cli.commands import answer, rows, write
+from tggm.cli.app import run
+from tggm.cli.figures import figures_table, hint
+from tggm.cli.wish import Wish, estimator
+
+SMALL = ["--hidden", "4", "--members", "2", "--epochs", "10"]
+
+
+def test_a_compressed_latin_1_file_with_settings(tmp_path, capsys):
+    plain = write(tmp_path / "train.csv", rows(90, 0), ("größe", "garden", "heating", "price"))
+    packed, file = tmp_path / "train.csv.gz", str(tmp_path / "m.tggm")
+    packed.write_bytes(gzip.compress((tmp_path / "train.csv").read_text().encode("latin-1")))
+    words = ["--encoding", "latin-1", "--set", "clip=5", "--set", "init=small", "--json", "--quiet"]
+    facts = json.loads(answer(capsys, "fit", str(packed), "-t", "price", "-o", file, *SMALL, *words))
+    assert facts["columns"][0] == "größe"
+    assert {"r2", "rmse"} <= set(facts["figures"]["model"])
+    model = tggm.load(file)
+    assert (model.clip, model.init) == (5, "small")
+    one = answer(capsys, "predict", file, str(packed), "--encoding", "latin-1", "--quiet")
+    assert one == answer(capsys, "predict", file, plain, "--quiet")
+
+
+def test_settings_are_numbers_words_and_tuples():
+    wish = Wish("y", settings=("n_cycles=(20, 4)", "dropout=0.1", "early_stopping=False", "init=small"))
+    model = estimator(wish, True, 500)
+    assert (model.n_cycles, model.dropout, model.early_stopping, model.init) == ((20, 4), 0.1, False, "small")
+    assert estimator(Wish("y", class_weight="balanced"), True, 500).class_weight == "balanced"
+
+
+def test_what_a_table_makes_of_its_columns_is_said(tmp_path, capsys):
+    table = [
+        (
+            f"{(k * k) % 97}.5" if k % 5 else "<LOD",
+            f"{k * k:,} km",
+            f"2024-01-{k % 28 + 1:02d}",
+            k % 2,
+            k % 2 + 1,
+        )
+        for k in range(60)
+    ]
+    file = write(tmp_path / "t.csv", table, ("dose", "driven", "day", "ill", "sick"))
+    assert run(["fit", file, "-t", "ill", "-o", str(tmp_path / "m.tggm"), *SMALL]) == 0
+    said = capsys.readouterr().err
+    assert "note: dose: numbers with marks ('<LOD')" in said
+    assert "note: driven: " in said
+    assert "note: sick: left out, it repeats the target" in said
+    told = answer(capsys, "info", str(tmp_path / "m.tggm"))
+    assert "dose: number marked <LOD" in told
+    assert "driven: number in km" in told
+    assert "day: date, seen as trend" in told
+
+
+def test_counts_that_become_classes_are_told_how_to_be_numbers(tmp_path, capsys):
+    table = [(k * k % 31, k % 5) for k in range(60)]
+    file = write(tmp_path / "t.csv", table, ("x", "grade"))
+    assert run(["fit", file, "-t", "grade", "-o", str(tmp_path / "m.tggm"), *SMALL]) == 0
+    assert "5 different whole numbers; as a number: --task regression" in capsys.readouterr().err
+
+
+def figures(ours, linear, key="rmse", more="log_density"):
+    return {
+        "model": {key: ours, more: 0.0, "cover50": 0.5, "cover90": 0.9, "crps": 1.0},
+        "linear": {key: linear, more: 0.1, "cover50": 0.5, "cover90": 0.9, "crps": 1.0},
+    }
+
+
+def test_the_hint_says_what_the_figures_say():
+    assert "is better on these rows (RMSE 1.17 against 5.2)" in hint(figures(5.2, 1.17))
+    assert "does as well" in hint(figures(1.0, 1.01))
+    assert hint(figures(1.0, 1.5)) == ""  # it gives more probability, but errs far more
+    assert "is better on these rows (NLL" in hint(figures(0.5, 0.4, "log_loss", "ece"))
+    assert "does as well" in hint(figures(0.5, 0.49, "log_loss", "ece"))
+    assert hint(figures(0.4, 0.5, "log_loss", "ece")) == ""
+    assert hint({"model": {}}) == ""
+
+
+def test_columns_of_figures_are_those_that_all_have():
+    shown = figures_table(figures(1.0, 2.0))
+    assert "RMSE" in shown
+    assert "R²" not in shown
+
+
+@pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False")])
+def test_truth_of_csv_is_that_of_parquet(tmp_path, capsys, spelled):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    flag = [k % 3 == 0 for k in range(60)]
+    columns = {
+        "flag": flag,
+        "x": [float(k * k % 37) for k in range(60)],
+        "y": [float(k * 7 % 23) for k in range(60)],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = [(spelled[0] if f else spelled[1], x, y) for f, x, y in zip(*columns.values(), strict=True)]
+    csv = write(tmp_path / "t.csv", table, tuple(columns))
+    model = str(tmp_path / "m.tggm")
+    assert run(["fit", str(tmp_path / "t.parquet"), "-t", "y", "-o", model, *SMALL, "--quiet"]) == 0
+    first = answer(capsys, "predict", model, str(tmp_path / "t.parquet"), "--strict")
+    assert first == answer(capsys, "predict", model, csv, "--strict")
+
+
+def test_dates_are_reported_and_copied(tmp_path, capsys):
+    table = [(f"2024-01-{k % 28 + 1:02d}", f"{k}.123456789012", k * 7 % 23 / 2) for k in range(60)]
+    file = write(tmp_path / "t.csv", table, ("day", "x", "y"))
+    model = str(tmp_path / "m.tggm")
+    assert run(["fit", file, "-t", "y", "-o", model, *SMALL, "--quiet"]) == 0
+    assert run(["report", model, file, "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
+    assert "2024-01-" in (tmp_path / "r.html").read_text()
+    copied = answer(capsys, "predict", model, file, "--inputs", "--quiet").splitlines()
+    assert copied[2].startswith("2024-01-02,1.123456789012,3.5,")
+    (first, *_) = json.loads(answer(capsys, "predict", model, file, "--inputs", "--json", "--quiet"))
+    assert (first["day"], first["y_observed"]) == ("2024-01-01", 0.0)

@@ -1,0 +1,77 @@
+"""Every kind of column where another was learned: numbers, or one sentence that names the column."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tggm import TableTransformer
+
+N = 60
+RNG = np.random.default_rng(0)
+KINDS = {
+    "numbers": RNG.normal(size=N),
+    "gaps": np.where(np.arange(N) % 3, RNG.normal(size=N), np.nan),
+    "counts": RNG.integers(0, 9, N),
+    "truth": RNG.random(N) > 0.5,
+    "words": RNG.choice(["u", "v", None], N),
+    "many words": [f"w{k}" for k in RNG.integers(0, 55, 58)] + ["w0", "w1"],
+    "grades": pd.Categorical(RNG.choice(["low", "high"], N), ["low", "high"], ordered=True),
+    "dates": pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 900, N), unit="D"),
+    "dates in words": [f"{k % 28 + 1}.{k % 12 + 1}.2020" for k in range(N)],
+    "clock": [f"{k % 24:02d}:30" for k in range(N)],
+    "thousands": [f"{k:,}" for k in RNG.integers(0, 9999, N).tolist()],
+    "money": [f"${k:,}" for k in RNG.integers(0, 9999, N).tolist()],
+    "marks": ["<LOD" if k % 5 == 0 else f"{k * k / 7:.2f}" for k in range(N)],
+    "empty": [None] * N,
+    "same": ["x"] * N,
+    "text": [f"a note on {k}, and more" for k in range(N)],
+    "mixed": [1, "a", 2.5, None, True, "2020-01-01"] * 10,
+}
+Y = RNG.normal(size=N)
+LEARNED = [kind for kind in KINDS if kind not in ("empty", "same", "text")]
+
+
+def numbers_or_complaint(table, column):
+    try:
+        return table.transform(pd.DataFrame({"a": column})), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+@pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")  # how numbers are read
+@pytest.mark.parametrize("learned", LEARNED)
+def test_any_column_after_any_other(learned):
+    table = TableTransformer().fit(pd.DataFrame({"a": KINDS[learned]}), Y)
+    assert np.isfinite(table.transform(pd.DataFrame({"a": KINDS[learned]}))).all()
+    for given, column in KINDS.items():
+        X, complaint = numbers_or_complaint(table, column)
+        if X is None:
+            assert complaint.startswith("`X`"), given
+            assert "'a'" in complaint, given
+        else:
+            assert X.shape == (N, len(table.get_feature_names_out()))
+            assert np.isfinite(X).all(), given
+
+
+@pytest.mark.parametrize("kind", ["empty", "same", "text"])
+def test_a_table_of_nothing_is_one_sentence(kind):
+    with pytest.raises(ValueError, match=r"no column that a model could use \(a: "):
+        TableTransformer().fit(pd.DataFrame({"a": KINDS[kind]}), Y)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame(index=range(3))])
+def test_a_table_without_rows_or_columns(frame):
+    with pytest.raises(ValueError, match=r"no rows|no columns|0 sample|minimum"):
+        TableTransformer().fit(frame, np.zeros(len(frame)))
+
+
+def test_infinities_are_named():
+    with pytest.raises(ValueError, match=r"infinity .inf. in row 1 of column 'a'"):
+        TableTransformer().fit(pd.DataFrame({"a": [1.0, np.inf, 2.0]}))
+    with pytest.raises(ValueError, match=r"two columns of one name|unique"):
+        TableTransformer().fit(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]))
+
+
+def test_thousands_of_columns():
+    frame = pd.DataFrame(RNG.normal(size=(30, 1000)), columns=[f"c{k}" for k in range(1000)])
+    assert TableTransformer().fit_transform(frame, RNG.normal(size=30)).shape == (30, 1000)
