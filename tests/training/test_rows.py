@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, as_vector, fit
-from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership, read_ahead, shuffled
+from tggm.training.rows import Blocks, RowBlock, bucket, dealt, hold_out, membership, read_ahead, shuffled
 
 HALF = ROWS // 2
 
@@ -26,6 +26,23 @@ def test_hold_out_splits_all_rows(rng):
     train_rows, held = hold_out(rng, np.arange(10, 52), 0.1)
     assert len(held) == 4
     assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(10, 52))
+
+
+@pytest.mark.parametrize(("members", "together"), [(1, 1), (3, 1), (4, 2), (5, 3), (10, 2)])
+def test_rows_are_dealt_to_members_in_pairs(rng, members, together):
+    parts = dealt(rng, np.arange(60), 0.1, members)
+    assert len(parts) == members
+    often = np.zeros(60, int)
+    for train_rows, held in parts:
+        assert len(held) == 6
+        assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(60))
+        often[held] += 1
+    assert often.max() == together
+    assert set(often[often > 0]) <= {together, 2}
+
+
+def test_nothing_is_held_out_on_demand(rng):
+    assert all(len(held) == 0 for _, held in dealt(rng, np.arange(60), 0.0, 4))
 
 
 def test_shuffled_is_a_new_permutation_each_epoch():

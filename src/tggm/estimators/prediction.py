@@ -133,13 +133,15 @@ class Prediction(Ensemble, ABC):
 
     def _parts(self, X: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Mean, noise and disagreement."""
-        from tggm.predictive.pools import SCATTER, disagreement
+        from tggm.predictive.calibration import Calibration, counted
+        from tggm.predictive.pools import disagreement
 
         members = self._mixtures(X)
         found = []
-        for mixture, law in zip(members, self._pooled(members), strict=True):
+        pools = self.fitted_.calibration or (Calibration(),) * len(members)
+        for mixture, pool, law in zip(members, pools, self._pooled(members), strict=True):
             _, noise, between = disagreement(mixture)
-            share = noise / (noise + SCATTER * between)
+            share = noise / (noise + counted(pool) * between)
             found.append((law.mean(), law.std() * np.sqrt(share), law.std() * np.sqrt(1 - share)))
         mean, noise, apart = (self._shaped(np.stack(part, axis=1)) for part in zip(*found, strict=True))
         return mean, noise, apart

@@ -37,6 +37,9 @@ def bucket(size: int) -> int:
         power *= 2
 
 
+PAIRED = 4  # members from which on two hold out the same rows
+
+
 def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
     """Split row numbers at random into a part to train on and a part of the given fraction, rounded."""
     shuffled = rng.permutation(rows).astype(np.int32)
@@ -49,19 +52,21 @@ def dealt(
 ) -> list[tuple[Index, Index]]:
     """Rows that each member trains on and holds out, about `fraction` of them.
 
-    The rows are cut at random into parts, one for each member in turn, and cut anew when the parts run out:
-    no row is held out much more often than another.
+    The rows are cut at random into parts, one for every two members in turn, and cut anew when the parts run
+    out. Two members that hold out the same rows tell how far members differ on rows that they have not seen;
+    fewer than four members have a part each.
     """
+    folds = members // 2 if members >= PAIRED else members
     count = round(fraction * len(rows))
     if not count:
         none = np.zeros(0, np.int32)
         return [(rng.permutation(rows).astype(np.int32), none) for _ in range(members)]
     parts = max(2, round(len(rows) / count))
     found: list[tuple[Index, Index]] = []
-    while len(found) < members:
+    while len(found) < folds:
         cuts = np.array_split(rng.permutation(rows).astype(np.int32), parts)
         found += [(np.concatenate(cuts[:k] + cuts[k + 1 :]), held) for k, held in enumerate(cuts)]
-    return found[:members]
+    return [found[k * folds // members] for k in range(members)]
 
 
 def _padded(lists: list[Index]) -> tuple[Index, Index]:
