@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 
 from tggm import settings
 from tggm.arrays import Floats, Ints
+from tggm.predictive.pools import Numbers
 
 KIND = "temperature"  # in model files
 LOWEST, HIGHEST = 0.1, 10.0  # temperatures
@@ -24,8 +25,6 @@ _MOST_BIAS = 10.0
 _FEWEST_ROWS = 20  # of equal weight
 _WORST = -50.0  # log-probability of a label that one row can lose at most by
 _SPREAD = 0.5  # deviation of log T and of biases before any row is seen
-
-Numbers = tuple[float, ...]  # T, and a bias for each class if there are such
 
 
 def tempered(log_p: Floats, numbers: Sequence[float]) -> Floats:
@@ -38,7 +37,7 @@ def tempered(log_p: Floats, numbers: Sequence[float]) -> Floats:
 
 
 def fitted_temperature(log_p: Floats, label: Ints, weight: Floats) -> Numbers:
-    """T, or T and biases, for these held-out rows; () if they had better stay as they are.
+    """T, or T and a bias for each class, for these held-out rows; () if they had better stay as they are.
 
     Parameters
     ----------
