@@ -28,17 +28,24 @@ def test_hold_out_splits_all_rows(rng):
     assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(10, 52))
 
 
-@pytest.mark.parametrize(("members", "together"), [(1, 1), (3, 1), (4, 2), (5, 3), (10, 2)])
-def test_rows_are_dealt_to_members_in_pairs(rng, members, together):
-    parts = dealt(rng, np.arange(60), 0.1, members)
+@pytest.mark.parametrize(
+    ("N", "members", "often", "rows"),
+    [
+        (60, 1, {1}, 6), (60, 3, {1}, 18), (60, 4, {2}, 12), (60, 5, {2, 3}, 12), (60, 10, {2}, 30),
+        (200, 10, {3, 4}, 60), (1000, 10, {5}, 200), (1000, 3, {1}, 300),
+    ],
+)  # fmt: skip
+def test_rows_are_dealt_to_groups_of_members(rng, N, members, often, rows):
+    """As few groups as hold out 60 rows, two at least."""
+    parts = dealt(rng, np.arange(N), 0.1, members)
     assert len(parts) == members
-    often = np.zeros(60, int)
+    counts = np.zeros(N, int)
     for train_rows, held in parts:
-        assert len(held) == 6
-        assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(60))
-        often[held] += 1
-    assert often.max() == together
-    assert set(often[often > 0]) <= {together, 2}
+        assert len(held) == N // 10
+        assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(N))
+        counts[held] += 1
+    assert set(counts[counts > 0]) == often
+    assert (counts > 0).sum() == rows
 
 
 def test_nothing_is_held_out_on_demand(rng):

@@ -89,7 +89,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         after standardisation, and what is left is divided by 1 − dropout. On images 0.1 to 0.3 is worth
         trying.
     validation_fraction : float, default 0.1
-        Part of the rows that each member holds out, two members (from four on) the same.
+        Part of the rows that each member holds out; from four members on several hold out the same.
     early_stopping : bool, default True
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
     patience : int, "auto" or None, default "auto"

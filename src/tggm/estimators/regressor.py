@@ -101,7 +101,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     average : float, default 0.98
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
     validation_fraction : float, default 0.1
-        Part of the rows that each member holds out, two members (from four on) the same.
+        Part of the rows that each member holds out; from four members on several hold out the same.
     early_stopping : bool, default True
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
     patience : int, "auto" or None, default "auto"

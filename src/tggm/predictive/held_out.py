@@ -6,9 +6,9 @@ scatter with variance D around their common expectation, whose squared error is 
     E (y − mean of k)² = τ² + D/k,        E (y − mean of K)² = τ² + D/K.
 
 D of new rows is what members that did not see a row tell, two of them at least: those that trained on it have
-learned its target, and agree. The D of a row is half what those that held it out say and half what the others
-say, times the ratio of both over all rows: the first is right on average and rough, the second smooth. All
-errors are made smaller alike, by what averaging takes off their mean square.
+learned its target, and agree. What k members say of a single row is right on average and rough; what the
+others say, times the ratio of both over all rows, is smoother, and gets 1/k of the weight. All errors are
+made smaller alike, by what averaging takes off their mean square.
 
 Where no row is held out twice (fewer than four members) D is that of all members, which is too small and goes
 with the error; half of what it asks for is taken off.
@@ -88,7 +88,8 @@ class HeldOut(NamedTuple):
         smaller = weight[both] @ seen[both]
         ratio = weight[both] @ fresh[both] / smaller if smaller > 0 else 1.0
         smooth = np.where(others, ratio * seen, fresh)
-        return np.where(twice, 0.5 * (fresh + smooth), smooth), True
+        weight_of_others = np.where(twice, 1 / self.there.sum(0), 1.0)
+        return fresh + weight_of_others * (smooth - fresh), True
 
 
 def _scatter_where(where: Bools, values: Floats) -> Floats:

@@ -37,7 +37,8 @@ def bucket(size: int) -> int:
         power *= 2
 
 
-PAIRED = 4  # members from which on two hold out the same rows
+GROUPED = 4  # members from which on several hold out the same rows
+ENOUGH_HELD = 60  # rows held out by some member
 
 
 def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
@@ -52,12 +53,14 @@ def dealt(
 ) -> list[tuple[Index, Index]]:
     """Rows that each member trains on and holds out, about `fraction` of them.
 
-    The rows are cut at random into parts, one for every two members in turn, and cut anew when the parts run
-    out. Two members that hold out the same rows tell how far members differ on rows that they have not seen;
-    fewer than four members have a part each.
+    The rows are cut at random into parts, one for each group of members in turn, and cut anew when the parts
+    run out. Members that hold out the same rows tell how far members differ on rows that they have not seen,
+    and how well they do together. There are as few groups as hold out 60 rows, but two, so that every row is
+    trained on by half of the members at least; none has fewer than two members. Fewer than four members have
+    a part each.
     """
-    folds = members // 2 if members >= PAIRED else members
     count = round(fraction * len(rows))
+    folds = _folds(members, count)
     if not count:
         none = np.zeros(0, np.int32)
         return [(rng.permutation(rows).astype(np.int32), none) for _ in range(members)]
@@ -67,6 +70,13 @@ def dealt(
         cuts = np.array_split(rng.permutation(rows).astype(np.int32), parts)
         found += [(np.concatenate(cuts[:k] + cuts[k + 1 :]), held) for k, held in enumerate(cuts)]
     return [found[k * folds // members] for k in range(members)]
+
+
+def _folds(members: int, count: int) -> int:
+    """How many groups of members hold out `count` rows each."""
+    if members < GROUPED or not count:
+        return members
+    return int(np.clip(-(-ENOUGH_HELD // count), 2, members // 2))
 
 
 def _padded(lists: list[Index]) -> tuple[Index, Index]:
