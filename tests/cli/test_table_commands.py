@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 import tggm
 from tests.cli.commands import answer, complaint, open_text, rows, write
 from tggm.cli.app import run
-from tggm.files import load_table_model
+from tggm.files import load_table_model, model_file
 from tggm.tables import read_table
 
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "20"]
@@ -193,6 +193,27 @@ def test_predictions_of_a_regression(folder, capsys):
         np.testing.assert_allclose(dist.cdf(columns[name]), level, atol=1e-6)
 
 
+def test_parts_of_the_deviation_and_intervals_that_hold(folder, tmp_path, capsys):
+    words = [str(folder / "m.tggm"), str(folder / "test.csv")]
+    got = list(csv.DictReader(io.StringIO(answer(capsys, "predict", *words, "--parts"))))
+    std, noise, apart = (
+        np.array([float(row[f"price_{part}"]) for row in got]) for part in ("std", "noise", "disagreement")
+    )
+    np.testing.assert_allclose(np.hypot(noise, apart), std, rtol=1e-5)
+    err = complaint(capsys, "predict", *words, "--guarantee", "--quiet")
+    assert "no rows were set aside for it" in err
+    assert "tggm fit --guarantee 0.9" in err
+    model, preparation = load_table_model(folder / "m.tggm")
+    table = read_table(str(folder / "train.csv"))
+    model.recalibrate(preparation.features(table), preparation.targets(table))
+    (tmp_path / "g.tggm").write_bytes(model_file(model, preparation))
+    again = list(csv.DictReader(io.StringIO(
+        answer(capsys, "predict", str(tmp_path / "g.tggm"), words[1], "--guarantee", "--interval", "0.8")
+    )))  # fmt: skip
+    low, _ = model.predict_interval(preparation.features(read_table(words[1])), 0.8, guarantee=True)
+    np.testing.assert_allclose([float(row["price_low"]) for row in again], low, rtol=1e-6)
+
+
 def test_predictions_of_classes_as_json_with_inputs(folder, tmp_path, capsys):
     out = tmp_path / "p.json"
     answer(
@@ -235,6 +256,19 @@ def test_unknown_categories_are_said_and_refused_when_asked(folder, tmp_path, ca
 
 
 # ---- evaluate and info -----------------------------------------------------------------------------------
+
+
+def test_evaluate_warns_of_a_drift(folder, tmp_path, capsys):
+    usual = json.loads(
+        answer(capsys, "evaluate", str(folder / "m.tggm"), str(folder / "train.csv"), "--json")
+    )
+    assert usual["warnings"] == []
+    large = [(str(5 * float(r[0])) if r[0] else "", *r[1:]) for r in rows(60, 2)]
+    text = answer(capsys, "evaluate", str(folder / "m.tggm"), write(tmp_path / "large.csv", large), "--quiet")
+    assert "warning: 1 of" in text
+    assert "inputs have other means than in training, in deviations: area by +" in text
+    assert "warning: observations are less likely than those held out" in text
+    assert "fit again with rows like these" in text
 
 
 def test_evaluate_classes(folder, capsys):

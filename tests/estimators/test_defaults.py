@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import kstest
 from sklearn.linear_model import RidgeCV
 
 from tggm import TGGMClassifier, TGGMRegressor, load, save
@@ -83,6 +84,22 @@ def test_passes_keep_transform_and_calibration(rng):
     model.partial_fit(X, y)
     assert model.fitted_.calibration == pool
     assert np.abs(np.log(model.predict_dist(X).ppf(0.5)) - before).max() < 0.2
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right noise", "heavy tails"])
+def test_targets_fall_evenly_into_their_distributions(wrong):
+    """Probability transforms of new rows; members are Gaussians, whatever the noise."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((1300, 3))
+    noise = rng.standard_t(2, 1300) if wrong else rng.standard_normal(1300)
+    y = X[:, 0] + 0.5 * X[:, 1] + noise
+    model = TGGMRegressor(**QUICK, target_transform=None).fit(X[:300], y[:300])
+    pooled = kstest(model.predict_dist(X[300:]).cdf(y[300:]), "uniform").statistic
+    model.fitted_ = model.fitted_._replace(calibration=())
+    mixed = kstest(model.predict_dist(X[300:]).cdf(y[300:]), "uniform").statistic
+    # 1.63/√N is the 1 % point of a known distribution; numbers from held-out rows add as much again
+    assert pooled < 2 * 1.63 / np.sqrt(1000)
+    assert pooled < (mixed if wrong else mixed + 0.03)
 
 
 def test_uncalibrated_is_the_mixture(bent):

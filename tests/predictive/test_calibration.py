@@ -6,9 +6,12 @@ from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
 from tests.predictive.held_out_rows import Ensemble, student
-from tggm.predictive.calibration import Calibration, checked, fitted, pooled
+from tggm.predictive import MomentPredictive
+from tggm.predictive.calibration import Calibration, checked, counted, fitted, pooled
+from tggm.predictive.held_out import HeldOut
 
 FRESH = 5000
+WITHOUT = Calibration("student", (1.0, 0.005, 0.0))  # what members disagree on does not count
 STUDENT = ("student",)  # what members of several layers are pooled by
 
 WRONG = {
@@ -45,6 +48,26 @@ def test_uniform_afterwards(case, k):
     assert kstest(members.cdf(y), "uniform").pvalue < 1e-3
 
 
+def test_width_follows_disagreement_where_errors_do():
+    """Members of one width for all rows, whose errors are as large as their scatter: c grows."""
+    rng = np.random.default_rng(0)
+
+    def rows(N, k):
+        s = np.exp(rng.standard_normal(N))
+        mean, y = s * rng.standard_normal((10, N)), s * rng.standard_normal(N)
+        there = np.argsort(rng.random((10, N)), axis=0) < k
+        return HeldOut(mean, np.full((10, N), 0.5), there, y, np.ones(N))
+
+    calibration = fitted(rows(1000, 2), kinds=STUDENT)
+    assert calibration.numbers[1] > 2
+    new = rows(FRESH, 10)
+    laws = [pooled(pool, MomentPredictive(new.mean, new.var)) for pool in (calibration, WITHOUT)]
+    each = laws[0].logpdf(new.y) - laws[1].logpdf(new.y)
+    assert each.mean() > 5 * each.std() / np.sqrt(FRESH)
+    # D of a row held out is rougher than that of a new one: tails come out a little too heavy
+    assert abs(np.mean(np.abs(laws[0].cdf(new.y) - 0.5) < 0.25) - 0.5) < 0.08
+
+
 def test_what_is_right_stays():
     ensemble = Ensemble(1, D=0.0)
     assert fitted(ensemble.held_out(1000, lean=0.0)) == Calibration("linear", ())
@@ -59,7 +82,7 @@ def test_the_map_of_a_cdf_needs_many_rows():
 
 
 def test_a_student_of_few_rows_has_the_tails_of_an_estimated_width():
-    assert fitted(Ensemble(0, D=0.0).held_out(20), kinds=["student"]).numbers[1] >= 0.1
+    assert fitted(Ensemble(0, D=0.0).held_out(20), kinds=["student"]).numbers[2] >= 0.1
 
 
 @pytest.mark.parametrize("case", ["right", "heavy tails", "four times too wide", "members disagree"])
@@ -74,8 +97,8 @@ def test_twenty_rows_do_little_harm(case):
 
 def test_light_tails_on_demand():
     held = Ensemble(0, noise=student).held_out(2000)
-    assert fitted(held, kinds=["student"]).numbers[1] > 0.1
-    assert fitted(held, kinds=["student"], light_tails=True).numbers[1] == 0
+    assert fitted(held, kinds=["student"]).numbers[2] > 0.1
+    assert fitted(held, kinds=["student"], light_tails=True).numbers[2] == 0
 
 
 def test_one_wild_row_does_not_set_the_width():
@@ -102,6 +125,11 @@ def test_constant_targets():
     assert checked(*calibration) == calibration
 
 
+def test_how_much_of_the_scatter_counts():
+    assert counted(Calibration("student", (1.0, 3.0, 0.0))) == 3.0
+    assert counted(Calibration()) == 1.0
+
+
 def test_one_member_and_few_rows():
     assert fitted(Ensemble(0, K=1, width=3.0).held_out(400, k=1)).kind != "linear"
     assert fitted(Ensemble(0).held_out(3)) == Calibration()
@@ -122,15 +150,15 @@ def test_same_in_any_units():
 
 
 def test_what_a_file_says_is_checked():
-    assert checked("student", [1, 0.1]) == Calibration("student", (1.0, 0.1))
+    assert checked("student", [1, 2, 0.1]) == Calibration("student", (1.0, 2.0, 0.1))
     for kind, numbers, message in [
         ("wide", (), "`calibration` must be one of 'beta', 'linear', 'student'; got 'wide'"),
         ("beta", (1.0,), r"must be 2 \(a, b\); got \(1.0,\)"),
         ("linear", 3, r"must be 0 \(none\); got 3"),
-        ("student", (0.0, 0.1), "`f` of the calibration 'student' must be from 0.01 to 100; got 0.0"),
-        ("student", (np.nan, 0.1), "f of the calibration student.* must be finite"),
-        ("student", ("1", 0.1), "must be a number; got '1'"),
-        ("student", (1.0, 0.6), "`1/ν` of the calibration 'student' must be from 0 to 0.4; got 0.6"),
+        ("student", (0.0, 0.5, 0.1), "`f` of the calibration 'student' must be from 0.01 to 100; got 0.0"),
+        ("student", (np.nan, 0.5, 0.1), "f of the calibration student.* must be finite"),
+        ("student", ("1", 0.5, 0.1), "must be a number; got '1'"),
+        ("student", (1.0, 0.5, 0.6), "`1/ν` of the calibration 'student' must be from 0 to 0.4; got 0.6"),
     ]:
         with pytest.raises(ValueError, match=message):
             checked(kind, numbers)

@@ -15,8 +15,8 @@ from tggm.predictive.student import StudentPredictive
 
 CASES = [
     Calibration(),
-    Calibration("student", (0.7, 0.25)),
-    Calibration("student", (0.7, 0.0)),
+    Calibration("student", (0.7, 0.5, 0.25)),
+    Calibration("student", (0.7, 2.0, 0.0)),
     Calibration("beta", (2.5, 1.4)),
     Calibration("beta", (0.6, 0.8)),
     Calibration("beta", (40.0, 35.0)),
@@ -111,10 +111,10 @@ def test_neutral_numbers_leave_members_alone(members):
 
 
 def test_student_against_scipy(members):
-    f, nu = 0.7, 3.3
-    pool = pooled(Calibration("student", (f, 1 / nu)), members)
+    f, c, nu = 0.7, 1.9, 3.3
+    pool = pooled(Calibration("student", (f, c, 1 / nu)), members)
     mean, var = members.member_moments()
-    width = f * np.sqrt(var.mean(0) + 0.5 * mean.var(0, ddof=1))
+    width = f * np.sqrt(var.mean(0) + c * mean.var(0, ddof=1))
     want = student_t(nu, LOC + SCALE * mean.mean(0), SCALE * width)
     y = np.array([5.0, -300.0])
     assert_allclose(pool.logpdf(y), want.logpdf(y), rtol=1e-12)

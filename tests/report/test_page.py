@@ -123,7 +123,7 @@ def bare(regression):
 def test_the_page_is_small_and_has_every_part(pages, kind):
     assert len(pages[kind].encode()) < 1_000_000
     anchors = [e[1]["id"] for e in Tree(pages[kind]).all("section")]
-    middle = ["calibration", "predicted"] if kind == "regression" else ["calibration", "confusion"]
+    middle = ["calibration", "predicted", "width"] if kind == "regression" else ["calibration", "confusion"]
     assert anchors == ["quality", "model", *middle, "worst", "effects", "learning"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, as_vector, fit
-from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership, read_ahead, shuffled
+from tggm.training.rows import Blocks, RowBlock, bucket, dealt, hold_out, membership, read_ahead, shuffled
 
 HALF = ROWS // 2
 
@@ -26,6 +26,30 @@ def test_hold_out_splits_all_rows(rng):
     train_rows, held = hold_out(rng, np.arange(10, 52), 0.1)
     assert len(held) == 4
     assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(10, 52))
+
+
+@pytest.mark.parametrize(
+    ("N", "members", "often", "rows"),
+    [
+        (60, 1, {1}, 6), (60, 3, {1}, 18), (60, 4, {2}, 12), (60, 5, {2, 3}, 12), (60, 10, {2}, 30),
+        (200, 10, {3, 4}, 60), (1000, 10, {5}, 200), (1000, 3, {1}, 300),
+    ],
+)  # fmt: skip
+def test_rows_are_dealt_to_groups_of_members(rng, N, members, often, rows):
+    """As few groups as hold out 60 rows, two at least."""
+    parts = dealt(rng, np.arange(N), 0.1, members)
+    assert len(parts) == members
+    counts = np.zeros(N, int)
+    for train_rows, held in parts:
+        assert len(held) == N // 10
+        assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(N))
+        counts[held] += 1
+    assert set(counts[counts > 0]) == often
+    assert (counts > 0).sum() == rows
+
+
+def test_nothing_is_held_out_on_demand(rng):
+    assert all(len(held) == 0 for _, held in dealt(rng, np.arange(60), 0.0, 4))
 
 
 def test_shuffled_is_a_new_permutation_each_epoch():

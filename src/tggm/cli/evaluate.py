@@ -26,14 +26,18 @@ def evaluate(
     check_output(output, force, model, data)
     from tggm.cli.figures import figures_table, hint, judge
     from tggm.cli.inputs import read_inputs
+    from tggm.cli.warnings import warnings_of
 
     given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet, targets=True)
     target, rows = given.preparation.target, len(given.table)
     figures = judge(given.model, given.preparation, given.X, given.y)
+    drift = warnings_of(given.model, given.preparation, given.X, figures)
     if as_json:
         facts: dict[str, Any] = {"rows": rows, "target": target.name, "task": target.task}
-        write_result(output, json.dumps({**facts, "figures": figures, "notes": given.notes}, indent=1) + "\n")
+        facts |= {"figures": figures, "notes": given.notes, "warnings": drift}
+        write_result(output, json.dumps(facts, indent=1) + "\n")
     else:
         text = f"{target.task} of {target.name!r} on {rows} rows of {given.table.source}\n\n"
         more = f"\nhint: {told}\n" if (told := hint(figures)) else ""
-        write_result(output, text + figures_table(figures) + "\n" + more)
+        warned = "".join(f"\nwarning: {words}\n" for words in drift)
+        write_result(output, text + figures_table(figures) + "\n" + more + warned)

@@ -62,6 +62,9 @@ def fit(
     quick: Annotated[
         bool, typer.Option("--quick", help="A first look: fewer networks, shorter training.")
     ] = False,
+    guarantee: Annotated[
+        float | None, typer.Option(help="Highest level of intervals that must hold, as 0.9; sets rows aside.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was interrupted.")] = False,
     distributed: Annotated[
@@ -99,6 +102,7 @@ def fit(
     wish = Wish(
         target[0], task, method, _layers(hidden), members, epochs, seed, test_size,
         tuple(ignore or ()), tuple(categorical or ()), gaps, quick, class_weight, tuple(setting or ()),
+        guarantee,
     )  # fmt: skip
     checkpoint = None if output == STREAM else f"{output}.checkpoint"
     watch = Watch(quiet, checkpoint, resume)

@@ -24,6 +24,12 @@ def predict(
     quantiles: Annotated[
         str | None, typer.Option(help="Quantiles of a regression, as 0.05,0.5,0.95.")
     ] = None,
+    parts: Annotated[
+        bool, typer.Option("--parts", help="Columns for noise and disagreement of a regression.")
+    ] = False,
+    guarantee: Annotated[
+        bool, typer.Option("--guarantee", help="Interval that holds whatever the data; see tggm fit.")
+    ] = False,
     inputs: Annotated[
         bool, typer.Option("--inputs", help="Copy the columns of DATA in front; the target as NAME_observed.")
     ] = False,
@@ -37,18 +43,19 @@ def predict(
 ) -> None:
     """Predict each row of a table.
 
-    A regression gives mean, standard deviation, a central interval and, if asked for, quantiles; a
-    classification gives the most probable class and the probability of each.
+    A regression gives mean, standard deviation, a central interval and, if asked for, quantiles and the two
+    parts of the deviation; a classification gives the most probable class and the probability of each.
     """
     check_output(output, force, model, data)
     levels = checked_levels(interval, quantiles)
     from tggm.cli.formats import csv_text, json_text, parquet_bytes
     from tggm.cli.inputs import read_inputs
-    from tggm.cli.predictions import predicted
+    from tggm.cli.predictions import Asked, predicted
 
     given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet)
     table = given.table
-    columns = predicted(given.model, given.preparation, given.X, interval, levels)
+    asked = Asked(interval, levels, parts, guarantee)
+    columns = predicted(given.model, given.preparation, given.X, asked)
     if inputs:
         observed = {name: f"{name}_observed" if name in columns else name for name in table.names}
         plain = as_json or output.endswith(".parquet")

@@ -1,10 +1,11 @@
 """The columns that `tggm predict` writes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tggm.cli.errors import CommandError
 from tggm.tables import Preparation
 
 if TYPE_CHECKING:
@@ -13,34 +14,54 @@ if TYPE_CHECKING:
 BLOCK = 20_000  # rows predicted at once
 
 
+class Asked(NamedTuple):
+    """What the columns of a regression are."""
+
+    interval: float
+    levels: list[float]
+    parts: bool = False
+    guarantee: bool = False
+
+
 def predicted(
     model: "BaseEstimator",
     preparation: Preparation,
     X: NDArray[np.float64],
-    interval: float,
-    levels: list[float],
+    asked: Asked,
 ) -> dict[str, NDArray[Any]]:
     """Columns of predictions, named after the target."""
     of_block = _classes if preparation.target.is_class else _numbers
     blocks = [
-        of_block(model, preparation.target.name, X[begin : begin + BLOCK], interval, levels)
+        of_block(model, preparation.target.name, X[begin : begin + BLOCK], asked)
         for begin in range(0, len(X), BLOCK)
     ]
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def _numbers(
-    model: "BaseEstimator", name: str, X: NDArray[np.float64], interval: float, levels: list[float]
+    model: "BaseEstimator", name: str, X: NDArray[np.float64], asked: Asked
 ) -> dict[str, NDArray[Any]]:
     mean, std = model.predict(X, return_std=True)
-    tail = (1 - interval) / 2
-    ends = model.predict_quantiles(X, [tail, 1 - tail, *levels])
-    columns = {f"{name}": mean, f"{name}_std": std, f"{name}_low": ends[:, 0], f"{name}_high": ends[:, 1]}
-    return columns | {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(levels)}
+    tail = (1 - asked.interval) / 2
+    ends = model.predict_quantiles(X, [tail, 1 - tail, *asked.levels])
+    low, high = _guaranteed(model, X, asked.interval) if asked.guarantee else (ends[:, 0], ends[:, 1])
+    columns = {f"{name}": mean, f"{name}_std": std, f"{name}_low": low, f"{name}_high": high}
+    if asked.parts:
+        _, noise, disagreement = model.predict(X, return_std="parts")
+        columns |= {f"{name}_noise": noise, f"{name}_disagreement": disagreement}
+    return columns | {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(asked.levels)}
+
+
+def _guaranteed(model: "BaseEstimator", X: NDArray[np.float64], level: float) -> tuple[Any, Any]:
+    try:
+        low, high = model.predict_interval(X, level, guarantee=True)
+    except ValueError as error:
+        raise CommandError(f"{error} With the command line: tggm fit --guarantee {level:g}.") from None
+    return low, high
 
 
 def _classes(
-    model: "BaseEstimator", name: str, X: NDArray[np.float64], interval: float, levels: list[float]
+    model: "BaseEstimator", name: str, X: NDArray[np.float64], asked: Asked
 ) -> dict[str, NDArray[Any]]:
     p = model.predict_proba(X)
     columns = {name: model.classes_[p.argmax(1)], f"{name}_probability": p.max(1)}

@@ -34,6 +34,7 @@ class Wish:
     quick: bool = False
     class_weight: str | None = None
     settings: tuple[str, ...] = ()  # as name=value
+    guarantee: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.test_size < 1:
@@ -68,6 +69,9 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     members = 3 if wish.quick else 10 if n_rows < 50_000 and not is_class else 5
     epochs = default_epochs(n_rows, default_batch_size(n_rows), QUICK_STEPS) if wish.quick else "auto"
     kind: Any = TGGMClassifier if is_class else TGGMRegressor
+    if is_class and wish.guarantee is not None:
+        raise CommandError("--guarantee is for intervals of a regression; leave it out for classes.")
+    more = {} if wish.guarantee is None else {"guarantee": wish.guarantee}
     model = kind(
         hidden=wish.hidden or "auto",
         method=wish.method,
@@ -75,6 +79,7 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
         max_epochs=epochs if wish.epochs is None else wish.epochs,
         patience="auto",
         random_state=wish.seed,
+        **more,
     )
     if wish.class_weight is not None and not is_class:
         raise CommandError("--class-weight is for classes, but the target is a number; leave it out.")

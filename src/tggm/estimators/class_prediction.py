@@ -3,7 +3,7 @@
 import math
 from abc import ABC
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
+from tggm.predictive.temperature import tempered
 from tggm.products import full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.streams.columns import Columns
@@ -46,9 +47,11 @@ class ClassPrediction(Ensemble, ABC):
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probability of each class, shape (n_rows, n_classes), the latent variables integrated out.
 
-        Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1. Scores are taken for
-        normal, with their exact means and with variances that fit those of the differences between classes
-        that may win (`tggm.models.probit`): an approximation, coarser the fewer hidden units there are.
+        Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1. They are the mixture of
+        members, made sharper or softer as held-out rows advise, unless ``calibrate=False``. Scores are taken
+        for normal, with their exact means and with variances that fit those of the differences between
+        classes that may win (`tggm.models.probit`): an approximation, coarser the fewer hidden units there
+        are.
         """
         limits = np.finfo(np.float64)
         probability: Floats = np.clip(self._probabilities(X), limits.tiny, 1 - limits.epsneg)
@@ -58,14 +61,26 @@ class ClassPrediction(Ensemble, ABC):
         """Rows that sum to 1, by logarithms where scores are so far apart that nothing is left otherwise."""
         p = self._evaluated(X, log=False)
         total = p.sum(1, keepdims=True)
-        result: Floats = p / total if (total > 0.5).all() else np.exp(self.predict_log_proba(X))
+        if not (total > 0.5).all():
+            return np.exp(self.predict_log_proba(X))
+        result: Floats = p / total
+        for pool in self.fitted_.calibration:
+            with np.errstate(divide="ignore"):
+                result = np.exp(tempered(np.log(result), pool.numbers))
         return result
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Logarithms of the probabilities, right even where a probability is too small for a float."""
+        log_p = self._raw_log_proba(X)
+        for pool in self.fitted_.calibration:
+            log_p = tempered(log_p, pool.numbers)
+        return np.minimum(log_p, -np.finfo(np.float64).epsneg)
+
+    def _raw_log_proba(self, X: ArrayLike) -> Floats:
+        """Those of the mixture of members."""
         log_p = self._evaluated(X, log=True)
         log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
-        return np.minimum(log_p, -np.finfo(np.float64).epsneg)
+        return log_p
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Log-odds of the second class, (n_rows,), or the log-probability of each of several classes."""
@@ -80,6 +95,17 @@ class ClassPrediction(Ensemble, ABC):
             raise ValueError(f"`y` has {len(label)} labels, but `X` has {len(log_p)} rows.")
         picked: Floats = log_p[np.arange(len(log_p)), label]
         return picked
+
+    def recalibrate(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn anew how sharp probabilities are, from rows that no member was trained on; members stay."""
+        from tggm.estimators.class_calibration import temperature
+
+        log_p, label = self._raw_log_proba(X), encoded(y, self.classes_)
+        if len(label) != len(log_p):
+            raise ValueError(f"`y` has {len(label)} labels, but `X` has {len(log_p)} rows.")
+        pool = temperature(log_p, label, np.ones(len(label)))
+        self.fitted_ = self.fitted_._replace(calibration=pool)
+        return self
 
     def _evaluated(self, X: ArrayLike, log: bool) -> Floats:
         """Probabilities of the mixture of members or their logarithms, (rows, n), in double precision."""
@@ -154,8 +180,29 @@ def _block(model: Model, inputs: Any, members: bool, log: bool, engine: LinearEn
     count = jax.tree.leaves(inputs)[0].shape[-2]
     mean, std, length, short = _short(model, _padded(inputs, count), members, log, engine)
     result = np.array(short[:count])
-    kind = np.searchsorted(NODES, np.asarray(length)[:count] / SPACING[str(mean.dtype)])
-    mean, std = np.asarray(mean), np.asarray(std)
+    return _lengthened(np.asarray(mean), np.asarray(std), np.asarray(length), result, log)
+
+
+def mixture_of(model: Model, inputs: Any, members: list[int], engine: LinearEngine) -> NDArray[Any]:
+    """Log-probabilities of the mixture of some members, (rows, n); inputs in units of the model."""
+    count = jax.tree.leaves(inputs)[0].shape[-2]
+    mean, std, _, _ = (np.asarray(a) for a in _short(model, _padded(inputs, count), False, True, engine))
+    mean, std = mean[members], std[members]
+    short = np.array(_mixture(mean, std, NODES[0], True))
+    return _lengthened(mean, std, np.asarray(_lengths(mean, std)), short[:count], True)
+
+
+@jax.jit
+def _lengths(mean: Array, std: Array) -> Array:
+    lengths: Array = jax.vmap(grid_length)(mean, std).max(0)
+    return lengths
+
+
+def _lengthened(
+    mean: NDArray[Any], std: NDArray[Any], length: NDArray[Any], result: NDArray[Any], log: bool
+) -> NDArray[Any]:
+    """What the shortest grid gives, with the rows that need longer ones computed anew."""
+    kind = np.searchsorted(NODES, length[: len(result)] / SPACING[str(mean.dtype)])
     for k in range(1, kind.max(initial=0) + 1):
         (chosen,) = np.nonzero(kind == k)
         size = next((size for size in CHUNKS if size >= len(chosen)), CHUNKS[-1])

@@ -11,7 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tggm import settings
 from tggm.estimators.class_prediction import ClassPrediction
-from tggm.estimators.fitted import Scales
+from tggm.estimators.ensemble import engine_of
+from tggm.estimators.fitted import Fitted, Scales
 from tggm.estimators.labels import (
     Labels,
     encoded,
@@ -24,11 +25,14 @@ from tggm.estimators.labels import (
 from tggm.estimators.presets import CLASSIFICATION, ONE_LAYER_CLASSES
 from tggm.estimators.recipe import CLASS_RULES, Recipe
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
+from tggm.estimators.start import Start
 from tggm.estimators.transaction import intact
+from tggm.inference.blas_lock import blas_lock
 from tggm.streams import Stream
 from tggm.streams.columns import Columns
 from tggm.training import Rows
 from tggm.training.observer import Observer
+from tggm.training.rows import RowBlock
 
 
 class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -85,7 +89,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         after standardisation, and what is left is divided by 1 − dropout. On images 0.1 to 0.3 is worth
         trying.
     validation_fraction : float, default 0.1
-        Part of the rows that each member holds out, its own at random.
+        Part of the rows that each member holds out; from four members on several hold out the same.
     early_stopping : bool, default True
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
     patience : int, "auto" or None, default "auto"
@@ -106,6 +110,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     standardize : {"robust", True, "whole", False}, default "robust"
         Bring inputs to mean 0 and variance 1 inside: each column, without or with its outliers, or the table
         as a whole (pixels). A sparse table is divided by one number in either case.
+    calibrate : bool, default True
+        Make the probabilities of the mixture sharper or softer as held-out rows advise (a temperature, and a
+        bias for each class where it pays); False leaves them.
     dtype : {"float32", "float64"}, default "float32"
         What is computed in.
     warm_start : bool, default False
@@ -164,6 +171,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         prior: str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         standardize: bool | str = "robust",
+        calibrate: bool = True,
         dtype: str = "float32",
         warm_start: bool = False,
         random_state: Any = None,
@@ -196,6 +204,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.prior = prior
         self.class_weight = class_weight
         self.standardize = standardize
+        self.calibrate = calibrate
         self.dtype = dtype
         self.warm_start = warm_start
         self.random_state = random_state
@@ -316,13 +325,31 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     def _rows(self, scales: Scales, most: float, X: Any, y: Any, *, quick: bool = False) -> Rows:
         return Rows(prepared(X, scales.x, np.dtype(self.dtype), most=most), y)
 
+    def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
+        """Made as sharp as held-out rows advise."""
+        from tggm.estimators.class_calibration import held_out_temperature
+
+        if not self.calibrate:
+            return fitted._replace(calibration=())
+        with blas_lock(not fitted.model.knows_moments):
+            engine = engine_of(fitted.method, fitted.model)
+            return fitted._replace(calibration=held_out_temperature(fitted, block, engine))
+
     def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything a model file holds: arrays, and values that JSON can hold."""
         arrays, meta = super().to_state()
         if isinstance(self.class_weight, Mapping):  # JSON's keys are strings; ours may be numbers
             pairs = [[settings.plain(k), settings.plain(v)] for k, v in self.class_weight.items()]
             meta["settings"]["class_weight"] = pairs
-        return arrays, meta | stored_classes(self.classes_)
+        temperature = [x for each in self.fitted_.calibration for x in each.numbers]
+        return arrays, meta | stored_classes(self.classes_) | {"temperature": temperature}
+
+    def _restored_pool(self, fitted: Fitted, meta: Mapping[str, Any]) -> Fitted:
+        from tggm.predictive.calibration import Calibration
+        from tggm.predictive.temperature import KIND, checked_temperature
+
+        numbers = checked_temperature(meta["temperature"], len(self.classes_))
+        return fitted._replace(calibration=(Calibration(KIND, numbers),) if numbers else ())
 
     @classmethod
     def _restored_settings(cls, meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tggm.arrays import Floats
 from tggm.models import Model
 from tggm.streams.columns import Columns
 
@@ -27,6 +28,7 @@ class Fitted(NamedTuple):
     method: str  # that trained it
     calibration: "tuple[Calibration, ...]" = ()  # of each output; without, members are mixed as they are
     transform: "Transform | None" = None  # of the target, before it was standardised
+    guarantee: Floats | None = None  # (n, M) sorted scores of rows set aside, see `predictive.conformal`
 
     def has_gauge(self, s0: float) -> bool:
         """Whether σ0² is this, up to the rounding of single precision; both may be tiny."""

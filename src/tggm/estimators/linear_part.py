@@ -17,6 +17,7 @@ from tggm.predictive.held_out import HeldOut
 
 LEAST_ERROR = 1e-4  # squared, of a standardised target: what the other weights are at least drawn for
 LEAST_NOISE = 1e-12  # of a standardised target that the linear model knows all of
+OUTLYING = 100.0  # times the median squared error: such rows choose no share
 LEAST_SHARE = 0.05  # of the linear model, below which the ensemble stays as it is
 OUTPUT = "likelihood.output."
 
@@ -65,7 +66,8 @@ def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
     """Share of the linear model in the best prediction of one output, and the variance that comes with it.
 
     Few members held out a row, and the mean of a few errs more than that of all, by D (1/k − 1/K) if their
-    means vary by D: so much is taken off. Rows count by how sure the ensemble is of them.
+    means vary by D: so much is taken off. Rows count by how sure the ensemble is of them; those that either
+    model misses by far more than is usual do not count.
     """
     there = held.there
     rows = there.any(0) & (held.weight > 0)
@@ -77,13 +79,16 @@ def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
     more = held.mean[:, rows].var(0, ddof=1 if K > 1 else 0) * (1 / k - 1 / K)
     w = held.weight[rows] / (var + var.mean())
     error, step = held.y[rows] - mean, left_out[rows] - mean
+    farther = np.maximum(error**2, (error - step) ** 2)
+    usual = (farther <= OUTLYING * np.median(farther)) | (np.median(farther) == 0)
+    w = w * usual
     span = w @ (step**2 - more)
     if span <= 0:
         return 0.0, 0.0
     share = float(np.clip((w @ (error * step - more)) / span, 0.0, 1.0))
     if share < LEAST_SHARE:
         return 0.0, 0.0
-    squared = np.average((error - share * step) ** 2, weights=held.weight[rows])
+    squared = np.average((error - share * step) ** 2, weights=held.weight[rows] * usual)
     return share, float((1 - (1 - share) ** 2) * squared)
 
 

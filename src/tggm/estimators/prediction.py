@@ -11,6 +11,7 @@ from tggm import settings
 from tggm.arrays import Floats
 from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.fitted import Fitted
+from tggm.predictive.base import require_level
 from tggm.predictive.moments import member_moments
 from tggm.streams.columns import require_moderate
 
@@ -76,11 +77,30 @@ class Prediction(Ensemble, ABC):
         Z, fitted = self._standardised(X), self.fitted_
         return joint(fitted.model, Z, self.engine(), *fitted.scales.y)
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Floats, Floats]:
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.9, *, guarantee: bool = False
+    ) -> tuple[Floats, Floats]:
         """Lower and upper end of the central interval that holds y with probability `level`.
 
         Shaped like `predict`; for several outputs, the interval of each by itself.
+
+        With ``guarantee=True`` it is the mean ± q deviations, the least q that held enough of M rows which
+        had been set aside (by the constructor's `guarantee`, or those of `recalibrate`). Then y is inside
+        with a probability of at least `level`, and of at most `level` + 1/(M + 1) where no two scores are
+        equal: on average over sets of M rows and new rows, if all are exchangeable (drawn alike and
+        independently, say), whatever their distribution and however good the model. For one fit the
+        probability scatters around it by √(level (1 − level) / (M + 2)). It is no promise for a single x or a
+        group of rows, nor after a drift. Limits (`censored`) do not count, and all weights count alike.
+        ValueError if M is too small for `level`.
         """
+        if guarantee:
+            from tggm.estimators.guarantee import guaranteed
+
+            require_level(level)
+            Z = self._standardised(X)
+            with self._precision():
+                lower, upper = guaranteed(self.fitted_, Z, level, self.engine(), self.dtype)
+            return self._shaped(lower), self._shaped(upper)
         ends = [dist.interval(level) for dist in self._marginals(X)]
         lower, upper = (np.stack(end, axis=1) for end in zip(*ends, strict=True))
         return self._shaped(lower), self._shaped(upper)
@@ -113,13 +133,15 @@ class Prediction(Ensemble, ABC):
 
     def _parts(self, X: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Mean, noise and disagreement."""
-        from tggm.predictive.pools import SCATTER, disagreement
+        from tggm.predictive.calibration import Calibration, counted
+        from tggm.predictive.pools import disagreement
 
         members = self._mixtures(X)
         found = []
-        for mixture, law in zip(members, self._pooled(members), strict=True):
+        pools = self.fitted_.calibration or (Calibration(),) * len(members)
+        for mixture, pool, law in zip(members, pools, self._pooled(members), strict=True):
             _, noise, between = disagreement(mixture)
-            share = noise / (noise + SCATTER * between)
+            share = noise / (noise + counted(pool) * between)
             found.append((law.mean(), law.std() * np.sqrt(share), law.std() * np.sqrt(1 - share)))
         mean, noise, apart = (self._shaped(np.stack(part, axis=1)) for part in zip(*found, strict=True))
         return mean, noise, apart
@@ -128,8 +150,10 @@ class Prediction(Ensemble, ABC):
         """Learn anew how members are pooled, from rows that none of them was trained on; members stay.
 
         For a model whose surroundings have drifted: widths follow the fresh rows, means do not. A few dozen
-        rows are enough to change the width, some hundred for its tails. See docs/uncertainty.md.
+        rows are enough to change the width, some hundred for its tails. Intervals are then guaranteed by
+        these rows, see `predict_interval`, and docs/uncertainty.md.
         """
+        from tggm.estimators.guarantee import in_units_of_the_model, scores_of_rows
         from tggm.estimators.held_out import calibrations, unseen
 
         Z, fitted = self._standardised(X), self.fitted_
@@ -138,11 +162,11 @@ class Prediction(Ensemble, ABC):
             raise ValueError(
                 f"`y` must be finite numbers of shape ({len(Z)}, {self.b1_.shape[1]}); got {np.shape(y)}."
             )
-        if fitted.transform is not None:
-            Y = fitted.transform.forward(Y)
+        Y = in_units_of_the_model(fitted, Y)
         with self._precision():
-            rows = unseen(fitted, Z, fitted.scales.y.apply(Y), self.engine(), self.dtype)
-        self.fitted_ = fitted._replace(calibration=calibrations(fitted, rows))
+            rows = unseen(fitted, Z, Y, self.engine(), self.dtype)
+            scores = scores_of_rows(fitted, Z, Y, self.engine(), self.dtype)
+        self.fitted_ = fitted._replace(calibration=calibrations(fitted, rows), guarantee=scores)
         return self
 
     def _marginals(self, X: ArrayLike) -> "list[ScalarPredictive]":

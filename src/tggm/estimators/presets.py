@@ -3,8 +3,8 @@
 from typing import Any
 
 # the inputs as they are, and outputs of the latent variables alone
-PLAIN: dict[str, Any] = {"features": None, "linear": False, "standardize": True}
-PLAIN_REGRESSION: dict[str, Any] = {**PLAIN, "target_transform": None, "calibrate": False}
+PLAIN: dict[str, Any] = {"features": None, "linear": False, "standardize": True, "calibrate": False}
+PLAIN_REGRESSION: dict[str, Any] = {**PLAIN, "target_transform": None}
 
 # One network, weights from N(0, 0.01), RMSProp, mini-batches of 50 (100 for its two largest data sets). Rate,
 # epochs and early stopping are ours (experiments/tune.py): the paper does not give them.

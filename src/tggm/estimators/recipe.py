@@ -135,6 +135,8 @@ class Recipe:
         settings.noise_variance(given.get("noise"))
         settings.word_or_none("target_transform", given.get("target_transform"), ("auto", "log"))
         settings.flag("calibrate", given.get("calibrate", True))
+        if given.get("guarantee") is not None:
+            settings.number("guarantee", given["guarantee"], above=0, below=1)
         options = Options(
             settings.one_of("solver", given["solver"], ("newton", "cyclic")),
             settings.cycles(given["n_cycles"]),

@@ -29,7 +29,7 @@ from tggm.estimators.targets import (
 from tggm.estimators.transaction import intact
 from tggm.models import Model
 from tggm.streams import Stream
-from tggm.training import Rows
+from tggm.training import Rows, Training
 from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock, parts
 
@@ -101,7 +101,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     average : float, default 0.98
         Decay of a running average of the parameters that is judged and kept instead of them; 0 for none.
     validation_fraction : float, default 0.1
-        Part of the rows that each member holds out; every row is held out by as many members as any other.
+        Part of the rows that each member holds out; from four members on several hold out the same.
     early_stopping : bool, default True
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
     patience : int, "auto" or None, default "auto"
@@ -125,6 +125,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         far and a linear model predicts rows it has not seen better so. Predictions are of the target.
     calibrate : bool, default True
         Pool members as their held-out rows advise; False gives their mixture as it is.
+    guarantee : float or None, default None
+        Highest level of intervals that must hold whatever the data, see `predict_interval`. A tenth of the
+        rows, and no fewer than level / (1 − level), are set aside for it: they train and choose nothing.
     dtype : {"float32", "float64"}, default "float32"
         What training and means are computed in. Densities are computed in double precision always.
     warm_start : bool, default False
@@ -196,6 +199,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         standardize: bool | str = "robust",
         target_transform: str | None = "auto",
         calibrate: bool = True,
+        guarantee: float | None = None,
         dtype: str = "float32",
         warm_start: bool = False,
         random_state: Any = None,
@@ -229,6 +233,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.standardize = standardize
         self.target_transform = target_transform
         self.calibrate = calibrate
+        self.guarantee = guarantee
         self.dtype = dtype
         self.warm_start = warm_start
         self.random_state = random_state
@@ -292,13 +297,44 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             self.flat_target_, n_outputs = streamed.survey.flat, len(spread)
             require_outputs(n_outputs, recipe)
             require_squares(spread)
+            aside = None
         else:
             source = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
             rng, n_outputs = recipe.generator(), source.y.Y.shape[1]
+            source, aside = self._split_off(source, rng)
         before = getattr(self, "fitted_", None) if self.warm_start else None
+        self._require_fresh(stream, before)
         transform = self._transformed(source, before)
         begun = self._begin(recipe, source, n_outputs, rng, before)
-        return self._fit(begun._replace(transform=transform), observer)
+        return self._fit(begun._replace(transform=transform, aside=aside), observer)
+
+    def _split_off(
+        self, source: MemorySource, rng: np.random.Generator
+    ) -> tuple[MemorySource, MemorySource | None]:
+        """Rows to fit, and rows that are set aside to guarantee intervals."""
+        from tggm.estimators.guarantee import split_off
+
+        return split_off(source, self.guarantee, rng)
+
+    def _require_fresh(self, stream: Stream | None, before: Fitted | None) -> None:
+        """Raise where rows that are to guarantee intervals cannot be set aside, or were trained on before."""
+        if self.guarantee is not None and (stream is not None or before is not None):
+            what = "a stream, of which no rows are set aside" if stream is not None else "a warm start"
+            raise ValueError(
+                f"`guarantee` must be None for {what}; call `recalibrate` afterwards, with rows that the "
+                "model was not trained on."
+            )
+
+    def finish(self, begun: Start, result: Training, block: RowBlock | None = None) -> Self:
+        """Keep what was trained, with the scores of rows that were set aside."""
+        from tggm.estimators.guarantee import scores_aside
+
+        super().finish(begun, result, block)
+        if begun.aside is not None:
+            with begun.recipe.precision():
+                scores = scores_aside(self.fitted_, begun.aside, self.engine(), self.dtype)
+            self.fitted_ = self.fitted_._replace(guarantee=scores)
+        return self
 
     def _transformed(self, source: Source, before: Fitted | None) -> "Transform | None":
         """The transform of the targets, by which those of the source are replaced; None for none.

@@ -79,10 +79,12 @@ def _check(models: list[TGGMRegressor], parts: Sequence[ArrayLike]) -> None:
             )
     model, recipe = models[0], models[0].recipe()
     more = recipe.linear or model.calibrate or model.target_transform is not None
+    more = more or model.guarantee is not None
     if len(recipe.layers) > 1 or recipe.lateral or more or model.checkpoint is not None:
         raise ValueError(
             "`models` must have one hidden layer, lateral=0, no checkpoint, and neither a linear part nor a "
-            "transform nor calibration, as TGGMRegressor.one_layer(); use `fit` for the others."
+            "transform nor calibration nor a guarantee, as TGGMRegressor.one_layer(); use `fit` for the "
+            "others."
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tggm.estimators.fitted import Scales
 from tggm.estimators.recipe import Recipe
-from tggm.estimators.sources import Source
+from tggm.estimators.sources import MemorySource, Source
 from tggm.models import Model
 
 if TYPE_CHECKING:
@@ -25,3 +25,4 @@ class Start(NamedTuple):
     fresh: bool = True  # whether it was drawn, not fitted before
     transform: "Transform | None" = None  # of the targets of the source
     calibration: "tuple[Calibration, ...]" = ()  # of the model that training goes on with
+    aside: MemorySource | None = None  # rows that intervals are guaranteed by

@@ -23,6 +23,7 @@ HISTORY = ("train", "held_out")
 COUNTS = ("best_epoch", "undone", "history.epoch")  # whole numbers; all else is floating
 MOST_POINTS = 1000  # of a learning curve in a file
 _MODEL = "model."
+ASIDE = "guarantee.scores"  # of rows set aside, in files of models that have such
 
 
 class Record(NamedTuple):
@@ -37,6 +38,8 @@ def arrays_of(fitted: Fitted, record: Record) -> dict[str, np.ndarray]:
     """Everything a fitted estimator needs to predict and to be trained further."""
     arrays = {_MODEL + name: np.asarray(a) for name, a in fitted.model.arrays().items()}
     arrays |= dict(zip(COLUMNS, (*fitted.scales.x, *fitted.scales.y), strict=True))
+    if fitted.guarantee is not None:
+        arrays[ASIDE] = fitted.guarantee
     n = len(record.history["epoch"])
     kept = (
         np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
@@ -127,7 +130,10 @@ def restored(
 ) -> tuple[Fitted, Record]:
     """The model and record that `arrays_of` took apart; ValueError if they are not those of the settings."""
     template = architecture.template(members)
-    _require(arrays, _shapes(template, architecture, members, arrays["history.train"].shape[-1]))
+    wanted = _shapes(template, architecture, members, arrays["history.train"].shape[-1])
+    if ASIDE in arrays:
+        wanted[ASIDE] = (architecture.n_outputs, arrays[ASIDE].shape[-1])
+    _require(arrays, wanted)
     model = template.replaced({name: arrays[_MODEL + name] for name in template.arrays()})
     model.check(dtype)
     x, y = (
@@ -137,10 +143,16 @@ def restored(
     for columns in (x, y):
         if not np.isfinite(columns).all() or not (columns.scale > 0).all():
             raise ValueError("shifts and scales must be finite, and scales positive")
-    fitted = Fitted(model, Scales(x, y), method)
+    fitted = Fitted(model, Scales(x, y), method, guarantee=_aside(arrays))
     if not fitted.has_gauge(sigma0**2):
         raise ValueError("the gauge of its arrays is not that of its settings")
     return fitted, _record(arrays)
+
+
+def _aside(arrays: Arrays) -> np.ndarray | None:
+    from tggm.predictive.conformal import checked_scores
+
+    return checked_scores(arrays[ASIDE]) if ASIDE in arrays else None
 
 
 def _record(arrays: Arrays) -> Record:

@@ -53,6 +53,12 @@ def checked(kind: Any, numbers: Any) -> Calibration:
     return Calibration(kind, tuple(float(x) for x in numbers))
 
 
+def counted(calibration: Calibration) -> float:
+    """How much of the members' scatter counts beside their variances."""
+    names = [n.name for n in POOLS[calibration.kind].numbers]
+    return calibration.numbers[names.index("c")] if "c" in names else 1.0
+
+
 def pooled(calibration: Calibration, members: ScalarPredictive) -> ScalarPredictive:
     """The calibrated distribution of rows of which this is the members' mixture."""
     return POOLS[calibration.kind].build(members, calibration.numbers)

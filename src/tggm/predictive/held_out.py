@@ -5,9 +5,13 @@ scatter with variance D around their common expectation, whose squared error is 
 
     E (y − mean of k)² = τ² + D/k,        E (y − mean of K)² = τ² + D/K.
 
-Members that trained on a row agree on it more than on a new one, and where they differ most the rows are odd:
-D of single rows misleads. So all errors are made smaller alike, by half of what it asks for, a choice
-made on development tables.
+D of new rows is what members that did not see a row tell, two of them at least: those that trained on it have
+learned its target, and agree. What k members say of a single row is right on average and rough; what the
+others say, times the ratio of both over all rows, is smoother, and gets 1/k of the weight. All errors are
+made smaller alike, by what averaging takes off their mean square.
+
+Where no row is held out twice (fewer than four members) D is that of all members, which is too small and goes
+with the error; half of what it asks for is taken off.
 """
 
 from typing import NamedTuple
@@ -17,8 +21,9 @@ import numpy as np
 from tggm.arrays import Bools, Floats
 from tggm.predictive.moment import MomentPredictive
 
-TAKEN = 0.5  # of what averaging more members would take off squared errors
-LEAST = 0.25  # of squared errors, that is left at least
+TAKEN = 0.5  # of what averaging more members would take off squared errors, where D is not known
+LEAST = 0.1  # of squared errors, that is left at least
+_FEWEST_ROWS = 5  # held out twice, from which D is told
 
 
 class PooledRows(NamedTuple):
@@ -58,20 +63,41 @@ class HeldOut(NamedTuple):
         """What all members would have said of usable rows, had none seen them.
 
         Mean and variance of a row are those of the members that held it out: those that saw the row know its
-        target. Around them members scatter as they do.
+        target. Around them all members scatter as they would on a new row.
         """
         K, k = len(self.mean), self.there.sum(0)
         centre, var = _mean_where(self.there, self.mean), _mean_where(self.there, self.var)
-        between = self.mean.var(0, ddof=1) if K > 1 else np.zeros_like(centre)
         w = self.weight / self.weight.sum()
-        error = self.y - centre
-        squares = w @ (error**2 / var)
-        taken = TAKEN * (w @ (between * (1 / k - 1 / K) / var))
+        scatter, known = self._scatter(w / var)
+        squares = w @ ((self.y - centre) ** 2 / var)
+        taken = (1.0 if known else TAKEN) * (w @ (scatter * (1 / k - 1 / K) / var))
         left = np.clip(1 - taken / squares, LEAST, 1.0) if squares > 0 else 1.0
-        members = MomentPredictive(
-            centre + self.mean - self.mean.mean(0), self.var * (var / self.var.mean(0))
-        )
-        return PooledRows(members, centre + np.sqrt(left) * error, w / (w**2).sum())
+        around = self.mean - self.mean.mean(0)
+        there = _scatter_where(np.ones_like(self.there), self.mean)
+        around *= np.sqrt(np.divide(scatter, there, out=np.zeros_like(there), where=there > 0))
+        members = MomentPredictive(centre + around, self.var * (var / self.var.mean(0)))
+        return PooledRows(members, centre + np.sqrt(left) * (self.y - centre), w / (w**2).sum())
+
+    def _scatter(self, weight: Floats) -> tuple[Floats, bool]:
+        """D of each row, were it new to all members, and whether it is known or a guess."""
+        fresh, seen = _scatter_where(self.there, self.mean), _scatter_where(~self.there, self.mean)
+        twice, others = self.there.sum(0) >= 2, (~self.there).sum(0) >= 2
+        if twice.sum() < _FEWEST_ROWS:
+            return _scatter_where(np.ones_like(self.there), self.mean), False
+        both = twice & others
+        smaller = weight[both] @ seen[both]
+        ratio = weight[both] @ fresh[both] / smaller if smaller > 0 else 1.0
+        smooth = np.where(others, ratio * seen, fresh)
+        weight_of_others = np.where(twice, 1 / self.there.sum(0), 1.0)
+        return fresh + weight_of_others * (smooth - fresh), True
+
+
+def _scatter_where(where: Bools, values: Floats) -> Floats:
+    """Unbiased variance over the members that are chosen; 0 where there are fewer than two."""
+    count = where.sum(0)
+    mean = np.where(where, values, 0.0).sum(0) / np.maximum(count, 1)
+    scatter: Floats = np.where(where, (values - mean) ** 2, 0.0).sum(0) / np.maximum(count - 1, 1)
+    return scatter
 
 
 def _mean_where(where: Bools, values: Floats) -> Floats:

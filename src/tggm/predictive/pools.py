@@ -7,7 +7,7 @@ means and variances at a row, m their mean, v that of the variances, D = Σ (m_k
 
 =========  ===============  ==========================================================================
 linear     ()               the mixture itself, (1/K) Σ p_k
-student    (f, 1/ν)         m + f √(v + D/2) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
+student    (f, c, 1/ν)      m + f √(v + c D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
 beta       (a, b)           cdf I_{a,b}(F), F that of the mixture, whatever its members are
 =========  ===============  ==========================================================================
 """
@@ -22,7 +22,7 @@ from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.beta_map import BetaMapped, log_beta_weight
 from tggm.predictive.student import StudentPredictive
 
-SCATTER = 0.5  # of D that counts: what members disagree on is partly what their mean gets right
+SCATTER = 0.5  # of D that is expected to count: what members disagree on their mean gets partly right
 Numbers = tuple[float, ...]
 Scores = Callable[[Numbers], Floats]
 
@@ -61,10 +61,10 @@ def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
 
 def student(members: ScalarPredictive, numbers: Numbers) -> StudentPredictive:
     """One Student-t a row."""
-    f, heaviness = numbers
+    f, c, heaviness = numbers
     centre, var, between = disagreement(members)
     loc, scale = members.units
-    width = f * np.sqrt(var + SCATTER * between)
+    width = f * np.sqrt(var + c * between)
     return StudentPredictive(centre, width, heaviness, loc=loc, scale=scale)
 
 
@@ -97,7 +97,8 @@ POOLS: dict[str, Pool] = {
     "linear": by_building(linear),
     "student": by_building(
         student,
-        PoolNumber("f", 1.0, 0.01, 100.0, 0.5, width=1.0),
+        PoolNumber("f", 1.0, 0.01, 100.0, 1.0, width=1.0),
+        PoolNumber("c", SCATTER, 0.005, 500.0, 1.5),
         PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.1, by_log=False, tails=True),
     ),
     "beta": Pool(

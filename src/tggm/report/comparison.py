@@ -4,6 +4,7 @@ import numpy as np
 
 from tggm.report import html
 from tggm.report.case import Case, Judged, dense
+from tggm.report.drift import REMEDY, drift_warnings
 from tggm.report.scores import Score
 from tggm.tables.baselines import Baselines
 
@@ -45,10 +46,16 @@ def quality_section(case: Case, judged: dict[str, Judged]) -> html.Section:
         "How good it is",
         html.cards(_cards(case, judged)),
         *(html.paragraph(verdict(judged, name)) for name in judged if name != MODEL),
+        *(html.paragraph(f"Warning: {words}. {REMEDY.capitalize()}.") for words in unlike(case)),
         html.table("Scores on these rows; click a heading to sort", head, rows),
         html.paragraph(SEEN if case.train is None and case.baselines is None else UNSEEN),
         html.paragraph(case.wording.scores),
     )
+
+
+def unlike(case: Case) -> list[str]:
+    """What is unlike training in the rows."""
+    return drift_warnings(case.model, case.X, case.names)
 
 
 def verdict(judged: dict[str, Judged], name: str) -> str:

@@ -14,6 +14,7 @@ from tggm.report import html
 from tggm.report.case import Case, Feature, Judged, Wording
 from tggm.report.scores import coverage, regression_scores
 from tggm.report.svg import picture
+from tggm.report.width import width_section
 from tggm.report.worst import worst_section
 from tggm.tables.baselines import Baselines, fit_regression, naive_regression
 
@@ -89,7 +90,7 @@ class NumberCase(Case):
         return [(t[:, [0]], t[:, [1]], t[:, [2]]) for t in three]
 
     def sections(self, features: list[Feature], level: float) -> list[html.Section]:
-        """Calibration, predicted against observed, the worst rows."""
+        """Calibration, predicted against observed, where the width comes from, the worst rows."""
         dist, y = self.prediction, self.y
         surprise = np.asarray(dist.logpdf(y))
         mean, (lower, upper) = np.asarray(dist.mean()), dist.interval(level)
@@ -103,7 +104,14 @@ class NumberCase(Case):
             "cases that the features do not tell apart, and for kinds of rows that training has not seen.",
             caption="lowest log-density",
         )
-        return [calibration_section(self), predicted_section(self, level), worst]
+        width = width_section(self.target, *self.parts())
+        return [calibration_section(self), predicted_section(self, level), width, worst]
+
+    def parts(self) -> tuple[Floats, Floats]:
+        """Noise and disagreement of the rows' deviations."""
+        _, *both = self.model.predict(self.ask(self.X), return_std="parts")
+        noise, apart = (np.asarray(a) if np.ndim(a) == 1 else np.asarray(a)[:, self.output] for a in both)
+        return noise, apart
 
 
 def calibration_section(case: NumberCase) -> html.Section:

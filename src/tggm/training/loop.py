@@ -164,6 +164,9 @@ def _take(data: Any, index: Array, view: Any) -> Any:
     return rows if view is None else view(rows)
 
 
+WORST = 20.0  # nats below the mean of training, an error of six deviations: no row chooses the epoch alone
+
+
 def _mean_score(
     plan: Plan,
     objective: Objective,
@@ -172,11 +175,14 @@ def _mean_score(
     weight: Array,
     member: Membership,
     view: Any,
+    usual: Array,
 ) -> Array:
+    """Mean score of the held-out rows; no row counts for less than `WORST` below what is usual."""
     size, held = member.held.shape[0], member.held
     if plan.shares > 1:
         held = held[jnp.minimum(share(size, plan.shares), size - 1)]
     score = objective.score(plan.layout.split(params), _take(data, held, view))
+    score = jnp.maximum(score, usual - WORST)
     w = jnp.where(share(size, plan.shares) < member.n_held, weight[held], 0.0)
     total, mass = added_up(plan.shares, (w * score).sum(), w.sum())
     return total / jnp.maximum(mass, 1e-30)
@@ -223,7 +229,7 @@ def _run_member(
         )
         train = total / (steps_per_epoch - (state.undone - undone)).astype(weight.dtype)
         state, sound = _watched(plan, state, train)
-        score = _mean_score(plan, objective, state.average, data, weight, member, view)
+        score = _mean_score(plan, objective, state.average, data, weight, member, view, train)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
         better = (((score > state.best_score) & ~stalled) | (member.n_held == 0)) & sound
         best, best_score, best_epoch = _choose(

@@ -37,6 +37,10 @@ def bucket(size: int) -> int:
         power *= 2
 
 
+GROUPED = 4  # members from which on several hold out the same rows
+ENOUGH_HELD = 60  # rows held out by some member
+
+
 def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
     """Split row numbers at random into a part to train on and a part of the given fraction, rounded."""
     shuffled = rng.permutation(rows).astype(np.int32)
@@ -49,19 +53,30 @@ def dealt(
 ) -> list[tuple[Index, Index]]:
     """Rows that each member trains on and holds out, about `fraction` of them.
 
-    The rows are cut at random into parts, one for each member in turn, and cut anew when the parts run out:
-    no row is held out much more often than another.
+    The rows are cut at random into parts, one for each group of members in turn, and cut anew when the parts
+    run out. Members that hold out the same rows tell how far members differ on rows that they have not seen,
+    and how well they do together. There are as few groups as hold out 60 rows, but two, so that every row is
+    trained on by half of the members at least; none has fewer than two members. Fewer than four members have
+    a part each.
     """
     count = round(fraction * len(rows))
+    folds = _folds(members, count)
     if not count:
         none = np.zeros(0, np.int32)
         return [(rng.permutation(rows).astype(np.int32), none) for _ in range(members)]
     parts = max(2, round(len(rows) / count))
     found: list[tuple[Index, Index]] = []
-    while len(found) < members:
+    while len(found) < folds:
         cuts = np.array_split(rng.permutation(rows).astype(np.int32), parts)
         found += [(np.concatenate(cuts[:k] + cuts[k + 1 :]), held) for k, held in enumerate(cuts)]
-    return found[:members]
+    return [found[k * folds // members] for k in range(members)]
+
+
+def _folds(members: int, count: int) -> int:
+    """How many groups of members hold out `count` rows each."""
+    if members < GROUPED or not count:
+        return members
+    return int(np.clip(-(-ENOUGH_HELD // count), 2, members // 2))
 
 
 def _padded(lists: list[Index]) -> tuple[Index, Index]:

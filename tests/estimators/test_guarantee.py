@@ -1,0 +1,109 @@
+"""Rows set aside choose nothing, and guarantee intervals."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tests.estimators.small import SMALL
+from tggm import TGGMRegressor, load, save
+from tggm.streams import from_arrays
+
+QUICK = {**SMALL, "max_epochs": 30}
+
+
+def sample(seed, n=60):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    return X, X[:, 0] + np.exp(0.5 * X[:, 1]) * rng.standard_t(2, n)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return TGGMRegressor(**QUICK, guarantee=0.9).fit(*sample(0))
+
+
+def test_rows_set_aside_train_and_choose_nothing(fitted):
+    X, y = sample(0)
+    aside = fitted.recipe().generator().permutation(60)[:9]  # a tenth would be 6, which is too few
+    X[aside], y[aside] = 50.0, np.linspace(-1e6, 1e6, 9)
+    other = TGGMRegressor(**QUICK, guarantee=0.9).fit(X, y)
+    for name in ("W0_", "W1_", "noise_", "best_epoch_"):
+        assert_array_equal(getattr(other, name), getattr(fitted, name))
+    assert other.fitted_.calibration == fitted.fitted_.calibration
+    assert other.fitted_.guarantee.min() > fitted.fitted_.guarantee.max()
+
+
+def test_widths_are_those_of_the_scores_and_follow_x(fitted):
+    X, _ = sample(1)
+    low, high = fitted.predict_interval(X, 0.9, guarantee=True)
+    assert_allclose(0.5 * (low + high), fitted.predict(X), rtol=1e-4, atol=1e-4)
+    half = fitted.predict_interval(X, 0.5, guarantee=True)
+    scores = fitted.fitted_.guarantee[0]
+    assert scores.shape == (9,)
+    assert_allclose((half[1] - half[0]) / (high - low), scores[4] / scores[8], rtol=1e-6)
+    assert (high - low).max() > 1.05 * (high - low).min()
+
+
+def test_new_rows_are_inside():
+    """Fits to small samples with heavy tails; the rows of a fit share its scores: a fit counts once."""
+    R, level, inside = 25, 0.8, []
+    for seed in range(R):
+        X, y = sample(100 + seed)
+        model = TGGMRegressor(**{**QUICK, "max_epochs": 2, "random_state": seed}, guarantee=level)
+        fresh, truth = sample(1000 + seed)
+        low, high = model.fit(X, y).predict_interval(fresh, level, guarantee=True)
+        inside.append(np.mean((low <= truth) & (truth <= high)))
+    # coverage of a fit is Beta(k, M + 1 − k), M = 6 and k = 6, less than 0.13 wide; then 60 rows of it
+    exact = 6 / 7
+    error = np.sqrt((exact * (1 - exact) / 8 + exact * (1 - exact) / 60) / R)
+    assert abs(np.mean(inside) - exact) < 4 * error
+
+
+def test_files_keep_it(fitted, tmp_path):
+    X, _ = sample(1)
+    save(fitted, tmp_path / "m.tggm")
+    again = load(tmp_path / "m.tggm")
+    assert again.guarantee == 0.9
+    for a, b in zip(*(m.predict_interval(X, 0.8, guarantee=True) for m in (fitted, again)), strict=True):
+        assert_allclose(a, b, rtol=1e-6)
+
+
+def test_fresh_rows_guarantee_too():
+    X, y = sample(2)
+    Y = np.column_stack([y, y**2])
+    model = TGGMRegressor(**QUICK).fit(X, Y)
+    with pytest.raises(
+        ValueError, match=r"no rows were set aside for it: fit with TGGMRegressor\(guarantee=0.9"
+    ):
+        model.predict_interval(X, guarantee=True)
+    fresh, truth = sample(3)
+    truth = np.column_stack([truth, truth**2])
+    low, high = model.recalibrate(fresh, truth).predict_interval(fresh, 0.9, guarantee=True)
+    assert low.shape == (60, 2)
+    # of the very rows that were set aside, ⌈61 · 0.9⌉ are inside
+    assert_array_equal(((low <= truth) & (truth <= high)).sum(0), [55, 55])
+    assert model.partial_fit(X, Y).fitted_.guarantee is None  # members have changed
+
+
+def test_limits_and_missing_targets_do_not_count():
+    X, y = sample(4)
+    side = np.zeros(60)
+    side[::2] = 1
+    model = TGGMRegressor(**QUICK, guarantee=0.9).fit(X, y, censored=side)
+    assert 0 < np.isfinite(model.fitted_.guarantee).sum() < 9
+    with pytest.raises(ValueError, match="`level` must be at most"):
+        model.predict_interval(X, 0.9, guarantee=True)
+
+
+def test_what_cannot_be_guaranteed_is_said(fitted):
+    X, y = sample(0)
+    with pytest.raises(
+        ValueError, match=r"`guarantee` is 0.99, for which 99 rows are set aside; at least 198"
+    ):
+        TGGMRegressor(**QUICK, guarantee=0.99).fit(X, y)
+    with pytest.raises(ValueError, match="`guarantee` must be finite and greater than 0 and less than 1"):
+        TGGMRegressor(**QUICK, guarantee=1.0).fit(X, y)
+    with pytest.raises(ValueError, match="`guarantee` must be None for a stream"):
+        TGGMRegressor(**QUICK, guarantee=0.9).fit(from_arrays(X, y))
+    with pytest.raises(ValueError, match="`guarantee` must be None for a warm start"):
+        TGGMRegressor(**QUICK, guarantee=0.9, warm_start=True).fit(X, y).fit(X, y)

@@ -1,0 +1,77 @@
+"""Intervals from rows set aside hold as often as promised, whatever the members say."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tggm.predictive.conformal import (
+    centre_and_width,
+    checked_scores,
+    fewest_rows,
+    quantile,
+    scores_of,
+    sorted_scores,
+)
+
+
+def members(rng, x, K=4):
+    """Means that err and widths that are wrong, both depending on x: a fixed model, whatever the sample."""
+    mean = 0.5 * x + 0.3 * np.sin(np.arange(K)[:, None] + x)
+    return mean, np.tile(0.01 + 0.2 * x**2, (K, 1))
+
+
+@pytest.mark.parametrize("noise", ["standard_normal", "standard_cauchy", "standard_exponential"])
+@pytest.mark.parametrize(("n", "level"), [(20, 0.9), (50, 0.8), (200, 0.95)])
+def test_new_rows_are_inside_as_often_as_promised(n, level, noise):
+    """n rows set aside and one new one, again and again: the rank of its score is uniform."""
+    rng = np.random.default_rng(n)
+    R = 1000
+    inside = np.empty(R, bool)
+    for r in range(R):
+        x = rng.standard_normal(n + 1)
+        y = np.sin(x) + np.exp(x / 2) * getattr(rng, noise)(n + 1)
+        mean, var = members(rng, x)
+        scores = sorted_scores(scores_of(mean[:, :n], var[:, :n], y[:n])[None])[0]
+        centre, width = centre_and_width(mean[:, n:], var[:, n:])
+        inside[r] = abs(y[n] - centre[0]) <= quantile(scores, level) * width[0]
+    exact = np.ceil((n + 1) * level - 1e-9) / (n + 1)  # of scores without ties
+    assert level <= exact <= level + 1 / (n + 1)
+    assert abs(inside.mean() - exact) < 4 * np.sqrt(exact * (1 - exact) / R)  # four binomial errors
+
+
+def test_scores_are_distances_in_deviations():
+    mean, var = np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([[1.0, 4.0], [3.0, 4.0]])
+    centre, width = centre_and_width(mean, var)
+    assert_allclose(centre, [1.0, 1.0])
+    assert_allclose(width**2, [2 + 0.5 * 2, 4.0])  # variances of means 0 and 2: 2
+    assert_allclose(scores_of(mean, var, np.array([1 - np.sqrt(3), 5.0])), [1.0, 2.0])
+    assert_allclose(centre_and_width(mean[:1], var[:1])[1], np.sqrt(var[0]))
+
+
+def test_the_rank_counts_the_new_row():
+    scores = np.arange(1.0, 10.0)  # nine: just enough for 0.9
+    assert quantile(scores, 0.9) == 9
+    assert quantile(scores, 0.5) == 5
+    assert quantile(np.append(scores, np.nan), 0.9) == 9
+    with pytest.raises(ValueError, match=r"at most 0.9 to be guaranteed by the 9 rows .* with 19 new rows"):
+        quantile(scores, 0.95)
+    with pytest.raises(ValueError, match="`level` must be between 0 and 1"):
+        quantile(scores, 1.0)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99])
+def test_the_fewest_rows_are_just_enough(level):
+    M = fewest_rows(level)
+    assert np.isfinite(quantile(np.ones(M), level))
+    with pytest.raises(ValueError, match="to be guaranteed"):
+        quantile(np.ones(M - 1), level)
+
+
+def test_files_with_other_scores_are_refused():
+    assert_allclose(checked_scores([[0.0, 1.0, np.nan]]), [[0.0, 1.0, np.nan]])
+    with pytest.raises(ValueError, match="must rise from 0"):
+        checked_scores([[1.0, 0.5]])
+    with pytest.raises(ValueError, match="must rise from 0"):
+        checked_scores([[-1.0, 0.5]])
+    with pytest.raises(ValueError, match="behind the others"):
+        checked_scores([[0.1, np.nan, 0.5]])
