@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference.rows import restore
 from tggm.inference.sampling.chains import agreement, plan, starting_point
-from tggm.inference.sampling.truncated_quantile import survival_quantile, truncated_excess
+from tggm.special.quantile import survival_quantile, truncated_excess
 from tggm.products import full_precision
 from tggm.special import standard_moments
 
