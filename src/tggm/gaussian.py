@@ -2,8 +2,8 @@
 
     p(h) = exp(−½ hᵀPh + γᵀh − log Z(P, γ)),    l_k ≤ h_k ≤ u_k,
 
-by default h_k ≥ 0. P is shared by a batch, γ is per row, limits are either. Models emit these; engines turn them into
-`Moments`; learning differentiates their log Z.
+by default h_k ≥ 0. P is shared by a batch, γ is per row, limits are either. Models emit these; engines turn
+them into `Moments`; learning differentiates their log Z.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from tggm.precision import Dense, Precision
-from tggm.precision.protocol import as_float, is_concrete, pytree
+from tggm.precision.protocol import as_float, pytree
 
 
 class Limits(NamedTuple):
@@ -46,8 +46,8 @@ class TruncatedGaussian:
     shift : array_like, shape (..., m)
         γ, one row per distribution; P times the mean before truncation.
     lower, upper : array_like, broadcast to (m,) or to the shape of the shift
-        Limits of each variable, 0 and infinity by default; −∞ and ∞ leave it free. A boolean `lower` is a mask: zero
-        where it is true, free elsewhere.
+        Limits of each variable, 0 and infinity by default; −∞ and ∞ leave it free. A boolean `lower` is a
+        mask: zero where it is true, free elsewhere.
     """
 
     precision: Precision
@@ -120,7 +120,9 @@ class TruncatedGaussian:
     def _replaced(self, change: Callable[[Array], Array]) -> "TruncatedGaussian":
         """Shift, and limits of the same shape, changed alike."""
         own = self.limits is not None and self.limits.lower.ndim > 1
-        return _rebuilt(self, change(self.shift), self.limits.map(change) if own and self.limits else self.limits)
+        return _rebuilt(
+            self, change(self.shift), self.limits.map(change) if own and self.limits else self.limits
+        )
 
     def __getitem__(self, index: Any) -> "TruncatedGaussian":
         return self._replaced(lambda a: a[index])
@@ -141,14 +143,17 @@ def _read_limits(
 ) -> tuple[Array, Limits | None]:
     """The mask of variables with a limit, and the limits unless they are zero and infinity."""
     m = shift.shape[-1]
-    low = jnp.zeros(m, shift.dtype) if lower is None else jnp.asarray(lower)
-    if low.dtype == bool:
-        if low.shape != (m,):
-            raise ValueError(f"`lower` as a mask must have shape ({m},); got {low.shape}.")
+    if lower is None and upper is None:
+        return jnp.ones(m, bool), None
+    lower = 0.0 if lower is None else lower
+    if jnp.result_type(lower) == bool:
+        mask = jnp.asarray(lower)
+        if mask.shape != (m,):
+            raise ValueError(f"`lower` as a mask must have shape ({m},); got {mask.shape}.")
         if upper is None:
-            return low, None
-        low = jnp.where(low, 0.0, -jnp.inf)
-    low, high = (jnp.asarray(a, shift.dtype) for a in (low, jnp.inf if upper is None else upper))
+            return mask, None
+        lower = jnp.where(mask, 0.0, -jnp.inf)
+    low, high = (_known(a, shift.dtype) for a in (lower, jnp.inf if upper is None else upper))
     shape = (m,) if max(low.ndim, high.ndim) <= 1 else shift.shape
     for name, value in (("lower", low), ("upper", high)):
         if np.broadcast_shapes(value.shape, shape) != shape:
@@ -159,28 +164,33 @@ def _read_limits(
     limits = Limits(jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape))
     truncated = jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper)
     truncated = truncated.reshape(-1, m).any(0)
-    if not is_concrete(low, high):
-        return truncated, limits
-    _check_order(limits)
-    return truncated, None if _is_orthant(limits) else limits
+    if isinstance(low, np.ndarray) and isinstance(high, np.ndarray):
+        low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+        _check_order(low, high)
+        return truncated, None if _is_orthant(low, high) else limits
+    return truncated, limits
 
 
-def _check_order(limits: Limits) -> None:
-    wrong = ~np.asarray(limits.lower < limits.upper)
+def _known(a: ArrayLike, dtype: Any) -> Any:
+    """A NumPy array where the values are known, so that they can be looked at while other things are traced."""
+    return jnp.asarray(a, dtype) if isinstance(a, jax.core.Tracer) else np.asarray(a, dtype)
+
+
+def _check_order(lower: Any, upper: Any) -> None:
+    wrong = ~(lower < upper)
     if wrong.any():
-        k = tuple(int(i) for i in np.argwhere(wrong)[0])
-        low, high = float(limits.lower[k]), float(limits.upper[k])
+        k = tuple(np.argwhere(wrong)[0])
         raise ValueError(
-            f"`lower` must be below `upper`; variable {k[-1]} has lower {low:g} and upper {high:g}. "
+            f"`lower` must be below `upper`; variable {k[-1]} has lower {lower[k]:g} and upper {upper[k]:g}. "
             "Widen the box, or leave a variable of known value out."
         )
 
 
-def _is_orthant(limits: Limits) -> bool:
+def _is_orthant(lower: Any, upper: Any) -> bool:
     """Whether every limit is zero from below, for the same variables in all rows: what engines do fastest."""
-    low = np.asarray(limits.lower).reshape(-1, limits.lower.shape[-1])
+    low = lower.reshape(-1, lower.shape[-1])
     zero = (low == 0) | (low == -np.inf)
-    return bool(zero.all() and (low == low[:1]).all() and np.all(np.asarray(limits.upper) == np.inf))
+    return bool(zero.all() and (low == low[:1]).all() and (upper == np.inf).all())
 
 
 def _as_precision(precision: Precision | ArrayLike) -> Precision:

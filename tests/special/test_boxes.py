@@ -134,7 +134,7 @@ def test_mirror():
 
 
 def test_bounds(dtype):
-    # between the limits, variance below that of the normal and of the uniform: sites of EP are then not negative
+    # variances below that of the normal and of the uniform: sites of EP are then not negative
     rng = np.random.default_rng(0)
     lower = (rng.normal(size=3000) * 10 ** rng.uniform(-3, 2, 3000)).astype(dtype)
     upper = lower + (10 ** rng.uniform(-3, 2, 3000)).astype(dtype)

@@ -2,11 +2,11 @@
 
     python tools/precompute/box_accuracy.py [--points 1600] [--seed 1] [--write]
 
-Errors are relative. Some functions have zeros; near them an error is relative to a scale instead: 1 for the entropy and
-log Z, the standard deviation cubed for the third moment, and for a derivative that of the function over the standard
-deviation (of h, for `mu` and the limits; one, for `sigma`, in units of itself). A quantile's error is relative to the
-larger of itself and the standard deviation. With --write the table goes to docs/truncated-normal.md.
-Exits with status 1 if a bound is broken.
+Errors are relative. Some functions have zeros; near them an error is relative to a scale instead: 1 for the
+entropy and log Z, the standard deviation cubed for the third moment, and for a derivative that of the
+function over the standard deviation (of h, for `mu` and the limits; one, for `sigma`, in units of itself). A
+quantile's error is relative to the larger of itself and the standard deviation. With --write the table goes
+to docs/truncated-normal.md. Exits with status 1 if a bound is broken.
 """
 
 import argparse
@@ -69,7 +69,9 @@ def scale_of(name: str, k: int, true: dict[str, np.ndarray], at: dict[str, np.nd
     return power[name] / (sigma if k == 2 else std) * (0 if name == "mean" and k != 2 else 1)
 
 
-def errors(name: str, k: int, got: np.ndarray, true: dict[str, np.ndarray], at: dict[str, np.ndarray]) -> np.ndarray:
+def errors(
+    name: str, k: int, got: np.ndarray, true: dict[str, np.ndarray], at: dict[str, np.ndarray]
+) -> np.ndarray:
     """Error at each point; values below the smallest normal number do not count."""
     k = k + 2 if name == "mass" and k else k
     key = name + (f"_{k}" if k else "")
@@ -87,7 +89,9 @@ def quantile_errors(at: dict[str, np.ndarray], true: dict[str, np.ndarray], seed
     """How far the quantile is from where mpmath's distribution function is q."""
     rng = np.random.default_rng(seed)
     dtype = at["mu"].dtype
-    q = np.where(rng.random(len(at["mu"])) < 0.5, rng.random(len(at["mu"])), 10 ** rng.uniform(-9, -1, len(at["mu"])))
+    q = np.where(
+        rng.random(len(at["mu"])) < 0.5, rng.random(len(at["mu"])), 10 ** rng.uniform(-9, -1, len(at["mu"]))
+    )
     q = q.astype(dtype)
     h = np.asarray(tggm.special.box_quantile(q, *(at[x] for x in ARGUMENTS)))
     out = []
@@ -119,7 +123,9 @@ def report(dtype: str, count: int, seed: int) -> tuple[bool, list[str]]:
 
     for name, label in NAMES.items():
         for k, got in enumerate(ours(name, at)):
-            names = {"mass": ("a", "b"), "log_z": ("theta", "precision", "lower", "upper")}.get(name, ARGUMENTS)
+            names = {"mass": ("a", "b"), "log_z": ("theta", "precision", "lower", "upper")}.get(
+                name, ARGUMENTS
+            )
             title = f"∂ {label} / ∂ {names[k - 1]}" if k else label
             bound = (BOUND_FOURTH if k and name == "third" else BOUND_SLOPE if k else BOUND)[dtype]
             good &= line(title, errors(name, k, got, true, at), bound)
@@ -128,7 +134,9 @@ def report(dtype: str, count: int, seed: int) -> tuple[bool, list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--points", type=int, default=1600)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true")

@@ -2,8 +2,8 @@
 
     python tools/precompute/box_reference.py        # writes tests/special/data/box_reference.npz
 
-mpmath with 200 digits: textbook formulas lose up to 80 of them in the narrowest boxes farthest out. Derivatives are
-central differences of those values, with a step that leaves 40 digits right.
+mpmath with 200 digits: textbook formulas lose up to 80 of them in the narrowest boxes farthest out.
+Derivatives are central differences of those values, with a step that leaves 40 digits right.
 """
 
 from pathlib import Path
@@ -47,7 +47,11 @@ def _point(rng: np.random.Generator, region: int) -> tuple[float, float, float, 
         a = max(a, -15)  # the logarithm of a mass nearer to one would need more digits
     elif name == "change of form":
         a = rng.choice([rng.uniform(-2, 0.5), 10 ** rng.uniform(-1, 3)])
-        w = -a + np.sqrt(a * a + 6 * 10 ** rng.uniform(-0.1, 0.1)) if a > 0 else 2.5 * 10 ** rng.uniform(-0.1, 0.1)
+        w = (
+            -a + np.sqrt(a * a + 6 * 10 ** rng.uniform(-0.1, 0.1))
+            if a > 0
+            else 2.5 * 10 ** rng.uniform(-0.1, 0.1)
+        )
     elif name == "far":
         a = 10 ** rng.uniform(2, 6)
         w = 10 ** rng.uniform(-2, 2) / a
@@ -121,7 +125,9 @@ def table(at: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for row in zip(*(at[name] for name in ARGUMENTS), strict=True):
             mu, sigma, lower, upper = (exact(x) for x in row)
             found = with_derivatives(values, [mu, sigma, lower, upper])
-            by_theta = with_derivatives(natural, [exact(at_theta(row)), exact(at_precision(row)), lower, upper])
+            by_theta = with_derivatives(
+                natural, [exact(at_theta(row)), exact(at_precision(row)), lower, upper]
+            )
             for k in range(5):
                 for i, name in enumerate(FUNCTIONS):
                     value = by_theta[k][0] if name == "log_z" else found[k][i]

@@ -99,7 +99,9 @@ def _polarised(tg: TruncatedGaussian, W: Array, **options: int) -> Array:
     else:
         free = [(0, 0)] * (tg.limits.lower.ndim - 1) + [(0, k)]
         lower = jnp.pad(tg.limits.lower, free, constant_values=-jnp.inf)
-        joint = TruncatedGaussian(P_joint, shift, lower, jnp.pad(tg.limits.upper, free, constant_values=jnp.inf))
+        joint = TruncatedGaussian(
+            P_joint, shift, lower, jnp.pad(tg.limits.upper, free, constant_values=jnp.inf)
+        )
     var = orthant(joint, **options).var[:, m:] - s[None, :]
     out = jnp.zeros((len(tg), W.shape[0], W.shape[0]), var.dtype).at[:, i, j].set(var).at[:, j, i].set(var)
     single = jnp.diagonal(out, axis1=1, axis2=2)

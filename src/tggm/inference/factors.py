@@ -4,7 +4,8 @@ A truncated coordinate is N_T(θ/p, 1/p); a free one is N(θ/p, 1/p). With α = 
 
     mean g(α)/√p,   variance ω²(α)/p,   A(θ) = log ∫ exp(−½ p h² + θ h) dh,
 
-the integral over h ≥ 0, over a box, or over the whole line. Walls are a mask of what is kept nonnegative, or `Limits`.
+the integral over h ≥ 0, over a box, or over the whole line. Walls are a mask of what is kept nonnegative, or
+`Limits`.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Numbers in, numbers out: functions of the univariate normal truncated to the half-line h >= 0, or to a box."""
+"""Numbers in, numbers out: functions of the univariate normal truncated to h >= 0, or to a box."""
 
 from tggm.special.box_quantile import box_quantile as box_quantile
 from tggm.special.boxes import box_entropy as box_entropy

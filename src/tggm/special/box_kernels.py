@@ -1,15 +1,18 @@
 r"""Values of the standard normal truncated to [a, b], each within a few units in the last place.
 
-No formula is safe everywhere, so there are three, and one is selected: no branches, on a CPU as on a GPU. The box
-is first mirrored, if need be, so that a is the limit nearer to zero. With its width w, its centre c and δ = w c:
+No formula is safe everywhere, so there are three, and one is selected: no branches, on a CPU as on a GPU. The
+box is first mirrored, if need be, so that a is the limit nearer to zero. With its width w, its centre c and
+δ = w c:
 
-* **tail**, a ≥ −¼ and δ > 3. The half-line beyond a is a mixture of the box and of the half-line beyond b, with
-  weight ρ = e^{−δ} R(a)/R(b) (R(t) = φ(t)/Φ(−t)): the cumulants of the box follow from those of the half-lines,
-  which are fitted (`tggm.special.kernels`). As b grows ρ vanishes, and what is left is the half-line.
-* **middle**, a < −¼ and w > 2.5. Textbook formulas with the densities at the limits, p_a = φ(a)/Z and p_b = φ(b)/Z,
-  Z = 1 − Φ(a) − Φ(−b): mean p_a − p_b, variance 1 + a p_a − b p_b − mean², and so on.
-* **narrow**, the rest: w ≤ 2.5 and δ ≤ 3. With h = c + uw/2 the density is proportional to exp(−κu − εu²) on [−1, 1],
-  κ = δ/2 and ε = w²/8: Gauss-Legendre nodes in pairs ±u, so that what is odd in c has no cancellation.
+* **tail**, a ≥ −¼ and δ > 3. The half-line beyond a is a mixture of the box and of the half-line beyond b,
+  with weight ρ = e^{−δ} R(a)/R(b) (R(t) = φ(t)/Φ(−t)): the cumulants of the box follow from those of the
+  half-lines, which are fitted (`tggm.special.kernels`). As b grows ρ vanishes, and what is left is the
+  half-line.
+* **middle**, a < −¼ and w > 2.5. Textbook formulas with the densities at the limits, p_a = φ(a)/Z and p_b =
+  φ(b)/Z, Z = 1 − Φ(a) − Φ(−b): mean p_a − p_b, variance 1 + a p_a − b p_b − mean², and so on.
+* **narrow**, the rest: w ≤ 2.5 and δ ≤ 3. With h = c + uw/2 the density is proportional to exp(−κu − εu²) on
+  [−1, 1], κ = δ/2 and ε = w²/8: Gauss-Legendre nodes in pairs ±u, so that what is odd in c has no
+  cancellation.
 """
 
 import math
@@ -45,7 +48,7 @@ class Cumulants(NamedTuple):
     """Of the mirrored box."""
 
     log_mass: Array  # log(Φ(b) − Φ(a))
-    integral: Array  # of exp((r² − h²)/2) over the box; r is a in the tail, 0 in the middle, the centre if narrow
+    integral: Array  # of exp((r² − h²)/2) over the box, r being a (tail), 0 (middle) or c (narrow)
     energy: Array  # ½ (E[h²] − r²)
     mean: Array
     low: Array  # mean − a
@@ -75,7 +78,8 @@ def cumulants(at: Box) -> Cumulants:
     """All of them; a compiler drops what is not asked for."""
     tail, middle, narrow = _tail(at), _middle(at), _narrow(at)
     parts = (
-        jnp.where(at.narrow, n, jnp.where(at.middle, m, t)) for t, m, n in zip(tail, middle, narrow, strict=True)
+        jnp.where(at.narrow, n, jnp.where(at.middle, m, t))
+        for t, m, n in zip(tail, middle, narrow, strict=True)
     )
     return Cumulants(*parts)
 
@@ -157,7 +161,8 @@ def _narrow(at: Box) -> Cumulants:
     low_edge = jnp.exp(kappa - eps) * base
     return Cumulants(
         log_mass, integral, kappa * m + eps * m2, centre + half * m, half * (1 + m), half * (1 - m),
-        half**2 * var, half**3 * third, half**4 * fourth, low_edge, jnp.exp(-kappa - eps) * base, low_edge - at.a,
+        half**2 * var, half**3 * third, half**4 * fourth,
+        low_edge, jnp.exp(-kappa - eps) * base, low_edge - at.a,
     )  # fmt: skip
 
 

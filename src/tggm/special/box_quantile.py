@@ -2,7 +2,8 @@ r"""Inverse distribution function of a normal truncated to a box.
 
 On the box mirrored as in `tggm.special.box_kernels`, with q the probability below h and s = 1 − q above it:
 
-* tail: h − a is exceeded with probability s + qρ by a normal beyond a (`tggm.special.quantile.truncated_excess`);
+* tail: h − a is exceeded with probability s + qρ by a normal beyond a
+  (`tggm.special.quantile.truncated_excess`);
 * middle: Φ(h) = Φ(a) + qZ or Φ(−h) = Φ(−b) + sZ, whichever is below one half;
 * narrow: two steps of fourth order, from the quantile of an exponential, towards the t = (h − a)/w with
   ∫₀ᵗ e^{−awv − w²v²/2} dv = q ∫₀¹, the integrals by Gauss-Legendre.
@@ -25,15 +26,13 @@ _NODES = {"float32": 8, "float64": 14}
 Five = tuple[Array, Array, Array, Array, Array]
 
 
-def box_quantile(
-    q: ArrayLike, mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike
-) -> Array:
+def box_quantile(q: ArrayLike, mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:
     r"""The h in [lower, upper] below which a truncated normal is with probability q.
 
     .. math:: \Phi\left(\frac{h - \mu}{\sigma}\right) = (1 - q)\,\Phi(a) + q\,\Phi(b).
 
-    Errs by a few units in the last place of the standard deviation of h or of h itself, whichever is larger. Draws
-    of h are ``box_quantile(uniform, ...)``.
+    Errs by a few units in the last place of the standard deviation of h or of h itself, whichever is larger.
+    Draws of h are ``box_quantile(uniform, ...)``.
     """
     result: Array = evaluate(_box_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
     return result
@@ -56,7 +55,9 @@ def _tail(at: Box, below: Array, above: Array) -> Array:
     Ra, Rb = a + kernels.tail("mean", a), jnp.maximum(at.b, 0)
     rho = jnp.exp(-at.delta) * Ra / (Rb + kernels.tail("mean", Rb))
     small = below * (1 - rho)
-    log_u = jnp.where(small < 0.5, kernels.log_complement(jnp.minimum(small, 0.5)), jnp.log(above + below * rho))
+    log_u = jnp.where(
+        small < 0.5, kernels.log_complement(jnp.minimum(small, 0.5)), jnp.log(above + below * rho)
+    )
     return truncated_excess_of_log(-a, log_u)
 
 

@@ -1,7 +1,7 @@
 r"""What every function of a truncated normal on [l, u] rests on, with derivatives in all four arguments.
 
-With h ~ N(μ, σ²) given l ≤ h ≤ u, its mean M, central moments V, T and fourth cumulant F, and its densities p_l
-and p_u at the limits, the derivatives close on one another:
+With h ~ N(μ, σ²) given l ≤ h ≤ u, its mean M, central moments V, T and fourth cumulant F, and its densities
+p_l and p_u at the limits, the derivatives close on one another:
 
     ∂/∂μ:  M → V/σ²,                V → T/σ²,                 T → F/σ²
     ∂/∂l:  M → p_l (M − l),         V → p_l (V − (M − l)²),   T → p_l (T + (M − l)³ − 3 V (M − l))
@@ -38,7 +38,9 @@ class Standard(NamedTuple):
     upper_gap: Array  # density at b, plus b
 
 
-def kernel(mu: Array, sigma: Array, lower: Array, upper: Array) -> tuple[box_kernels.Box, box_kernels.Cumulants]:
+def kernel(
+    mu: Array, sigma: Array, lower: Array, upper: Array
+) -> tuple[box_kernels.Box, box_kernels.Cumulants]:
     """The mirrored box and its cumulants; the width keeps all its digits."""
     at = box_kernels.box((lower - mu) / sigma, (upper - mu) / sigma, (upper - lower) / sigma)
     return at, box_kernels.cumulants(at)
@@ -96,7 +98,17 @@ def _(primals: Four, tangents: Four) -> tuple[Standard, Standard]:
     mean = mean_h - dmu - s.mean * dsigma
     low, high = mean_h - da - x * dsigma, db - mean_h - y * dsigma
     out = Standard(
-        log_mass, mean, low, high, var, third, fourth, d_at_lower, d_at_upper, d_at_lower - d_a, d_at_upper + d_b
+        log_mass,
+        mean,
+        low,
+        high,
+        var,
+        third,
+        fourth,
+        d_at_lower,
+        d_at_upper,
+        d_at_lower - d_a,
+        d_at_upper + d_b,
     )
     return s, out
 

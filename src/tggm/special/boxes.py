@@ -1,10 +1,10 @@
 r"""The normal truncated to a box [lower, upper], either limit possibly infinite.
 
-Everywhere h ~ N(mu, sigma²) given lower <= h <= upper. All functions are elementwise, broadcast, keep the dtype of
-floating arguments, have closed-form derivatives in every argument, and return NaN for NaN, for a scale that is not
-positive and for limits in the wrong order. Boxes may be as narrow as the dtype can tell two limits apart, and as
-far from mu as it can say. ``python tools/precompute/box_accuracy.py`` prints how far off they are; for the half-line
-[0, ∞) the functions of `tggm.special.truncated` are faster.
+Everywhere h ~ N(mu, sigma²) given lower <= h <= upper. All functions are elementwise, broadcast, keep the
+dtype of floating arguments, have closed-form derivatives in every argument, and return NaN for NaN, for a
+scale that is not positive and for limits in the wrong order. Boxes may be as narrow as the dtype can tell two
+limits apart, and as far from mu as it can say. ``python tools/precompute/box_accuracy.py`` prints how far off
+they are; for the half-line [0, ∞) the functions of `tggm.special.truncated` are faster.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,8 @@ def box_mean(mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike
         E[h] = \mu + \sigma \frac{\phi(a) - \phi(b)}{\Phi(b) - \Phi(a)},
         \qquad a = \frac{l - \mu}{\sigma},\quad b = \frac{u - \mu}{\sigma}.
 
-    Increasing in `mu` and in both limits, and between them; for small `sigma` it is ``clip(mu, lower, upper)``.
+    Increasing in `mu` and in both limits, and between them; for small `sigma` it is ``clip(mu, lower,
+    upper)``.
     """
     result: Array = evaluate(_box_mean, mu=mu, sigma=sigma, lower=lower, upper=upper)
     return result
@@ -80,8 +81,8 @@ def box_log_z(theta: ArrayLike, precision: ArrayLike, lower: ArrayLike, upper: A
 
     .. math:: \log Z(\theta, p) = \log \int_l^u e^{-p h^2 / 2 + \theta h}\, dh.
 
-    Its derivatives are :math:`E[h]`, :math:`-\tfrac12 E[h^2]`, and the densities at the limits, with a minus sign
-    at the lower one.
+    Its derivatives are :math:`E[h]`, :math:`-\tfrac12 E[h^2]`, and the densities at the limits, with a minus
+    sign at the lower one.
     """
     result: Array = evaluate(_box_log_z, theta=theta, precision=precision, lower=lower, upper=upper)
     return result

@@ -2,10 +2,9 @@
 
 Each truncated coordinate gets a site exp(−½ λ h² + ν h) in place of its wall, chosen so that the marginal of
 the Gaussian with all sites, and of the Gaussian with this one wall put back (the cavity times 1[h ≥ 0]), have
-the same mean and variance. Truncation to an interval lowers every variance, so sites of walls, and of boxes with two,
-are never negative (λ ≥ 0), and all can be updated at once.
-Where walls act strongly on each other the updates overshoot and can cycle for ever, so a row whose mismatch
-grows is damped.
+the same mean and variance. Truncation to an interval lowers every variance, so sites of walls, and of boxes
+with two, are never negative (λ ≥ 0), and all can be updated at once. Where walls act strongly on each other
+the updates overshoot and can cycle for ever, so a row whose mismatch grows is damped.
 """
 
 from collections.abc import Callable
@@ -89,7 +88,9 @@ def fit_sites(
         i, old = carry
         mean, var, pull = marginals(old)
         cavity = cavities(mean, var, old)
-        g, omega2 = standardised(cavity.shift / jnp.sqrt(cavity.precision), scaled(walls, jnp.sqrt(cavity.precision)))
+        g, omega2 = standardised(
+            cavity.shift / jnp.sqrt(cavity.precision), scaled(walls, jnp.sqrt(cavity.precision))
+        )
         off_mean = jnp.abs(g / jnp.sqrt(cavity.precision) - mean) / jnp.sqrt(var)
         off_var = jnp.abs(omega2 / (cavity.precision * var) - 1)
         off = jnp.maximum(off_mean, off_var)

@@ -71,7 +71,7 @@ def exact_log_z(tg: TruncatedGaussian) -> Array:
 
 
 def _is_rank_one(tg: TruncatedGaussian) -> bool:
-    """Whether Fourier inversion serves it: the characteristic function of a box is not among those it knows."""
+    """Whether Fourier inversion serves it; it does not know the characteristic function of a box."""
     return isinstance(tg.precision, LowRank) and tg.precision.rank == 1 and tg.limits is None
 
 
@@ -83,8 +83,8 @@ def require_tractable(tg: TruncatedGaussian) -> None:
     what = f"LowRank of rank {P.rank}" if isinstance(P, LowRank) else type(P).__name__
     what = what if tg.limits is None else f"{what} in a box"
     raise ValueError(
-        f"`exact` handles Diagonal, LowRank of rank 1 (limits 0), and any precision of {quadrature.MAX_VARIABLES} "
-        f"variables or fewer; got {what} with {P.size} variables. "
+        f"`exact` handles Diagonal, LowRank of rank 1 (with limits 0), and any precision of "
+        f"{quadrature.MAX_VARIABLES} variables or fewer; got {what} with {P.size} variables. "
         "Use `ep` for log Z and moments (error near 1e-3), or `orthant` for log Z with an error estimate."
     )
 

@@ -26,7 +26,13 @@ def cyclic(tg: TruncatedGaussian, start: Array, n_cycles: Array) -> Array:
     p = P.diagonal()
     root = jnp.sqrt(p)
     walls = tg.walls()
-    columns = (U.T, tg.shift.T, p, root, walls.map(jnp.transpose) if isinstance(walls, Limits) else tg.truncated)
+    columns = (
+        U.T,
+        tg.shift.T,
+        p,
+        root,
+        walls.map(jnp.transpose) if isinstance(walls, Limits) else tg.truncated,
+    )
 
     def visit(product: Array, inputs: Any) -> tuple[Array, tuple[Array, Array]]:
         # Algorithm 1, lines 3-5: `product` is U m (LowRank) or P m (otherwise)

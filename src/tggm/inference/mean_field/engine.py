@@ -1,10 +1,10 @@
 """Mean-field inference for truncated Gaussians.
 
 Approximates p(h) ∝ exp(−½ hᵀPh + γᵀh) in its box by independent univariate truncated normals, the q that
-minimises KL(q ‖ p). The problem is strictly convex, since no box lets a variance grow, so there is one answer; `solver="newton"` finds it to
-rounding, `solver="cyclic"` is the paper's Algorithm 1, stopped after a number of cycles. `log_z` is a lower
-bound. Exact when P is diagonal; overconfident, and the bound loose, when P has strong off-diagonals: see
-docs/choosing-an-engine.md.
+minimises KL(q ‖ p). The problem is strictly convex, since no box lets a variance grow, so there is one
+answer; `solver="newton"` finds it to rounding, `solver="cyclic"` is the paper's Algorithm 1, stopped after a
+number of cycles. `log_z` is a lower bound. Exact when P is diagonal; overconfident, and the bound loose, when
+P has strong off-diagonals: see docs/choosing-an-engine.md.
 """
 
 import warnings

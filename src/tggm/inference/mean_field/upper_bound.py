@@ -25,8 +25,8 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference.log_partition import log_partition
 from tggm.inference.factors import require_half_line
+from tggm.inference.log_partition import log_partition
 from tggm.inference.mean_field.engine import expected_energy, factor_moments
 from tggm.inference.mean_field.newton import newton
 from tggm.precision import Layered

@@ -1,16 +1,16 @@
 r"""Separation of variables with minimax tilting for a box: both limits of every variable, possibly infinite.
 
-As in `separation`, `ordering` and `tilting`, with an interval [l, u] in place of [l, ∞). The saddle point of the tilt
-is again a convex problem. With the letters of `tilting`, t = −L̃z − μ and r(t) the mean of a standard normal truncated
-to [l + t, u + t], it is
+As in `separation`, `ordering` and `tilting`, with an interval [l, u] in place of [l, ∞). The saddle point of
+the tilt is again a convex problem. With the letters of `tilting`, t = −L̃z − μ and r(t) the mean of a
+standard normal truncated to [l + t, u + t], it is
 
     t + B r(t) = 0,      f = ½ rᵀBr + Σ_k (t_k r_k + log(Φ(u_k + t_k) − Φ(l_k + t_k))),
 
-and r' = 1 − V, V the variance of that normal, is between 0 and 1 as before: Hessian UUᵀ + diag(1/r' − 1). A free
-variable has r = r' = 0 and drops out by itself.
+and r' = 1 − V, V the variance of that normal, is between 0 and 1 as before: Hessian UUᵀ + diag(1/r' − 1). A
+free variable has r = r' = 0 and drops out by itself.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -146,7 +146,7 @@ def integrate_box(box: SeparatedBox, log_u: Array, n_sets: int) -> Integral:
     m = log_u.shape[0]
     below = box.U - jnp.eye(m, dtype=log_u.dtype)
 
-    def variable(state: tuple[Array, Array, Array], given: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
+    def variable(state: Any, given: Any) -> tuple[Any, Array]:
         Z, log_w, k = state
         row, lower, upper, tilt, truncated, log_u_k = given
         drift = row @ Z

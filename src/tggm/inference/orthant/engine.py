@@ -1,9 +1,10 @@
 """Orthant and box probabilities: log Z of a truncated Gaussian by quasi-Monte Carlo, with an error estimate.
 
-Separation of variables turns Pr(h ≥ 0), or of a box (`box`), into an integral over the unit cube; minimax tilting flattens the
-integrand, a randomly shifted lattice integrates it, and the spread over shifts tells the error. All in logs
-and in float64: probabilities such as e⁻⁵⁰⁰ cost and err no more than others. Cost O(points · m²) and O(m³)
-per row; m up to a few hundred. See `separation`, `ordering`, `tilting` and `lattice` for the parts.
+Separation of variables turns Pr(h ≥ 0), or of a box (`box`), into an integral over the unit cube; minimax
+tilting flattens the integrand, a randomly shifted lattice integrates it, and the spread over shifts tells the
+error. All in logs and in float64: probabilities such as e⁻⁵⁰⁰ cost and err no more than others. Cost O(points
+· m²) and O(m³) per row; m up to a few hundred. See `separation`, `ordering`, `tilting` and `lattice` for the
+parts.
 """
 
 import math

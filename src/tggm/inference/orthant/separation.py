@@ -15,8 +15,8 @@ from jax import Array, lax
 
 from tggm.inference.orthant.ordering import ordered_cholesky
 from tggm.inference.orthant.tilting import minimax_tilt
-from tggm.special.quantile import survival_quantile
 from tggm.special import log_ndtr
+from tggm.special.quantile import survival_quantile
 
 
 class Separated(NamedTuple):
@@ -115,7 +115,7 @@ class Placed(Protocol):
 
 
 def averaged(log_w: Array, h: Array, n_sets: int, orthant: Placed) -> Integral:
-    """Weighted means over each set of points: log weights (n_sets * n,), places (m, n_sets * n) over scale."""
+    """Weighted means over each set of points; log_w (n_sets * n,) and h (m, n_sets * n), over scale."""
     m = h.shape[0]
     log_w = log_w.reshape(n_sets, -1)
     h = h.reshape(m, n_sets, -1)
