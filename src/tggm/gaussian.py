@@ -145,18 +145,17 @@ def _read_limits(
     m = shift.shape[-1]
     if lower is None and upper is None:
         return jnp.ones(m, bool), None
-    lower = 0.0 if lower is None else lower
-    if jnp.result_type(lower) == bool:
-        mask = jnp.asarray(lower)
-        if mask.shape != (m,):
-            raise ValueError(f"`lower` as a mask must have shape ({m},); got {mask.shape}.")
+    low, high = _known(0.0 if lower is None else lower), _known(jnp.inf if upper is None else upper)
+    if low.dtype == bool:
+        if low.shape != (m,):
+            raise ValueError(f"`lower` as a mask must have shape ({m},); got {low.shape}.")
         if upper is None:
-            return mask, None
-        lower = jnp.where(mask, 0.0, -jnp.inf)
-    low, high = (_known(a, shift.dtype) for a in (lower, jnp.inf if upper is None else upper))
+            return jnp.asarray(low), None
+        low = np.where(low, 0.0, -np.inf) if isinstance(low, np.ndarray) else jnp.where(low, 0.0, -jnp.inf)
+    low, high = low.astype(shift.dtype), high.astype(shift.dtype)
     shape = (m,) if max(low.ndim, high.ndim) <= 1 else shift.shape
     for name, value in (("lower", low), ("upper", high)):
-        if np.broadcast_shapes(value.shape, shape) != shape:
+        if not _fits(value.shape, shape):
             raise ValueError(
                 f"`{name}` must have one number per variable ({m}), or the shape {shift.shape} of the shift; "
                 f"got shape {value.shape}."
@@ -171,9 +170,15 @@ def _read_limits(
     return truncated, limits
 
 
-def _known(a: ArrayLike, dtype: Any) -> Any:
-    """A NumPy array where the values are known, so that they can be looked at while other things are traced."""
-    return jnp.asarray(a, dtype) if isinstance(a, jax.core.Tracer) else np.asarray(a, dtype)
+def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether an array can be broadcast to the whole."""
+    pairs = zip(reversed(shape), reversed(whole), strict=False)
+    return len(shape) <= len(whole) and all(n in (1, size) for n, size in pairs)
+
+
+def _known(a: ArrayLike) -> Any:
+    """A NumPy array where values are known, so that they can be looked at while other things are traced."""
+    return a if isinstance(a, jax.core.Tracer) else np.asarray(a)
 
 
 def _check_order(lower: Any, upper: Any) -> None:
