@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tggm.graph import Censored as Censored
     from tggm.graph import Graph as Graph
     from tggm.graph import fit_graph as fit_graph
+    from tggm.truncated_normal import MultivariateTruncatedNormal as MultivariateTruncatedNormal
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ _HOME = {
     "Censored": "tggm.models.graph",
     "Graph": "tggm.graph",
     "ModelFileError": "tggm.files",
+    "MultivariateTruncatedNormal": "tggm.truncated_normal",
     "TGGM": "tggm.graph",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
@@ -40,6 +42,7 @@ __all__ = [
     "Censored",
     "Graph",
     "ModelFileError",
+    "MultivariateTruncatedNormal",
     "TGGMClassifier",
     "TGGMRegressor",
     "TruncatedGaussian",

@@ -27,7 +27,7 @@ def grid_box(P, gamma, lower, upper, n_nodes=60, reach=11.0):
 
 
 def equicorrelated(rho, lower, upper):
-    """Probability of a box of standard normals with equal correlations ρ: one integral over what they share."""
+    """Probability of a box of normals with equal correlations ρ: one integral over what they share."""
 
     def integrand(x):
         z = np.sqrt(rho) * x

@@ -32,6 +32,9 @@ _PAIRS = {"float32": 4, "float64": 7}
 _SINH_TERMS = {"float32": 6, "float64": 10}
 
 
+Pair = tuple[Array, Array]
+
+
 class Box(NamedTuple):
     """Limits of a standard normal, mirrored so that a is the one nearer to zero."""
 
@@ -74,9 +77,11 @@ def box(a: Array, b: Array, width: Array) -> Box:
     return Box(low, high, w, flipped, delta, narrow, (low < -START) & ~narrow)
 
 
-def cumulants(at: Box) -> Cumulants:
-    """All of them; a compiler drops what is not asked for."""
-    tail, middle, narrow = _tail(at), _middle(at), _narrow(at)
+def cumulants(at: Box, order: int) -> Cumulants:
+    """Up to this order, 2 to 4; those above it are wrong, others are dropped if not asked for."""
+    a, b = jnp.where(at.middle, -at.a, jnp.maximum(at.a, -START)), jnp.maximum(at.b, 0)
+    means = kernels.tail("mean", a), kernels.tail("mean", b)
+    tail, middle, narrow = _tail(at, means, order), _middle(at, means), _narrow(at)
     parts = (
         jnp.where(at.narrow, n, jnp.where(at.middle, m, t))
         for t, m, n in zip(tail, middle, narrow, strict=True)
@@ -84,10 +89,14 @@ def cumulants(at: Box) -> Cumulants:
     return Cumulants(*parts)
 
 
-def _tail(at: Box) -> Cumulants:
+def _tail(at: Box, means: Pair, order: int) -> Cumulants:
     a, b, w = jnp.maximum(at.a, -START), jnp.maximum(at.b, 0), at.w
-    Ga, Gb, Va, Vb, Ta, Tb, Fa, Fb = (
-        kernels.tail(name, t) for name in ("mean", "var", "third", "fourth") for t in (a, b)
+    Ga, Gb = means
+    zero = jnp.zeros_like(a)
+    Va, Vb, Ta, Tb, Fa, Fb = (
+        kernels.tail(name, t) if k <= order else zero
+        for k, name in ((2, "var"), (3, "third"), (4, "fourth"))
+        for t in (a, b)
     )
     Ra = a + Ga
     fall = jnp.exp(-at.delta)
@@ -115,10 +124,10 @@ def _tail(at: Box) -> Cumulants:
     )  # fmt: skip
 
 
-def _middle(at: Box) -> Cumulants:
+def _middle(at: Box, means: Pair) -> Cumulants:
     a, b = jnp.minimum(at.a, 0), jnp.maximum(at.b, 0)
     Ea, Eb = kernels.gaussian(-a), kernels.gaussian(b)
-    outside = (Ea / (kernels.tail("mean", -a) - a) + Eb / (b + kernels.tail("mean", b))) / kernels.SQRT_2PI
+    outside = (Ea / (means[0] - a) + Eb / (b + means[1])) / kernels.SQRT_2PI
     integral = kernels.SQRT_2PI * (1 - outside)
     pa, pb = Ea / integral, Eb / integral
     mean = pa * _fall(at.delta)

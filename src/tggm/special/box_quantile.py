@@ -5,7 +5,7 @@ On the box mirrored as in `tggm.special.box_kernels`, with q the probability bel
 * tail: h − a is exceeded with probability s + qρ by a normal beyond a
   (`tggm.special.quantile.truncated_excess`);
 * middle: Φ(h) = Φ(a) + qZ or Φ(−h) = Φ(−b) + sZ, whichever is below one half;
-* narrow: two steps of fourth order, from the quantile of an exponential, towards the t = (h − a)/w with
+* narrow: steps of fourth order, from the quantile of an exponential, towards the t = (h − a)/w with
   ∫₀ᵗ e^{−awv − w²v²/2} dv = q ∫₀¹, the integrals by Gauss-Legendre.
 """
 
@@ -88,7 +88,7 @@ def _narrow(at: Box, below: Array) -> Array:
     rate = slope + 0.5 * w * w
     safe = jnp.where(jnp.abs(rate) < 1e-3, 1.0, rate)
     t = jnp.where(jnp.abs(rate) < 1e-3, below, -jnp.log1p(-below * -jnp.expm1(-safe)) / safe)
-    for _ in range(3):
+    for _ in range(3 if w.dtype == jnp.float64 else 2):
         r = (integral(t) - target) / density(t)
         xi = slope + w * w * t
         t = jnp.clip(t - r + 0.5 * xi * r * r - (2 * xi * xi + w * w) / 6 * r**3, 0, 1)

@@ -11,6 +11,7 @@ p_l and p_u at the limits, the derivatives close on one another:
 All in units of σ here: limits a = (l − μ)/σ and b = (u − μ)/σ. M − l is `low`, u − M is `high`.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -39,17 +40,17 @@ class Standard(NamedTuple):
 
 
 def kernel(
-    mu: Array, sigma: Array, lower: Array, upper: Array
+    mu: Array, sigma: Array, lower: Array, upper: Array, order: int = 2
 ) -> tuple[box_kernels.Box, box_kernels.Cumulants]:
     """The mirrored box and its cumulants; the width keeps all its digits."""
     at = box_kernels.box((lower - mu) / sigma, (upper - mu) / sigma, (upper - lower) / sigma)
-    return at, box_kernels.cumulants(at)
+    return at, box_kernels.cumulants(at, order)
 
 
-@jax.custom_jvp
-def standard(mu: Array, sigma: Array, lower: Array, upper: Array) -> Standard:
-    """All moments; a compiler drops what is not asked for."""
-    at, c = kernel(mu, sigma, lower, upper)
+@partial(jax.custom_jvp, nondiff_argnums=(4,))
+def standard(mu: Array, sigma: Array, lower: Array, upper: Array, order: int = 2) -> Standard:
+    """Moments up to an order, 2 to 4; a compiler drops what is not asked for."""
+    at, c = kernel(mu, sigma, lower, upper, order)
     other = c.density_high + at.b  # what `gap` is at the limit farther from zero
     flip = at.flipped
 
@@ -64,10 +65,10 @@ def standard(mu: Array, sigma: Array, lower: Array, upper: Array) -> Standard:
 
 
 @standard.defjvp
-def _(primals: Four, tangents: Four) -> tuple[Standard, Standard]:
-    mu, sigma, lower, upper = primals
+def _(order: int, primals: Four, tangents: Four) -> tuple[Standard, Standard]:
+    _, sigma, lower, upper = primals
     dmu, dsigma, dlower, dupper = (d / sigma for d in tangents)
-    s = standard(*primals)
+    s = standard(*primals, 4)
     x, y, V, T, F = s.low, s.high, s.var, s.third, s.fourth
     pa, pb = s.at_lower, s.at_upper
     # moves of the limits with the box held at μ = 0, σ = 1; those of unlimited sides do not matter

@@ -99,7 +99,7 @@ def _mean(mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
 @_mean.defjvp
 def _(primals: Four, tangents: Four) -> Pair:
     dmu, dsigma, dlower, dupper = tangents
-    s = standard(*primals)
+    s = standard(*primals, 3)
     by_sigma = s.third + 2 * s.mean * s.var
     low, high = s.at_lower * s.low, s.at_upper * s.high
     return _mean(*primals), s.var * dmu + by_sigma * dsigma + low * dlower + high * dupper
@@ -110,7 +110,7 @@ def _var(mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
 
 
 def _third(mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
-    return sigma * (sigma * standard(mu, sigma, lower, upper).third) * sigma
+    return sigma * (sigma * standard(mu, sigma, lower, upper, 3).third) * sigma
 
 
 @jax.custom_jvp
@@ -122,7 +122,7 @@ def _entropy(mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
 @_entropy.defjvp
 def _(primals: Four, tangents: Four) -> Pair:
     dmu, dsigma, dlower, dupper = (d / primals[1] for d in tangents)
-    s = standard(*primals)
+    s = standard(*primals, 4)
     m, V, T = s.mean, s.var, s.third
     by_mu = 0.5 * T + m * V
     by_sigma = 0.5 * s.fourth + V * V + 2 * m * (T + m * V)

@@ -64,6 +64,6 @@ def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, walls: 
 def _cumulants(alpha: Array, walls: Walls) -> tuple[Array, Array]:
     """Third and fourth cumulant of N(α, 1) between walls."""
     if isinstance(walls, Limits):
-        found = box_standard(alpha, jnp.ones_like(alpha), *walls)
+        found = box_standard(alpha, jnp.ones_like(alpha), *walls, 4)
         return found.third, found.fourth
     return jnp.where(walls, standard.third(alpha), 0), jnp.where(walls, kernels.fourth(alpha), 0)

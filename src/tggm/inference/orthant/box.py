@@ -35,6 +35,7 @@ class SeparatedBox(NamedTuple):
     mean: Array  # (m,) over scale
     limits: Limits  # (m,) of (U z)_k
     tilt: Array  # (m,) mean of the normal that z_k is drawn from
+    peak: Array  # logarithm of the largest weight a point can have; infinite if the tilt was not found
     truncated: Array  # (m,) bool
     order: Array  # (m,) which variable it is
 
@@ -57,7 +58,7 @@ def separate_box(covariance: Array, mean: Array, limits: Limits) -> SeparatedBox
     U = L / scale[:, None]
     bounds = centred.map(lambda a: a[order] / scale)
     truncated = jnp.isfinite(bounds.lower) | jnp.isfinite(bounds.upper)
-    return SeparatedBox(U, scale, mean[order] / scale, bounds, minimax_tilt_box(U, bounds), truncated, order)
+    return SeparatedBox(U, scale, mean[order] / scale, bounds, *minimax_tilt_box(U, bounds), truncated, order)
 
 
 def ordered_box(covariance: Array, limits: Limits) -> OrderedFactor:
@@ -97,8 +98,11 @@ def ordered_box(covariance: Array, limits: Limits) -> OrderedFactor:
     return OrderedFactor(columns.T[order], order)
 
 
-def minimax_tilt_box(U: Array, limits: Limits) -> Array:
-    """The tilt μ of the saddle point, shape (m,); zero, which is always valid, if it was not reached."""
+def minimax_tilt_box(U: Array, limits: Limits) -> tuple[Array, Array]:
+    """The tilt μ of the saddle point, shape (m,), and ψ there, which no point exceeds.
+
+    If the saddle point was not reached, μ is zero, which is always valid, and ψ infinite.
+    """
     eye = jnp.eye(U.shape[0], dtype=U.dtype)
     B = U @ U.T - eye
     nearest = jnp.clip(jnp.zeros_like(limits.lower), limits.lower, limits.upper)
@@ -133,7 +137,11 @@ def minimax_tilt_box(U: Array, limits: Limits) -> Array:
     start = _Tilt(t, r, slope, value, jnp.ones_like(value), _largest(F, slope), jnp.int32(0))
     end = lax.while_loop(unfinished, step, start)
     reached = (end.residual <= tol) & jnp.isfinite(end.value)
-    return jnp.where(reached, U.T @ end.r - end.r, 0)
+    tilt = jnp.where(reached, U.T @ end.r - end.r, 0)
+    # ψ is concave in z, and this close to its top it errs by the residual squared
+    mass = standard(-end.t, jnp.ones_like(end.t), *limits).log_mass.sum()
+    peak = mass - (tilt * (tilt / 2 + end.r)).sum() + 1e-6
+    return tilt, jnp.where(reached, peak, jnp.inf)
 
 
 def _largest(F: Array, slope: Array) -> Array:
@@ -143,6 +151,12 @@ def _largest(F: Array, slope: Array) -> Array:
 
 def integrate_box(box: SeparatedBox, log_u: Array, n_sets: int) -> Integral:
     """Average over points u of the unit cube; see `tggm.inference.orthant.separation.integrate`."""
+    log_w, h = walk_box(box, log_u)
+    return averaged(log_w, h, n_sets, box)
+
+
+def walk_box(box: SeparatedBox, log_u: Array) -> tuple[Array, Array]:
+    """Log weights (n,) and places (m, n) over scale of points u (m, n); of free variables, the means."""
     m = log_u.shape[0]
     below = box.U - jnp.eye(m, dtype=log_u.dtype)
 
@@ -159,4 +173,4 @@ def integrate_box(box: SeparatedBox, log_u: Array, n_sets: int) -> Integral:
     start = (jnp.zeros_like(log_u), jnp.zeros_like(log_u[0]), jnp.int32(0))
     given = (below, *box.limits, box.tilt, box.truncated, log_u)
     (_, log_w, _), h = lax.scan(variable, start, given)
-    return averaged(log_w, h + box.mean[:, None], n_sets, box)
+    return log_w, h + box.mean[:, None]
