@@ -49,13 +49,14 @@ def test_takes_the_wider_dtype():
             r"`shift` must have one column per variable: the precision has 3, .*\(2, 4\)",
         ),
         ((np.eye(2), [0.0, np.nan]), r"`shift` must be finite; got nan at index \[1\]"),
+        ((np.eye(2), np.zeros(2), [True]), r"`lower` as a mask must have shape \(2,\); got \(1,\)"),
         (
-            (np.eye(2), np.zeros(2), [1, 0]),
-            r"`truncated` must be a boolean mask of shape \(2,\); got dtype int",
+            (np.eye(2), np.zeros(2), [0.0, 1.0], [2.0, 1.0]),
+            r"`lower` must be below `upper`; variable 1 has lower 1 and upper 1",
         ),
         (
-            (np.eye(2), np.zeros(2), [True]),
-            r"`truncated` must be a boolean mask of shape \(2,\); .*shape \(1,\)",
+            (np.eye(2), np.zeros(2), np.zeros(3)),
+            r"`lower` must have one number per variable \(2\), or the shape \(2,\).*got shape \(3,\)",
         ),
         ((-np.eye(2), np.zeros(2)), r"`matrix` must be positive definite; smallest eigenvalue is -1"),
         ((np.eye(2), 0.0), r"`shift` must have 1 axes; got shape \(\)"),
@@ -82,3 +83,31 @@ def test_moments_keep_their_kind_through_jit():
     same = jax.jit(lambda m: m)(moments)
     assert same.kind == "sample"
     assert same.log_z is None
+
+
+def test_limits_of_zero_and_infinity_are_the_mask():
+    # so that engines take their own, faster way
+    assert TruncatedGaussian(np.eye(2), np.zeros(2), 0.0, np.inf).limits is None
+    free = TruncatedGaussian(np.eye(2), np.zeros((3, 2)), [0.0, -np.inf])
+    assert free.limits is None
+    assert_array_equal(free.truncated, [True, False])
+    assert jax.jit(lambda g: TruncatedGaussian(jnp.eye(2), g, 0.0).limits is None)(np.zeros(2))
+
+
+def test_limits_follow_rows(rng):
+    lower = rng.normal(size=(3, 2, 4))
+    tg = TruncatedGaussian(Diagonal(np.ones(4)), np.zeros((3, 2, 4)), lower, lower + 1)
+    assert_array_equal(tg[1].limits.lower, lower[1])
+    assert_array_equal(tg.rows().limits.upper, lower.reshape(6, 4) + 1)
+    assert tg.rows().walls().lower.shape == (6, 4)
+    with pytest.raises(ValueError, match=r"`shift` must keep its shape \(3, 2, 4\)"):
+        tg.with_shift(jnp.zeros((5, 4)))
+    shared = TruncatedGaussian(Diagonal(np.ones(4)), np.zeros((3, 4)), -1.0, [1.0, 2.0, np.inf, 1.0])
+    assert shared[0].limits.lower.shape == (4,)
+    assert shared.walls().upper.shape == (1, 4)
+    assert_array_equal(shared.truncated, True)
+
+
+def test_limits_can_be_traced():
+    tg = jax.jit(lambda low: TruncatedGaussian(jnp.eye(2), jnp.zeros(2), low, low + 1))(np.zeros(2))
+    assert_array_equal(tg.limits.upper, 1)

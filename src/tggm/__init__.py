@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tggm.graph import fit_graph as fit_graph
     from tggm.tables import TableTransformer as TableTransformer
     from tggm.tables import TableWarning as TableWarning
+    from tggm.truncated_normal import MultivariateTruncatedNormal as MultivariateTruncatedNormal
 
 __version__ = "0.2.0"
 
@@ -27,6 +28,7 @@ _HOME = {
     "Censored": "tggm.models.graph",
     "Graph": "tggm.graph",
     "ModelFileError": "tggm.files",
+    "MultivariateTruncatedNormal": "tggm.truncated_normal",
     "TGGM": "tggm.graph",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
@@ -44,6 +46,7 @@ __all__ = [
     "Censored",
     "Graph",
     "ModelFileError",
+    "MultivariateTruncatedNormal",
     "TGGMClassifier",
     "TGGMRegressor",
     "TableTransformer",

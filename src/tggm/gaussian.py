@@ -1,13 +1,14 @@
 """A truncated Gaussian and its moments: what models and engines say to each other.
 
-    p(h) = exp(−½ hᵀPh + γᵀh − log Z(P, γ)),    h_k ≥ 0 for the truncated k.
+    p(h) = exp(−½ hᵀPh + γᵀh − log Z(P, γ)),    l_k ≤ h_k ≤ u_k,
 
-P is shared by a batch, γ is per row. Models emit these; engines turn them into `Moments`; learning
-differentiates their log Z.
+by default h_k ≥ 0. P is shared by a batch, γ is per row, limits are either. Models emit these; engines turn
+them into `Moments`; learning differentiates their log Z.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,21 @@ from tggm.precision import Dense, Precision
 from tggm.precision.protocol import as_float, pytree
 
 
-@pytree("precision", "shift", "truncated")
+class Limits(NamedTuple):
+    """A box: infinite where there is no limit. Shape (m,), or that of the shift where rows differ."""
+
+    lower: Array
+    upper: Array
+
+    def map(self, change: Callable[[Array], Array]) -> "Limits":
+        """Both changed alike."""
+        return Limits(change(self.lower), change(self.upper))
+
+
+Walls = Array | Limits  # where h is kept nonnegative, as a mask; or between which limits it is kept
+
+
+@pytree("precision", "shift", "truncated", "limits")
 @dataclass(frozen=True, eq=False, init=False)
 class TruncatedGaussian:
     """Truncated Gaussians that share a precision matrix.
@@ -30,16 +45,22 @@ class TruncatedGaussian:
         P: a `Diagonal`, `LowRank`, `Layered` or `Dense`; an array is taken as `Dense`.
     shift : array_like, shape (..., m)
         γ, one row per distribution; P times the mean before truncation.
-    truncated : array_like of bool, shape (m,), optional
-        Which variables are kept nonnegative; all by default.
+    lower, upper : array_like, broadcast to (m,) or to the shape of the shift
+        Limits of each variable, 0 and infinity by default; −∞ and ∞ leave it free. A boolean `lower` is a
+        mask: zero where it is true, free elsewhere.
     """
 
     precision: Precision
     shift: Array
-    truncated: Array
+    truncated: Array  # (m,) which variables have a limit
+    limits: Limits | None  # None: zero, for the truncated variables
 
     def __init__(
-        self, precision: Precision | ArrayLike, shift: ArrayLike, truncated: ArrayLike | None = None
+        self,
+        precision: Precision | ArrayLike,
+        shift: ArrayLike,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
     ) -> None:
         P = _as_precision(precision)
         shift = jnp.asarray(shift)
@@ -49,48 +70,132 @@ class TruncatedGaussian:
                 f"`shift` must have one column per variable: the precision has {P.size}, "
                 f"shift has shape {shift.shape}."
             )
-        mask = jnp.ones(P.size, bool) if truncated is None else jnp.asarray(truncated)
-        if mask.dtype != bool or mask.shape != (P.size,):
-            raise ValueError(
-                f"`truncated` must be a boolean mask of shape ({P.size},); "
-                f"got dtype {mask.dtype}, shape {mask.shape}."
-            )
         common = np.promote_types(shift.dtype, P.dtype)
+        shift = shift.astype(common)
+        truncated, limits = _read_limits(shift, lower, upper)
         object.__setattr__(self, "precision", jax.tree.map(lambda a: a.astype(common), P))
-        object.__setattr__(self, "shift", shift.astype(common))
-        object.__setattr__(self, "truncated", mask)
+        object.__setattr__(self, "shift", shift)
+        object.__setattr__(self, "truncated", truncated)
+        object.__setattr__(self, "limits", limits)
 
     @classmethod
     def from_mean(
-        cls, precision: Precision | ArrayLike, mean: ArrayLike, truncated: ArrayLike | None = None
+        cls,
+        precision: Precision | ArrayLike,
+        mean: ArrayLike,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
     ) -> "TruncatedGaussian":
         """The Gaussian N(mean, P⁻¹), truncated; γ = P mean."""
         P = _as_precision(precision)
         mean = jnp.asarray(mean)
         rows = mean.reshape(-1, P.size)
         shift = P.off_diagonal(rows) + rows * P.diagonal()[None, :]
-        return cls(P, shift.reshape(mean.shape), truncated)
+        return cls(P, shift.reshape(mean.shape), lower, upper)
 
     @property
     def size(self) -> int:
         """Number of variables m."""
         return self.precision.size
 
+    def walls(self) -> Walls:
+        """The mask or the limits, with an axis of rows in front: (1 or rows, m)."""
+        if self.limits is None:
+            return self.truncated[None, :]
+        return self.limits.map(lambda a: a.reshape(-1, self.size))
+
     def rows(self) -> "TruncatedGaussian":
         """The same distributions with one leading axis: shift of shape (rows, m)."""
-        return self.with_shift(self.shift.reshape(-1, self.size))
+        return self._replaced(lambda a: a.reshape(-1, self.size))
 
     def with_shift(self, shift: Array) -> "TruncatedGaussian":
-        """The same precision and mask with another shift, unchecked."""
-        leaves, tree = jax.tree.flatten(self, is_leaf=lambda x: x is not self)
-        result: TruncatedGaussian = jax.tree.unflatten(tree, [leaves[0], shift, leaves[2]])
-        return result
+        """The same precision and limits with another shift, unchecked but for limits that belong to rows."""
+        if self.limits is not None and self.limits.lower.ndim > 1 and shift.shape != self.shift.shape:
+            raise ValueError(
+                f"`shift` must keep its shape {self.shift.shape} where each row has limits of its own; "
+                f"got {shift.shape}. Use limits of shape ({self.size},)."
+            )
+        return _rebuilt(self, shift, self.limits)
+
+    def _replaced(self, change: Callable[[Array], Array]) -> "TruncatedGaussian":
+        """Shift, and limits of the same shape, changed alike."""
+        own = self.limits is not None and self.limits.lower.ndim > 1
+        return _rebuilt(
+            self, change(self.shift), self.limits.map(change) if own and self.limits else self.limits
+        )
 
     def __getitem__(self, index: Any) -> "TruncatedGaussian":
-        return self.with_shift(self.shift[index])
+        return self._replaced(lambda a: a[index])
 
     def __len__(self) -> int:
         return int(self.shift.shape[0])
+
+
+def _rebuilt(tg: TruncatedGaussian, shift: Array, limits: Limits | None) -> TruncatedGaussian:
+    """The same precision and mask, the rest as given."""
+    leaves, tree = jax.tree.flatten(tg, is_leaf=lambda x: x is not tg)
+    result: TruncatedGaussian = jax.tree.unflatten(tree, [leaves[0], shift, leaves[2], limits])
+    return result
+
+
+def _read_limits(
+    shift: Array, lower: ArrayLike | None, upper: ArrayLike | None
+) -> tuple[Array, Limits | None]:
+    """The mask of variables with a limit, and the limits unless they are zero and infinity."""
+    m = shift.shape[-1]
+    if lower is None and upper is None:
+        return jnp.ones(m, bool), None
+    low, high = _known(0.0 if lower is None else lower), _known(jnp.inf if upper is None else upper)
+    if low.dtype == bool:
+        if low.shape != (m,):
+            raise ValueError(f"`lower` as a mask must have shape ({m},); got {low.shape}.")
+        if upper is None:
+            return jnp.asarray(low), None
+        low = np.where(low, 0.0, -np.inf) if isinstance(low, np.ndarray) else jnp.where(low, 0.0, -jnp.inf)
+    low, high = low.astype(shift.dtype), high.astype(shift.dtype)
+    shape = (m,) if max(low.ndim, high.ndim) <= 1 else shift.shape
+    for name, value in (("lower", low), ("upper", high)):
+        if not _fits(value.shape, shape):
+            raise ValueError(
+                f"`{name}` must have one number per variable ({m}), or the shape {shift.shape} of the shift; "
+                f"got shape {value.shape}."
+            )
+    limits = Limits(jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape))
+    truncated = jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper)
+    truncated = truncated.reshape(-1, m).any(0)
+    if isinstance(low, np.ndarray) and isinstance(high, np.ndarray):
+        low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+        _check_order(low, high)
+        return truncated, None if _is_orthant(low, high) else limits
+    return truncated, limits
+
+
+def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether an array can be broadcast to the whole."""
+    pairs = zip(reversed(shape), reversed(whole), strict=False)
+    return len(shape) <= len(whole) and all(n in (1, size) for n, size in pairs)
+
+
+def _known(a: ArrayLike) -> Any:
+    """A NumPy array where values are known, so that they can be looked at while other things are traced."""
+    return a if isinstance(a, jax.core.Tracer) else np.asarray(a)
+
+
+def _check_order(lower: Any, upper: Any) -> None:
+    wrong = ~(lower < upper)
+    if wrong.any():
+        k = tuple(np.argwhere(wrong)[0])
+        raise ValueError(
+            f"`lower` must be below `upper`; variable {k[-1]} has lower {lower[k]:g} and upper {upper[k]:g}. "
+            "Widen the box, or leave a variable of known value out."
+        )
+
+
+def _is_orthant(lower: Any, upper: Any) -> bool:
+    """Whether every limit is zero from below, for the same variables in all rows: what engines do fastest."""
+    low = lower.reshape(-1, lower.shape[-1])
+    zero = (low == 0) | (low == -np.inf)
+    return bool(zero.all() and (low == low[:1]).all() and (upper == np.inf).all())
 
 
 def _as_precision(precision: Precision | ArrayLike) -> Precision:

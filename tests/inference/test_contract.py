@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 
+from tests.inference.boxes import equicorrelated, grid_box, log_volume
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, exact, gibbs, hmc, mean_field, orthant
 from tggm.precision import Diagonal, LowRank
@@ -178,3 +179,55 @@ def test_single_precision_agrees_with_double(engine, rng):
     assert got.mean.dtype == np.float32
     assert_allclose(got.mean, want.mean, atol=2e-4)
     assert_allclose(got.log_z, want.log_z, atol=2e-4)
+
+
+# boxes: two limits, one, and none; shared, and a row's own
+LOWER, UPPER = np.array([-1.0, -np.inf, 0.2]), np.array([0.5, 1.0, np.inf])
+COUPLED = np.array([[1.5, 0.4, -0.3], [0.4, 1.2, 0.2], [-0.3, 0.2, 1.0]])
+SHIFTS = np.array([[0.7, -0.5, 0.3], [-3.0, 2.0, -4.0]])
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=ids)
+def test_box(engine):
+    lower = np.array([LOWER, [2.0, 0.0, -np.inf]])
+    upper = np.array([UPPER, [2.5, np.inf, np.inf]])
+    witness = [grid_box(COUPLED, *row) for row in zip(SHIFTS, lower, upper, strict=True)]
+    log_z, mean, var = (np.array(x) for x in zip(*witness, strict=True))
+    got = engine(TruncatedGaussian(COUPLED, SHIFTS, lower, upper))
+    check(got, mean, var, log_z, engine)
+    assert np.all((got.mean > lower) & (got.mean < upper))
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=ids)
+def test_independent_box(engine):
+    p, gamma = np.array([0.5, 1.0, 4.0]), SHIFTS
+    mu, sigma = gamma / p, 1 / np.sqrt(p)
+    law = truncnorm((LOWER - mu) / sigma, (UPPER - mu) / sigma, loc=mu, scale=sigma)
+    mass = norm.cdf((UPPER - mu) / sigma) - norm.cdf((LOWER - mu) / sigma)
+    log_z = (gamma**2 / (2 * p) + 0.5 * np.log(2 * np.pi / p) + np.log(mass)).sum(-1)
+    got = engine(TruncatedGaussian(Diagonal(p), gamma, LOWER, UPPER))
+    check(got, law.mean(), law.var(), log_z, engine)
+    if engine.name in ("exact", "ep", "newton"):
+        assert_allclose(got.mean, law.mean(), rtol=1e-7)
+        assert_allclose(got.log_z, log_z, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("engine", [e for e in ENGINES if e.name in ("orthant", "ep")], ids=ids)
+def test_equicorrelated_box(engine):
+    d, rho = 8, 0.5
+    S = (1 - rho) * np.eye(d) + rho
+    lower, upper = np.linspace(-1.5, 0.3, d), np.linspace(0.1, 2.0, d)
+    log_z = np.log(equicorrelated(rho, lower, upper)) + log_volume(S, np.zeros(d))
+    tol = 0.01 if engine.name == "orthant" else 0.02
+    got = engine(TruncatedGaussian(np.linalg.inv(S), np.zeros(d), lower, upper))
+    assert_allclose(got.log_z, log_z, atol=tol)
+
+
+@pytest.mark.parametrize("engine", [e for e in DETERMINISTIC if e.name == "ep"], ids=ids)
+def test_zero_and_infinity_are_a_box(engine, rng):
+    # the code of boxes, given the limits of the default: 1e30 is as good as none
+    tg = problem(rng)
+    box = engine(TruncatedGaussian(tg.precision, tg.shift, 0.0, 1e30))
+    want = engine(tg)
+    assert_allclose(box.mean, want.mean, rtol=1e-7)
+    assert_allclose(box.log_z, want.log_z, rtol=1e-7, atol=1e-7)

@@ -1,4 +1,4 @@
-"""Constants of `tggm.inference.sampling.truncated_quantile`: run it and paste what it prints.
+"""Constants of `tggm.special.quantile`: run it and paste what it prints.
 
 With w = √(2s), w₀ = √(2 log 2) and v an affine function of (w − 4) / (w + 4) that maps [w₀, 36.2] to [−1, 1],
 fits x(s) / (w − w₀) by a polynomial in v, where 1 − Φ(x) = e⁻ˢ: Chebyshev interpolation in 40 digits. The

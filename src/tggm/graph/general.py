@@ -24,9 +24,9 @@ from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference import hmc
 from tggm.inference.covariance import covariance
 from tggm.inference.orthant.probability import Estimate, chosen, log_orthant, log_z, moments
-from tggm.inference.sampling.truncated_quantile import truncated_excess
 from tggm.models.likelihoods.gaussian import gaussian_log_density
 from tggm.precision import Dense, Diagonal, LowRank, Precision
+from tggm.special.quantile import truncated_excess
 
 T = TypeVar("T")
 

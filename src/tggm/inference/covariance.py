@@ -14,11 +14,11 @@ from jax import Array
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.exact.engine import exact_log_z
+from tggm.inference.factors import scaled, standardised
 from tggm.inference.linear import linear_moments
 from tggm.inference.orthant.engine import orthant
 from tggm.precision import Dense, Diagonal
 from tggm.products import full_precision
-from tggm.special import standard_moments
 
 ENGINES = ("exact", "ep", "orthant")
 
@@ -73,7 +73,7 @@ def _curvature(tg: TruncatedGaussian, W: Array) -> Array:
 @jax.jit
 def _independent(tg: TruncatedGaussian, W: Array) -> Array:
     d = tg.precision.diagonal()[None, :]
-    omega2 = jnp.where(tg.truncated[None, :], standard_moments(tg.shift / jnp.sqrt(d))[1], 1)
+    omega2 = standardised(tg.shift / jnp.sqrt(d), scaled(tg.walls(), jnp.sqrt(d)))[1]
     return jnp.einsum("ik,bk,jk->bij", W, omega2 / d, W)
 
 
@@ -93,8 +93,15 @@ def _polarised(tg: TruncatedGaussian, W: Array, **options: int) -> Array:
     top = jnp.concatenate([P + U.T @ U, -U.T / jnp.sqrt(s)[None, :]], 1)
     low = jnp.concatenate([-U / jnp.sqrt(s)[:, None], jnp.diag(1 / s)], 1)
     shift = jnp.pad(tg.shift, ((0, 0), (0, k)))
-    truncated = jnp.concatenate([tg.truncated, jnp.zeros(k, bool)])
-    joint = TruncatedGaussian(Dense(jnp.concatenate([top, low])), shift, truncated)
+    P_joint = Dense(jnp.concatenate([top, low]))
+    if tg.limits is None:
+        joint = TruncatedGaussian(P_joint, shift, jnp.concatenate([tg.truncated, jnp.zeros(k, bool)]))
+    else:
+        free = [(0, 0)] * (tg.limits.lower.ndim - 1) + [(0, k)]
+        lower = jnp.pad(tg.limits.lower, free, constant_values=-jnp.inf)
+        joint = TruncatedGaussian(
+            P_joint, shift, lower, jnp.pad(tg.limits.upper, free, constant_values=jnp.inf)
+        )
     var = orthant(joint, **options).var[:, m:] - s[None, :]
     out = jnp.zeros((len(tg), W.shape[0], W.shape[0]), var.dtype).at[:, i, j].set(var).at[:, j, i].set(var)
     single = jnp.diagonal(out, axis1=1, axis2=2)

@@ -52,7 +52,8 @@ class Answer(NamedTuple):
 def suits(tg: TruncatedGaussian) -> bool:
     """Whether the kernel can take this problem (on a GPU)."""
     P = tg.precision
-    return isinstance(P, LowRank) and P.rank == 1 and P.size <= WIDEST and P.dtype == jnp.float32
+    fits = isinstance(P, LowRank) and P.rank == 1 and P.size <= WIDEST and P.dtype == jnp.float32
+    return fits and tg.limits is None
 
 
 def mean_field_block(block: KernelRows, max_iter: Array) -> Answer:

@@ -38,7 +38,7 @@ def near(a: Array) -> Array:
     return jnp.clip(a, -1e30, FAR)
 
 
-def _tail(name: str, t: Array, *, times_t: bool = False) -> Array:
+def tail(name: str, t: Array, *, times_t: bool = False) -> Array:
     """Fitted cumulant at alpha = -t, for t not below the start of its fit; or t times the cumulant."""
     start, c, coefficients = FITS[str(t.dtype)][name]
     w = 1 / (t + c)
@@ -121,7 +121,7 @@ def _left(name: str, a: Array) -> Array:
 
 def _right(a: Array, low: Array | None = None) -> _Right:
     t = _fold(a)
-    R = jnp.minimum(t + _tail("mean", t), FAR)
+    R = jnp.minimum(t + tail("mean", t), FAR)
     a = jnp.minimum(t, FAR)
     # scaled, so that products with powers of a are exact where the exponential itself is no longer normal
     shift = jnp.where(a > 8, 32.0, 0.0).astype(a.dtype)
@@ -159,7 +159,7 @@ def moments(a: Array) -> tuple[Array, Array]:
     t, left = _fold(a), _left("mean", a)
     q = _mean_or_hazard(a)
     g = a + q
-    return jnp.where(left, q, g), jnp.where(left, _tail("var", t), 1 - q * jnp.minimum(g, FAR))
+    return jnp.where(left, q, g), jnp.where(left, tail("var", t), 1 - q * jnp.minimum(g, FAR))
 
 
 def third(a: Array, low: Array | None = None) -> Array:
@@ -178,13 +178,13 @@ def fourth(a: Array) -> Array:
 def decay(a: Array) -> Array:
     """The decay r g = 1 − ω²: the product on the right, the difference on the left."""
     right = _right(a)
-    return jnp.where(_left("var", a), 1 - _tail("var", _fold(a)), right.r * right.g * right.scale)
+    return jnp.where(_left("var", a), 1 - tail("var", _fold(a)), right.r * right.g * right.scale)
 
 
 def spread(a: Array, low: Array | None = None) -> Array:
     """Derivative of σ g(μ/σ) with respect to σ, g − a ω² = r (1 + a g): either form where it is safe."""
     t, right = _fold(a), _right(a, low)
-    left = _tail("mean", t) + _tail("var", t, times_t=True)
+    left = tail("mean", t) + tail("var", t, times_t=True)
     return jnp.where(_left("var", a), left, right.r * (1 + jnp.minimum(a, FAR) * right.g) * right.scale)
 
 
@@ -199,7 +199,7 @@ def third_spread(a: Array) -> Array:
 
 def _high_tail(name: str, a: Array, *, times_t: bool = False) -> Array:
     start = FITS[str(a.dtype)][name][0]
-    return _tail(name, jnp.maximum(-a, start), times_t=times_t)
+    return tail(name, jnp.maximum(-a, start), times_t=times_t)
 
 
 class Tails(NamedTuple):
@@ -212,17 +212,17 @@ class Tails(NamedTuple):
 def tails(a: Array) -> Tails:
     """r(-|a|) and Φ(-|a|)."""
     t = jnp.abs(a)
-    R = t + _tail("mean", t)
+    R = t + tail("mean", t)
     return Tails(R, gaussian(jnp.minimum(t, FAR)) / (SQRT_2PI * R))
 
 
 def log_ndtr(a: Array) -> Array:
     """Log Φ(a): −a²/2 − log(√(2π) r(a)) on the left, log(1 − Φ(−a)) on the right."""
     R, upper = tails(a)
-    return jnp.where(a < 0, -0.5 * a * a - jnp.log(SQRT_2PI * R), _log_complement(upper))
+    return jnp.where(a < 0, -0.5 * a * a - jnp.log(SQRT_2PI * R), log_complement(upper))
 
 
-def _log_complement(x: Array) -> Array:
+def log_complement(x: Array) -> Array:
     """log(1 - x) for 0 <= x <= 1/2. `jnp.log1p` errs by 100 units in the last place in float64."""
     y = 1 - x
     return jnp.log(y) - (x - (1 - y)) / y

@@ -22,6 +22,7 @@ from jax.lax.linalg import cholesky, triangular_solve
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.ep.layered import CovarianceBlocks, covariance_blocks, gaussian_energy
 from tggm.inference.ep.sites import Marginals, Sites, fit_sites, lone_sites, site_tolerance, walls
+from tggm.inference.factors import require_half_line
 from tggm.precision import Diagonal, Layered
 from tggm.precision.protocol import rounding
 from tggm.products import full_precision
@@ -66,6 +67,7 @@ def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: 
         Most sweeps over all sites.
     """
     own = label[:, None] == jnp.arange(len(b), dtype=label.dtype)[None, :]
+    require_half_line(tg, "ep", "Classes are not combined with boxes yet; use mean_field.")
     truncated = jnp.concatenate([jnp.broadcast_to(tg.truncated[None, :], tg.shift.shape), ~own], axis=1)
     fixed, W_, b_ = jax.tree.map(lax.stop_gradient, (tg, W, b))
 

@@ -19,11 +19,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from tggm.gaussian import TruncatedGaussian
+from tggm.gaussian import Limits, TruncatedGaussian, Walls
 from tggm.inference.ep.engine import ep_log_z
 from tggm.inference.ep.sites import Cavity, gaussian_sites
+from tggm.inference.factors import scaled
 from tggm.products import full_precision
 from tggm.special import kernels, standard
+from tggm.special.box_standard import standard as box_standard
 
 
 @jax.jit
@@ -36,23 +38,32 @@ def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[A
     sites = gaussian_sites(tg, max_iter, tol)
     P = tg.precision.dense()
 
-    def row(given: tuple[Array, Array, Array]) -> Array:
-        lam, nu, gamma = given
+    def row(given: tuple[Array, Array, Array, Walls]) -> Array:
+        lam, nu, gamma, walls = given
         covariance = jnp.linalg.inv(P + jnp.diag(lam))
-        return _second_order(covariance, covariance @ (gamma + nu), lam, nu, tg.truncated)
+        return _second_order(covariance, covariance @ (gamma + nu), lam, nu, walls)
 
-    error = lax.map(row, (sites.precision, sites.shift, tg.shift))
+    walls = jax.tree.map(lambda a: jnp.broadcast_to(a, tg.shift.shape), tg.walls())
+    error = lax.map(row, (sites.precision, sites.shift, tg.shift, walls))
     return ep_log_z(tg, sites), jnp.where(sites.mismatch <= tol, error, jnp.inf)
 
 
-def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, truncated: Array) -> Array:
+def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, walls: Walls) -> Array:
     var = jnp.diagonal(covariance)
     cavity = Cavity(1 / var - lam, mean / var - nu)
     scale = 1 / jnp.sqrt(cavity.precision)
     alpha = cavity.shift * scale
     # cumulants over powers of the variance, so that Σ_ij/(Σ_ii Σ_jj) needs no more than Σ_ij
-    third = jnp.where(truncated, standard.third(alpha) * (scale / var) ** 3, 0)
-    fourth = jnp.where(truncated, kernels.fourth(alpha) * (scale / var) ** 4, 0)
+    third, fourth = _cumulants(alpha, scaled(walls, 1 / scale))
+    third, fourth = third * (scale / var) ** 3, fourth * (scale / var) ** 4
     off = covariance - jnp.diag(var)
     terms = jnp.outer(third, third) * off**3 / 6, jnp.outer(fourth, fourth) * off**4 / 24
     return sum((jnp.abs(term.sum()) / 2 for term in terms), jnp.zeros((), var.dtype))
+
+
+def _cumulants(alpha: Array, walls: Walls) -> tuple[Array, Array]:
+    """Third and fourth cumulant of N(α, 1) between walls."""
+    if isinstance(walls, Limits):
+        found = box_standard(alpha, jnp.ones_like(alpha), *walls, 4)
+        return found.third, found.fourth
+    return jnp.where(walls, standard.third(alpha), 0), jnp.where(walls, kernels.fourth(alpha), 0)

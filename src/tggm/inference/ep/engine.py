@@ -14,8 +14,8 @@ from jax import Array, lax
 
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference import rank_one
-from tggm.inference.ep.sites import Sites, cavities, gaussian_sites, site_tolerance
-from tggm.inference.factors import log_normaliser, standardised
+from tggm.inference.ep.sites import Cavity, Sites, cavities, gaussian_sites, site_tolerance
+from tggm.inference.factors import log_normaliser, scaled, standardised
 from tggm.inference.rows import restore
 from tggm.precision.protocol import is_concrete
 from tggm.products import full_precision
@@ -75,9 +75,10 @@ def _general_ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     sites = gaussian_sites(tg, max_iter, tol)
     mean, var, _ = _marginals(tg, sites)
     cavity = cavities(mean, var, sites)
-    g, omega2 = standardised(cavity.shift / jnp.sqrt(cavity.precision), tg.truncated[None, :])
+    root = jnp.sqrt(cavity.precision)
+    g, omega2 = standardised(cavity.shift / root, scaled(tg.walls(), root))
     return Moments(
-        mean=g / jnp.sqrt(cavity.precision),
+        mean=g / root,
         var=omega2 / cavity.precision,
         log_z=ep_log_z(tg, sites),
         converged=sites.mismatch <= tol,
@@ -91,8 +92,15 @@ def ep_log_z(tg: TruncatedGaussian, sites: Sites) -> Array:
     sites = jax.tree.map(lax.stop_gradient, sites)
     mean, var, log_det = _marginals(tg, sites)
     gaussian = 0.5 * (((tg.shift + sites.shift) * mean).sum(-1) - log_det)
-    value = log_z_value(*jax.tree.map(lax.stop_gradient, (tg, sites, mean, var, log_det)))
-    return value + gaussian - lax.stop_gradient(gaussian)
+    fixed, *rest = jax.tree.map(lax.stop_gradient, (tg, sites, mean, var, log_det))
+    value = log_z_value(fixed, *rest) + gaussian - lax.stop_gradient(gaussian)
+    return value if tg.limits is None else value + by_limits(tg, cavities(rest[1], rest[2], sites))
+
+
+def by_limits(tg: TruncatedGaussian, cavity: Cavity) -> Array:
+    """Zero, with the derivatives of log Z by the limits: the densities of the tilted marginals there."""
+    wall = log_normaliser(cavity.shift, cavity.precision, tg.walls()).sum(-1)
+    return wall - lax.stop_gradient(wall)
 
 
 def log_z_value(tg: TruncatedGaussian, sites: Sites, mean: Array, var: Array, log_det: Array) -> Array:
@@ -102,7 +110,7 @@ def log_z_value(tg: TruncatedGaussian, sites: Sites, mean: Array, var: Array, lo
     residual of the linear solve enters so that an error of the mean counts squared only.
     """
     cavity = cavities(mean, var, sites)
-    wall = log_normaliser(cavity.shift, cavity.precision, tg.truncated[None, :])
+    wall = log_normaliser(cavity.shift, cavity.precision, tg.walls())
     P = tg.precision
     excess = P.diagonal()[None, :] + sites.precision - 1 / var
     coupling = P.off_diagonal(mean)

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep.engine import log_z_value
-from tggm.inference.ep.sites import gaussian_sites, site_tolerance
+from tggm.inference.ep.engine import by_limits, log_z_value
+from tggm.inference.ep.sites import cavities, gaussian_sites, site_tolerance
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
 
@@ -56,7 +56,8 @@ def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     var = jnp.concatenate([jnp.diagonal(b, axis1=1, axis2=2) for b in blocks.diagonal], axis=1)
     value = log_z_value(fixed, sites, mean, var, factor.log_det())
     energy = gaussian_energy(tg, *lax.stop_gradient((mean, blocks)))
-    return lax.stop_gradient(value - energy) + energy
+    result = lax.stop_gradient(value - energy) + energy
+    return result if tg.limits is None else result + by_limits(tg, cavities(mean, var, sites))
 
 
 def gaussian_energy(tg: TruncatedGaussian, mean: Array, blocks: CovarianceBlocks) -> Array:

@@ -2,9 +2,9 @@
 
 Each truncated coordinate gets a site exp(−½ λ h² + ν h) in place of its wall, chosen so that the marginal of
 the Gaussian with all sites, and of the Gaussian with this one wall put back (the cavity times 1[h ≥ 0]), have
-the same mean and variance. Sites of a wall are never negative (λ ≥ 0), so all sites can be updated at once.
-Where walls act strongly on each other the updates overshoot and can cycle for ever, so a row whose mismatch
-grows is damped.
+the same mean and variance. Truncation to an interval lowers every variance, so sites of walls, and of boxes
+with two, are never negative (λ ≥ 0), and all can be updated at once. Where walls act strongly on each other
+the updates overshoot and can cycle for ever, so a row whose mismatch grows is damped.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from tggm.gaussian import TruncatedGaussian
-from tggm.inference.factors import gaussian_log_z, log_normaliser, standardised
+from tggm.gaussian import TruncatedGaussian, Walls
+from tggm.inference.factors import gaussian_log_z, log_normaliser, scaled, standardised
 from tggm.precision.protocol import rounding
 
 LEAST = 0.1  # of an update that is applied, however often the mismatch grew
@@ -52,15 +52,15 @@ def site_tolerance(dtype: jnp.dtype, tol: float | None = None) -> Array:
     return jnp.asarray(tol or (1e-9 if dtype.itemsize == 8 else 1e-4), dtype)
 
 
-def lone_sites(precision: Array, truncated: Array) -> tuple[Array, Array]:
-    """λ and ν for walls at the mode of coordinates by themselves: a better first guess than no wall."""
-    return tilted_sites(Cavity(precision, jnp.zeros_like(precision)), truncated)
+def lone_sites(precision: Array, walls: Walls) -> tuple[Array, Array]:
+    """λ and ν for coordinates by themselves, without a shift: a better first guess than no wall."""
+    return tilted_sites(Cavity(precision, jnp.zeros_like(precision)), walls)
 
 
 def fit_sites(
     marginals: Callable[[Sites], Marginals],
     start: tuple[Array, Array],
-    truncated: Array,
+    walls: Walls,
     max_iter: Array,
     tol: Array,
 ) -> Sites:
@@ -72,8 +72,8 @@ def fit_sites(
         The marginals under given sites.
     start : pair of Array, shape (rows, m)
         λ and ν to begin with.
-    truncated : Array of bool, shape (rows or 1, m)
-        Which coordinates have a wall.
+    walls : Array of bool, or Limits, shape (rows or 1, m)
+        Which coordinates are kept nonnegative, or the limits of all.
     max_iter, tol : Array
         Most updates; largest mismatch of a row that has converged.
     """
@@ -88,7 +88,9 @@ def fit_sites(
         i, old = carry
         mean, var, pull = marginals(old)
         cavity = cavities(mean, var, old)
-        g, omega2 = standardised(cavity.shift / jnp.sqrt(cavity.precision), truncated)
+        g, omega2 = standardised(
+            cavity.shift / jnp.sqrt(cavity.precision), scaled(walls, jnp.sqrt(cavity.precision))
+        )
         off_mean = jnp.abs(g / jnp.sqrt(cavity.precision) - mean) / jnp.sqrt(var)
         off_var = jnp.abs(omega2 / (cavity.precision * var) - 1)
         off = jnp.maximum(off_mean, off_var)
@@ -97,7 +99,7 @@ def fit_sites(
         mismatch = jnp.where(off > noise, off, 0).max(-1)
         worse = ~(mismatch < old.mismatch) & (i > 2)
         damping = jnp.where(worse, jnp.maximum(old.damping / 2, LEAST), jnp.minimum(1.5 * old.damping, 1))
-        precision, shift = tilted_sites(cavity, truncated)
+        precision, shift = tilted_sites(cavity, walls)
         d = jnp.where(mismatch > tol, damping, 0)[:, None]
         return i + 1, Sites(
             old.precision + d * (precision - old.precision),
@@ -119,8 +121,8 @@ def gaussian_sites(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Sites:
         return Marginals(factor.solve(pull), factor.variances(), pull)
 
     alone = tg.precision.diagonal()[None, :] + jnp.zeros_like(tg.shift)
-    truncated = tg.truncated[None, :]
-    return fit_sites(marginals, lone_sites(alone, truncated), truncated, max_iter, tol)
+    walls = tg.walls()
+    return fit_sites(marginals, lone_sites(alone, walls), walls, max_iter, tol)
 
 
 def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
@@ -130,11 +132,11 @@ def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
     return Cavity(tau, mean / var - sites.shift)
 
 
-def tilted_sites(cavity: Cavity, truncated: Array) -> tuple[Array, Array]:
+def tilted_sites(cavity: Cavity, walls: Walls) -> tuple[Array, Array]:
     """λ and ν that give the cavity's Gaussian the moments of the cavity's truncated Gaussian."""
     root = jnp.sqrt(cavity.precision)
     alpha = cavity.shift / root
-    g, omega2 = standardised(alpha, truncated)
+    g, omega2 = standardised(alpha, scaled(walls, root))
     return cavity.precision * (1 / omega2 - 1), root * (g / omega2 - alpha)
 
 

@@ -21,10 +21,10 @@ from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference.exact import quadrature
 from tggm.inference.exact.fourier import averages, log_density
 from tggm.inference.exact.saddle import Sum
+from tggm.inference.factors import log_normaliser, scaled, standardised
 from tggm.inference.rows import restore
 from tggm.precision import Diagonal, LowRank
 from tggm.precision.protocol import is_concrete
-from tggm.special import standard_moments, truncated_log_z
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -62,27 +62,29 @@ def exact_log_z(tg: TruncatedGaussian) -> Array:
     value: Array
     if isinstance(P, Diagonal) or P.size == 1:
         value = _independent_log_z(P.diagonal(), rows)
-    elif isinstance(P, LowRank) and P.rank == 1:
+    elif _is_rank_one(rows):
         value = _rank_one_log_z(P, rows)
     else:
         dense = P.dense()
-        value = quadrature.log_z(dense, rows.shift, rows.truncated, quadrature.panels(dense))
+        value = quadrature.log_z(dense, rows.shift, quadrature.walls(rows), quadrature.panels(dense))
     return value
+
+
+def _is_rank_one(tg: TruncatedGaussian) -> bool:
+    """Whether Fourier inversion serves it; it does not know the characteristic function of a box."""
+    return isinstance(tg.precision, LowRank) and tg.precision.rank == 1 and tg.limits is None
 
 
 def require_tractable(tg: TruncatedGaussian) -> None:
     """Raise unless there is an exact answer; the error names an engine that has one."""
     P = tg.precision
-    if (
-        isinstance(P, Diagonal)
-        or (isinstance(P, LowRank) and P.rank == 1)
-        or P.size <= quadrature.MAX_VARIABLES
-    ):
+    if isinstance(P, Diagonal) or _is_rank_one(tg) or P.size <= quadrature.MAX_VARIABLES:
         return
     what = f"LowRank of rank {P.rank}" if isinstance(P, LowRank) else type(P).__name__
+    what = what if tg.limits is None else f"{what} in a box"
     raise ValueError(
-        f"`exact` handles Diagonal, LowRank of rank 1, and any precision of {quadrature.MAX_VARIABLES} "
-        f"variables or fewer; got {what} with {P.size} variables. "
+        f"`exact` handles Diagonal, LowRank of rank 1 (with limits 0), and any precision of "
+        f"{quadrature.MAX_VARIABLES} variables or fewer; got {what} with {P.size} variables. "
         "Use `ep` for log Z and moments (error near 1e-3), or `orthant` for log Z with an error estimate."
     )
 
@@ -96,11 +98,11 @@ def _moments(rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
     found: tuple[Array, Array, Array]
     if isinstance(P, Diagonal) or P.size == 1:
         found = _independent(P.diagonal(), rows)
-    elif isinstance(P, LowRank) and P.rank == 1:
+    elif _is_rank_one(rows):
         found = _rank_one(P, rows)
     else:
         dense = P.dense()
-        found = quadrature.moments(dense, rows.shift, rows.truncated, quadrature.panels(dense))
+        found = quadrature.moments(dense, rows.shift, quadrature.walls(rows), quadrature.panels(dense))
     return found
 
 
@@ -108,17 +110,14 @@ def _moments(rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
 def _independent_log_z(d: Array, rows: TruncatedGaussian) -> Array:
     shift = rows.shift
     d = jnp.broadcast_to(d[None, :], shift.shape)
-    whole = 0.5 * shift**2 / d + _HALF_LOG_2PI - 0.5 * jnp.log(d)
-    return jnp.where(rows.truncated[None, :], truncated_log_z(shift, d), whole).sum(1)
+    return log_normaliser(shift, d, rows.walls()).sum(1)
 
 
 @jax.jit
 def _independent(d: Array, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
     root = jnp.sqrt(d)[None, :]
-    alpha, kept = rows.shift / root, rows.truncated[None, :]
-    g, v = standard_moments(alpha)
-    mean, var = jnp.where(kept, g, alpha) / root, jnp.where(kept, v, 1.0) / root**2
-    return _independent_log_z(d, rows), mean, var
+    g, v = standardised(rows.shift / root, scaled(rows.walls(), root))
+    return _independent_log_z(d, rows), g / root, v / root**2
 
 
 def _as_sum(P: LowRank, rows: TruncatedGaussian) -> tuple[Sum, Array]:

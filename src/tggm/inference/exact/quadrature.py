@@ -18,9 +18,10 @@ import numpy as np
 from jax import Array, lax
 from jax.scipy.special import logsumexp
 
+from tggm.gaussian import Limits, TruncatedGaussian, Walls
 from tggm.precision.protocol import is_concrete
 from tggm.products import full_precision
-from tggm.special import truncated_log_z
+from tggm.special import box_log_z, truncated_log_z
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _DROP = 45.0  # natural logarithms below the mode at which the integrand ends
@@ -39,33 +40,54 @@ def panels(P: Array) -> int:
 
 @partial(jax.jit, static_argnums=3)
 @full_precision
-def log_z(P: Array, shift: Array, truncated: Array, n_panels: int) -> Array:
-    """Log Z for each row of `shift`, m ≤ 3; differentiable with respect to P and shift."""
+def log_z(P: Array, shift: Array, walls: Walls, n_panels: int) -> Array:
+    """Log Z for each row of `shift`, m ≤ 3; differentiable with respect to P and shift.
+
+    `walls` are a mask of shape (m,) of what is kept nonnegative, or limits of the shape of the shift.
+    """
     if P.shape[0] == 1:
         theta, p = shift[:, 0], P[0, 0]
+        if isinstance(walls, Limits):
+            return box_log_z(theta, jnp.broadcast_to(p, theta.shape), walls.lower[:, 0], walls.upper[:, 0])
         whole = 0.5 * theta**2 / p + 0.5 * jnp.log(2 * jnp.pi / p)
-        return jnp.where(truncated[0], truncated_log_z(theta, jnp.broadcast_to(p, theta.shape)), whole)
-    x, log_w = _rule(P, shift, truncated, n_panels)
-    return logsumexp(_log_marginal(P, shift, truncated, n_panels, x) + log_w, axis=1)
+        return jnp.where(walls[0], truncated_log_z(theta, jnp.broadcast_to(p, theta.shape)), whole)
+    x, log_w = _rule(P, shift, walls, n_panels)
+    return logsumexp(_log_marginal(P, shift, walls, n_panels, x) + log_w, axis=1)
 
 
-def _log_marginal(P: Array, shift: Array, truncated: Array, n_panels: int, x: Array) -> Array:
+def walls(rows: TruncatedGaussian) -> Walls:
+    """What the functions here take as walls."""
+    if rows.limits is None:
+        return rows.truncated
+    return rows.limits.map(lambda a: jnp.broadcast_to(a, rows.shift.shape))
+
+
+def _log_marginal(P: Array, shift: Array, walls: Walls, n_panels: int, x: Array) -> Array:
     """Log of the integrand above at points x of shape (rows, points)."""
     inner = shift[:, None, 1:] - x[:, :, None] * P[None, None, 1:, 0]
-    flat: Array = log_z(P[1:, 1:], inner.reshape(-1, inner.shape[-1]), truncated[1:], n_panels)
+    if isinstance(walls, Limits):
+        rest: Walls = walls.map(lambda a: jnp.repeat(a[:, 1:], x.shape[1], axis=0))
+    else:
+        rest = walls[1:]
+    flat: Array = log_z(P[1:, 1:], inner.reshape(-1, inner.shape[-1]), rest, n_panels)
     return -0.5 * P[0, 0] * x**2 + shift[:, :1] * x + flat.reshape(x.shape)
 
 
-def _rule(P: Array, shift: Array, truncated: Array, n_panels: int) -> tuple[Array, Array]:
+def _rule(P: Array, shift: Array, walls: Walls, n_panels: int) -> tuple[Array, Array]:
     """Nodes and logarithms of weights for each row; constants, since the result does not depend on them."""
-    P, shift = lax.stop_gradient((P, shift))
-    log_f = partial(_log_marginal, P, shift, truncated, n_panels)
+    P, shift, walls = lax.stop_gradient((P, shift, walls))
+    log_f = partial(_log_marginal, P, shift, walls, n_panels)
     reach = jnp.sqrt(2 * _DROP * jnp.linalg.inv(P)[0, 0])
-    centre = _joint_mode(P, shift, truncated)[:, 0]
-    floor = jnp.where(truncated[0], 0.0, -jnp.inf).astype(shift.dtype)
-    mode, top = _mode(log_f, jnp.maximum(centre - reach, floor), centre + reach)
+    if isinstance(walls, Limits):
+        centre = _box_mode(P, shift, walls)[:, 0]
+        floor, ceiling = walls.lower[:, 0], walls.upper[:, 0]
+    else:
+        centre = _joint_mode(P, shift, walls)[:, 0]
+        floor = jnp.where(walls[0], 0.0, -jnp.inf).astype(shift.dtype)
+        ceiling = jnp.asarray(jnp.inf, shift.dtype)
+    mode, top = _mode(log_f, jnp.maximum(centre - reach, floor), jnp.minimum(centre + reach, ceiling))
     low, high = _support(log_f, mode, top, reach)
-    low = jnp.maximum(low, floor)
+    low, high = jnp.maximum(low, floor), jnp.minimum(high, ceiling)
     # nodes in units of the whole interval
     unit = ((np.arange(n_panels)[:, None] + 0.5 * (_NODES[None, :] + 1)) / n_panels).ravel()
     weight = np.tile(0.5 * _WEIGHTS / n_panels, n_panels)
@@ -123,14 +145,34 @@ def _joint_mode(P: Array, shift: Array, truncated: Array) -> Array:
     return best
 
 
+def _box_mode(P: Array, shift: Array, walls: Limits) -> Array:
+    """Mode in a box: the best feasible stationary point over all sets of variables at either limit."""
+    m = P.shape[0]
+    best, value = jnp.zeros_like(shift), jnp.full(shift.shape[:1], -jnp.inf, shift.dtype)
+    for sides in itertools.product((0, 1, 2), repeat=m):  # free, at the lower limit, at the upper one
+        at = [jnp.zeros_like(shift[:, k]) if s == 0 else walls[s - 1][:, k] for k, s in enumerate(sides)]
+        h = jnp.stack([jnp.where(jnp.isfinite(a), a, 0) for a in at], 1)
+        index = np.flatnonzero(np.asarray(sides) == 0)
+        if index.size:
+            pull = shift[:, index] - h @ P[:, index]
+            h = h.at[:, index].set(pull @ jnp.linalg.inv(P[np.ix_(index, index)]))
+        feasible = ((h >= walls.lower) & (h <= walls.upper)).all(1)
+        feasible &= jnp.stack([jnp.isfinite(a) for a in at], 1).all(1)
+        gain = jnp.where(feasible, (shift * h).sum(1) - 0.5 * ((h @ P) * h).sum(1), -jnp.inf)
+        best = jnp.where((gain > value)[:, None], h, best)
+        value = jnp.maximum(value, gain)
+    return best
+
+
 @partial(jax.jit, static_argnums=3)
 @full_precision
-def moments(P: Array, shift: Array, truncated: Array, n_panels: int) -> tuple[Array, Array, Array]:
+def moments(P: Array, shift: Array, walls: Walls, n_panels: int) -> tuple[Array, Array, Array]:
     """Log Z, means and variances for each row; each variable in turn is the outermost."""
     m = P.shape[0]
 
     def outermost(order: Array) -> tuple[Array, Array, Array]:
-        part = (P[order][:, order], shift[:, order], truncated[order])
+        own = walls.map(lambda a: a[:, order]) if isinstance(walls, Limits) else walls[order]
+        part = (P[order][:, order], shift[:, order], own)
         x, log_w = _rule(*part, n_panels)
         log_p = _log_marginal(*part, n_panels, x) + log_w
         total = logsumexp(log_p, axis=1)

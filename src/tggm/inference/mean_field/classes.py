@@ -19,7 +19,7 @@ from jax import Array, lax
 from jax.tree_util import Partial
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.factors import standardised
+from tggm.inference.factors import scaled, standardised
 from tggm.inference.mean_field.cyclic import cyclic
 from tggm.inference.mean_field.engine import expected_energy, factor_moments
 from tggm.inference.mean_field.newton import Term, Terms, newton
@@ -81,7 +81,7 @@ def _lone_means(tg: TruncatedGaussian) -> Array:
     """Means of the units by themselves, without what WᵀW adds where that can be told."""
     P = tg.precision
     p = (P.base if isinstance(P, LowRank) else P.diagonal())[None, :]
-    return standardised(tg.shift / jnp.sqrt(p), tg.truncated[None, :])[0] / jnp.sqrt(p)
+    return standardised(tg.shift / jnp.sqrt(p), scaled(tg.walls(), jnp.sqrt(p)))[0] / jnp.sqrt(p)
 
 
 def _top(W: Array, v: Array) -> Array:
@@ -123,7 +123,7 @@ def _cycles(tg: TruncatedGaussian, term: Terms, start: Array, n_cycles: Array) -
     def cycle(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         mean, _ = carry
         theta = cyclic(tg.with_shift(tg.shift + term(mean).gradient), mean, jnp.int32(1))
-        return standardised(theta / root, tg.truncated[None, :])[0] / root, theta
+        return standardised(theta / root, scaled(tg.walls(), root))[0] / root, theta
 
     theta: Array = lax.fori_loop(jnp.int32(0), n_cycles, cycle, (start, tg.shift))[1]
     return theta

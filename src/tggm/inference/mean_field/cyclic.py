@@ -11,8 +11,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from tggm.gaussian import TruncatedGaussian
-from tggm.inference.factors import standardised
+from tggm.gaussian import Limits, TruncatedGaussian
+from tggm.inference.factors import scaled, standardised
 from tggm.precision import LowRank
 
 UNROLL = 8  # visits compiled together on a GPU, where starting an operation takes longer than a visit
@@ -25,14 +25,21 @@ def cyclic(tg: TruncatedGaussian, start: Array, n_cycles: Array) -> Array:
     low_rank = isinstance(P, LowRank)
     p = P.diagonal()
     root = jnp.sqrt(p)
-    columns = (U.T, tg.shift.T, p, root, tg.truncated)
+    walls = tg.walls()
+    columns = (
+        U.T,
+        tg.shift.T,
+        p,
+        root,
+        walls.map(jnp.transpose) if isinstance(walls, Limits) else tg.truncated,
+    )
 
     def visit(product: Array, inputs: Any) -> tuple[Array, tuple[Array, Array]]:
         # Algorithm 1, lines 3-5: `product` is U m (LowRank) or P m (otherwise)
-        (u, gamma, p_k, root_k, truncated), m_k, k = inputs
+        (u, gamma, p_k, root_k, walls_k), m_k, k = inputs
         coupling = product @ u - (u @ u) * m_k if low_rank else product[:, k] - p_k * m_k
         theta = gamma - coupling
-        g, _ = standardised(theta / root_k, truncated)
+        g, _ = standardised(theta / root_k, scaled(walls_k, root_k))
         new = g / root_k
         return product + (new - m_k)[:, None] * u[None, :], (new, theta)
 

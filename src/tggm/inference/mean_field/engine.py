@@ -1,10 +1,10 @@
 """Mean-field inference for truncated Gaussians.
 
-Approximates p(h) ∝ exp(−½ hᵀPh + γᵀh) 1[h ≥ 0] by independent univariate truncated normals, the q that
-minimises KL(q ‖ p). The problem is strictly convex, so there is one answer; `solver="newton"` finds it to
-rounding, `solver="cyclic"` is the paper's Algorithm 1, stopped after a number of cycles. `log_z` is a lower
-bound. Exact when P is diagonal; overconfident, and the bound loose, when P has strong off-diagonals: see
-docs/choosing-an-engine.md.
+Approximates p(h) ∝ exp(−½ hᵀPh + γᵀh) in its box by independent univariate truncated normals, the q that
+minimises KL(q ‖ p). The problem is strictly convex, since no box lets a variance grow, so there is one
+answer; `solver="newton"` finds it to rounding, `solver="cyclic"` is the paper's Algorithm 1, stopped after a
+number of cycles. `log_z` is a lower bound. Exact when P is diagonal; overconfident, and the bound loose, when
+P has strong off-diagonals: see docs/choosing-an-engine.md.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference import rank_one
-from tggm.inference.factors import log_normaliser, standardised
+from tggm.inference.factors import log_normaliser, scaled, standardised
 from tggm.inference.mean_field.cyclic import cyclic
 from tggm.inference.mean_field.low_rank import low_rank_newton, suits
 from tggm.inference.mean_field.newton import newton, solve
@@ -55,7 +55,7 @@ def mean_field(
     n_cycles : int
         Cycles of the cyclic solver.
     start : array_like, shape of the shift, optional
-        Means to start from, nonnegative where truncated; e.g. the answer of an earlier visit of the same
+        Means to start from, within the limits; e.g. the answer of an earlier visit of the same
         rows.
 
     Returns
@@ -134,7 +134,7 @@ def cyclic_moments(tg: TruncatedGaussian, start: Array | None, n_cycles: Array) 
 def _lone_means(tg: TruncatedGaussian) -> Array:
     """Means of the coordinates as if their off-diagonal couplings were not there."""
     p = tg.precision.diagonal()[None, :]
-    g, _ = standardised(tg.shift / jnp.sqrt(p), tg.truncated[None, :])
+    g, _ = standardised(tg.shift / jnp.sqrt(p), scaled(tg.walls(), jnp.sqrt(p)))
     return g / jnp.sqrt(p)
 
 
@@ -148,11 +148,11 @@ def _start_theta(tg: TruncatedGaussian, start: Array | None) -> Array:
 def factor_moments(tg: TruncatedGaussian, theta: Array, converged: Array, n_iter: Array) -> Moments:
     """Moments of q and the bound it gives, valid for any θ."""
     p = tg.precision.diagonal()[None, :]
-    truncated = tg.truncated[None, :]
-    g, omega2 = standardised(theta / jnp.sqrt(p), truncated)
+    walls = tg.walls()
+    g, omega2 = standardised(theta / jnp.sqrt(p), scaled(walls, jnp.sqrt(p)))
     mean = g / jnp.sqrt(p)
     energy = ((tg.shift - theta - tg.precision.off_diagonal(mean) / 2) * mean).sum(-1)
-    log_z = log_normaliser(theta, p, truncated).sum(-1) + energy
+    log_z = log_normaliser(theta, p, walls).sum(-1) + energy
     return Moments(mean, omega2 / p, log_z, converged, n_iter, "bound")
 
 

@@ -48,8 +48,8 @@ class Problem(NamedTuple):
 
 
 def suits(tg: TruncatedGaussian) -> bool:
-    """Whether the precision is of low enough rank."""
-    return isinstance(tg.precision, LowRank) and tg.precision.rank <= WIDEST
+    """Whether the precision is of low enough rank, and the limits are zero."""
+    return tg.limits is None and isinstance(tg.precision, LowRank) and tg.precision.rank <= WIDEST
 
 
 def low_rank_newton(tg: TruncatedGaussian, start: Array | None, max_iter: Array) -> Moments:

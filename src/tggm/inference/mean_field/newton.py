@@ -24,9 +24,9 @@ import numpy as np
 from jax import Array, lax
 from jax.tree_util import Partial
 
-from tggm.gaussian import TruncatedGaussian
+from tggm.gaussian import Limits, TruncatedGaussian, Walls
 from tggm.inference.conjugate_gradient import conjugate_gradient
-from tggm.inference.factors import log_normaliser, standardised
+from tggm.inference.factors import log_normaliser, scaled, standardised
 from tggm.precision import Dense, Diagonal, LowRank
 from tggm.precision.protocol import rounding
 
@@ -79,7 +79,7 @@ def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = n
     """Minimise f for every row from natural parameters `start`; see the module's text."""
     p = tg.precision.diagonal()[None, :]
     tol = step_tolerance(tg.shift.dtype)
-    rows = len(tg)
+    rows, walls = len(tg), tg.walls()
 
     def keep_going(carry: tuple[Array, NewtonState]) -> Array:
         i, state = carry
@@ -93,7 +93,7 @@ def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = n
         last = jnp.abs(decrement) <= jnp.maximum(tol, _noise(tg, old, p))
         length = jnp.where(last, 1, length)
         # bounded after it is shortened: a short step is then a descent direction for sure
-        step = bounded_step(length[:, None] * delta, old.omega2 / p, old.mean, jnp.sqrt(p))
+        step = bounded_step(length[:, None] * delta, old.omega2 / p, old.mean, jnp.sqrt(p), walls)
         new = visit(tg, old.theta + step, term)
         good = last | (new.loss <= old.loss - 1e-4 * length * decrement + _loss_noise(tg, old))  # not for NaN
         move = good & ~done
@@ -132,27 +132,38 @@ def _shrinkage(old: Point, new: Point) -> Array:
 
 def visit(tg: TruncatedGaussian, theta: Array, term: Terms = no_term) -> Point:
     """Moments of q, f and its gradient at θ."""
-    p = tg.precision.diagonal()[None, :]
-    truncated = tg.truncated[None, :]
-    g, omega2 = standardised(theta / jnp.sqrt(p), truncated)
+    p, walls = tg.precision.diagonal()[None, :], tg.walls()
+    g, omega2 = standardised(theta / jnp.sqrt(p), scaled(walls, jnp.sqrt(p)))
     mean = g / jnp.sqrt(p)
     coupling = tg.precision.off_diagonal(mean)
     T = term(mean)
-    parts = log_normaliser(theta, p, truncated) + (tg.shift - theta - coupling / 2) * mean
+    parts = log_normaliser(theta, p, walls) + (tg.shift - theta - coupling / 2) * mean
     residual = theta + coupling - tg.shift - T.gradient
     return Point(theta, mean, omega2, residual, -parts.sum(-1) - T.value, T.bend)
 
 
-def bounded_step(delta: Array, var: Array, mean: Array, root: Array) -> Array:
+def bounded_step(delta: Array, var: Array, mean: Array, root: Array, walls: Walls) -> Array:
     """Move of θ for a move of the mean: the tangent, unless it overshoots grossly.
 
     The mean is a convex function of θ, so a unit that leaves zero would be thrown far out by its tangent.
-    With x = m √p the inverse function is close to √p (x − 1/x); twice its secant bounds the step.
+    With x = m √p the inverse function is close to √p (x − 1/x); twice its secant bounds the step. Between two
+    limits it is close to √p (x − 1/(x − l) + 1/(u − x)), of which the same holds.
     """
+    if isinstance(walls, Limits):
+        return _bounded_in_box(delta * root, var, mean * root, root, walls.map(lambda a: a * root))
     x = jnp.maximum(mean * root, float(np.finfo(mean.dtype).tiny) ** 0.5)
     dx = delta * root
     secant = root * dx * (1 + 1 / (x * (x + jnp.maximum(dx, 0))))
     return jnp.where(dx > 0, jnp.minimum(delta / var, 2 * secant), delta / var)
+
+
+def _bounded_in_box(dx: Array, var: Array, x: Array, root: Array, walls: Limits) -> Array:
+    least = float(np.finfo(x.dtype).tiny) ** 0.5
+    behind = jnp.maximum(jnp.where(dx > 0, x - walls.lower, walls.upper - x), least)
+    ahead = jnp.maximum(jnp.where(dx > 0, walls.upper - x, x - walls.lower), least)
+    size = jnp.minimum(jnp.abs(dx), 0.9 * ahead)  # a mean cannot leave the box
+    secant = root * size * (1 + 1 / (behind * (behind + size)) + 1 / (ahead * (ahead - size)))
+    return jnp.sign(dx) * jnp.minimum(jnp.abs(dx) / (root * var), 2 * secant)
 
 
 def solve(

@@ -25,6 +25,7 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Moments, TruncatedGaussian
+from tggm.inference.factors import require_half_line
 from tggm.inference.log_partition import log_partition
 from tggm.inference.mean_field.engine import expected_energy, factor_moments
 from tggm.inference.mean_field.newton import newton
@@ -97,6 +98,7 @@ def upper_moments(tg: TruncatedGaussian, s: Array, start: Array, max_iter: Array
     """Tilted means and the bound itself."""
     if not isinstance(tg.precision, Layered):
         raise TypeError(f"`tg` must have a Layered precision; got {type(tg.precision).__name__}.")
+    require_half_line(tg, "upper_moments", "There is no upper bound for boxes; use `orthant`.")
     split = Split(tg.precision, jnp.ones(tg.size, tg.shift.dtype) / s)
     joined: Any = TruncatedGaussian(split, tg.shift, tg.truncated)
     state = newton(joined, tg.shift - split.off_diagonal(start), max_iter)

@@ -1,24 +1,27 @@
-"""Orthant probabilities: log Z of a truncated Gaussian by quasi-Monte Carlo, with an error estimate.
+"""Orthant and box probabilities: log Z of a truncated Gaussian by quasi-Monte Carlo, with an error estimate.
 
-Separation of variables turns Pr(h ≥ 0) into an integral over the unit cube; minimax tilting flattens the
-integrand, a randomly shifted lattice integrates it, and the spread over shifts tells the error. All in logs
-and in float64: probabilities such as e⁻⁵⁰⁰ cost and err no more than others. Cost O(points · m²) and O(m³)
-per row; m up to a few hundred. See `separation`, `ordering`, `tilting` and `lattice` for the parts.
+Separation of variables turns Pr(h ≥ 0), or of a box (`box`), into an integral over the unit cube; minimax
+tilting flattens the integrand, a randomly shifted lattice integrates it, and the spread over shifts tells the
+error. All in logs and in float64: probabilities such as e⁻⁵⁰⁰ cost and err no more than others. Cost O(points
+· m²) and O(m³) per row; m up to a few hundred. See `separation`, `ordering`, `tilting` and `lattice` for the
+parts.
 """
 
 import math
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 
-from tggm.gaussian import Moments, TruncatedGaussian
+from tggm.gaussian import Limits, Moments, TruncatedGaussian
+from tggm.inference.orthant.box import integrate_box, separate_box
 from tggm.inference.orthant.lattice import generator, next_prime, tent_points
-from tggm.inference.orthant.separation import integrate, separate
+from tggm.inference.orthant.separation import Integral, integrate, separate
 from tggm.inference.rows import restore
 from tggm.precision.protocol import is_concrete
 
@@ -38,7 +41,7 @@ def orthant(
 
     .. math::
         \log Z = \tfrac m2 \log 2\pi - \tfrac12 \log\det P + \tfrac12 \gamma^T P^{-1} \gamma
-                 + \log \Pr(h_k \ge 0 \text{ for truncated } k), \qquad h \sim N(P^{-1}\gamma, P^{-1}).
+                 + \log \Pr(l_k \le h_k \le u_k), \qquad h \sim N(P^{-1}\gamma, P^{-1}).
 
     Free variables are integrated out exactly. All rows use the same points, so differences between rows err
     less than each.
@@ -138,12 +141,17 @@ def _rows(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shi
     shifts = jax.random.uniform(key, (n_shifts // shifts_at_once, shifts_at_once, m), dtype=L.dtype)
     log_u = jnp.log(tent_points(z, n, shifts))
 
-    def row(mean: Array) -> tuple[Array, ...]:
-        separated = separate(covariance, mean, tg.truncated)
-        portions = lax.map(partial(integrate, separated, n_sets=shifts_at_once), log_u)
-        return _pool(*(a.reshape(n_shifts, *a.shape[2:]) for a in portions))
+    def row(given: tuple[Array, Limits | None]) -> tuple[Array, ...]:
+        mean, limits = given
+        average: Callable[..., Integral]
+        if limits is None:
+            average = partial(integrate, separate(covariance, mean, tg.truncated), n_sets=shifts_at_once)
+        else:
+            average = partial(integrate_box, separate_box(covariance, mean, limits), n_sets=shifts_at_once)
+        return _pool(*(a.reshape(n_shifts, *a.shape[2:]) for a in lax.map(average, log_u)))
 
-    log_p, error, mean, var = _map_rows(row, whitened @ root, rows_at_once)
+    limits = None if tg.limits is None else tg.limits.map(lambda a: jnp.broadcast_to(a, tg.shift.shape))
+    log_p, error, mean, var = _map_rows(row, (whitened @ root, limits), rows_at_once)
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
     return Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error)
 
@@ -159,16 +167,20 @@ def _pool(log_p: Array, mean: Array, var: Array) -> tuple[Array, ...]:
     return top + jnp.log(p.mean()), error, pooled, w @ (var + (mean - pooled[None, :]) ** 2)
 
 
-def _map_rows(row: Callable[[Array], tuple[Array, ...]], means: Array, at_once: int) -> tuple[Array, ...]:
-    """Apply `row` to every row, so many at once; the last portion is filled up with copies."""
-    n_rows, m = means.shape
+def _map_rows(row: Callable[..., tuple[Array, ...]], given: Any, at_once: int) -> tuple[Array, ...]:
+    """Apply `row` to every row of arrays, so many at once; the last portion is filled up with copies."""
+    n_rows = jax.tree.leaves(given)[0].shape[0]
     results: tuple[Array, ...]
     if at_once == 1:
-        results = lax.map(row, means)
+        results = lax.map(row, given)
         return results
     n_portions = -(-n_rows // at_once)
-    filled = jnp.pad(means, ((0, n_portions * at_once - n_rows), (0, 0)), mode="edge")
-    results = lax.map(jax.vmap(row), filled.reshape(n_portions, at_once, m))
+
+    def portions(a: Array) -> Array:
+        filled = jnp.pad(a, ((0, n_portions * at_once - n_rows), (0, 0)), mode="edge")
+        return filled.reshape(n_portions, at_once, -1)
+
+    results = lax.map(jax.vmap(row), jax.tree.map(portions, given))
     return tuple(a.reshape(-1, *a.shape[2:])[:n_rows] for a in results)
 
 

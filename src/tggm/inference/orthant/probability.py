@@ -81,7 +81,7 @@ _ASKED: dict[str, tuple[Callable[..., Moments], Callable[..., Estimate]]] = {
 
 
 def log_orthant(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
-    """Log Pr(h_k ≥ 0 for the truncated k) of each row under N(P⁻¹γ, P⁻¹)."""
+    """Log Pr(h_k ≥ 0 for the truncated k), or of the box, for each row under N(P⁻¹γ, P⁻¹)."""
     found = log_z(tg, engine, **options)
     return Estimate(found.value - _log_volume(tg), found.error)
 

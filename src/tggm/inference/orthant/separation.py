@@ -8,15 +8,15 @@ probabilities. Free variables come last, where they integrate to one and cost no
 A. Genz, Numerical computation of multivariate normal probabilities, J. Comp. Graph. Stat. 1 (1992).
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.inference.orthant.ordering import ordered_cholesky
 from tggm.inference.orthant.tilting import minimax_tilt
-from tggm.inference.sampling.truncated_quantile import survival_quantile
 from tggm.special import log_ndtr
+from tggm.special.quantile import survival_quantile
 
 
 class Separated(NamedTuple):
@@ -91,6 +91,32 @@ def integrate(orthant: Separated, log_u: Array, n_sets: int) -> Integral:
     start = _Walk(jnp.zeros_like(log_u), jnp.zeros_like(log_u[0]), jnp.int32(0))
     given = (below, orthant.bound, orthant.tilt, orthant.truncated, log_u)
     (_, log_w, _), h = lax.scan(variable, start, given)
+    return averaged(log_w, h, n_sets, orthant)
+
+
+class Placed(Protocol):
+    """What turns places in the order of integration back into variables."""
+
+    @property
+    def U(self) -> Array:
+        """Cholesky factor with unit diagonal."""
+
+    @property
+    def scale(self) -> Array:
+        """Its diagonal before that."""
+
+    @property
+    def truncated(self) -> Array:
+        """Which places have limits."""
+
+    @property
+    def order(self) -> Array:
+        """Which variable is at a place."""
+
+
+def averaged(log_w: Array, h: Array, n_sets: int, orthant: Placed) -> Integral:
+    """Weighted means over each set of points; log_w (n_sets * n,) and h (m, n_sets * n), over scale."""
+    m = h.shape[0]
     log_w = log_w.reshape(n_sets, -1)
     h = h.reshape(m, n_sets, -1)
     top = log_w.max(-1, keepdims=True)
@@ -104,6 +130,6 @@ def integrate(orthant: Separated, log_u: Array, n_sets: int) -> Integral:
     return Integral(log_p, (mean * scale)[:, back], (var * scale * scale)[:, back])
 
 
-def _variance_of_free(orthant: Separated) -> Array:
+def _variance_of_free(orthant: Placed) -> Array:
     """Variance of each free variable given the truncated ones, in units of scale²."""
     return jnp.where(orthant.truncated[None, :], 0, orthant.U**2).sum(1)

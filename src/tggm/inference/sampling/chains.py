@@ -3,13 +3,14 @@
 import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from tggm.gaussian import TruncatedGaussian
+from tggm.gaussian import Limits, TruncatedGaussian
+from tggm.inference.factors import scaled, standardised
 from tggm.precision.protocol import is_concrete
-from tggm.special import truncated_mean
 
 _PRECISE = 0.1  # error of a mean, in standard deviations, that counts as converged
 
@@ -49,9 +50,8 @@ def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None)
     """
     rows, m = tg.shift.shape
     if init is None:
-        p = tg.precision.diagonal()[None, :]
-        alone = tg.shift / p
-        h = jnp.where(tg.truncated[None, :], truncated_mean(alone, 1 / jnp.sqrt(p)), alone)
+        root = jnp.sqrt(tg.precision.diagonal())[None, :]
+        h = standardised(tg.shift / root, scaled(tg.walls(), root))[0] / root
         h = jnp.broadcast_to(h[None], (n_chains, rows, m))
     else:
         h = jnp.asarray(init, tg.shift.dtype)
@@ -60,14 +60,28 @@ def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None)
                 f"`init` must have the shape of the shift, or that with {n_chains} chains in front; "
                 f"got shape {h.shape} for {rows} rows of {m} variables."
             )
-        inside = jnp.where(tg.truncated, h.reshape(-1, m).min(0), 0)
-        if is_concrete(inside) and not bool((inside >= 0).all()):
-            raise ValueError(
-                f"`init` must be nonnegative where truncated; smallest is {float(inside.min()):.3g}. "
-                "Clip it at zero, or omit it."
-            )
         h = jnp.broadcast_to(h.reshape(-1, rows, m), (n_chains, rows, m))
+        _check_inside(tg, h)
     return h.reshape(n_chains * rows, m).T
+
+
+def _check_inside(tg: TruncatedGaussian, h: Array) -> None:
+    walls = tg.walls()
+    if not is_concrete(h, *jax.tree.leaves(walls)):
+        return
+    if isinstance(walls, Limits):
+        outside = float(jnp.maximum(walls.lower - h, h - walls.upper).max())
+        if outside > 0:
+            raise ValueError(
+                f"`init` must be within the limits; it is outside by {outside:.3g}. Clip it, or omit it."
+            )
+        return
+    inside = jnp.where(walls, h, 0)
+    if not bool((inside >= 0).all()):
+        raise ValueError(
+            f"`init` must be nonnegative where truncated; smallest is {float(inside.min()):.3g}. "
+            "Clip it at zero, or omit it."
+        )
 
 
 def agreement(draws: Array) -> Array:

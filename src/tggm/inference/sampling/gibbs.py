@@ -7,19 +7,20 @@ their wall are drawn as exactly as others.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from tggm.gaussian import Moments, TruncatedGaussian
+from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
+from tggm.inference.factors import scaled, standardised
 from tggm.inference.rows import restore
 from tggm.inference.sampling.chains import agreement, plan, starting_point
-from tggm.inference.sampling.truncated_quantile import survival_quantile, truncated_excess
 from tggm.products import full_precision
-from tggm.special import standard_moments
+from tggm.special import box_quantile
+from tggm.special.quantile import survival_quantile, truncated_excess
 
 
 class _SweepState(NamedTuple):
@@ -89,10 +90,13 @@ def _run(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: int) -> 
     n_chains = h.shape[1] // n_rows
     gamma = jnp.tile(tg.shift.T, (1, n_chains))  # (m, walkers): walker = chain * rows + row
     P = tg.precision.dense()
+    walls: Walls = tg.truncated
+    if tg.limits is not None:  # (m, walkers)
+        walls = tg.limits.map(lambda a: jnp.tile(jnp.broadcast_to(a, tg.shift.shape).T, (1, n_chains)))
 
     def sweep(_: Array, state: _SweepState) -> _SweepState:
         key, now = jax.random.split(state.key)
-        return _SweepState(key, *_sweep(P, tg.truncated, gamma, now, state.h))
+        return _SweepState(key, *_sweep(P, walls, gamma, now, state.h))
 
     def keep(
         carry: tuple[_SweepState, _Running], n_sweeps: Array
@@ -112,24 +116,26 @@ def _run(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: int) -> 
     )
 
 
-def _sweep(P: Array, truncated: Array, gamma: Array, key: Array, h: Array) -> tuple[Array, Array, Array]:
+def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[Array, Array, Array]:
     """Every variable once: new states, and the conditional means and variances met on the way."""
     m = h.shape[0]
     tiny = 2.0**-24 if h.dtype == jnp.float32 else 2.0**-54
     u = jax.random.uniform(key, h.shape, h.dtype, minval=tiny)
 
-    def variable(h: Array, given: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
-        k, row, is_truncated, gamma_k, u_k = given
+    def variable(h: Array, given: Any) -> tuple[Array, tuple[Array, Array]]:
+        k, row, wall, gamma_k, u_k = given
         p = row[k]
         theta = gamma_k - row @ h + p * h[k]
         alpha, sigma = theta / jnp.sqrt(p), 1 / jnp.sqrt(p)
-        new = jnp.where(is_truncated, truncated_excess(alpha, u_k), alpha + survival_quantile(-jnp.log(u_k)))
-        g, omega2 = standard_moments(alpha)
-        mean = sigma * jnp.where(is_truncated, g, alpha)
-        var = sigma * sigma * jnp.where(is_truncated, omega2, 1)
-        return lax.dynamic_update_index_in_dim(h, sigma * new, k, 0), (mean, var)
+        if isinstance(wall, Limits):
+            drawn = box_quantile(u_k, theta / p, sigma, *wall)
+        else:
+            bounded = truncated_excess(alpha, u_k)
+            drawn = sigma * jnp.where(wall, bounded, alpha + survival_quantile(-jnp.log(u_k)))
+        g, omega2 = standardised(alpha, scaled(wall, jnp.sqrt(p)))
+        return lax.dynamic_update_index_in_dim(h, drawn, k, 0), (sigma * g, sigma * sigma * omega2)
 
-    h, (mean, var) = lax.scan(variable, h, (jnp.arange(m, dtype=jnp.int32), P, truncated, gamma, u))
+    h, (mean, var) = lax.scan(variable, h, (jnp.arange(m, dtype=jnp.int32), P, walls, gamma, u))
     return h, mean, var
 
 

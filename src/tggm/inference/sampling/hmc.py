@@ -1,7 +1,7 @@
 """Exact Hamiltonian Monte Carlo for truncated Gaussians: particles on ellipses that bounce off the walls.
 
 With potential −log p and kinetic energy ½ vᵀPv a particle moves along h(t) = μ + v sin t + (h₀ − μ) cos t,
-known in closed form, as are the times at which a variable reaches zero; there its velocity is reflected.
+known in closed form, as are the times at which a variable reaches a limit; there its velocity is reflected.
 Nothing is discretised and nothing but an overlong trajectory is ever rejected. Mixes well where `gibbs`
 creeps along strong correlations; slows down when variables are pressed many standard deviations behind their
 walls, since each then bounces often. Each bounce costs O(m) per chain and row, plus O(m²) per trajectory.
@@ -100,13 +100,13 @@ def _run(
     root = triangular_solve(L, jnp.eye(m, dtype=L.dtype), left_side=True, lower=True)  # Σ = rootᵀ root
     covariance = root.T @ root
     mean = jnp.tile(covariance @ tg.shift.T, (1, n_chains))  # (m, walkers): walker = chain * rows + row
-    walls = tg.truncated[:, None]
+    lower, upper = _limits(tg, n_chains)
 
     def move(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         key, h = state
         key, now = jax.random.split(key)
         v = root.T @ jax.random.normal(now, h.shape, h.dtype)
-        return key, _fly(mean, covariance, walls, h, v, travel_time, max_bounces)
+        return key, _fly(mean, covariance, lower, upper, h, v, travel_time, max_bounces)
 
     def keep(state: tuple[Array, Array], n_flights: Array) -> tuple[tuple[Array, Array], Array]:
         state = lax.fori_loop(0, n_flights, move, state)
@@ -122,8 +122,23 @@ def _run(
     )
 
 
+def _limits(tg: TruncatedGaussian, n_chains: int) -> tuple[Array, Array | None]:
+    """Lower and upper limits, (m, 1 or walkers); no upper ones where there are none."""
+    if tg.limits is None:
+        return jnp.where(tg.truncated, 0.0, -jnp.inf).astype(tg.shift.dtype)[:, None], None
+    lower, upper = tg.limits.map(lambda a: jnp.tile(jnp.broadcast_to(a, tg.shift.shape).T, (1, n_chains)))
+    return lower, upper
+
+
 def _fly(
-    mean: Array, covariance: Array, walls: Array, h: Array, v: Array, travel_time: Array, max_bounces: Array
+    mean: Array,
+    covariance: Array,
+    lower: Array,
+    upper: Array | None,
+    h: Array,
+    v: Array,
+    travel_time: Array,
+    max_bounces: Array,
 ) -> Array:
     """Where each particle is after `travel_time`; where it began, if it bounced too often."""
 
@@ -132,7 +147,12 @@ def _fly(
 
     def to_next_wall(flight: _Flight) -> _Flight:
         offset, v, left = flight.h - mean, flight.v, flight.left
-        time = jnp.where(walls, _hit_time(mean, offset, v), jnp.inf)
+        time = _hit_time(mean - lower, offset, v)
+        if upper is not None:
+            other = _hit_time(upper - mean, -offset, -v)
+            wall, time = jnp.where(other < time, upper, lower), jnp.minimum(time, other)
+        else:
+            wall = jnp.broadcast_to(lower, time.shape)
         k = time.argmin(0)
         hit_time = time.min(0)
         hits = hit_time < left
@@ -140,9 +160,10 @@ def _fly(
         h = mean + v * jnp.sin(t) + offset * jnp.cos(t)
         v = v * jnp.cos(t) - offset * jnp.sin(t)
         at_wall = (jnp.arange(h.shape[0])[:, None] == k[None, :]) & hits[None, :]
-        h = jnp.where(at_wall, 0, jnp.where(walls, jnp.maximum(h, 0), h))  # rounding must not cross a wall
-        # the wall is met going down, whatever rounding says
-        inward = jnp.where(at_wall, jnp.abs(v), 0).sum(0) / jnp.diagonal(covariance)[k]
+        h = jnp.where(at_wall, wall, jnp.clip(h, lower, upper))  # rounding must not cross a wall
+        # the lower wall is met going down and the upper one going up, whatever rounding says
+        up = jnp.abs(v) if upper is None else jnp.where(wall == upper, -1, 1) * jnp.abs(v)
+        inward = jnp.where(at_wall, up, 0).sum(0) / jnp.diagonal(covariance)[k]
         return _Flight(h, v + 2 * covariance[:, k] * inward[None, :], left - t[0], flight.n_bounces + 1)
 
     left = jnp.broadcast_to(travel_time, h.shape[1:])
@@ -151,7 +172,10 @@ def _fly(
 
 
 def _hit_time(mean: Array, offset: Array, v: Array) -> Array:
-    """First time at which mean + v sin t + offset cos t falls through zero; infinite if it never does."""
+    """First time at which mean + v sin t + offset cos t falls through zero; infinite if it never does.
+
+    The mean is that above a wall, infinite where there is none.
+    """
     radius = jnp.hypot(v, offset)
     reaches = radius > jnp.abs(mean)
     angle = jnp.arccos(jnp.where(reaches, -mean / jnp.where(reaches, radius, 1), 0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tggm.inference.sampling.truncated_quantile import survival_quantile, truncated_excess
+from tggm.special.quantile import survival_quantile, truncated_excess
 
 mp.mp.dps = 40
 

@@ -9,7 +9,7 @@ import math
 import jax.numpy as jnp
 from jax import Array
 
-from tggm.special import hazard, log_ndtr
+from tggm.special.truncated import hazard, log_ndtr
 
 _LOG_2 = math.log(2)
 _LOG_2PI = math.log(2 * math.pi)
@@ -100,7 +100,11 @@ def truncated_excess(alpha: Array, u: Array) -> Array:
     where neither the tail probability nor a difference t + h − t is formed: the error stays near rounding,
     relative to the standard deviation, for t of any size.
     """
-    log_u = jnp.log(u)
+    return truncated_excess_of_log(alpha, jnp.log(u))
+
+
+def truncated_excess_of_log(alpha: Array, log_u: Array) -> Array:
+    """`truncated_excess` of a probability given by its logarithm."""
     bulk_alpha = jnp.maximum(alpha, -_TAIL)
     bulk = bulk_alpha + survival_quantile(-(log_u + log_ndtr(bulk_alpha)))
     t = jnp.maximum(-alpha, _TAIL)

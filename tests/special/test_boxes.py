@@ -1,0 +1,196 @@
+"""The normal truncated to a box: a table of high-precision values, laws, and edges."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import norm, truncnorm, uniform
+
+from tggm import special
+from tggm.special import (
+    box_entropy,
+    box_log_z,
+    box_mean,
+    box_moments,
+    box_quantile,
+    box_third,
+    box_var,
+    log_ndtr_interval,
+)
+
+FOUR = (box_mean, box_var, box_third, box_entropy, box_log_z)
+INF, NAN = float("inf"), float("nan")
+# values; first derivatives; those of the third moment, which rest on the fourth cumulant
+VALUE = {np.dtype("float32"): 3e-6, np.dtype("float64"): 5e-15}
+SLOPE = {np.dtype("float32"): 2e-5, np.dtype("float64"): 5e-14}
+FOURTH = {np.dtype("float32"): 1e-3, np.dtype("float64"): 1e-11}
+
+
+@pytest.fixture(scope="module")
+def table():
+    with np.load(Path(__file__).parent / "data" / "box_reference.npz") as arrays:
+        return dict(arrays)
+
+
+@jax.jit
+def everything(mu, sigma, lower, upper):
+    """All functions with all derivatives: one program, since compiling takes most of the time."""
+
+    def one(function, *arguments):
+        value, back = jax.vjp(function, *arguments)
+        return value, *back(jnp.ones_like(value))
+
+    natural = (mu / sigma / sigma, 1 / sigma / sigma, lower, upper)
+    found = {f.__name__[4:]: one(f, mu, sigma, lower, upper) for f in FOUR[:-1]}
+    mass = one(log_ndtr_interval, lower / sigma, upper / sigma)
+    return found | {"log_z": one(box_log_z, *natural), "mass": mass}
+
+
+def scale(name, k, table):
+    """What an error is divided by where the true value has a zero."""
+    std = np.sqrt(table["var"])
+    unit = {"var": std**2, "third": std**3, "entropy": 1.0}.get(name, 0.0)
+    if k == 0:
+        return {"log_z": 1.0, "var": 0.0}.get(name, unit)
+    if name == "mean" and k == 2:
+        unit = std
+    return unit / (table["sigma"].astype(float) if k == 2 else std)
+
+
+def test_table(dtype, table):
+    table = {name.split("/")[1]: x for name, x in table.items() if name.startswith(str(dtype))}
+    arguments = [table[x] for x in ("mu", "sigma", "lower", "upper")]
+    for name, values in everything(*arguments).items():
+        for k, got in enumerate(values):
+            assert got.dtype == dtype
+            true = table[name + ("" if k == 0 else f"_{k + 2 if name == 'mass' else k}")]
+            if name == "mass" and k:
+                true = true * table["sigma"]
+            counts = np.abs(true) > np.finfo(dtype).tiny / np.finfo(dtype).eps
+            counts &= (table["mu"] == 0) | (name != "mass")  # only there are its limits those of the table
+            error = np.abs(np.asarray(got, float) - true)[counts]
+            error /= np.maximum(np.abs(true), scale(name, k, table))[counts]
+            bound = (FOURTH if k and name == "third" else SLOPE if k else VALUE)[dtype]
+            assert counts.sum() > 150
+            assert error.max() <= bound, (name, k)
+
+
+def test_table_covers_the_range(dtype, table):
+    lower, upper, sigma = (table[f"{dtype}/{x}"].astype(float) for x in ("lower", "upper", "sigma"))
+    width = (upper - lower) / sigma
+    assert width.min() < 1e-10
+    assert np.isinf(width).sum() > 20
+    assert np.abs(lower[np.isfinite(lower)] / sigma[np.isfinite(lower)]).max() > 1e4
+
+
+def test_scipy():
+    # another library, where it is good: boxes around the middle of the distribution
+    a, b = np.array([-2.0, -0.5, 0.3, -3.0, -INF, 1.0]), np.array([1.0, 0.7, 2.2, 4.0, 1.5, INF])
+    mu, sigma = 0.7, 1.3
+    law = truncnorm(a, b, loc=mu, scale=sigma)
+    arguments = (mu, sigma, mu + sigma * a, mu + sigma * b)
+    finite = np.isfinite(a) & np.isfinite(b)  # SciPy's entropy is not a number elsewhere
+    entropy = truncnorm(a[finite], b[finite], loc=mu, scale=sigma).entropy()
+    tol = 1e-10
+    assert_allclose(box_mean(*arguments), law.mean(), rtol=tol)
+    assert_allclose(box_var(*arguments), law.var(), rtol=tol)
+    assert_allclose(box_entropy(*arguments)[finite], entropy, rtol=tol)
+    assert_allclose(log_ndtr_interval(a, b), np.log(norm.cdf(b) - norm.cdf(a)), rtol=tol)
+    for q in (0.01, 0.4, 0.97):
+        assert_allclose(box_quantile(q, *arguments), law.ppf(q), rtol=tol)
+
+
+def test_half_line_is_a_box():
+    mu, tol = np.linspace(-20, 20, 41), VALUE[np.dtype("float64")]
+    for ours, half in ((box_mean, special.truncated_mean), (box_log_z, special.truncated_log_z)):
+        assert_allclose(ours(mu, 1.7, 0.0, INF), half(mu, 1.7), rtol=4 * tol, atol=tol)
+
+
+def test_no_limits_is_a_normal():
+    assert_allclose(box_mean(3.0, 2.0, -INF, INF), 3.0)
+    assert_allclose(box_var(3.0, 2.0, -INF, INF), 4.0)
+    assert log_ndtr_interval(-INF, INF) == 0
+    assert_allclose(jax.grad(box_mean)(3.0, 2.0, -INF, INF), 1.0)
+    assert_allclose(box_quantile(0.1, 3.0, 2.0, -INF, INF), norm(3, 2).ppf(0.1))
+
+
+def test_narrow_box_is_uniform():
+    law = uniform(5.0, 1e-9)
+    arguments = (5.1, 1.0, 5.0, 5.0 + 1e-9)
+    width = arguments[3] - arguments[2]
+    assert_allclose(box_var(*arguments), width**2 / 12, rtol=1e-9)
+    assert_allclose(box_entropy(*arguments), np.log(width), rtol=1e-12)
+    assert_allclose(box_quantile(0.25, *arguments) - 5.0, law.ppf(0.25) - 5.0, rtol=1e-6)
+    assert_allclose(box_log_z(0.0, 1.0, -5e-13, 5e-13), np.log(1e-12), rtol=1e-14)
+
+
+def test_mirror():
+    mu, lower, upper = np.array([0.3, -7.0, 40.0]), np.array([-1.0, 0.0, -2.0]), np.array([2.5, 1e-3, 1.0])
+    assert_allclose(box_mean(-mu, 1.1, -upper, -lower), -box_mean(mu, 1.1, lower, upper), rtol=1e-15)
+    assert_allclose(box_third(-mu, 1.1, -upper, -lower), -box_third(mu, 1.1, lower, upper), rtol=1e-15)
+
+
+def test_bounds(dtype):
+    # variances below that of the normal and of the uniform: sites of EP are then not negative
+    rng = np.random.default_rng(0)
+    lower = (rng.normal(size=3000) * 10 ** rng.uniform(-3, 2, 3000)).astype(dtype)
+    upper = lower + (10 ** rng.uniform(-3, 2, 3000)).astype(dtype)
+    mean, var = (np.asarray(x) for x in box_moments(np.asarray(0.5, dtype), lower, upper))
+    assert np.all((mean >= lower) & (mean <= upper))
+    ulp = 8 * np.finfo(dtype).eps
+    assert np.all((var > 0) & (var <= 1 + ulp) & (var <= (upper - lower) ** 2 / 12 * (1 + ulp)))
+
+
+def test_quantile_inverts_the_distribution():
+    # P(h <= x) = mass of [lower, x] over that of [lower, upper]
+    rng = np.random.default_rng(1)
+    lower = np.concatenate([rng.uniform(-8, 8, 300), np.full(40, -INF)])
+    upper = np.where(lower == -INF, rng.uniform(-9, 9, 340), lower + 10 ** rng.uniform(-3, 1.2, 340))
+    q = rng.uniform(1e-6, 1 - 1e-6, 340)
+    x = box_quantile(q, 0.0, 1.0, lower, upper)
+    got = np.exp(log_ndtr_interval(lower, x) - log_ndtr_interval(lower, upper))
+    # an error of the quantile of one unit in its last place
+    slack = np.exp(norm.logpdf(x) - log_ndtr_interval(lower, upper)) * np.abs(x) * 2.0**-52
+    assert np.all(np.abs(got - q) <= 4e-14 + 4 * slack)
+
+
+def differences(f, points, step=1e-3):
+    """Fourth-order difference quotients by each argument at each row of points; errors near 1e-10."""
+    steps = step * np.eye(points.shape[1])[None, :, None, :] * np.array([-2, -1, 1, 2])[None, None, :, None]
+    moved = (points[:, None, None, :] + steps).reshape(-1, points.shape[1])
+    value = np.asarray(f(*moved.T)).reshape(len(points), points.shape[1], 4)
+    return (value[..., 0] - 8 * value[..., 1] + 8 * value[..., 2] - value[..., 3]) / (12 * step)
+
+
+def test_quantile_derivatives():
+    points = np.array([[0.3, 0.2, 1.4, -0.7, 2.9], [0.3, -5.8, 1.4, -0.7, 2.9]])  # in the middle, in a tail
+    back = jax.vjp(box_quantile, *points.T)[1]
+    got = np.stack(back(jnp.ones(2)), 1)
+    assert_allclose(got, differences(box_quantile, points), rtol=1e-7, atol=1e-9)
+
+
+def test_second_derivatives():
+    # of log Z: derivatives of the mean and of the densities at the limits
+    points = np.array([[0.4, 1.7, -0.6, 1.1]])
+    hessian = np.asarray(jax.hessian(lambda x: box_log_z(*x))(points[0]))
+    assert_allclose(hessian, hessian.T, rtol=1e-12)
+    gradient = jax.jit(lambda *x: jax.vjp(box_log_z, *x)[1](jnp.ones_like(x[0])))
+    for k in range(4):
+        want = differences(lambda *x, k=k: gradient(*x)[k], points)[0]
+        assert_allclose(hessian[k], want, rtol=1e-8, atol=1e-9)
+
+
+def test_bad_arguments_give_nan():
+    bad = np.array([(NAN, 1.0, 0.0, 1.0), (0.0, -1.0, 0.0, 1.0), (0.0, 1.0, 1.0, 0.0), (0.0, 1.0, 1.0, 1.0)])
+    for f in (box_mean, box_log_z):
+        assert np.isnan(f(*bad.T)).all()
+    assert np.isnan(log_ndtr_interval(1.0, 0.0))
+
+
+def test_dtypes_and_shapes():
+    x = jnp.asarray([-1.0, 2.0], "bfloat16")
+    assert box_mean(x, 1.5, -2, 3).dtype == x.dtype
+    assert box_mean(np.zeros((2, 1)), 1.0, np.zeros(3), INF).shape == (2, 3)

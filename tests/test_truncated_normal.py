@@ -1,0 +1,117 @@
+"""The multivariate normal in a box: against closed forms, SciPy and one-dimensional integrals."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal, truncnorm
+
+import tggm
+from tests.inference.boxes import equicorrelated, grid_box
+from tggm import MultivariateTruncatedNormal
+
+D, RHO = 6, 0.5
+COV = (1 - RHO) * np.eye(D) + RHO
+LOWER, UPPER = np.linspace(-1.5, 0.3, D), np.linspace(0.1, 2.0, D)
+
+
+@pytest.fixture(scope="module")
+def law():
+    return MultivariateTruncatedNormal(np.zeros(D), COV, LOWER, UPPER)
+
+
+def test_probability(law):
+    found = law.log_prob_box()
+    truth = np.log(equicorrelated(RHO, LOWER, UPPER))
+    assert found.error <= 1e-3
+    assert abs(found.value - truth) <= 6 * found.error  # eight shifts: t with 7 degrees of freedom, 5e-4
+    again = MultivariateTruncatedNormal(np.zeros(D), COV, LOWER, UPPER, engine="ep").log_prob_box()
+    assert_allclose(again.value, truth, atol=max(20 * again.error, 1e-3))
+
+
+def test_two_variables_are_integrated():
+    cov = np.array([[1.0, 0.3], [0.3, 2.0]])
+    law = MultivariateTruncatedNormal([0.5, -1.0], cov, [-1.0, -2.0], [1.0, np.inf])
+    truth = multivariate_normal([0.5, -1.0], cov).cdf([1.0, 40.0], lower_limit=[-1.0, -2.0])
+    assert_allclose(law.log_prob_box().value, np.log(truth), rtol=1e-9)
+
+
+def test_three_variables_by_a_grid():
+    cov = np.array([[1.0, 0.3, -0.2], [0.3, 2.0, 0.4], [-0.2, 0.4, 0.7]])
+    mean, lower, upper = (
+        np.array([0.5, -1.0, 2.0]),
+        np.array([-1.0, -2.0, -np.inf]),
+        np.array([1.0, np.inf, 1.5]),
+    )
+    P = np.linalg.inv(cov)
+    _, m, v = grid_box(P, P @ mean, lower, upper)
+    found = MultivariateTruncatedNormal(mean, cov, lower, upper).moments(tol=1e-3)
+    assert np.all(np.abs(found.mean - m) <= 6 * found.mean_error + 1e-6)
+    assert np.all(np.abs(np.diag(found.cov) - v) <= 6 * np.diag(found.cov_error) + 1e-6)
+
+
+def test_independent_variables_are_exact():
+    mean, var = np.array([1.0, -2.0, 0.0, 9.0]), np.array([1.0, 4.0, 0.25, 1.0])
+    lower, upper = np.array([0.0, -1.0, -np.inf, -np.inf]), np.array([np.inf, 3.0, 0.1, np.inf])
+    law = MultivariateTruncatedNormal(mean, np.diag(var), lower, upper)
+    std = np.sqrt(var)
+    one = truncnorm((lower - mean) / std, (upper - mean) / std, loc=mean, scale=std)
+    found = law.moments()
+    assert_allclose(found.mean, one.mean(), rtol=1e-10)
+    assert_allclose(np.diag(found.cov), one.var(), rtol=1e-9)
+    x = np.array([[0.5, 0.0, -0.2, 8.0], [-0.5, 0.0, -0.2, 8.0]])
+    assert_allclose(law.logpdf(x)[0], one.logpdf(x[0]).sum(), rtol=1e-10)
+    assert law.logpdf(x)[1] == -np.inf
+
+
+def test_draws_are_those_of_the_box(law):
+    draws = law.rvs(4000, random_state=3)
+    assert draws.shape == (4000, D)
+    assert np.all((draws >= LOWER) & (draws <= UPPER))
+    found = law.moments()
+    error = np.sqrt(np.diag(found.cov) / 4000 + found.mean_error**2)
+    assert np.all(np.abs(draws.mean(0) - found.mean) <= 5 * error)
+    # the covariance of independent draws: entries have a standard deviation of at most s_i s_j sqrt(2 / n)
+    scale = np.sqrt(np.outer(np.diag(found.cov), np.diag(found.cov)))
+    assert np.all(np.abs(np.cov(draws.T) - found.cov) <= 5 * scale * np.sqrt(2 / 4000))
+
+
+def test_marginals(law):
+    found = law.marginals()
+    draws = law.rvs(4000, random_state=3)
+    share = (draws[:, :, None] <= found.quantiles[None]).mean(0)
+    q = np.array([0.05, 0.5, 0.95])
+    assert np.all(np.abs(share - q) <= 5 * np.sqrt(q * (1 - q) / 4000) + 0.005)
+    assert_allclose(found.mean, law.mean())
+    assert_allclose(found.std**2, np.diag(law.cov()))
+
+
+def test_improbable_box(law):
+    # all six of them below −20: nothing may underflow
+    far = MultivariateTruncatedNormal(np.zeros(D), COV, LOWER - 30, UPPER - 30).log_prob_box()
+    assert -3000 < far.value < -300
+    assert far.error <= 1e-3
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"`cov` must have shape \(2, 2\).*got \(3, 3\)"):
+        MultivariateTruncatedNormal([0, 0], np.eye(3))
+    with pytest.raises(ValueError, match=r"`cov` must be positive definite; its smallest eigenvalue is -1"):
+        MultivariateTruncatedNormal([0, 0], [[1, 2], [2, 1]])
+    with pytest.raises(ValueError, match=r"`lower` must be below `upper`; variable 1 has 2 and 1"):
+        MultivariateTruncatedNormal([0, 0], np.eye(2), [0, 2], 1)
+    with pytest.raises(ValueError, match=r"`engine` must be one of"):
+        MultivariateTruncatedNormal([0, 0], np.eye(2), engine="scipy")
+    with pytest.raises(ValueError, match=r"`x` must have 2 columns; got shape \(3,\)"):
+        MultivariateTruncatedNormal([0, 0], np.eye(2), 0).logpdf(np.zeros(3))
+    assert "MultivariateTruncatedNormal" in tggm.__all__
+
+
+def test_tolerance_out_of_reach_is_a_warning(law, monkeypatch):
+    monkeypatch.setattr("tggm.truncated_normal._MOST_POINTS", 1000)
+    with pytest.warns(RuntimeWarning, match=r"above `tol` = 1e-12, with the most points that are used"):
+        law.log_prob_box(tol=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        law.log_prob_box()
