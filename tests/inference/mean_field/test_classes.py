@@ -87,10 +87,11 @@ def test_layers_that_do_not_meet_add_their_log_z(rng, solver):
     p = problem(rng, m=5)
     joined, below = above_a_layer(rng, p, weights=True)
     score, steps = scores(p.label)[0], jnp.int32(50)
-    options = {"steps": steps, "solver": solver}
     start = jnp.ones_like(joined.shift)
-    got, mean = class_mean_field(joined, p.W, p.b, score, start=start, **options)
-    want, top = class_mean_field(with_weights(p), p.W, p.b, score, start=start[:, 3:], **options)
+    solve = jax.jit(
+        lambda tg, start: class_mean_field(tg, p.W, p.b, score, start=start, steps=steps, solver=solver)
+    )
+    (got, mean), (want, top) = solve(joined, start), solve(with_weights(p), start[:, 3:])
     assert_allclose(got, want + below, rtol=1e-9)
     assert_allclose(mean[:, 3:], top, rtol=1e-7)
 
