@@ -25,11 +25,12 @@ def in_a_fresh_process(code):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "settings", [SHORT, pytest.param({}, marks=pytest.mark.slow)], ids=["short", "whole"]
-)
+WHOLE = pytest.param({}, marks=pytest.mark.slow, id="whole")
+
+
+@pytest.mark.parametrize("settings", [pytest.param(SHORT, id="short"), WHOLE])
 def test_the_readme_code_runs(settings, monkeypatch, capsys):
-    """With a smaller model here; the default itself takes a minute of two cores and runs in `make test-all`."""
+    """A smaller model here; the default takes a minute and runs in `make test-all`."""
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     monkeypatch.setattr(tggm, "TGGMRegressor", partial(tggm.TGGMRegressor, **settings), raising=False)
     exec(block, {"__name__": "__main__"})
