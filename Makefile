@@ -1,5 +1,5 @@
 # Two commands do everything on a machine that has git, make and Python >= 3.11:
-#   make demo    runs the main job            make test    runs every check
+#   make demo    runs the main job            make test    runs every check (make test-all: the slow ones, too)
 # Both first bring .venv into order if it is missing, out of date, moved or damaged (tools/setup_venv.py).
 
 PYTHON ?= python3
@@ -10,20 +10,32 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench fuzz clean venv-demo venv-dev
+.PHONY: demo test test-all lint bench fuzz clean venv-demo venv-dev
 
 demo: venv-demo
 	@$(BIN)/python -m tggm demo
 
 # Most of the time of a test goes into compiling its programs, so the compiler is told to hurry (where it knows
-# these words). The special functions, whose last digits depend on the code that it makes, get its best.
+# these words). Special functions, whose last digits depend on the code that it makes, get its best, but for those
+# tests of them that allow for more (ROUGH).
 # `pytest` by hand uses the best for all. A file stays with one worker, which compiles its programs once.
+# Programs are kept in .venv: a run after the first compiles only those that changed since (half of the time).
 HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false
 
+ROUGH := $(patsubst %,tests/special/test_%.py,characteristic derivatives probit probit_bound)
+OTHERS := $(filter-out tests/special/ %__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
+PROGRAMS := $(CURDIR)/.venv/programs
+KEPT := JAX_COMPILATION_CACHE_DIR="$(PROGRAMS)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.02
+
 test: lint
+	@mkdir -p -m 700 $(PROGRAMS) && find $(PROGRAMS) -type f -mtime +30 -delete
 	@if XLA_FLAGS="$(HURRY)" $(BIN)/python -c "import jax; jax.devices()" 2>/dev/null; then flags="$(HURRY)"; fi; \
-	XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/special
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/special
+	$(KEPT) XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile $(OTHERS) $(ROUGH)
+	$(KEPT) $(BIN)/python -m pytest -n 2 --dist loadfile tests/special $(ROUGH:%=--ignore=%)
+
+# The few tests that take a minute each; a quick version of each is part of `make test`.
+test-all: test
+	$(KEPT) $(BIN)/python -m pytest -m slow
 
 lint: venv-dev
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import tggm
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+SHORT = {"hidden": (16, 16), "n_members": 2, "max_epochs": 60}
 
 
 def in_a_fresh_process(code):
@@ -23,9 +25,16 @@ def in_a_fresh_process(code):
     return done.stdout
 
 
-def test_the_readme_code_runs():
+WHOLE = pytest.param({}, marks=pytest.mark.slow, id="whole")
+
+
+@pytest.mark.parametrize("settings", [pytest.param(SHORT, id="short"), WHOLE])
+def test_the_readme_code_runs(settings, monkeypatch, capsys):
+    """A smaller model here; the default takes a minute and runs in `make test-all`."""
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    lines = in_a_fresh_process(block).splitlines()
+    monkeypatch.setattr(tggm, "TGGMRegressor", partial(tggm.TGGMRegressor, **settings), raising=False)
+    exec(block, {"__name__": "__main__"})
+    lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert all(re.fullmatch(r"90 % between -?\d+ and \d+; observed \d+", line) for line in lines[:3])
     # the target's standard deviation is 77: knowing nothing but that is worth -5.8 nats

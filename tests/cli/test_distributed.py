@@ -21,6 +21,7 @@ from tests.training.small_fits import fitted
 from tggm import load
 
 ROOT = Path(__file__).parents[2]
+KEPT = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}  # programs of the first pair serve the second
 CLOSE = {"float64": 1e-9, "float32": 1e-4}
 
 
@@ -37,7 +38,8 @@ def both(folder, *more):
     try:
         for process in "01":
             words = [sys.executable, "-m", "tests.cli.two_processes", process, str(port), str(folder), *more]
-            env = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(folder / "cache")}
+            env = KEPT | {"JAX_COMPILATION_CACHE_DIR": str(folder / "cache")} | os.environ
+            env |= {"JAX_PLATFORMS": "cpu"}
             with (folder / f"said{process}").open("w") as said:
                 found.append(
                     subprocess.Popen(words, cwd=ROOT, env=env, stdout=said, stderr=subprocess.STDOUT)

@@ -1,5 +1,7 @@
 """What the default promises: no worse than trivial models, no harm from outliers, the user's own units."""
 
+import copy
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -17,15 +19,27 @@ def rmse(model, X, y):
 
 @pytest.fixture(scope="module")
 def bent():
+    """300 rows to train on, 300 new ones: tables of this size share their programs."""
     rng = np.random.default_rng(1)
-    X = rng.standard_normal((400, 3))
-    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(400)
+    X = rng.standard_normal((600, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(600)
 
 
 @pytest.fixture(scope="module")
-def fitted(bent):
-    X, y = bent
-    return TGGMRegressor(**QUICK).fit(X[:300], y[:300])
+def known(bent):
+    return tuple(a[:300] for a in bent)
+
+
+@pytest.fixture(scope="module")
+def prices():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((300, 3))
+    return X, np.exp(3 * X[:, 0] + 0.3 * rng.standard_normal(300))
+
+
+@pytest.fixture(scope="module")
+def fitted(known):
+    return TGGMRegressor(**QUICK).fit(*known)
 
 
 def test_it_learns_what_is_bent_and_knows_how_sure_it_is(bent, fitted):
@@ -37,19 +51,19 @@ def test_it_learns_what_is_bent_and_knows_how_sure_it_is(bent, fitted):
     assert_allclose(mean, dist.mean(), rtol=1e-5)
     assert_allclose(std, dist.std(), rtol=1e-5)
     held = np.mean(np.abs(dist.cdf(y) - 0.5) < 0.4)
-    assert abs(held - 0.8) < 0.15  # of a hundred rows: three and a half standard errors
+    assert abs(held - 0.8) < 0.1  # of 300 rows: four standard errors
 
 
-def test_files_keep_all_of_it(bent, fitted, tmp_path):
-    X, y = bent
+def test_files_keep_all_of_it(known, fitted, tmp_path):
+    X, y = known
     save(fitted, tmp_path / "m.tggm")
     again = load(tmp_path / "m.tggm")
     assert again.get_params() == fitted.get_params()
     assert_allclose(again.score_samples(X, y), fitted.score_samples(X, y), rtol=1e-12)
 
 
-def test_parts_of_the_width_add_up(bent, fitted):
-    X, _ = bent
+def test_parts_of_the_width_add_up(known, fitted):
+    X, _ = known
     mean, std = fitted.predict(X, return_std=True)
     same, noise, apart = fitted.predict(X, return_std="parts")
     assert_allclose(same, mean, rtol=1e-5)
@@ -60,9 +74,9 @@ def test_parts_of_the_width_add_up(bent, fitted):
         fitted.predict(X, return_std="both")
 
 
-def test_fresh_rows_set_the_width_anew(bent, rng):
-    X, y = bent
-    model = TGGMRegressor(**QUICK).fit(X, y)
+def test_fresh_rows_set_the_width_anew(bent, fitted, rng):
+    X, y = (a[300:] for a in bent)
+    model = copy.deepcopy(fitted)
     mean, std = model.predict(X, return_std=True)
     noisy = y + 2 * rng.standard_normal(len(y))
     again, wider = model.recalibrate(X, noisy).predict(X, return_std=True)
@@ -70,14 +84,13 @@ def test_fresh_rows_set_the_width_anew(bent, rng):
     assert 1.7 < wider.mean() < 2.4
     assert std.mean() < 0.5
     low, high = model.predict_interval(X, 0.8)
-    assert abs(np.mean((low < noisy) & (noisy < high)) - 0.8) < 0.08  # four standard errors of 400 rows
-    with pytest.raises(ValueError, match=r"`y` must be finite numbers of shape \(400, 1\)"):
+    assert abs(np.mean((low < noisy) & (noisy < high)) - 0.8) < 0.09  # four standard errors of 300 rows
+    with pytest.raises(ValueError, match=r"`y` must be finite numbers of shape \(300, 1\)"):
         model.recalibrate(X, np.column_stack([y, y]))
 
 
-def test_passes_keep_transform_and_calibration(rng):
-    X = rng.standard_normal((300, 2))
-    y = np.exp(3 * X[:, 0] + 0.3 * rng.standard_normal(300))
+def test_passes_keep_transform_and_calibration(prices):
+    X, y = prices
     model = TGGMRegressor(**{**QUICK, "learning_rate": 1e-4}, target_transform="log").fit(X, y)
     before = np.log(model.predict_dist(X).ppf(0.5))
     pool = model.fitted_.calibration
@@ -102,8 +115,8 @@ def test_targets_fall_evenly_into_their_distributions(wrong):
     assert pooled < (mixed if wrong else mixed + 0.03)
 
 
-def test_uncalibrated_is_the_mixture(bent):
-    X, y = bent
+def test_uncalibrated_is_the_mixture(known):
+    X, y = known
     raw = TGGMRegressor(**QUICK, calibrate=False).fit(X, y)
     assert raw.fitted_.calibration == ()
     assert type(raw.predict_dist(X[:2])).__name__ == "MomentPredictive"
@@ -130,9 +143,8 @@ def test_one_outlier_moves_nothing(bent):
     assert rmse(model, X[300:], y[300:]) < 0.5
 
 
-def test_prices_are_modelled_by_their_logarithms(rng):
-    X = rng.standard_normal((300, 2))
-    y = np.exp(3 * X[:, 0] + 0.3 * rng.standard_normal(300))
+def test_prices_are_modelled_by_their_logarithms(prices):
+    X, y = prices
     model = TGGMRegressor(**QUICK).fit(X, y)
     assert model.fitted_.transform.kind in ("log", "yeo-johnson")
     low, high = model.predict_interval(X, 0.9)
@@ -148,22 +160,27 @@ def test_prices_are_modelled_by_their_logarithms(rng):
         forced.fit(X, y - 100)
 
 
-@pytest.mark.parametrize("method", ["ep", "exact"])
-def test_one_layer_with_features_and_a_linear_part_has_an_exact_density(bent, method):
-    """EP knows the density to 1e-2 nats, Fourier inversion exactly; both see the linear part."""
-    X, y = bent
-    settings = {**QUICK, "hidden": (6,), "n_members": 2, "max_epochs": 20}
-    model = TGGMRegressor(**settings, calibrate=False).fit(X, y)
+ONE_LAYER = {**QUICK, "hidden": (6,), "n_members": 2, "max_epochs": 20}
+
+
+def test_one_layer_with_features_and_a_linear_part_has_an_exact_density(known):
+    X, y = known
+    model = TGGMRegressor(**ONE_LAYER, calibrate=False).fit(X, y)
     dist = model.predict_dist(X[:5])
     grid = np.linspace(-15, 15, 6001)[None]
     assert_allclose(np.trapezoid(dist.pdf(grid), grid, axis=1), 1, rtol=1e-6)
     assert_allclose(np.trapezoid(grid * dist.pdf(grid), grid, axis=1), model.predict(X[:5]), rtol=1e-4)
-    trained = TGGMRegressor(**settings, method=method).fit(X, y)
-    assert np.isfinite(trained.score_samples(X, y)).all()
 
 
-def test_calibration_of_one_layer_keeps_a_proper_density(bent):
-    X, y = bent
+@pytest.mark.parametrize("method", ["ep", "exact"])
+def test_one_layer_with_features_and_a_linear_part_is_trained_by_its_density(known, method):
+    """EP knows the density to 1e-2 nats, Fourier inversion exactly; both see the linear part."""
+    trained = TGGMRegressor(**ONE_LAYER, method=method).fit(*known)
+    assert np.isfinite(trained.score_samples(*known)).all()
+
+
+def test_calibration_of_one_layer_keeps_a_proper_density(known):
+    X, y = known
     model = TGGMRegressor(**{**QUICK, "hidden": (6,)}).fit(X, y)
     assert model.fitted_.calibration[0].kind in ("linear", "beta")
     grid = np.linspace(-15, 15, 6001)[None]
@@ -171,14 +188,14 @@ def test_calibration_of_one_layer_keeps_a_proper_density(bent):
     assert_allclose(np.trapezoid(pdf, grid, axis=1), 1, rtol=1e-5)
 
 
-def test_two_outputs_and_missing_targets(bent):
-    X, y = bent
+def test_two_outputs_and_missing_targets(known):
+    X, y = known
     Y = np.column_stack([y, X[:, 2] ** 2])
     Y[::7, 1] = np.nan
     model = TGGMRegressor(**QUICK).fit(X, Y)
     assert len(model.fitted_.calibration) == 2
     low, high = model.predict_interval(X, 0.9)
-    assert low.shape == (400, 2)
+    assert low.shape == (300, 2)
     assert np.all(low < high)
 
 

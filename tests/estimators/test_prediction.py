@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, special, stats
 
 from tests.estimators.small import SMALL
+from tests.models.sampling import truncated_draws
 from tggm import TGGMRegressor
 from tggm.predictive import Predictive
 
@@ -120,7 +121,7 @@ class Truth:
     def draw(self, rng, n):
         X = rng.standard_normal((n, 2))
         a = X @ self.W0.T + self.b0[None, :]
-        h = stats.truncnorm.rvs(-a, np.inf, loc=a, random_state=rng)
+        h = truncated_draws(rng, a, 1.0)
         return X, h @ self.W1 + 0.3 + np.sqrt(0.05) * rng.standard_normal(n)
 
     def dist(self, X):

@@ -49,22 +49,22 @@ def test_gradient_is_that_of_the_value(engine, kind):
     parameters, build, m = make(kind)
     shift = jnp.asarray(RNG.normal(size=(2, m)))
 
+    leaves, tree = jax.tree.flatten((parameters, shift))
+
     @jax.jit
-    def value(parameters, shift):
+    @jax.value_and_grad
+    def both(leaves):
+        parameters, shift = jax.tree.unflatten(tree, leaves)
         return log_partition(TruncatedGaussian(build(*parameters), shift), engine=engine).sum()
 
-    leaves, tree = jax.tree.flatten((parameters, shift))
-    gradient = jax.jit(jax.grad(lambda leaves: value(*jax.tree.unflatten(tree, leaves))))(leaves)
+    gradient = both(leaves)[1]
     step = 1e-5
     for i in range(len(leaves)):
         # a symmetric direction where the parameter is a square block
         direction = jnp.asarray(RNG.normal(size=leaves[i].shape))
         if kind == "layered" and direction.shape[0] == direction.shape[1]:
             direction = direction + direction.T
-        moved = [
-            value(*jax.tree.unflatten(tree, [*leaves[:i], leaves[i] + s * direction, *leaves[i + 1 :]]))
-            for s in (step, -step)
-        ]
+        moved = [both([*leaves[:i], leaves[i] + s * direction, *leaves[i + 1 :]])[0] for s in (step, -step)]
         assert_allclose(
             (gradient[i] * direction).sum(), (moved[0] - moved[1]) / (2 * step), rtol=1e-6, atol=1e-6
         )

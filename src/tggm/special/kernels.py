@@ -16,8 +16,10 @@ Functions that share work repeat it here; the compiler merges equal expressions.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -31,6 +33,14 @@ FAR = 1e8
 _POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4}
 # the bits of a number that are kept in one of half the length
 _HALF_LENGTH: dict[str, Any] = {"float32": np.uint32(0xFFFFF000), "float64": np.uint64(0xFFFFFFFFF8000000)}
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def traced_once(function: F) -> F:
+    """The same function; a program that calls it many times traces it once for each shape."""
+    return cast(F, jax.jit(function))
 
 
 def near(a: Array) -> Array:
@@ -148,12 +158,14 @@ def _mean_or_hazard(a: Array) -> Array:
     return jnp.where(left, p, E * R) / jnp.where(left, t + c, SQRT_2PI * R - E)
 
 
+@traced_once
 def hazard(a: Array) -> Array:
     """φ(a) / Φ(a)."""
     q = _mean_or_hazard(a)
     return jnp.where(_left("mean", a), q - a, q)
 
 
+@traced_once
 def moments(a: Array) -> tuple[Array, Array]:
     """First two cumulants, g and ω²."""
     t, left = _fold(a), _left("mean", a)
@@ -162,12 +174,14 @@ def moments(a: Array) -> tuple[Array, Array]:
     return jnp.where(left, q, g), jnp.where(left, tail("var", t), 1 - q * jnp.minimum(g, FAR))
 
 
+@traced_once
 def third(a: Array, low: Array | None = None) -> Array:
     """Third cumulant κ3."""
     r, scale, g, v = _right(a, low)
     return jnp.where(_left("third", a), _high_tail("third", a), r * (g * g - v) * scale)
 
 
+@traced_once
 def fourth(a: Array) -> Array:
     """Fourth cumulant κ4."""
     r, scale, g, v = _right(a)
@@ -175,12 +189,14 @@ def fourth(a: Array) -> Array:
     return jnp.where(_left("fourth", a), _high_tail("fourth", a), textbook)
 
 
+@traced_once
 def decay(a: Array) -> Array:
     """The decay r g = 1 − ω²: the product on the right, the difference on the left."""
     right = _right(a)
     return jnp.where(_left("var", a), 1 - tail("var", _fold(a)), right.r * right.g * right.scale)
 
 
+@traced_once
 def spread(a: Array, low: Array | None = None) -> Array:
     """Derivative of σ g(μ/σ) with respect to σ, g − a ω² = r (1 + a g): either form where it is safe."""
     t, right = _fold(a), _right(a, low)
@@ -188,6 +204,7 @@ def spread(a: Array, low: Array | None = None) -> Array:
     return jnp.where(_left("var", a), left, right.r * (1 + jnp.minimum(a, FAR) * right.g) * right.scale)
 
 
+@traced_once
 def third_spread(a: Array) -> Array:
     """Derivative of σ³ κ3(μ/σ) with respect to σ at σ = 1, 3 κ3 − a κ4."""
     r, scale, g, v = _right(a)
@@ -216,6 +233,7 @@ def tails(a: Array) -> Tails:
     return Tails(R, gaussian(jnp.minimum(t, FAR)) / (SQRT_2PI * R))
 
 
+@traced_once
 def log_ndtr(a: Array) -> Array:
     """Log Φ(a): −a²/2 − log(√(2π) r(a)) on the left, log(1 − Φ(−a)) on the right."""
     R, upper = tails(a)

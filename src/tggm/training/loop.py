@@ -198,36 +198,41 @@ def _batch(plan: Plan, order: Array, first: Array, size: int, n_train: Array) ->
     return index, (place < size) & (first + place < n_train)
 
 
-def _run_member(
-    plan: Plan, objective: Objective, state: State, member: Membership, view: Any, hyper: Hyper,
-    data: Any, weight: Array, n_epochs: Array, steps_per_epoch: Array,
-) -> tuple[State, Trace]:  # fmt: skip
-    B = min(plan.batch_size, member.train.shape[0])
-    rows = member.n_train.astype(weight.dtype)
+def _run_epoch(
+    plan: Plan, objective: Objective, state: State, members: Membership, view: Any, hyper: Hyper,
+    data: Any, weight: Array, steps: Array,
+) -> tuple[State, Array, Array]:  # fmt: skip
+    """All members after an epoch, its mean objective and the score on held-out rows.
 
-    def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:
-        state, trace = carry
+    Members are an axis of what a loop's body does, not of the loop: `vmap` of a loop would trace its body
+    again and again, to find out what differs between members.
+    """
+    B = min(plan.batch_size, members.train.shape[1])
+
+    def begun(state: State, member: Membership, hyper: Hyper) -> tuple[Array, Array]:
         order = shuffled(member.train, member.n_train, state.seed, state.epoch)
-        progress = jnp.clip(state.step.astype(weight.dtype) / hyper.total_steps, 0.0, 1.0)
+        return order, jnp.clip(state.step.astype(weight.dtype) / hyper.total_steps, 0.0, 1.0)
 
-        def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
-            state, total = carry
-            # the last batch is full too: it reaches back into the one before
-            first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
-            index, counts = _batch(plan, order, first, B, member.n_train)
-            w = jnp.where(counts, weight[index], 0.0)
-            batch = _take(data, index, view)
-            if plan.thinned:
-                X = thinned(batch.X, index, state.seed, state.step, hyper.dropout)
-                batch = batch._replace(X=X)
-            state, value = _step(plan, objective, state, batch, w, B, rows, progress, hyper)
-            return state, total + value
+    def stepped(
+        j: Array, state: State, total: Array, order: Array, progress: Array, member: Membership, view: Any,
+        hyper: Hyper,
+    ) -> tuple[State, Array]:  # fmt: skip
+        # the last batch is full too: it reaches back into the one before
+        first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
+        index, counts = _batch(plan, order, first, B, member.n_train)
+        w = jnp.where(counts, weight[index], 0.0)
+        batch = _take(data, index, view)
+        if plan.thinned:
+            X = thinned(batch.X, index, state.seed, state.step, hyper.dropout)
+            batch = batch._replace(X=X)
+        rows = member.n_train.astype(weight.dtype)
+        state, value = _step(plan, objective, state, batch, w, B, rows, progress, hyper)
+        return state, total + value
 
-        undone = state.undone
-        state, total = lax.fori_loop(
-            jnp.int32(0), steps_per_epoch, step, (state, jnp.zeros((), weight.dtype))
-        )
-        train = total / (steps_per_epoch - (state.undone - undone)).astype(weight.dtype)
+    def ended(
+        state: State, total: Array, undone: Array, member: Membership, view: Any, hyper: Hyper
+    ) -> tuple[State, Array, Array]:
+        train = total / (steps - (state.undone - undone)).astype(weight.dtype)
         state, sound = _watched(plan, state, train)
         score = _mean_score(plan, objective, state.average, data, weight, member, view, train)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
@@ -236,11 +241,19 @@ def _run_member(
             better, (state.average, score, state.epoch), (state.best, state.best_score, state.best_epoch)
         )
         state = state._replace(epoch=state.epoch + 1, best=best, best_score=best_score, best_epoch=best_epoch)
-        return state, Trace(trace.train.at[i].set(train), trace.held.at[i].set(score))
+        return state, train, score
 
-    empty = jnp.full(plan.capacity, jnp.nan, weight.dtype)
-    carry: tuple[State, Trace] = lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
-    return carry
+    order, progress = jax.vmap(begun)(state, members, hyper)
+
+    def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+        stepped_all = jax.vmap(partial(stepped, j))
+        after: tuple[State, Array] = stepped_all(*carry, order, progress, members, view, hyper)
+        return after
+
+    none = jnp.zeros(len(progress), weight.dtype)
+    after, total = lax.fori_loop(jnp.int32(0), steps, step, (state, none))
+    result: tuple[State, Array, Array] = jax.vmap(ended)(after, total, state.undone, members, view, hyper)
+    return result
 
 
 @partial(jax.jit, static_argnames=("plan", "objective"))
@@ -278,7 +291,13 @@ def run_chunk(
     trace : Trace
         Of shape (members, capacity), NaN beyond `n_epochs`.
     """
-    one = partial(_run_member, plan, objective)
-    every = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None, None, None))
-    result: tuple[State, Trace] = every(state, members, view, hyper, data, weight, n_epochs, steps_per_epoch)
-    return result
+
+    def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:
+        state, trace = carry
+        each = (members, view, hyper)
+        state, train, held = _run_epoch(plan, objective, state, *each, data, weight, steps_per_epoch)
+        return state, Trace(trace.train.at[:, i].set(train), trace.held.at[:, i].set(held))
+
+    empty = jnp.full((len(state.seed), plan.capacity), jnp.nan, weight.dtype)
+    carry: tuple[State, Trace] = lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
+    return carry

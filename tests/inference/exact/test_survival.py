@@ -17,6 +17,27 @@ Y = np.array([0.2, 4.0, -2.5, -6.0])
 SIDE = np.array([1.0, 1.0, -1.0, 1.0])
 
 
+NORMAL = np.array([-3.0, 0.5, 30.0])  # three rows without latent variables
+
+
+@jax.jit
+def tails(sums, y, side):
+    """The tail of each row, and the gradient of their sum: one program for all tests."""
+
+    def total(sums, y):
+        values = log_tail(sums, y, side)
+        return values.sum(), values
+
+    (_, values), gradient = jax.value_and_grad(total, argnums=(0, 1), has_aux=True)(sums, y)
+    return values, gradient
+
+
+def rows():
+    none = np.zeros((3, 2))
+    sums = Sum(*map(jnp.asarray, (np.r_[ALPHA, none], np.r_[COEF, none], np.r_[NOISE, np.ones(3)])))
+    return sums, jnp.asarray(np.r_[Y, NORMAL]), jnp.asarray(np.r_[SIDE, np.ones(3)])
+
+
 def by_grid(i):
     line = np.arange(0.005, 9, 0.01)
     h = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
@@ -26,28 +47,21 @@ def by_grid(i):
 
 
 def test_values():
-    found = log_tail(Sum(*map(jnp.asarray, (ALPHA, COEF, NOISE))), jnp.asarray(Y), jnp.asarray(SIDE))
+    found = tails(*rows())[0][:4]
     assert_allclose(found, [by_grid(i) for i in range(4)], rtol=2e-5, atol=1e-10)  # the midpoint rule's error
 
 
 def test_gradient():
-    sums, y, side = Sum(*map(jnp.asarray, (ALPHA, COEF, NOISE))), jnp.asarray(Y), jnp.asarray(SIDE)
-
-    @jax.jit
-    def total(sums, y):
-        return log_tail(sums, y, side).sum()
-
-    value, grad = jax.jit(jax.value_and_grad(total, argnums=(0, 1)))(sums, y)
-    assert_allclose(value, total(sums, y), rtol=1e-12)
+    sums, y, side = rows()
+    grad = tails(sums, y, side)[1]
     rng = np.random.default_rng(0)
     for _ in range(3):
         d = jax.tree.map(lambda a: jnp.asarray(rng.standard_normal(a.shape)), (sums, y))
-        up, down = (total(*jax.tree.map(lambda a, b, t=t: a + t * b, (sums, y), d)) for t in (1e-5, -1e-5))
+        moved = [jax.tree.map(lambda a, b, t=t: a + t * b, (sums, y), d) for t in (1e-5, -1e-5)]
+        up, down = (tails(*there, side)[0].sum() for there in moved)
         dot = sum(float((g * b).sum()) for g, b in zip(*map(jax.tree.leaves, (grad, d)), strict=True))
         assert_allclose(dot, (up - down) / 2e-5, rtol=1e-7, atol=1e-7)
 
 
 def test_without_latents_it_is_the_normal_tail():
-    y = jnp.asarray([-3.0, 0.5, 30.0])
-    empty = Sum(jnp.zeros((3, 1)), jnp.zeros((3, 1)), jnp.ones(3))
-    assert_allclose(log_tail(empty, y, jnp.ones(3)), log_ndtr(-np.asarray(y)), rtol=1e-9)
+    assert_allclose(tails(*rows())[0][4:], log_ndtr(-NORMAL), rtol=1e-9)

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -14,6 +15,7 @@ BULK = 4.0  # deviations within which a column is left as it is
 MOST = 1e6  # deviations; beyond, the logarithm says nothing that a model could have learned
 
 
+@jax.jit
 def bounded(X: Array) -> Array:
     """The same within `BULK`, its logarithm beyond: one outlier moves nothing, and no row overflows."""
     far = jnp.abs(X) - BULK
