@@ -6,7 +6,8 @@ from collections import Counter
 
 from tggm.tables.arrow_text import parse_large
 from tggm.tables.errors import TableError
-from tggm.tables.table import Table, cleaned, typed
+from tggm.tables.table import Table
+from tggm.tables.words import cleaned, typed
 
 LARGE = 2**20  # letters from which pyarrow reads it, if it can
 DELIMITERS = {",": "','", ";": "';'", "\t": "'\\t'", "|": "'|'"}
