@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.tables.table import LONGEST, Table, Words, cleaned
+from tggm.tables.table import Table
+from tggm.tables.words import LONGEST, Words, cleaned
 
 
 def parse_large(text: str, mark: str, name: str, decimal: str, gaps: frozenset[str]) -> Table | None:

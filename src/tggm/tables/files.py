@@ -8,8 +8,9 @@ from lzma import LZMAError
 from pathlib import Path
 
 from tggm.tables.errors import TableError
-from tggm.tables.table import GAPS, Table
+from tggm.tables.table import Table
 from tggm.tables.text import parse_text
+from tggm.tables.words import GAPS
 
 _ELSE = {
     b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV, or fit the data frame that "

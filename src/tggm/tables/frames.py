@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tggm.tables.errors import TableError
-from tggm.tables.table import GAPS, Table, cleaned
+from tggm.tables.table import Table
+from tggm.tables.words import GAPS, cleaned
 
 NAME = "`X`"  # what messages call it
 _NESTED = (dict, list, set, tuple, np.ndarray)

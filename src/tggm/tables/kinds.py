@@ -14,7 +14,8 @@ from tggm.tables.dates import SAMPLE, date_words
 from tggm.tables.errors import TableError
 from tggm.tables.numerals import Spelling
 from tggm.tables.outcomes import MOST_OUTPUTS, Outcomes
-from tggm.tables.table import Table, Words, odd_listed, odd_words
+from tggm.tables.table import Table, odd_listed, odd_words
+from tggm.tables.words import Words
 
 MOST_LEVELS = 50  # categories that get a column of their own
 MOST_OTHER = 0.1  # of the rows: if more have rare categories, statistics tell them apart

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from tggm.streams.parquet import ParquetFiles, RowGroup, readable
 from tggm.tables.errors import TableError
-from tggm.tables.table import GAPS, Table, cleaned, stacked
+from tggm.tables.table import Table, stacked
+from tggm.tables.words import GAPS, cleaned
 
 
 def parse_parquet(content: bytes, name: str, gaps: frozenset[str]) -> Table:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from tggm.arrays import Bools, Floats
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import refuse_dates, refuse_mistakes
-from tggm.tables.table import Table, odd_words, spelled
+from tggm.tables.table import Table, odd_words
+from tggm.tables.words import spelled
 
 TASKS = ("regression", "classification")
 MOST_CLASSES = 100
@@ -63,13 +64,13 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
             f"the target {name!r} of {table.source} is empty in all rows; choose another column."
         )
     numeric = _numeric(table, name)
-    words = _labels(table, name, numeric)
+    words, different = _labels(table, name, numeric)
     if task is None and numeric is None:
         refuse_mistakes(table, name)
     found, reason = (task, "as asked") if task is not None else _decided(words, numeric)
     if found == "regression":
         _require_numbers(table, name, numeric)
-    different, rows = len(words), int(table.known(name).sum())
+    rows = int(table.known(name).sum())
     if different == 1:
         raise TableError(
             f"the target {name!r} has one value only, {words[0]!r}; there is nothing to learn, "
@@ -84,11 +85,13 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
     return Target(name, found, found == "classification" and whole), reason
 
 
-def _labels(table: Table, name: str, numeric: Floats | None) -> list[str]:
-    """The different values, in words."""
+def _labels(table: Table, name: str, numeric: Floats | None) -> tuple[list[str], int]:
+    """The first different values in words, and how many there are."""
     if numeric is not None:
-        return [spelled(number) for number in np.unique(numeric).tolist()]
-    return sorted(set(table.words(name).tolist()) - {None})
+        different = np.unique(numeric)
+        return [spelled(number) for number in different[: MOST_CLASSES + 1].tolist()], len(different)
+    words = sorted(set(table.words(name).tolist()) - {None})
+    return words, len(words)
 
 
 def _numeric(table: Table, name: str) -> Floats | None:

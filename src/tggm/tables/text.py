@@ -6,8 +6,10 @@ from collections import Counter
 
 from tggm.tables.arrow_text import parse_large
 from tggm.tables.errors import TableError
-from tggm.tables.table import Table, cleaned, typed
+from tggm.tables.table import Table
+from tggm.tables.words import cleaned, typed
 
+BEGINNING = 2**16  # letters in which the first line ends
 LARGE = 2**20  # letters from which pyarrow reads it, if it can
 DELIMITERS = {",": "','", ";": "';'", "\t": "'\\t'", "|": "'|'"}
 
@@ -39,7 +41,7 @@ def parse_text(text: str, name: str, delimiter: str | None, decimal: str, gaps: 
 
 def _sniffed(text: str) -> str:
     """The delimiter that cuts the first line into most fields; a comma if none does."""
-    first = next(line for line in text.splitlines() if line.strip())
+    first = next(line for line in text.lstrip()[:BEGINNING].splitlines() if line.strip())
     counts = {mark: len(next(csv.reader([first], delimiter=mark))) for mark in DELIMITERS}
     return max(counts, key=lambda mark: counts[mark])
 

@@ -7,7 +7,8 @@ import numpy as np
 from tggm.arrays import Floats, Ints
 from tggm.tables.columns.base import Column, rows
 from tggm.tables.errors import TableError
-from tggm.tables.table import Table, Words
+from tggm.tables.table import Table
+from tggm.tables.words import Words
 
 OTHER, MISSING = "(other)", "(missing)"
 
