@@ -96,7 +96,8 @@ def _narrow(at: Box, below: Array) -> Array:
 
     # a loop, as in `truncated_excess_of_log`: programs that draw would take long to compile otherwise
     t = lax.fori_loop(0, 3 if w.dtype == jnp.float64 else 2, step, t)
-    return t * at.w
+    found: Array = t * at.w
+    return found
 
 
 @_quantile.defjvp
