@@ -21,7 +21,7 @@ from tggm.inference.linear import linear_moments
 from tggm.inference.orthant.points import candidates, weighted_points
 from tggm.inference.orthant.probability import log_orthant
 from tggm.inference.orthant.weights import (
-    Estimate,
+    BoxEstimate,
     Floats,
     MomentEstimates,
     moments,
@@ -41,7 +41,7 @@ _LEAST_ACCEPTED = 1e-3
 _ROUNDING = 1e-12
 
 
-class Marginals(NamedTuple):
+class MarginalSummary(NamedTuple):
     """Of each variable by itself."""
 
     mean: Floats  # (d,)
@@ -115,7 +115,7 @@ class MultivariateTruncatedNormal:
             return "exact"
         return "separation" if self.dim <= _LARGEST else "ep"
 
-    def log_prob_box(self, *, tol: float = 1e-3) -> Estimate:
+    def log_prob_box(self, *, tol: float = 1e-3) -> BoxEstimate:
         """Logarithm of the probability of the box under N(mean, cov), and its error.
 
         Parameters
@@ -128,12 +128,12 @@ class MultivariateTruncatedNormal:
         if self._engine == "independent":
             with jax.enable_x64(True):
                 value = float(log_ndtr_interval(*self._standardised()).sum())
-            return Estimate(value, _ROUNDING * max(abs(value), 1))
+            return BoxEstimate(value, _ROUNDING * max(abs(value), 1))
         if self._engine == "separation":
             return probability(self._weighted(tol)[0])
         with jax.enable_x64(True):
             found = log_orthant(self.gaussian(), self._engine)
-            return Estimate(float(found.value), float(found.error))
+            return BoxEstimate(float(found.value), float(found.error))
 
     def moments(self, *, tol: float = 1e-2) -> MomentEstimates:
         """Mean and covariance inside the box, with their errors.
@@ -158,7 +158,7 @@ class MultivariateTruncatedNormal:
         """Covariance inside the box, shape (d, d); `moments` has its error."""
         return self.moments(tol=tol).cov
 
-    def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> Marginals:
+    def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
         """Mean, standard deviation and quantiles of each variable by itself, from weighted points."""
         _check_tol(tol)
         log_w, h = self._weighted(None, tol)
@@ -167,7 +167,7 @@ class MultivariateTruncatedNormal:
         levels = np.atleast_1d(np.asarray(q, float))
         columns = h.reshape(-1, self.dim).T
         quantiles = np.stack([weighted_quantiles(x, w, levels) for x in columns])
-        return Marginals(found.mean, np.sqrt(np.diag(found.cov)), quantiles)
+        return MarginalSummary(found.mean, np.sqrt(np.diag(found.cov)), quantiles)
 
     def logpdf(self, x: ArrayLike, *, tol: float = 1e-3) -> Floats:
         """Logarithm of the density at rows of x, −∞ outside of the box; shape of x without its last axis."""

@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array
 
 from tggm.special import kernels
+from tggm.special.truncated import Pair
 
 FAR = 1e8  # a limit this far from zero is as good as none; its fourth power is finite in float32
 WIDE = 2.5  # where the formulas change, in w
@@ -30,9 +31,6 @@ STEEP = 3.0  # and in δ; a box that is steeper than this but narrower than that
 START = 0.25  # how far left of zero the fits reach
 _PAIRS = {"float32": 4, "float64": 7}
 _SINH_TERMS = {"float32": 6, "float64": 10}
-
-
-Pair = tuple[Array, Array]
 
 
 class Box(NamedTuple):

@@ -12,7 +12,7 @@ On the box mirrored as in `tggm.special.box_kernels`, with q the probability bel
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from tggm.special import kernels
@@ -58,7 +58,7 @@ def _tail(at: Box, below: Array, above: Array) -> Array:
     log_u = jnp.where(
         small < 0.5, kernels.log_complement(jnp.minimum(small, 0.5)), jnp.log(above + below * rho)
     )
-    return truncated_excess_of_log(-a, log_u)
+    return truncated_excess_of_log(-a, log_u, loop=True)
 
 
 def _middle(at: Box, c: Cumulants, below: Array, above: Array) -> Array:
@@ -78,21 +78,26 @@ def _narrow(at: Box, below: Array) -> Array:
     def density(t: Array) -> Array:
         return jnp.exp(-t * (slope + 0.5 * w * w * t))
 
+    axis = (slice(None), *(None,) * w.ndim)
+    place, share = (jnp.asarray(x[axis], w.dtype) for x in (0.5 * (1 + nodes), 0.5 * weights))
+
     def integral(t: Array) -> Array:
-        total = jnp.zeros_like(t)
-        for x, weight in zip(nodes, weights, strict=True):
-            total = total + 0.5 * float(weight) * density(t * float(0.5 * (1 + x)))
-        return total * t
+        return (share * density(t[None] * place)).sum(0) * t
 
     target = below * integral(jnp.ones_like(w))
     rate = slope + 0.5 * w * w
     safe = jnp.where(jnp.abs(rate) < 1e-3, 1.0, rate)
     t = jnp.where(jnp.abs(rate) < 1e-3, below, -jnp.log1p(-below * -jnp.expm1(-safe)) / safe)
-    for _ in range(3 if w.dtype == jnp.float64 else 2):
+
+    def step(_: int, t: Array) -> Array:
         r = (integral(t) - target) / density(t)
         xi = slope + w * w * t
-        t = jnp.clip(t - r + 0.5 * xi * r * r - (2 * xi * xi + w * w) / 6 * r**3, 0, 1)
-    return t * at.w
+        return jnp.clip(t - r + 0.5 * xi * r * r - (2 * xi * xi + w * w) / 6 * r**3, 0, 1)
+
+    # a loop, as in `truncated_excess_of_log`: programs that draw would take long to compile otherwise
+    t = lax.fori_loop(0, 3 if w.dtype == jnp.float64 else 2, step, t)
+    found: Array = t * at.w
+    return found
 
 
 @_quantile.defjvp

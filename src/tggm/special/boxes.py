@@ -16,8 +16,7 @@ from jax.typing import ArrayLike
 
 from tggm.special.arguments import evaluate, positive
 from tggm.special.box_standard import Four, kernel, standard
-
-Pair = tuple[Array, Array]
+from tggm.special.truncated import Pair
 
 
 def log_ndtr_interval(a: ArrayLike, b: ArrayLike) -> Array:

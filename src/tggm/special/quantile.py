@@ -7,7 +7,7 @@ out in the tail it is cut, without ever forming the tail probability.
 import math
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from tggm.special.truncated import hazard, log_ndtr
 
@@ -103,14 +103,17 @@ def truncated_excess(alpha: Array, u: Array) -> Array:
     return truncated_excess_of_log(alpha, jnp.log(u))
 
 
-def truncated_excess_of_log(alpha: Array, log_u: Array) -> Array:
-    """`truncated_excess` of a probability given by its logarithm."""
+def truncated_excess_of_log(alpha: Array, log_u: Array, *, loop: bool = False) -> Array:
+    """`truncated_excess` of a probability given by its logarithm; a loop compiles sooner and runs slower."""
     bulk_alpha = jnp.maximum(alpha, -_TAIL)
     bulk = bulk_alpha + survival_quantile(-(log_u + log_ndtr(bulk_alpha)))
     t = jnp.maximum(-alpha, _TAIL)
     r_t = hazard(-t)
     h = -2 * log_u / (r_t + jnp.sqrt(r_t * r_t - 2 * log_u))  # were r(x) to grow as x
-    for _ in range(3):
+
+    def step(_: int, h: Array) -> Array:
         r = hazard(-(t + h))
-        h = h - (h * (t + h / 2) + jnp.log(r / r_t) + log_u) / r
+        return h - (h * (t + h / 2) + jnp.log(r / r_t) + log_u) / r
+
+    h = lax.fori_loop(0, 3, step, h) if loop else step(2, step(1, step(0, h)))
     return jnp.maximum(jnp.where(alpha > -_TAIL, bulk, h), 0)

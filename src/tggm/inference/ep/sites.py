@@ -99,7 +99,7 @@ def fit_sites(
         mismatch = jnp.where(off > noise, off, 0).max(-1)
         worse = ~(mismatch < old.mismatch) & (i > 2)
         damping = jnp.where(worse, jnp.maximum(old.damping / 2, LEAST), jnp.minimum(1.5 * old.damping, 1))
-        precision, shift = tilted_sites(cavity, walls)
+        precision, shift = _sites_of(cavity, g, omega2)
         d = jnp.where(mismatch > tol, damping, 0)[:, None]
         return i + 1, Sites(
             old.precision + d * (precision - old.precision),
@@ -135,9 +135,12 @@ def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
 def tilted_sites(cavity: Cavity, walls: Walls) -> tuple[Array, Array]:
     """λ and ν that give the cavity's Gaussian the moments of the cavity's truncated Gaussian."""
     root = jnp.sqrt(cavity.precision)
-    alpha = cavity.shift / root
-    g, omega2 = standardised(alpha, scaled(walls, root))
-    return cavity.precision * (1 / omega2 - 1), root * (g / omega2 - alpha)
+    return _sites_of(cavity, *standardised(cavity.shift / root, scaled(walls, root)))
+
+
+def _sites_of(cavity: Cavity, g: Array, omega2: Array) -> tuple[Array, Array]:
+    root = jnp.sqrt(cavity.precision)
+    return cavity.precision * (1 / omega2 - 1), root * (g / omega2 - cavity.shift / root)
 
 
 def walls(mean: Array, var: Array, sites: Sites, truncated: Array) -> Array:

@@ -68,17 +68,18 @@ def ordered_box(covariance: Array, limits: Limits) -> OrderedFactor:
     """
     m = covariance.shape[0]
     free = ~(jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper))
-    zero, one = jnp.zeros((), covariance.dtype), jnp.ones((), covariance.dtype)
+    zero, one = jnp.zeros(m, covariance.dtype), jnp.ones(m, covariance.dtype)
 
     def step(k: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
         columns, order, left, var, drift = state
         root = jnp.sqrt(var)
         low, high = (limits.lower - drift) / root, (limits.upper - drift) / root
-        score = jnp.where(free, _LAST, log_ndtr_interval(low, high))
+        sides = standard(zero, one, low, high)
+        score = jnp.where(free, _LAST, sides.log_mass)
         p = jnp.argmin(jnp.where(left, score, jnp.inf)).astype(jnp.int32)
         column = covariance[p] - columns[:, p] @ columns
         column = jnp.where(left, column, 0) / root[p]
-        expected = standard(zero, one, low[p], high[p]).mean
+        expected = sides.mean[p]
         return (
             columns.at[k].set(column),
             order.at[k].set(p),
@@ -139,7 +140,7 @@ def minimax_tilt_box(U: Array, limits: Limits) -> tuple[Array, Array]:
     reached = (end.residual <= tol) & jnp.isfinite(end.value)
     tilt = jnp.where(reached, U.T @ end.r - end.r, 0)
     # ψ is concave in z, and this close to its top it errs by the residual squared
-    mass = standard(-end.t, jnp.ones_like(end.t), *limits).log_mass.sum()
+    mass = end.value - (0.5 * B @ end.r + end.t) @ end.r
     peak = mass - (tilt * (tilt / 2 + end.r)).sum() + 1e-6
     return tilt, jnp.where(reached, peak, jnp.inf)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-class Estimate(NamedTuple):
+class BoxEstimate(NamedTuple):
     """A number, and one standard error of it, or the size of its error."""
 
     value: float
@@ -24,11 +24,11 @@ class MomentEstimates(NamedTuple):
     cov_error: Floats
 
 
-def probability(log_w: Floats) -> Estimate:
+def probability(log_w: Floats) -> BoxEstimate:
     """Of the weights of several shifts: the mean over them, and its standard error from their spread."""
     top = log_w.max()
     p = np.exp(log_w - top).mean(1)
-    return Estimate(float(top + np.log(p.mean())), float(p.std(ddof=1) / p.mean() / np.sqrt(len(p))))
+    return BoxEstimate(float(top + np.log(p.mean())), float(p.std(ddof=1) / p.mean() / np.sqrt(len(p))))
 
 
 def moments(log_w: Floats, h: Floats) -> MomentEstimates:
