@@ -121,8 +121,9 @@ def test_feature_names(table):
     model = quick().fit(frame, pd.Series(y))
     assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
     assert_array_equal(model.predict(frame), quick().fit(X, y).predict(X))
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(frame[["b", "a", "c"]])
+    assert_array_equal(model.predict(frame[["b", "a", "c"]]), model.predict(frame))
+    with pytest.raises(ValueError, match="'b'"):
+        model.predict(frame[["a", "c"]])
 
 
 def test_fixed_noise_is_kept(table):
@@ -241,14 +242,17 @@ def test_saved_model_predicts_bit_identically(table, fitted, tmp_path):
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        ([[np.nan], [1.0]], [1.0, 2.0], "Input X contains NaN"),
         ([[np.inf], [1.0]], [1.0, 2.0], "Input X contains infinity"),
         ([[0.0], [1.0]], [1.0, np.nan], r"Input y contains NaN. Leave such rows out: keep = np.isfinite"),
         ([[0.0], [1.0]], Censored([1.0, 2.0], [0, 1]), r"pass its parts: fit\(X, y.value, censored=y.side"),
         ([[0.0], [1.0]], [np.inf, 2.0], "Input y contains infinity"),
         (np.zeros((0, 2)), [], r"Found array with 0 sample\(s\)"),
         (np.zeros((2, 0)), [1.0, 2.0], r"0 feature\(s\)"),
-        ([["red"], ["blue"]], [1.0, 2.0], "could not convert string to float"),
+        (
+            [["red"], ["blue"]],
+            [1.0, 2.0],
+            "has no column that a model could use .x0: its words",
+        ),
         ([[0.0], [1.0]], [1.0], "inconsistent numbers of samples"),
         ([0.0, 1.0], [1.0, 2.0], "Expected 2D array"),
     ],

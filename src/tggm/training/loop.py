@@ -277,19 +277,15 @@ def run_chunk(
         Static: batch size, optimiser, schedule; what is maximised.
     state, members, view, hyper
         One leading axis of members on every leaf; `view` maps rows to what a member sees, None to the same.
-    data : pytree
-        The table, rows first, shared by all members.
-    weight : Array, shape (rows,)
-        Sample weights, 1 on average.
+    data, weight
+        The table, rows first, shared by all members, and sample weights, (rows,), 1 on average.
     n_epochs, steps_per_epoch : Array
         int32 scalars.
 
     Returns
     -------
-    state : State
-        To go on from.
-    trace : Trace
-        Of shape (members, capacity), NaN beyond `n_epochs`.
+    state, trace
+        To go on from; of shape (members, capacity), NaN beyond `n_epochs`.
     """
 
     def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:

@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tggm.arrays import Floats
 
 
 class BoxEstimate(NamedTuple):

@@ -17,21 +17,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from tggm.special import standard
+from tggm.special.standard import moments as standard_moments
 
-Pair = tuple[Array, Array]
 Triple = tuple[Array, Array, Array]
 FEW = 3  # nodes that are written out, which trains faster; for more, compiling would take longer than running
 
 
 @jax.custom_jvp
-def moments(a: Array) -> Pair:
+def moments(a: Array) -> tuple[Array, Array]:
     """Both g(a) and ω²(a), as exact as `tggm.special.standard.moments`; the derivative is as above."""
-    return standard.moments(a)
+    return standard_moments(a)
 
 
 @moments.defjvp
-def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, Pair]:
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     (a,), (da,) = primals, tangents
     g, omega2 = moments(a)
     return (g, omega2), (omega2 * da, _third(a, g, omega2) * da)
@@ -96,7 +95,7 @@ def _looped(places: list[float], weights: list[float], alpha: Array, spread: Arr
 
 
 @averages.defjvp
-def _(n_nodes: int, primals: Pair, tangents: Pair) -> tuple[Triple, Triple]:
+def _(n_nodes: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Triple, Triple]:
     (alpha, spread), (d_alpha, d_spread) = primals, tangents
     places, weights, moved = _rule(n_nodes)
     nodes = _nodes(places, alpha, spread)
