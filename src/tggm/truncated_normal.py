@@ -15,6 +15,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
 from tggm.inference import ep, hmc
 from tggm.inference.linear import linear_moments
@@ -22,7 +23,6 @@ from tggm.inference.orthant.points import candidates, weighted_points
 from tggm.inference.orthant.probability import log_orthant
 from tggm.inference.orthant.weights import (
     BoxEstimate,
-    Floats,
     MomentEstimates,
     moments,
     probability,
