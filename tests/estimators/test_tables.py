@@ -148,6 +148,16 @@ def test_partial_fit_goes_on_with_its_table(houses):
     assert np.isfinite(model.predict(houses)).all()
 
 
+@pytest.mark.parametrize("kind", [TGGMRegressor, TGGMClassifier])
+def test_nothing_is_learned_from_rows_of_weight_0(houses, kind):
+    y = houses["price"] if kind is TGGMRegressor else houses["price"] > 300
+    counts = np.arange(len(houses)) % 10 > 0
+    spoiled = houses[NAMES].copy()
+    spoiled.loc[~counts, ["area", "garden"]] = [1e9, "nonsense"]
+    some = kind(**TINY).fit(spoiled, y, sample_weight=counts.astype(float))
+    assert some.table_.columns_ == kind(**TINY).fit(houses[NAMES][counts], y[counts]).table_.columns_
+
+
 def test_many_splits_at_once_refuse_gaps():
     X = np.array([[1.0], [np.nan], [2.0]])
     with pytest.raises(ValueError, match="`X` has gaps; fill them first"):
