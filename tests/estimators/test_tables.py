@@ -75,6 +75,18 @@ def test_save_and_load_keep_the_table(model, houses, tmp_path):
     assert (tmp_path / "again.tggm").read_bytes() == (tmp_path / "m.tggm").read_bytes()
 
 
+def test_names_and_numbers_of_targets_in_files(houses, tmp_path, capsys):
+    frame = houses[NAMES].rename(columns={"area": "y"})
+    for target in (houses["price"].to_numpy(), np.column_stack([houses["price"], houses["price"] ** 2])):
+        model = TGGMRegressor(**TINY).fit(frame, target)
+        tggm.save(model, tmp_path / "m.tggm")
+        again = tggm.load(tmp_path / "m.tggm")
+        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+        assert again.table_preparation().target.name == "y (target)"
+    assert run(["info", str(tmp_path / "m.tggm")]) == 2
+    assert "predicts several columns at once; use it in Python" in capsys.readouterr().err
+
+
 def test_the_command_line_makes_the_same_model(path, model, houses, tmp_path, capsys):
     file = str(tmp_path / "m.tggm")
     words = ["--hidden", "4", "--members", "2", "--epochs", "10", "--test-size", "0", "--quiet"]

@@ -135,9 +135,10 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         if self.table_ is None:
             return None
         labels = getattr(self, "classes_", None)
-        return self.table_.preparation(
-            Target(self._target, self.task, labels is not None and labels.dtype.kind in "iu")
-        )
+        used = {column.name for column in self.table_.columns_}
+        name = f"{self._target} (target)" if self._target in used else self._target
+        whole = labels is not None and labels.dtype.kind in "iu"
+        return self.table_.preparation(Target(name, self.task, whole))
 
     def encoded(self, X: Any) -> tuple[Self, Any]:
         """The model that takes numbers, and rows as such; itself and `X` if it was not fitted to a table."""
