@@ -75,6 +75,18 @@ def test_save_and_load_keep_the_table(model, houses, tmp_path):
     assert (tmp_path / "again.tggm").read_bytes() == (tmp_path / "m.tggm").read_bytes()
 
 
+def test_names_and_numbers_of_targets_in_files(houses, tmp_path, capsys):
+    frame = houses[NAMES].rename(columns={"area": "y"})
+    for target in (houses["price"].to_numpy(), np.column_stack([houses["price"], houses["price"] ** 2])):
+        model = TGGMRegressor(**TINY).fit(frame, target)
+        tggm.save(model, tmp_path / "m.tggm")
+        again = tggm.load(tmp_path / "m.tggm")
+        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+        assert again.table_preparation().target.name == "y (target)"
+    assert run(["info", str(tmp_path / "m.tggm")]) == 2
+    assert "predicts several columns at once; use it in Python" in capsys.readouterr().err
+
+
 def test_the_command_line_makes_the_same_model(path, model, houses, tmp_path, capsys):
     file = str(tmp_path / "m.tggm")
     words = ["--hidden", "4", "--members", "2", "--epochs", "10", "--test-size", "0", "--quiet"]
@@ -146,6 +158,16 @@ def test_partial_fit_goes_on_with_its_table(houses):
     model.partial_fit(houses[NAMES[::-1]][:40], houses["price"][:40])
     assert model.table_ is before
     assert np.isfinite(model.predict(houses)).all()
+
+
+@pytest.mark.parametrize("kind", [TGGMRegressor, TGGMClassifier])
+def test_nothing_is_learned_from_rows_of_weight_0(houses, kind):
+    y = houses["price"] if kind is TGGMRegressor else houses["price"] > 300
+    counts = np.arange(len(houses)) % 10 > 0
+    spoiled = houses[NAMES].copy()
+    spoiled.loc[~counts, ["area", "garden"]] = [1e9, "nonsense"]
+    some = kind(**TINY).fit(spoiled, y, sample_weight=counts.astype(float))
+    assert some.table_.columns_ == kind(**TINY).fit(houses[NAMES][counts], y[counts]).table_.columns_
 
 
 def test_many_splits_at_once_refuse_gaps():

@@ -80,6 +80,8 @@ def read_model(path: str, data: str = "") -> "tuple[Any, Preparation]":
             f"{path} was saved from Python and does not say which columns it takes; use tggm.load there, or "
             "make it with tggm fit."
         )
+    if model.task == "regression" and model.b1_.shape[1] > 1:
+        raise CommandError(f"{path} predicts several columns at once; use it in Python, by tggm.load.")
     return model, preparation
 
 

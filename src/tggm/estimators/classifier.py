@@ -261,7 +261,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         if (stream := as_stream(X, y, sample_weight)) is not None:
             source, rng = self._of_stream(recipe, stream)
         else:
-            X_, y_ = self._labelled(X, y, reset=True)
+            X_, y_ = self._labelled(X, y, sample_weight, reset=True)
             self._name_target(y)
             self.classes_ = known_classes(y_)
             source = self._weighted(X_, y_, sample_weight)
@@ -286,7 +286,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         """
         recipe = self.recipe()
         first = not hasattr(self, "fitted_")
-        X_, y_ = self._labelled(X, y, reset=first)
+        X_, y_ = self._labelled(X, y, sample_weight, reset=first)
         self._name_target(y)
         if first:
             self.classes_ = known_classes(y_ if classes is None else classes)
@@ -307,8 +307,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.name_features(len(source.inputs(False).scale), stream.names)
         return source, rng
 
-    def _labelled(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        X_, y_ = self._validated(X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, NDArray[Any]]:
+        accepted = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        X_, y_ = self._validated(X, y, reset=reset, weight=sample_weight, **accepted)
         check_classification_targets(y_)
         return X_, y_
 

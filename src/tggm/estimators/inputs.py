@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.tables import Preparation, TableTransformer, TableWarning, Target
 from tggm.tables.frames import as_table, is_table
 
@@ -32,10 +33,15 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
 
-    def _validated(self, X: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, NDArray[Any]]:
-        """Inputs as numbers without gaps, and targets, as scikit-learn checks them."""
+    def _validated(
+        self, X: Any, y: Any, *, reset: bool, weight: Any = None, **options: Any
+    ) -> tuple[Any, NDArray[Any]]:
+        """Inputs as numbers without gaps, and targets, as scikit-learn checks them.
+
+        From rows of weight 0 nothing is learned.
+        """
         try:
-            return self._numbers(X, y, reset, options)
+            return self._numbers(X, y, reset, weight, options)
         except ValueError as error:
             if not str(error).startswith("Input y contains"):
                 raise
@@ -43,24 +49,32 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
                 f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
             ) from None
 
-    def _numbers(self, X: Any, y: Any, reset: bool, options: dict[str, Any]) -> tuple[Any, NDArray[Any]]:
+    def _numbers(
+        self, X: Any, y: Any, reset: bool, weight: Any, options: dict[str, Any]
+    ) -> tuple[Any, NDArray[Any]]:
         if not reset:
             X_ = self._new_rows(X, options)
             return X_, _targets(X_, y, options)
         if is_table(X):
-            return self._learned(X, y, options)
+            return self._learned(X, y, weight, options)
         finite = True if sparse.issparse(X) else "allow-nan"
         X_, y_ = validate_data(self, X, y, ensure_min_samples=1, ensure_all_finite=finite, **options)
         if has_gaps(X_):
-            return self._learned(X_, y_, options)
+            return self._learned(X_, y_, weight, options)
         self.table_ = None
         return X_, y_
 
-    def _learned(self, X: Any, y: Any, options: dict[str, Any]) -> tuple[Floats, NDArray[Any]]:
+    def _learned(self, X: Any, y: Any, weight: Any, options: dict[str, Any]) -> tuple[Floats, NDArray[Any]]:
         """Inputs to train on, and how later tables become the like."""
         y_ = _targets(X, y, options)
         table = TableTransformer(task=self.task)
-        X_ = table.fit_transform(X, y_)
+        counted = _counted(weight, len(y_))
+        if counted.all():
+            X_ = table.fit_transform(X, y_)
+        else:  # the others are left out later
+            part = table.fit_transform(_safe_indexing(X, np.flatnonzero(counted)), y_[counted])
+            X_ = np.zeros((len(y_), part.shape[1]))
+            X_[counted] = part
         names = getattr(table, "feature_names_in_", None)
         self.name_features(table.n_features_in_, names)
         self.table_ = table
@@ -121,9 +135,10 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         if self.table_ is None:
             return None
         labels = getattr(self, "classes_", None)
-        return self.table_.preparation(
-            Target(self._target, self.task, labels is not None and labels.dtype.kind in "iu")
-        )
+        used = {column.name for column in self.table_.columns_}
+        name = f"{self._target} (target)" if self._target in used else self._target
+        whole = labels is not None and labels.dtype.kind in "iu"
+        return self.table_.preparation(Target(name, self.task, whole))
 
     def encoded(self, X: Any) -> tuple[Self, Any]:
         """The model that takes numbers, and rows as such; itself and `X` if it was not fitted to a table."""
@@ -146,6 +161,14 @@ def has_gaps(X: Any) -> bool:
         return False
     with np.errstate(all="ignore"):
         return not np.isfinite(X.sum()) and bool(np.isnan(X).any())
+
+
+def _counted(weight: Any, rows: int) -> Bools:
+    """Rows of positive weight; all of them if that is not for each row a number, which others complain of."""
+    if np.shape(weight) != (rows,):
+        return np.ones(rows, dtype=np.bool_)
+    found = np.asarray(np.asarray(weight) > 0, dtype=np.bool_)
+    return found if found.any() else ~found
 
 
 def _targets(X: Any, y: Any, options: dict[str, Any]) -> NDArray[Any]:

@@ -375,7 +375,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     ) -> MemorySource:
         """Data as float64 matrices, without rows of weight 0 or without any target."""
         X_, y_ = self._validated(
-            X, filled(y), reset=reset, dtype=np.float64, multi_output=True, y_numeric=True
+            X,
+            filled(y),
+            reset=reset,
+            weight=sample_weight,
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
         )
         self._name_target(y)
         if reset:
