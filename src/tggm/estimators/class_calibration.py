@@ -38,6 +38,8 @@ def held_out_temperature(fitted: Fitted, block: RowBlock, engine: Any) -> tuple[
             log_p.append(mixture_of(fitted.model, inputs, members, engine))
             label.append(np.asarray(block.data.y)[rows])
             weight.append(np.asarray(block.weight, np.float64)[rows])
+    if not log_p:
+        return ()
     found = np.concatenate(log_p).astype(np.float64)
     found -= np.logaddexp.reduce(found, axis=1)[:, None]
     return temperature(found, np.concatenate(label), np.concatenate(weight))
