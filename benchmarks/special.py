@@ -5,8 +5,10 @@
 One run times, on the same array of alpha, uniform on [-20, 20]: ours in both dtypes; the plain JAX expression
 exp(logpdf - log_ndtr) with the textbook mean and variance; `scipy.stats.truncnorm` (on part of the array: it
 takes a fraction of a millisecond per element); and the device of Su et al. (2016), a dense look-up table with
-linear interpolation. Times are the best of several rounds, in which all take turns; errors are the worst
-relative ones against mpmath at points drawn from the array. Writes ``benchmarks/results/special.json``.
+linear interpolation. Beside them, the same normals truncated to [0, 3]: log mass, mean and variance of a box,
+whose cost is to be compared with ours on the half-line. Times are the best of several rounds, in which all
+take turns; errors are the worst relative ones against mpmath at points drawn from the array. Writes
+``benchmarks/results/special.json``.
 """
 
 import argparse
@@ -25,11 +27,12 @@ import numpy as np
 from record import results
 from scipy.stats import truncnorm
 
-from tggm.special import hazard, standard_moments
+from tggm.special import box_moments, hazard, log_ndtr_interval, standard_moments
 
 ROOT = Path(__file__).parents[1]
 RANGE = 20.0
 TABLE_STEP = 1e-3
+WIDTH = 3.0  # of the box
 SCIPY_SIZE = 1000
 CHECKED = 2000
 ROUNDS = 120
@@ -37,6 +40,11 @@ ROUNDS = 120
 
 def ours(a):
     return hazard(a), *standard_moments(a)
+
+
+def ours_box(a):
+    zero, width = jnp.zeros_like(a), jnp.full_like(a, WIDTH)
+    return log_ndtr_interval(-a, width - a), *box_moments(a, zero, width)
 
 
 def plain(a):
@@ -76,12 +84,27 @@ def truth(a: float) -> tuple[float, float, float]:
         return float(r), float(g), float(1 - r * g)
 
 
+def box_truth(a: float) -> tuple[float, float, float]:
+    """Log mass, mean and variance in [0, WIDTH]."""
+    with mp.workdps(80):
+        a = mp.mpf(float(a))
+        low, high = -a, WIDTH - a
+        Z = (mp.erfc(low / mp.sqrt(2)) - mp.erfc(high / mp.sqrt(2))) / 2
+        Z = Z if low > -5 else (mp.erfc(-high / mp.sqrt(2)) - mp.erfc(-low / mp.sqrt(2))) / 2
+        m = (mp.npdf(low) - mp.npdf(high)) / Z
+        return (
+            float(mp.log(Z)),
+            float(a + m),
+            float(1 + (low * mp.npdf(low) - high * mp.npdf(high)) / Z - m * m),
+        )
+
+
 def worst_errors(function: Callable, a: np.ndarray, true: np.ndarray) -> list[float]:
     """Worst relative error of each of the three, where the true value is a normal number of the dtype."""
     got = np.stack([np.asarray(y, dtype=float) for y in function(a)], axis=1)
     error = np.abs(got / true - 1)
     error = np.where(np.isfinite(error), error, np.inf)
-    return np.where(true >= np.finfo(a.dtype).tiny, error, 0).max(0).tolist()
+    return np.where(np.abs(true) >= np.finfo(a.dtype).tiny, error, 0).max(0).tolist()
 
 
 def seconds(jobs: dict[str, tuple[Callable, np.ndarray, int]]) -> dict[str, float]:
@@ -115,6 +138,7 @@ def contenders(alpha: np.ndarray) -> dict[str, tuple[Callable, np.ndarray, int]]
     for dtype in ("float32", "float64"):
         a = jnp.asarray(alpha, dtype)
         jobs[f"ours {dtype}"] = (jax.jit(ours), a, ROUNDS)
+        jobs[f"box {dtype}"] = (jax.jit(ours_box), a, ROUNDS // 2)
         jobs[f"plain JAX {dtype}"] = (jax.jit(plain), a, ROUNDS // 2)
         jobs[f"look-up table {dtype}"] = (jax.jit(lookup_table(dtype)), a, ROUNDS // 2)
     jobs["scipy truncnorm float64"] = (scipy_truncnorm, np.asarray(alpha[:SCIPY_SIZE]), 2)
@@ -138,7 +162,9 @@ def main() -> None:
             errors = (
                 []
                 if "exp" in name
-                else worst_errors(function, checked, np.array([truth(x) for x in checked]))
+                else worst_errors(
+                    function, checked, np.array([(box_truth if "box" in name else truth)(x) for x in checked])
+                )
             )
             rows.append({"name": name, "ns": times[name] * 1e9, "elements": int(a.size), "errors": errors})
     unit = rows[0]["ns"]

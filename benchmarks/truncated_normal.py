@@ -2,12 +2,12 @@
 
     python benchmarks/truncated_normal.py [--dims 2 10 50 100 500] [--repeats 5] [--scipy-up-to 100]
 
-Probabilities: d normals with correlation 1/2 in a box with two limits each, and one box with a probability near
-e^-10000; the truth is a one-dimensional integral. Ours with ``tol=1e-3``; SciPy's number of points is doubled
-from 1000 d until its median error over the repeats is at most 1e-3, or it has taken ten times our time. Seconds
-are the median of calls after the first, which compiles and is shown beside them. BoTorch only where it is
-installed. Moments: random covariances and boxes; EP against separation of variables with an error of 1e-4 of a
-standard deviation.
+Probabilities: d normals with correlation 1/2 in a box with two limits each, and one box with a probability
+near e^-10000; the truth is a one-dimensional integral. Ours with ``tol=1e-3``; SciPy's number of points is
+doubled from 1000 d until its median error over the repeats is at most 1e-3, or it has taken ten times our
+time. Seconds are the median of calls after the first, which compiles and is shown beside them. BoTorch only
+where it is installed. Moments: random covariances and boxes; EP against separation of variables with an error
+of 1e-4 of a standard deviation.
 """
 
 import argparse
@@ -125,7 +125,7 @@ def random_problem(rng: np.random.Generator, d: int) -> tuple[np.ndarray, ...]:
 
 
 def moments(d: int, problems: int) -> dict[str, float]:
-    """Largest and median error of EP's means, in standard deviations, over random boxes; and the referee's."""
+    """Errors of EP's means, in standard deviations, over random boxes, and the referee's own."""
     rng = np.random.default_rng(d)
     errors, floors, spread, seconds = [], [], [], []
     for _ in range(problems):
