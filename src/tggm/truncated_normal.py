@@ -6,7 +6,7 @@ for.
 """
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from tggm.inference.orthant.points import candidates, weighted_points
 from tggm.inference.orthant.probability import log_orthant
 from tggm.inference.orthant.weights import (
     BoxEstimate,
+    MarginalSummary,
     MomentEstimates,
     moments,
     probability,
@@ -34,19 +35,12 @@ from tggm.special import box_mean, box_var, log_ndtr_interval
 
 ENGINES = ("auto", "exact", "separation", "ep")
 _MOST_POINTS = 2**17  # per shift
+_MOST_NUMBERS = 2**28  # in the points of all shifts
 _SHIFTS = 8
 _QUADRATURE = 2  # dimensions up to which `auto` integrates
 _LARGEST = 1000  # dimensions up to which it separates variables
 _LEAST_ACCEPTED = 1e-3
 _ROUNDING = 1e-12
-
-
-class MarginalSummary(NamedTuple):
-    """Of each variable by itself."""
-
-    mean: Floats  # (d,)
-    std: Floats  # (d,)
-    quantiles: Floats  # (d, number of probabilities)
 
 
 class MultivariateTruncatedNormal:
@@ -230,6 +224,7 @@ class MultivariateTruncatedNormal:
     def _weighted(self, tol: float | None, mean_tol: float | None = None) -> tuple[Floats, Floats]:
         """Points as accurate as asked for; they are kept, and used again."""
         n = 1000 if self._points is None else self._points[0]
+        most = min(_MOST_POINTS, _MOST_NUMBERS // (_SHIFTS * self.dim))
         while True:
             if self._points is None or self._points[0] != n:
                 with jax.enable_x64(True):
@@ -240,7 +235,7 @@ class MultivariateTruncatedNormal:
             limit = tol if tol is not None else mean_tol
             if limit is None or error <= limit:
                 return log_w, h
-            if 2 * n > _MOST_POINTS or 2 * n * _SHIFTS * self.dim > 2**28:
+            if 2 * n > most:
                 warnings.warn(
                     f"the standard error is {error:.2g}, above `tol` = {limit:g}, with the most points that "
                     f"are used ({n} for each of {_SHIFTS} shifts); a larger `tol` is quicker.",
@@ -248,7 +243,8 @@ class MultivariateTruncatedNormal:
                     stacklevel=4,
                 )
                 return log_w, h
-            n *= 2
+            # errors fall about as 1/n; every n is compiled anew
+            n = min(most, n * 2 ** int(np.ceil(np.log2(np.clip(error / limit, 1.5, 16)))))
 
     def _independent_moments(self) -> MomentEstimates:
         std = np.sqrt(np.diag(self.scale))

@@ -75,14 +75,16 @@ def _narrow(at: Box, below: Array) -> Array:
     slope = jnp.clip(at.a * w, -WIDE * WIDE, STEEP)
     nodes, weights = np.polynomial.legendre.leggauss(_NODES[str(w.dtype)])
 
-    def density(t: Array) -> Array:
-        return jnp.exp(-t * (slope + 0.5 * w * w * t))
+    bend = 0.5 * w * w
+
+    def density(t: Array, slope: Array, bend: Array) -> Array:
+        return jnp.exp(-t * (slope + bend * t))
 
     axis = (slice(None), *(None,) * w.ndim)
     place, share = (jnp.asarray(x[axis], w.dtype) for x in (0.5 * (1 + nodes), 0.5 * weights))
 
     def integral(t: Array) -> Array:
-        return (share * density(t[None] * place)).sum(0) * t
+        return (share * density(t[None] * place, slope[None], bend[None])).sum(0) * t
 
     target = below * integral(jnp.ones_like(w))
     rate = slope + 0.5 * w * w
@@ -90,7 +92,7 @@ def _narrow(at: Box, below: Array) -> Array:
     t = jnp.where(jnp.abs(rate) < 1e-3, below, -jnp.log1p(-below * -jnp.expm1(-safe)) / safe)
 
     def step(_: int, t: Array) -> Array:
-        r = (integral(t) - target) / density(t)
+        r = (integral(t) - target) / density(t, slope, bend)
         xi = slope + w * w * t
         return jnp.clip(t - r + 0.5 * xi * r * r - (2 * xi * xi + w * w) / 6 * r**3, 0, 1)
 

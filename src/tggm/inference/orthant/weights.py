@@ -23,6 +23,14 @@ class MomentEstimates(NamedTuple):
     cov_error: Floats
 
 
+class MarginalSummary(NamedTuple):
+    """Of each variable by itself."""
+
+    mean: Floats  # (d,)
+    std: Floats  # (d,)
+    quantiles: Floats  # (d, number of probabilities)
+
+
 def probability(log_w: Floats) -> BoxEstimate:
     """Of the weights of several shifts: the mean over them, and its standard error from their spread."""
     top = log_w.max()
