@@ -6,8 +6,8 @@ A model on paper, for data of 10⁹ rows; nothing is measured but the counts tha
 the formulas are held against. Shallow regression, method moments, float32, d columns, m units, n outputs, K
 members, D devices, mini-batches of B rows. With p = m(d + 1) + n(m + 2) parameters,
 
-    operations of a row     K (4 d m + 12 m n + 236 m): products forward and back; 236 for truncated moments
-    bytes of a row          4 (4 (d + n) + 30 K m): gathered, read, and 30 passes over an array of m numbers
+    operations of a row     K (4 d m + 12 m n + 117 m): products forward and back; 117 for truncated moments
+    bytes of a row          4 (2 (d + n) + 27 K m): gathered, read, and 27 passes over an array of m numbers
     bytes of a step         4 · 10 K p for gradient and optimiser, on every device
     exchanged in a step     4 K (p + 1) bytes, of which a ring sends and receives 2 (D − 1) / D on each device
     read in a pass          4 (d + n) bytes a row, by every process
@@ -41,12 +41,12 @@ class Shape:
     def row_operations(self) -> float:
         """Floating-point operations of a row in a step."""
         d, m, n = self.columns, self.units, self.outputs
-        return float(self.members * (4 * d * m + 12 * m * n + 236 * m))
+        return float(self.members * (4 * d * m + 12 * m * n + 117 * m))
 
     @property
     def row_bytes(self) -> float:
         """Bytes moved between memory and processor for a row in a step."""
-        return 4.0 * (4 * (self.columns + self.outputs) + 30 * self.members * self.units)
+        return 4.0 * (2 * (self.columns + self.outputs) + 27 * self.members * self.units)
 
     @property
     def step_bytes(self) -> float:
