@@ -53,3 +53,12 @@ def test_noise_ends_after_the_first_cycle(rng):
     first = model.recipe().timetable(54)[1] // WHOLE
     assert model.n_iter_ in [first * (2**k - 1) for k in range(1, CYCLES + 1)]
     assert model.n_iter_ < first * WHOLE
+
+
+def test_a_time_budget_ends_training_with_what_it_has(rng):
+    X = rng.standard_normal((60, 2))
+    model = TGGMRegressor(hidden=(4, 4), n_members=2, time_budget=1e-9, random_state=0).fit(X, X[:, 0])
+    assert model.n_iter_ <= 3  # the first chunk is one epoch, the second two
+    assert np.isfinite(model.predict(X)).all()
+    with pytest.raises(ValueError, match=r"`time_budget` must be finite and greater than 0; got -1"):
+        TGGMRegressor(time_budget=-1).fit(X, X[:, 0])

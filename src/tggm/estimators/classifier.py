@@ -76,7 +76,10 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Rows in a mini-batch; more than there are means all of them.
     max_epochs : int or "auto", default "auto"
         Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
-        first that does not gain 0.01 nats a held-out row; with other schedules than "restarts", 5,000 steps.
+        first that does not gain 0.01 nats a held-out row, or a twentieth of their log-loss if that is less;
+        with other schedules than "restarts", 5,000 steps.
+    time_budget : float, optional
+        Seconds after which training ends, with the best parameters so far; compiling does not count.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
         is n_features / 40, a prior under which the locations W0 x of standardised inputs have one scale.
@@ -157,6 +160,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         schedule: str = "restarts",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
+        time_budget: float | None = None,
         weight_decay: float | str = "auto",
         clip: float = 10.0,
         average: float = 0.999,
@@ -190,6 +194,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.schedule = schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
+        self.time_budget = time_budget
         self.weight_decay = weight_decay
         self.clip = clip
         self.average = average

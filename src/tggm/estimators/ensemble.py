@@ -23,6 +23,7 @@ from tggm.estimators.start import Start
 from tggm.models import Architecture, Model
 from tggm.training import Rows, Training, train
 from tggm.training.checkpoints import Checkpoints
+from tggm.training.compilation_cache import keep_compiled
 from tggm.training.engine import Inference
 from tggm.training.fit_identity import identity, optimiser_identity
 from tggm.training.observer import Observer, Printer
@@ -61,6 +62,7 @@ class Ensemble(TableInputs, ABC):
     def _precision(self) -> AbstractContextManager[Any]:
         """Double precision inside, where it was asked for; the global setting stays as it is."""
         require_unforked()
+        keep_compiled()
         return jax.enable_x64(True) if np.dtype(self.dtype) == np.float64 else nullcontext()
 
     def _fit(self, begun: Start, observer: Observer | None) -> Self:
@@ -85,7 +87,7 @@ class Ensemble(TableInputs, ABC):
                 observer.resumed(resume.train.shape[1] // blocks.per_pass)
             result = train(
                 plan, recipe.method, model, blocks, hyper, max_epochs=epochs, seed=seed, observer=observer,
-                milestones=recipe.milestones(epochs), resume=resume,
+                milestones=recipe.milestones(epochs), budget=self.time_budget, resume=resume,
                 keep=None if kept is None else kept.keep,
             )  # fmt: skip
         if kept is not None:
@@ -119,7 +121,12 @@ class Ensemble(TableInputs, ABC):
         self, plan: Plan, model: Model, blocks: Blocks, observer: Observer | None
     ) -> Checkpoints | None:
         """Where the state of this fit is kept, None if nowhere; processes must begin with the same."""
-        ignored = ("checkpoint", "verbose", "warm_start")  # where a warm start begins is in the model
+        ignored = (
+            "checkpoint",
+            "time_budget",
+            "verbose",
+            "warm_start",
+        )  # where a warm start begins is in the model
         words = {k: settings.plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}
         required = self.checkpoint is not None
         words["optimizer"] = optimiser_identity(self.optimizer, model, required=required)

@@ -128,6 +128,8 @@ class Recipe:
         if given["weight_decay"] != "auto":
             settings.number("weight_decay", given["weight_decay"], least=0)
         settings.counts_or_auto(given, "batch_size", "max_epochs", "patience")
+        if given.get("time_budget") is not None:
+            settings.number("time_budget", given["time_budget"], above=0)
         for name in ("warm_start", "verbose"):
             settings.flag(name, given[name])
         settings.standardize(given["standardize"], whole=likelihood == "probit")

@@ -93,6 +93,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
         first that does not gain 0.02 nats a held-out row; with other schedules than "restarts", five steps
         for each row, but 5,000 to 60,000.
+    time_budget : float, optional
+        Seconds after which training ends, with the best parameters so far; compiling does not count.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
         is 0.1, or 0.3 for every feature beyond 16 where that is more.
@@ -186,6 +188,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         schedule: str = "restarts",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
+        time_budget: float | None = None,
         weight_decay: float | str = "auto",
         clip: float = 10.0,
         average: float = 0.98,
@@ -220,6 +223,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.schedule = schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
+        self.time_budget = time_budget
         self.weight_decay = weight_decay
         self.clip = clip
         self.average = average

@@ -96,6 +96,7 @@ def train(
     state: State | None = None,
     observer: Observer | None = None,
     milestones: Milestones | None = None,
+    budget: float | None = None,
     resume: Checkpoint | None = None,
     keep: Callable[[Checkpoint], None] | None = None,
 ) -> Training:
@@ -104,8 +105,9 @@ def train(
     KeyboardInterrupt ends training with the best parameters so far. Pass the `state` of an earlier result to
     go on from it: the result does not depend on where training was cut. `keep` is handed a checkpoint after
     every chunk; `resume` goes on from one, counting its epochs as done: it may be of any block, the pass it
-    belongs to is read again up to there. The patience of `hyper` is counted in blocks, the histories and
-    `best_epoch` of the result in passes.
+    belongs to is read again up to there. No chunk begins when the `budget` of seconds is spent, which are
+    counted from the end of the first: that compiles. The patience of `hyper` is counted in blocks, the
+    histories and `best_epoch` of the result in passes.
     """
     if resume is not None:
         state = resume.state
@@ -117,6 +119,7 @@ def train(
     end = max_epochs * blocks.per_pass
     room = milestones.room if milestones is not None else lambda _: end
     batch = min(plan.batch_size, blocks.batch_limit)
+    deadline = np.inf
     ended = _ended(milestones, traces, done, blocks.per_pass)
     with crew(len(state.seed), batch) as workers:
 
@@ -140,6 +143,9 @@ def train(
                     if keep is not None:
                         keep(_checkpoint(state, traces))
                     ended = _ended(milestones, traces, done, blocks.per_pass)
+                    if budget is not None:
+                        deadline = min(deadline, time.perf_counter() + budget)
+                        ended |= agreed(time.perf_counter() > deadline)
                 except KeyboardInterrupt:
                     interrupted = True
                 if agreed(time.perf_counter() - clock < _CHUNK_SECONDS):
