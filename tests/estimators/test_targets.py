@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm import TGGMRegressor, load, save
+from tggm.estimators.targets import row_weights
 
 
 def quick(**settings):
@@ -88,3 +89,28 @@ def test_limits_in_several_layers_need_directed_ones(curve):
     assert model.predict(X)[side == 1].mean() > y[side == 1].mean()  # predictions are of the truth
     with pytest.raises(ValueError, match="need deep='directed'"):
         TGGMRegressor(**settings, deep="undirected", method="ep").fit(X, y, censored=side)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (np.ones(3), r"`sample_weight` must be a number for each of the 4 rows; got shape \(3,\)"),
+        (np.ones((4, 1)), r"got shape \(4, 1\)"),
+        ([1, 1, -2, 1], "Negative values in data passed to `sample_weight`: -2"),
+        (0, "at least one non-zero number"),
+        ([1, np.nan, 1, 1], "sample_weight contains NaN"),
+        (-1.0, "Negative values"),
+    ],
+)
+def test_weights_that_are_none(given, words):
+    with pytest.raises(ValueError, match=words):
+        row_weights(given, np.zeros((4, 2)))
+
+
+def test_weights_of_rows():
+    X = np.zeros((3, 2))
+    assert_allclose(row_weights(None, X), 1)
+    assert_allclose(row_weights(2, X), 2)
+    found = row_weights([1, 0, 3], X)
+    assert_allclose(found, [1, 0, 3])
+    assert found.dtype == np.float64
