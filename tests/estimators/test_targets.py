@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from tggm import TGGMRegressor, load, save
 from tggm.estimators.targets import row_weights
+from tggm.streams import from_arrays
 
 
 def quick(**settings):
@@ -114,3 +115,32 @@ def test_weights_of_rows():
     found = row_weights([1, 0, 3], X)
     assert_allclose(found, [1, 0, 3])
     assert found.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("factor", "sentence"),
+    [
+        (1e-200, "`y` has a standard deviation of .*e-2.., whose square vanishes; multiply it."),
+        (1e200, "`y` has a standard deviation of .*e.199, whose square overflows; divide it."),
+    ],
+)
+def test_targets_whose_squares_are_no_numbers(curve, factor, sentence):
+    X, y = curve
+    with pytest.raises(ValueError, match=sentence):
+        quick().fit(X, factor * y)
+    with pytest.raises(ValueError, match=sentence):
+        quick().fit(X, np.stack([y, factor * y], 1))
+    with pytest.raises(ValueError, match=sentence):
+        quick().fit(from_arrays(X, factor * y))
+
+
+def test_integers_that_no_float_holds(curve):
+    X, y = curve
+    with pytest.raises(
+        ValueError, match=r"`y` has a number beyond 1\.8e308, the largest there is; divide it"
+    ):
+        quick().fit(X, [10**400, *y[1:]])
+    with pytest.raises(
+        ValueError, match=r"`X` has a number beyond 1\.8e308, the largest there is; divide it"
+    ):
+        quick().fit([[10**400], *X[1:].tolist()], y)

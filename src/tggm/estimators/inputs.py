@@ -41,6 +41,8 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         """
         try:
             return self._numbers(X, y, reset, weight, options)
+        except OverflowError:  # a Python integer
+            raise ValueError("`y` has a number beyond 1.8e308, the largest there is; divide it.") from None
         except ValueError as error:
             if not str(error).startswith("Input y contains"):
                 raise

@@ -140,11 +140,16 @@ def require_outputs(n: int, recipe: Recipe) -> None:
 
 
 def require_squares(deviations: Floats) -> Floats:
-    """The same, unless one is so large that its square overflows."""
-    if (deviations > _SQUARED).any():
-        raise ValueError(
-            f"`y` has a standard deviation of {deviations.max():.3g}, whose square overflows; divide it."
-        )
+    """The same, unless one is so large that its square overflows, or so small that it vanishes."""
+    for wrong, what, remedy in (
+        (deviations > _SQUARED, "overflows", "divide"),
+        (deviations < 1 / _SQUARED, "vanishes", "multiply"),
+    ):
+        if wrong.any():
+            raise ValueError(
+                f"`y` has a standard deviation of {deviations[wrong][0]:.3g}, whose square {what}; "
+                f"{remedy} it."
+            )
     return deviations
 
 

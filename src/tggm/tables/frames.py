@@ -37,6 +37,8 @@ def _are_numbers(X: Any) -> bool:
         array.astype(np.float64)
     except (TypeError, ValueError):
         return False
+    except OverflowError:  # a Python integer
+        raise ValueError(f"{NAME} has a number beyond 1.8e308, the largest there is; divide it.") from None
     return True
 
 
