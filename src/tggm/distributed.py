@@ -130,7 +130,7 @@ def _leave(witness: "subprocess.Popen[bytes]") -> None:
         witness.communicate()
     if Losses.any or hasattr(sys, "last_value"):  # an exception that nobody caught
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # closed ones are None
                 stream.flush()
         os._exit(2)
 
@@ -138,7 +138,8 @@ def _leave(witness: "subprocess.Popen[bytes]") -> None:
 @contextlib.contextmanager
 def _quiet_output() -> Iterator[None]:
     """Nothing that C++ prints reaches standard output, where results may be read from."""
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     try:

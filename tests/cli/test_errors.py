@@ -1,11 +1,13 @@
 """How the command line fails: one sentence, exit code 2, no traceback."""
 
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
+import tggm
 from tests.cli.commands import complaint
 from tggm.cli import main
 from tggm.cli.app import run
@@ -90,6 +92,26 @@ def test_output_that_nobody_reads_ends_quietly(words):
     done = subprocess.run([sys.executable, "-m", "tggm", *words], stdout=theirs, stderr=-1, check=False)
     os.close(theirs)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "shown"),
+    [
+        ("predict m.tggm one.csv >&-", 2, "tggm: standard output is closed; name a file with -o.\n"),
+        ("--version >&-", 0, ""),
+        ("info nothing.tggm >&- 2>&-", 2, ""),
+        ("info - <&-", 2, "tggm: standard input is not a usable model file"),
+        ("--version 2>&-", 0, f"tggm {tggm.__version__}\n"),
+    ],
+)
+def test_closed_standard_streams(tmp_path, line, code, shown):
+    """No traceback, and nothing in a stream that is meant for something else."""
+    (tmp_path / "one.csv").write_text("x,y\n1,2\n")
+    command = f"{shlex.quote(sys.executable)} -m tggm {line}"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert (done.stdout + done.stderr).startswith(shown)
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Labels of every kind, what their classes weigh, and how they are stored."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import tggm
 from tests.estimators.small import SMALL
 from tggm import TGGMClassifier
+from tggm.estimators.labels import known_classes
 from tggm.streams import from_arrays
 
 rng = np.random.default_rng(0)
@@ -103,3 +106,23 @@ def test_unknown_labels_at_scoring(fitted):
         ValueError, match=r"not in `classes_`: \['huge'\]; the model knows \['a', 'bb', 'ccc'\]"
     ):
         fitted.label_log_proba(X, np.full(60, "huge"))
+
+
+def test_many_classes_are_no_reason_to_warn():
+    many = np.arange(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_array_equal(known_classes(many[::-1]), many)
+
+
+@pytest.mark.parametrize(
+    "classes", [[0.5, 1, 2], [b"a", b"b"], [1j, 2], np.array([(1,), (2,)], object)[:, 0]]
+)
+def test_what_is_no_label(classes):
+    with pytest.raises(ValueError, match="`classes` must be words, whole numbers or truth values; got"):
+        known_classes(classes)
+
+
+def test_labels_of_any_other_kind():
+    for classes in (["a", "b"], np.array(["a", "b"], object), [True, False], [1.0, 2.0], [3, 1]):
+        assert_array_equal(known_classes(classes), np.unique(classes))

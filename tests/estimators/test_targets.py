@@ -5,6 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm import TGGMRegressor, load, save
+from tggm.estimators.targets import row_weights
+from tggm.streams import from_arrays
 
 
 def quick(**settings):
@@ -88,3 +90,57 @@ def test_limits_in_several_layers_need_directed_ones(curve):
     assert model.predict(X)[side == 1].mean() > y[side == 1].mean()  # predictions are of the truth
     with pytest.raises(ValueError, match="need deep='directed'"):
         TGGMRegressor(**settings, deep="undirected", method="ep").fit(X, y, censored=side)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (np.ones(3), r"`sample_weight` must be a number for each of the 4 rows; got shape \(3,\)"),
+        (np.ones((4, 1)), r"got shape \(4, 1\)"),
+        ([1, 1, -2, 1], "Negative values in data passed to `sample_weight`: -2"),
+        (0, "at least one non-zero number"),
+        ([1, np.nan, 1, 1], "sample_weight contains NaN"),
+        (-1.0, "Negative values"),
+    ],
+)
+def test_weights_that_are_none(given, words):
+    with pytest.raises(ValueError, match=words):
+        row_weights(given, np.zeros((4, 2)))
+
+
+def test_weights_of_rows():
+    X = np.zeros((3, 2))
+    assert_allclose(row_weights(None, X), 1)
+    assert_allclose(row_weights(2, X), 2)
+    found = row_weights([1, 0, 3], X)
+    assert_allclose(found, [1, 0, 3])
+    assert found.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("factor", "sentence"),
+    [
+        (1e-200, "`y` has a standard deviation of .*e-2.., whose square vanishes; multiply it."),
+        (1e200, "`y` has a standard deviation of .*e.199, whose square overflows; divide it."),
+    ],
+)
+def test_targets_whose_squares_are_no_numbers(curve, factor, sentence):
+    X, y = curve
+    with pytest.raises(ValueError, match=sentence):
+        quick().fit(X, factor * y)
+    with pytest.raises(ValueError, match=sentence):
+        quick().fit(X, np.stack([y, factor * y], 1))
+    with pytest.raises(ValueError, match=sentence):
+        quick().fit(from_arrays(X, factor * y))
+
+
+def test_integers_that_no_float_holds(curve):
+    X, y = curve
+    with pytest.raises(
+        ValueError, match=r"`y` has a number beyond 1\.8e308, the largest there is; divide it"
+    ):
+        quick().fit(X, [10**400, *y[1:]])
+    with pytest.raises(
+        ValueError, match=r"`X` has a number beyond 1\.8e308, the largest there is; divide it"
+    ):
+        quick().fit([[10**400], *X[1:].tolist()], y)

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tggm import TableTransformer, TableWarning
 from tggm.tables import TableError
 from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
+from tggm.tables.frames import as_table, rows_of
 
 ROWS = 60
 Y = np.random.default_rng(1).normal(size=ROWS)
@@ -86,6 +87,25 @@ def test_polars_frames():
     grade = polars.Series("g", ["low", "high"] * 30, polars.Enum(["low", "middle", "high"]))
     (column,) = TableTransformer().fit(polars.DataFrame({"g": grade}), Y).columns_
     assert column.levels == ("low", "middle", "high")
+
+
+@pytest.mark.parametrize("kind", ["frame", "arrow", "array", "list", "table"])
+def test_rows_of_any_kind_of_table(kind):
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]}, index=[7, 8, 9])
+    kinds = {
+        "frame": frame,
+        "arrow": pa.Table.from_pandas(frame, preserve_index=False),
+        "array": frame.to_numpy(),
+        "list": frame.to_numpy().tolist(),
+        "table": as_table(frame)[0],
+    }
+    X = kinds[kind]
+    some = rows_of(X, np.array([0, 2]))
+    assert type(some) is type(X)
+    table = as_table(some)[0]
+    number, word = table.names
+    assert table.numbers(number).tolist() == [1, 3]
+    assert table.words(word).tolist() == ["x", "z"]
 
 
 def test_arrays_of_words_dates_and_numbers():

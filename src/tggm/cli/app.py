@@ -50,7 +50,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = None if arguments is None else list(arguments)
     try:
         code = command.main(args=words, prog_name="tggm", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is where it was closed
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return _interrupted()
     except (BrokenPipeError, SystemExit):  # the second is what the parser makes of the first

@@ -17,6 +17,8 @@ STREAM = "-"
 def check_output(path: str, force: bool, *inputs: str) -> None:
     """Raise, before any work is done, unless a result can be written there; never over what is read."""
     if path == STREAM:
+        if sys.stdout is None:  # as with >&-
+            raise CommandError("standard output is closed; name a file with -o.")
         return
     target = Path(path)
     if target.is_dir():

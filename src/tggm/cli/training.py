@@ -15,7 +15,7 @@ from tggm.cli.files import say
 from tggm.cli.options import names_in
 from tggm.cli.progress import Progress
 from tggm.cli.sources import FolderSource, Source, TableSource
-from tggm.cli.wish import Wish, estimator
+from tggm.cli.wish import Wish, as_options, estimator
 from tggm.tables import Preparation, Table, Target, choose_target, prepare
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression
 from tggm.tables.parquet import Folder
@@ -119,6 +119,10 @@ def train_model(model: "BaseEstimator", data: tuple[Any, ...], offset: float, wa
             model.fit(*data, observer=progress)
         except CheckpointError as error:
             raise CommandError(f"{error} Leave --resume out to begin anew.") from None
+        except ValueError as error:
+            if not str(error).startswith("`hidden`"):  # too many units for so many columns
+                raise
+            raise CommandError(as_options(str(error))) from None
     model.set_params(checkpoint=None)
     if model.n_iter_ == 0:
         raise KeyboardInterrupt

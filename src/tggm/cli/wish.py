@@ -57,6 +57,11 @@ def setting(text: str, model: "BaseEstimator") -> tuple[str, Any]:
         return name, word
 
 
+def as_options(text: str) -> str:
+    """A message of an estimator with options of the command line for its settings."""
+    return _OPTION.sub(r"--\1", text)
+
+
 def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     """An unfitted estimator with the settings asked for, or those that suit so many rows."""
     from tggm.estimators import TGGMClassifier, TGGMRegressor
@@ -89,5 +94,5 @@ def estimator(wish: Wish, is_class: bool, n_rows: int) -> Any:
     try:
         model.set_params(**given).check_settings()
     except ValueError as error:
-        raise CommandError(_OPTION.sub(r"--\1", str(error))) from None
+        raise CommandError(as_options(str(error))) from None
     return model

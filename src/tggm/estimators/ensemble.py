@@ -16,6 +16,7 @@ from tggm.arrays import Floats
 from tggm.estimators import state
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.estimators.inputs import TableInputs
+from tggm.estimators.memory import require_room
 from tggm.estimators.outcome import report
 from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
@@ -52,7 +53,8 @@ class Ensemble(TableInputs, ABC):
 
     def check_settings(self) -> None:
         """Raise a ValueError for a setting that cannot work, whatever the data."""
-        self.recipe()
+        recipe = self.recipe()
+        require_room(recipe, recipe.architecture(1, 1))
 
     def engine(self) -> Inference:
         """Who infers what a model does not know of itself: EP, or what trained a model of several layers."""
@@ -106,6 +108,7 @@ class Ensemble(TableInputs, ABC):
         if before is not None and self._goes_on(recipe, before, architecture):
             model, pool = architecture.adapted(before.model), (before.transform, before.calibration)
             return Start(recipe, source, before.scales, model, rng, False, *pool)
+        require_room(recipe, architecture, source.count)
         return Start(recipe, source, self._scales(source), recipe.draw(architecture, rng), rng)
 
     def _architecture(

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from tggm.arrays import Bools, Floats
 from tggm.tables import Preparation, TableTransformer, TableWarning, Target
-from tggm.tables.frames import as_table, is_table
+from tggm.tables.frames import as_table, is_table, rows_of
 
 OF_TARGETS = ("multi_output", "y_numeric")  # options of scikit-learn's checks
 UNNAMED = "y"  # what a target is called that has no name
@@ -42,6 +41,8 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         """
         try:
             return self._numbers(X, y, reset, weight, options)
+        except OverflowError:  # a Python integer
+            raise ValueError("`y` has a number beyond 1.8e308, the largest there is; divide it.") from None
         except ValueError as error:
             if not str(error).startswith("Input y contains"):
                 raise
@@ -72,7 +73,7 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         if counted.all():
             X_ = table.fit_transform(X, y_)
         else:  # the others are left out later
-            part = table.fit_transform(_safe_indexing(X, np.flatnonzero(counted)), y_[counted])
+            part = table.fit_transform(rows_of(X, np.flatnonzero(counted)), y_[counted])
             X_ = np.zeros((len(y_), part.shape[1]))
             X_[counted] = part
         names = getattr(table, "feature_names_in_", None)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from tggm.arrays import Floats
@@ -26,13 +25,29 @@ def known_classes(y: ArrayLike) -> NDArray[Any]:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("`classes` must be finite; NaN is no label.")
     classes = np.unique(labels)
-    check_classification_targets(classes)
+    _require_labels(classes)
     classes = classes.astype(classes.dtype.newbyteorder("="))  # as files have them
     if len(classes) < 2:
         raise ValueError(
             f"`y` has one class only, {classes.tolist()}; a classifier needs at least two classes."
         )
     return classes
+
+
+def _require_labels(classes: NDArray[Any]) -> None:
+    """Raise for values that are no labels.
+
+    (What scikit-learn offers for this also warns where most values are different, as all classes are.)
+    """
+    kind = classes.dtype.kind
+    no_words = kind == "O" and not all(isinstance(label, str) for label in classes)
+    fractions = kind == "f" and bool((classes != np.round(classes)).any())
+    if fractions or no_words or kind in "cSV":
+        strange = classes[classes != np.round(classes)] if fractions else classes
+        raise ValueError(
+            "Unknown label type: `classes` must be words, whole numbers or truth values; got "
+            f"{strange[:3].tolist()} (dtype {classes.dtype})."
+        )
 
 
 def encoded(y: ArrayLike, classes: NDArray[Any]) -> Labels:

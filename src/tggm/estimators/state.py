@@ -12,6 +12,7 @@ import numpy as np
 
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.estimators.recipe import Recipe
+from tggm.estimators.targets import require_squares
 from tggm.models import Architecture, Model
 from tggm.models.features import FEATURES
 from tggm.settings import flag, layers, plain, word_or_none
@@ -143,6 +144,7 @@ def restored(
     for columns in (x, y):
         if not np.isfinite(columns).all() or not (columns.scale > 0).all():
             raise ValueError("shifts and scales must be finite, and scales positive")
+    require_squares(y.scale)
     fitted = Fitted(model, Scales(x, y), method, guarantee=_aside(arrays))
     if not fitted.has_gauge(sigma0**2):
         raise ValueError("the gauge of its arrays is not that of its settings")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils import check_array
 
 from tggm.arrays import Floats
 from tggm.estimators.recipe import Recipe
@@ -113,8 +113,22 @@ def target_transform(how: str, X: Floats, targets: Targets, weight: Floats) -> "
 
 
 def row_weights(sample_weight: Any, X: Any) -> Floats:
-    """One nonnegative number a row, 1 by default; errors are scikit-learn's."""
-    weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    """One nonnegative number a row, 1 by default; not all of them 0."""
+    rows = X.shape[0]
+    if sample_weight is None or np.ndim(sample_weight) == 0:
+        given = np.full(rows, 1.0 if sample_weight is None else sample_weight)
+    else:
+        given = sample_weight
+    options = {"ensure_2d": False, "dtype": np.float64, "input_name": "sample_weight", "allow_nd": True}
+    weight: Floats = check_array(given, **options)
+    if weight.shape != (rows,):
+        raise ValueError(
+            f"`sample_weight` must be a number for each of the {rows} rows; got shape {weight.shape}."
+        )
+    if weight.min() < 0:
+        raise ValueError(f"Negative values in data passed to `sample_weight`: {weight.min():g} is one.")
+    if not weight.any():
+        raise ValueError("Sample weights must contain at least one non-zero number (`sample_weight`).")
     return weight
 
 
@@ -126,11 +140,16 @@ def require_outputs(n: int, recipe: Recipe) -> None:
 
 
 def require_squares(deviations: Floats) -> Floats:
-    """The same, unless one is so large that its square overflows."""
-    if (deviations > _SQUARED).any():
-        raise ValueError(
-            f"`y` has a standard deviation of {deviations.max():.3g}, whose square overflows; divide it."
-        )
+    """The same, unless one is so large that its square overflows, or so small that it vanishes."""
+    for wrong, what, remedy in (
+        (deviations > _SQUARED, "overflows", "divide"),
+        (deviations < 1 / _SQUARED, "vanishes", "multiply"),
+    ):
+        if wrong.any():
+            raise ValueError(
+                f"`y` has a standard deviation of {deviations[wrong][0]:.3g}, whose square {what}; "
+                f"{remedy} it."
+            )
     return deviations
 
 

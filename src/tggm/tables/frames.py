@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from tggm.arrays import Ints
 from tggm.tables.errors import TableError
 from tggm.tables.table import Table
 from tggm.tables.words import GAPS, cleaned
@@ -36,6 +37,8 @@ def _are_numbers(X: Any) -> bool:
         array.astype(np.float64)
     except (TypeError, ValueError):
         return False
+    except OverflowError:  # a Python integer
+        raise ValueError(f"{NAME} has a number beyond 1.8e308, the largest there is; divide it.") from None
     return True
 
 
@@ -63,6 +66,17 @@ def as_table(X: Any, missing: tuple[str, ...] = ()) -> tuple[Table, bool]:
     names = [f"x{k}" for k in range(array.shape[1])]
     columns = {name: _of_array(array[:, k], name, gaps) for k, name in enumerate(names)}
     return Table(NAME, columns), False
+
+
+def rows_of(X: Any, rows: Ints) -> Any:
+    """Some rows of a frame, an array, a list or a table, as what it is."""
+    if isinstance(X, Table):
+        return X.take(rows)
+    if not _is_frame(X):
+        return [X[row] for row in rows] if isinstance(X, list | tuple) else X[rows]
+    import narwhals.stable.v1 as nw
+
+    return nw.from_native(X, eager_only=True)[rows].to_native()
 
 
 def _of_array(column: NDArray[Any], name: str, gaps: frozenset[str]) -> NDArray[Any]:
