@@ -15,7 +15,9 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from typing import IO
 
 import jax
 
@@ -27,11 +29,15 @@ from tggm.training.parallel.processes import is_first as is_first
 HEARTBEAT_SECONDS = 30  # without a sign of life, after which a process counts as dead
 
 # Stands by in a process of its own: JAX aborts a process whose mates are lost, before Python could say why.
+# What JAX said until then is in the file that is its standard output.
 _WITNESS = """
-import sys
+import os, sys
 told = sys.stdin.buffer.read()
 if not told.endswith(b"done"):
-    sys.stderr.write("tggm: " + sys.argv[1 + told.startswith(b"joined")] + chr(10))
+    before, twice, after = sys.argv[1:]
+    replaced = b"newer incarnation" in os.pread(1, 10**6, 0)
+    sentence = after if told.startswith(b"joined") else twice if replaced else before
+    sys.stderr.write("tggm: " + sentence + chr(10))
 """
 
 
@@ -40,7 +46,7 @@ def initialize(
     processes: int | None = None,
     process_id: int | None = None,
     *,
-    wait_seconds: int = 300,
+    wait_seconds: int = 120,
 ) -> None:
     """Join the processes of a fit; call it before anything else that uses JAX.
 
@@ -62,8 +68,21 @@ def initialize(
     """
     if coordinator is not None:
         _require_address(coordinator)
-    witness = _witness(coordinator, wait_seconds)
-    atexit.register(_leave, witness)
+    with tempfile.TemporaryFile() as said:
+        witness = _witness(coordinator, wait_seconds, said)
+        atexit.register(_leave, witness)
+        try:
+            with _diverted(2, said.fileno()):
+                _join(coordinator, processes, process_id, wait_seconds)
+        finally:  # not reached where JAX aborts: the witness then has a sentence instead of its trace
+            said.seek(0)
+            sys.stderr.write(said.read().decode(errors="replace"))
+    _tell(witness, b"joined")
+    with _quiet_output():
+        agreed(True)  # the first exchange, which connects all
+
+
+def _join(coordinator: str | None, processes: int | None, process_id: int | None, wait_seconds: int) -> None:
     try:
         jax.distributed.initialize(
             coordinator,
@@ -78,9 +97,6 @@ def initialize(
             f"no processes to join were detected ({error}) Give `coordinator` as HOST:PORT, the number of "
             "`processes`, and the `process_id` of this one, from 0."
         ) from None
-    _tell(witness, b"joined")
-    with _quiet_output():
-        agreed(True)  # the first exchange, which connects all
 
 
 def _require_address(coordinator: str) -> None:
@@ -100,20 +116,24 @@ def fail() -> None:
     Losses.any = True
 
 
-def _witness(coordinator: str | None, wait_seconds: int) -> "subprocess.Popen[bytes]":
+def _witness(coordinator: str | None, wait_seconds: int, said: IO[bytes]) -> "subprocess.Popen[bytes]":
     """A child that says a sentence when this process ends without a farewell to it."""
     before = (
         f"the processes of this fit did not find each other within {wait_seconds} s; start all of them, and "
         f"let the coordinator ({coordinator or 'detected'}) be an address and a free port of process 0 that "
         "the others reach."
     )
+    twice = (
+        "another process has come with the id of this one; give each a `process_id` (--process-id) of its "
+        "own, from 0, and start all of them again."
+    )
     after = (
         "this process ended before its fit was done: it was killed, or another process died or could not be "
         "reached. Start all of them again; tggm fit --resume, or the same `checkpoint`, goes on from the "
         "last checkpoint."
     )
-    words = [sys.executable, "-I", "-S", "-c", _WITNESS, before, after]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+    words = [sys.executable, "-I", "-S", "-c", _WITNESS, before, twice, after]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=said, start_new_session=True)
 
 
 def _tell(witness: "subprocess.Popen[bytes]", word: bytes) -> None:
@@ -140,11 +160,17 @@ def _quiet_output() -> Iterator[None]:
     """Nothing that C++ prints reaches standard output, where results may be read from."""
     if sys.stdout is not None:
         sys.stdout.flush()
-    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
+    with open(os.devnull, "wb") as nowhere, _diverted(1, nowhere.fileno()):
+        yield
+
+
+@contextlib.contextmanager
+def _diverted(stream: int, into: int) -> Iterator[None]:
+    """What is written to one file descriptor goes into another."""
+    kept = os.dup(stream)
+    os.dup2(into, stream)
     try:
         yield
     finally:
-        os.dup2(kept, 1)
+        os.dup2(kept, stream)
         os.close(kept)
-        os.close(nowhere)

@@ -129,3 +129,34 @@ def test_processes_are_told_when_they_disagree_and_when_the_first_fails(folder):
 )
 def test_what_cannot_be_shared_is_said_before_anything_starts(capsys, words, sentence):
     assert re.search(sentence, complaint(capsys, "fit", "data.csv", "--target", "y", *words))
+
+
+def lonely(port, process, processes, seconds):
+    """A process that waits for others; what it says goes to a pipe."""
+    words = f"initialize('127.0.0.1:{port}', {processes}, {process}, wait_seconds={seconds})"
+    code = f"from tggm.distributed import initialize; {words}"
+    env = os.environ | {"JAX_PLATFORMS": "cpu"}
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=env, stderr=-1, text=True)
+
+
+def test_a_process_whose_others_do_not_come_says_one_sentence():
+    _, said = lonely(free_port(), 0, 2, 2).communicate(timeout=60)
+    assert said.startswith("tggm: the processes of this fit did not find each other within 2 s; start all")
+    assert said.count("\n") == 1
+
+
+def test_two_processes_of_one_id_are_told_so():
+    """The one that came first ends at once; the others would wait for a third."""
+    port = free_port()
+    waiting = [lonely(port, process, 3, 60) for process in (0, 1, 1)]
+    try:
+        until = time.monotonic() + 60
+        while not (ended := [p for p in waiting if p.poll() is not None]) and time.monotonic() < until:
+            time.sleep(0.1)
+        (said,) = [process.communicate(timeout=60)[1] for process in ended]
+    finally:
+        for process in waiting:
+            process.kill()
+            process.communicate()
+    assert said.startswith("tggm: another process has come with the id of this one; give each a `process_id`")
+    assert said.count("\n") == 1
