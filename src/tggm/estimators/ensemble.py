@@ -253,6 +253,8 @@ class Ensemble(TableInputs, ABC):
         shown = [a for name, a in vars(made).items() if name in ("W0_", "b0_", "W1_", "b1_", "noise_")]
         if not all(np.isfinite(a).all() for a in shown):
             raise ValueError("parameters and noise must be finite in the units of the data")
+        if not all((a > 0).all() for name, a in vars(made).items() if name == "noise_"):
+            raise ValueError("the noise vanishes in the units of the data")
         return made
 
     @classmethod

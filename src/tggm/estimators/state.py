@@ -76,6 +76,7 @@ def _described(given: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
         "method": fitted.method,
         "sigma0": sigma0 if fitted.has_gauge(sigma0**2) else float(np.sqrt(s0[0])),
         "n_members": len(s0),
+        "dtype": str(fitted.model.arrays()["hidden.W0"].dtype),
     }
     if layers(given["hidden"]) not in (None, built.layers):
         found["hidden"] = list(built.layers)
@@ -135,6 +136,9 @@ def restored(
     if ASIDE in arrays:
         wanted[ASIDE] = (architecture.n_outputs, arrays[ASIDE].shape[-1])
     _require(arrays, wanted)
+    kinds = {arrays[_MODEL + name].dtype for name in template.arrays()}
+    if kinds != {np.dtype(dtype)}:
+        raise ValueError(f"its parameters are of type {', '.join(sorted(map(str, kinds)))}, not {dtype}")
     model = template.replaced({name: arrays[_MODEL + name] for name in template.arrays()})
     model.check(dtype)
     x, y = (

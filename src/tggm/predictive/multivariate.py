@@ -10,6 +10,7 @@ from tggm.arrays import Floats
 from tggm.predictive.base import mixture_weights
 from tggm.predictive.exact import Predictive, truncated_draws
 from tggm.predictive.joint import JointPredictive
+from tggm.predictive.normal import factors, log_densities
 
 JointLogDensity = Callable[[Floats], ArrayLike]
 
@@ -100,9 +101,21 @@ class MultivariatePredictive(JointPredictive[Predictive]):
                 "The joint density of several outputs needs an engine: pass `log_density`, "
                 "or use `marginal(j).logpdf` for one output."
             )
-        members = np.asarray(self._log_density(z), dtype=np.float64)
+        members = np.array(self._log_density(z), dtype=np.float64)
+        if (lost := np.isnan(members)).any():  # noise too small for the engine: take their moments
+            members[lost] = self._by_moments(z)[lost]
         mixed: Floats = logsumexp(members, axis=0, b=self._mix[:, None])
         return mixed
+
+    def _by_moments(self, z: Floats) -> Floats:
+        """Log densities of normal distributions with the members' moments, (K, N)."""
+        _, coef, bias, noise = self._arrays
+        g, v = self._parts[0].latent_moments()
+        mean = np.einsum("knm,kjm->knj", g, coef) + bias
+        within = np.einsum("kim,knm,kjm->knij", coef, v, coef, optimize=True)
+        return log_densities(
+            z[None] - mean, factors(within + noise[:, None, :, None] * np.eye(self.n_outputs))
+        )
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         alpha, coef, bias, noise = self._arrays

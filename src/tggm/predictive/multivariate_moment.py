@@ -2,15 +2,13 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from tggm.arrays import Floats
 from tggm.predictive.base import mixture_weights
 from tggm.predictive.joint import JointPredictive
 from tggm.predictive.moment import MomentPredictive
-
-_LOG_2PI = float(np.log(2 * np.pi))
+from tggm.predictive.normal import factors, log_densities
 
 
 class MultivariateMomentPredictive(JointPredictive[MomentPredictive]):
@@ -42,7 +40,7 @@ class MultivariateMomentPredictive(JointPredictive[MomentPredictive]):
         ]
         super().__init__(parts, places, scales)
         self._mix = mixture_weights(None, len(m))
-        self._mean, self._cov, self._root = m, C, np.linalg.cholesky(C)
+        self._mean, self._cov, self._root = m, C, factors(C)
 
     def cov(self) -> Floats:
         """Covariance of the outputs, (N, n, n): within members and between them."""
@@ -50,10 +48,7 @@ class MultivariateMomentPredictive(JointPredictive[MomentPredictive]):
         return self._scaled(self._cov.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away))
 
     def _log_density_of(self, z: Floats) -> Floats:
-        error = np.clip(z[None] - self._mean, -1e120, 1e120)
-        white = solve_triangular(self._root, error[..., None], lower=True)[..., 0]
-        log_det = np.log(np.diagonal(self._root, axis1=2, axis2=3)).sum(-1)
-        members = -0.5 * ((white**2).sum(-1) + self.n_outputs * _LOG_2PI) - log_det
+        members = log_densities(z[None] - self._mean, self._root)
         mixed: Floats = logsumexp(members, axis=0, b=self._mix[:, None])
         return mixed
 
