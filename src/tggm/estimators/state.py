@@ -136,11 +136,11 @@ def restored(
     if ASIDE in arrays:
         wanted[ASIDE] = (architecture.n_outputs, arrays[ASIDE].shape[-1])
     _require(arrays, wanted)
+    model = template.replaced({name: arrays[_MODEL + name] for name in template.arrays()})
+    model.check(dtype)
     kinds = {arrays[_MODEL + name].dtype for name in template.arrays()}
     if kinds != {np.dtype(dtype)}:
         raise ValueError(f"its parameters are of type {', '.join(sorted(map(str, kinds)))}, not {dtype}")
-    model = template.replaced({name: arrays[_MODEL + name] for name in template.arrays()})
-    model.check(dtype)
     x, y = (
         Columns(*(np.asarray(arrays[name], np.float64) for name in part))
         for part in (COLUMNS[:2], COLUMNS[2:])
