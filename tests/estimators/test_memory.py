@@ -35,11 +35,11 @@ def test_no_such_model_is_tried(settings):
 
 
 def test_it_may_depend_on_the_data(monkeypatch):
-    monkeypatch.setattr(memory, "memory_bytes", lambda: 1e6)
-    model = TGGMClassifier(hidden=100, n_members=10)
+    monkeypatch.setattr(memory, "memory_bytes", lambda: 5e6)
+    model = TGGMClassifier(hidden=100, n_members=100)
     model.check_settings()  # a single column would fit
     with pytest.raises(
-        ValueError, match=r"`hidden` is 100, which with `n_members` = 10 takes at least \d.* MiB"
+        ValueError, match=r"`hidden` is 100, which with `n_members` = 100 takes at least \d.* MiB"
     ):
         model.fit(np.tile(X, 30), LABELS)
 
@@ -82,8 +82,8 @@ def test_the_command_line_refuses_it_too(tmp_path, monkeypatch, capsys):
     assert "tggm: --hidden is 1000000000, which with --members = 10 takes at least" in complaint(
         capsys, *words, "--hidden", str(HUGE)
     )
-    monkeypatch.setattr(memory, "memory_bytes", lambda: 1.5e5)
-    assert "--hidden is [300, 4], which with" in complaint(
-        capsys, *words, "--hidden", "300,4", "--members", "2"
+    monkeypatch.setattr(memory, "memory_bytes", lambda: 1.4e6)
+    assert "--hidden is [3000, 4], which with" in complaint(
+        capsys, *words, "--hidden", "3000,4", "--members", "2"
     )
     assert not (tmp_path / "m.tggm").exists()

@@ -16,7 +16,7 @@ from tggm.arrays import Floats
 from tggm.estimators import state
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.estimators.inputs import TableInputs
-from tggm.estimators.memory import require_room
+from tggm.estimators.memory import SURELY_FITS, require_room
 from tggm.estimators.outcome import report
 from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
@@ -108,7 +108,9 @@ class Ensemble(TableInputs, ABC):
         if before is not None and self._goes_on(recipe, before, architecture):
             model, pool = architecture.adapted(before.model), (before.transform, before.calibration)
             return Start(recipe, source, before.scales, model, rng, False, *pool)
-        require_room(recipe, architecture, source.count)
+        layers, d, n = architecture.layers, architecture.n_inputs, architecture.n_outputs
+        if recipe.n_members * max(layers) * (d + n + max(layers) + recipe.lateral) > SURELY_FITS:
+            require_room(recipe, architecture, source.count)
         return Start(recipe, source, self._scales(source), recipe.draw(architecture, rng), rng)
 
     def _architecture(

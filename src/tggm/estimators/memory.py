@@ -13,6 +13,7 @@ from tggm.models import Architecture
 from tggm.models.features import FEATURES
 from tggm.training import OPTIMISERS
 
+SURELY_FITS = 10**6  # weights, about, that need not be counted exactly
 KEPT = 4  # vectors of all parameters: they, their average, the best, and a gradient
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of containers
 
