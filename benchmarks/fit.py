@@ -3,7 +3,8 @@
     TGGM_DATA=... python benchmarks/fit.py [--datasets concrete,power] [--split 0] [--seed 0]
 
 One run, the same training and test rows for all: `TGGMRegressor.one_layer()` (the first fit of a fresh
-process, compilation included, a second fit, and 300 epochs), `TGGMRegressor()`, scikit-learn's `MLPRegressor`
+process, compilation included, a second fit, and 300 epochs), `TGGMRegressor()` (a first fit, compilation
+included, and a second), scikit-learn's `MLPRegressor`
 (the spread of its training errors as a constant width) and `GaussianProcessRegressor` (at most 2,000 rows),
 NGBoost and CatBoost with uncertainty, each with its own defaults. Missing opponents are left out: `pip
 install ngboost catboost`. Then a first fit on Boston housing in fresh processes, import included, with an
@@ -101,6 +102,7 @@ OURS: dict[str, dict[str, Any]] = {
     "tggm, first fit": ONE_LAYER,
     "tggm, second fit": ONE_LAYER,
     "tggm, 300 epochs": {**ONE_LAYER, "max_epochs": 300},
+    "tggm, default, first fit": {},
     "tggm, default": {},
 }
 OPPONENTS = {
