@@ -1,5 +1,6 @@
 """Targets as `fit` takes them: complete, with missing values, or with limits."""
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -115,7 +116,7 @@ def target_transform(how: str, X: Floats, targets: Targets, weight: Floats) -> "
 def row_weights(sample_weight: Any, X: Any) -> Floats:
     """One nonnegative number a row, 1 by default; not all of them 0."""
     rows = X.shape[0]
-    if sample_weight is None or np.ndim(sample_weight) == 0:
+    if sample_weight is None or isinstance(sample_weight, Real):
         given = np.full(rows, 1.0 if sample_weight is None else sample_weight)
     else:
         given = sample_weight
