@@ -22,7 +22,7 @@ demo: venv-demo
 # Programs are kept in .venv: a run after the first compiles only those that changed since (half of the time).
 HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false
 
-ROUGH := $(patsubst %,tests/special/test_%.py,characteristic derivatives probit probit_bound)
+ROUGH := $(patsubst %,tests/special/test_%.py,characteristic probit probit_bound)
 OTHERS := $(filter-out tests/special/ %__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
 PROGRAMS := $(CURDIR)/.venv/programs
 KEPT := JAX_COMPILATION_CACHE_DIR="$(PROGRAMS)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.02

@@ -61,7 +61,7 @@ def test_probabilities_under_the_true_parameters_are_frequencies(truth):
 def test_a_fitted_model_is_close(truth):
     model, X, label = truth
     fitted = TGGMClassifier.one_layer(hidden=(M,), random_state=0, max_epochs=40, batch_size=250).fit(
-        X[:6000], label[:6000]
+        X[:8000], label[:8000]
     )
     true, found = (m.predict_proba(X[-20_000:]) for m in (model, fitted))
     assert calibration_error(found, label[-20_000:]) < 0.025

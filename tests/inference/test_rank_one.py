@@ -16,7 +16,7 @@ def double(tg):
     return TruncatedGaussian(P, np.asarray(tg.shift, np.float64), tg.truncated)
 
 
-@pytest.mark.parametrize("m", [5, 50])
+@pytest.mark.parametrize("m", [5, 16, 50])
 @pytest.mark.parametrize("noise", [0.05, 0.5])
 def test_kernels_agree_with_the_general_path(m, noise, rng):
     mask = rng.uniform(size=m) < 0.8

@@ -67,7 +67,7 @@ def test_transformations_agree(name, dtype):
     assert_allclose(jax.vmap(f)(mu, sigma), plain, rtol=eps, atol=eps)
     reverse = jax.jit(jax.vmap(jax.grad(f)))(mu, sigma)
     forward = jax.jit(lambda x, s: jax.jvp(lambda y: f(y, s), (x,), (jnp.ones_like(x),))[1])(mu, sigma)
-    assert_allclose(forward, reverse, rtol=2 * eps, atol=0)
+    assert_allclose(forward, reverse, rtol=eps, atol=0)
 
 
 def test_default_precision_mode():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
-MOST = {"files": 50, "changes": 154}  # of the default regressor's `fit`: what it is; it may only fall
+MOST = {"files": 50, "changes": 154}  # of the default regressor's `fit`, as it is today
 
 
 @pytest.fixture

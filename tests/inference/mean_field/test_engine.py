@@ -30,7 +30,7 @@ def stationarity(tg, moments):
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize(("n", "m"), [(1, 50), (20, 200)])
+@pytest.mark.parametrize(("n", "m"), [(1, 50), (10, 100), (20, 200)])
 def test_newton_is_stationary_from_a_cold_start(scale, n, m, rng):
     tg = shallow(rng, m=m, n=n, scale=scale)
     got = mean_field(tg)
@@ -39,8 +39,9 @@ def test_newton_is_stationary_from_a_cold_start(scale, n, m, rng):
     assert drift.max() <= 1e-9 * max(1.0, float(jnp.abs(tg.shift).max()))
 
 
-def test_newton_is_stationary_for_layers(rng):
-    tg = deep(rng, m=100)
+@pytest.mark.parametrize("m", [100, 200])
+def test_newton_is_stationary_for_layers(m, rng):
+    tg = deep(rng, m=m)
     got = mean_field(tg)
     assert got.converged.all()
     assert stationarity(tg, got).max() <= 1e-9
