@@ -1,5 +1,5 @@
 # Two commands do everything on a machine that has git, make and Python >= 3.11:
-#   make demo    runs the main job            make test    runs every check (make test-all: the slow ones, too)
+#   make demo    runs the main job            make test    runs the checks (make test-all: the slow one, too)
 # Both first bring .venv into order if it is missing, out of date, moved or damaged (tools/setup_venv.py).
 
 PYTHON ?= python3

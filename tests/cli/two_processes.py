@@ -19,7 +19,7 @@ from tggm.distributed import use_devices
 from tggm.training import checkpoints, training
 from tggm.training.parallel.processes import ProcessError, from_first, require_same
 
-FITS = ("regressor float64",)  # a classifier, too, is shared by devices in tests/training/parallel
+FITS = ("regressor float64", "classifier float32")
 
 
 def words(folder, output, *more):
