@@ -53,6 +53,7 @@ VARIANTS: dict[str, tuple[Callable[..., TGGMRegressor], dict[str, Any]]] = {
     "no-transform": (_default, {"target_transform": None}),
     "not-calibrated": (_default, {"calibrate": False}),
     "plain-scale": (_default, {"standardize": True}),
+    "no-patience": (_default, {"patience": None}),
     "former": (TGGMRegressor.one_layer, {}),
 }
 
