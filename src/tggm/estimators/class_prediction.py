@@ -22,7 +22,7 @@ from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
 from tggm.predictive.temperature import tempered
-from tggm.products import full_precision
+from tggm.products import BY_LIBRARY, full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.streams.columns import Columns
 from tggm.training.rows import bucket
@@ -178,18 +178,21 @@ def _padded(inputs: Any, count: int) -> Any:
 def _block(model: Model, inputs: Any, members: bool, log: bool, engine: LinearEngine) -> NDArray[Any]:
     """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
-    mean, std, length, short = _short(model, _padded(inputs, count), members, log, engine)
-    result = np.array(short[:count])
-    return _lengthened(np.asarray(mean), np.asarray(std), np.asarray(length), result, log)
+    return _mixed(*_member_scores(model, inputs, count, members, engine), count, log)
 
 
 def mixture_of(model: Model, inputs: Any, members: list[int], engine: LinearEngine) -> NDArray[Any]:
     """Log-probabilities of the mixture of some members, (rows, n); inputs in units of the model."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
-    mean, std, _, _ = (np.asarray(a) for a in _short(model, _padded(inputs, count), False, True, engine))
-    mean, std = mean[members], std[members]
-    short = np.array(_mixture(mean, std, NODES[0], True))
-    return _lengthened(mean, std, np.asarray(_lengths(mean, std)), short[:count], True)
+    mean, std = _member_scores(model, inputs, count, False, engine)
+    return _mixed(mean[members], std[members], count, True)
+
+
+def _member_scores(
+    model: Model, inputs: Any, count: int, members: bool, engine: LinearEngine
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    mean, std = _scores(model, _padded(inputs, count), members, engine)
+    return np.asarray(mean), np.asarray(std)
 
 
 @jax.jit
@@ -198,11 +201,10 @@ def _lengths(mean: Array, std: Array) -> Array:
     return lengths
 
 
-def _lengthened(
-    mean: NDArray[Any], std: NDArray[Any], length: NDArray[Any], result: NDArray[Any], log: bool
-) -> NDArray[Any]:
+def _mixed(mean: NDArray[Any], std: NDArray[Any], count: int, log: bool) -> NDArray[Any]:
     """What the shortest grid gives, with the rows that need longer ones computed anew."""
-    kind = np.searchsorted(NODES, length[: len(result)] / SPACING[str(mean.dtype)])
+    result = np.asarray(_mixture(mean, std, NODES[0], log))[:count].copy()
+    kind = np.searchsorted(NODES, np.asarray(_lengths(mean, std))[:count] / SPACING[str(mean.dtype)])
     for k in range(1, kind.max(initial=0) + 1):
         (chosen,) = np.nonzero(kind == k)
         size = next((size for size in CHUNKS if size >= len(chosen)), CHUNKS[-1])
@@ -213,19 +215,16 @@ def _lengthened(
     return result
 
 
-@partial(jax.jit, static_argnames=("members", "log", "engine"))
+@partial(jax.jit, static_argnames=("members", "engine"), compiler_options=BY_LIBRARY)
 @full_precision
-def _short(model: Model, X: Any, members: bool, log: bool, engine: LinearEngine) -> tuple[Array, ...]:
-    """Means and deviations of z, (members, rows, n), lengths of grids, and what the shortest gives.
-
-    `members` says whether each has inputs of its own.
-    """
+def _scores(model: Model, X: Any, members: bool, engine: LinearEngine) -> tuple[Array, Array]:
+    """Means and deviations of z, (members, rows, n); `members` says whether each has inputs of its own."""
 
     def scores(member: Model, X: Any) -> tuple[Array, Array]:
         return member.outputs(X).contended_scores(member.latent(X, engine))
 
-    mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
-    return mean, std, jax.vmap(grid_length)(mean, std).max(0), _mixture(mean, std, NODES[0], log)
+    found: tuple[Array, Array] = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
+    return found
 
 
 @partial(jax.jit, static_argnames=("n_nodes", "log"))

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.arrays import Tree
+from tggm.products import BY_LIBRARY
 from tggm.training.dropout import thinned
 from tggm.training.optimisers import OPTIMISERS, SCHEDULES
 from tggm.training.rows import shuffled
@@ -256,8 +257,7 @@ def _run_epoch(
     return result
 
 
-@partial(jax.jit, static_argnames=("plan", "objective"))
-def run_chunk(
+def chunk(
     plan: Plan,
     objective: Objective,
     state: State,
@@ -297,3 +297,6 @@ def run_chunk(
     empty = jnp.full((len(state.seed), plan.capacity), jnp.nan, weight.dtype)
     carry: tuple[State, Trace] = lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
     return carry
+
+
+run_chunk = jax.jit(chunk, static_argnames=("plan", "objective"), compiler_options=BY_LIBRARY)

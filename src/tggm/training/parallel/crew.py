@@ -25,7 +25,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tggm.inference.blas_lock import blas_lock, factorises
-from tggm.training.loop import AXIS, run_chunk
+from tggm.products import BY_LIBRARY
+from tggm.training.loop import AXIS, chunk, run_chunk
 from tggm.training.parallel.processes import chosen, shared, together
 from tggm.training.parallel.processes import use_devices as use_devices
 from tggm.training.state import Objective, Plan, State, Trace
@@ -53,11 +54,11 @@ def one_each(devices: Sequence[jax.Device]) -> list[jax.Device]:
     return list({device.process_index: device for device in reversed(devices)}.values())[::-1]
 
 
-@partial(jax.jit, static_argnames=("mesh", "plan", "objective"))
+@partial(jax.jit, static_argnames=("mesh", "plan", "objective"), compiler_options=BY_LIBRARY)
 def run_shares(mesh: Mesh, plan: Plan, objective: Objective, *arguments: Any) -> tuple[State, Trace]:
     """As `run_chunk`, on all devices of a mesh."""
     none = PartitionSpec()
-    whole = partial(run_chunk, plan._replace(shares=mesh.size), objective)
+    whole = partial(chunk, plan._replace(shares=mesh.size), objective)
     # all that comes in and goes out is the same on every device
     out: tuple[State, Trace] = jax.shard_map(
         whole, mesh=mesh, in_specs=none, out_specs=none, check_vma=False
