@@ -22,7 +22,7 @@ from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
 from tggm.predictive.temperature import tempered
-from tggm.products import BY_LIBRARY, full_precision
+from tggm.products import QUICKLY, full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.streams.columns import Columns
 from tggm.training.rows import bucket
@@ -215,7 +215,7 @@ def _mixed(mean: NDArray[Any], std: NDArray[Any], count: int, log: bool) -> NDAr
     return result
 
 
-@partial(jax.jit, static_argnames=("members", "engine"), compiler_options=BY_LIBRARY)
+@partial(jax.jit, static_argnames=("members", "engine"), compiler_options=QUICKLY)
 @full_precision
 def _scores(model: Model, X: Any, members: bool, engine: LinearEngine) -> tuple[Array, Array]:
     """Means and deviations of z, (members, rows, n); `members` says whether each has inputs of its own."""

@@ -12,7 +12,7 @@ from tggm.arrays import Floats
 from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
-from tggm.products import BY_LIBRARY, full_precision
+from tggm.products import QUICKLY, full_precision
 from tggm.training.rows import bucket
 
 BLOCK = 8192  # rows predicted at once
@@ -49,7 +49,7 @@ def doubled(members: Model) -> Model:
     return double
 
 
-@partial(jax.jit, static_argnames="engine", compiler_options=BY_LIBRARY)
+@partial(jax.jit, static_argnames="engine", compiler_options=QUICKLY)
 @full_precision
 def _variances(members: Model, X: Array, engine: LinearEngine) -> tuple[Array, Array]:
     found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X, engine)))(members)

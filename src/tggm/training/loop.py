@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.arrays import Tree
-from tggm.products import BY_LIBRARY
+from tggm.products import QUICKLY
 from tggm.training.dropout import thinned
 from tggm.training.optimisers import OPTIMISERS, SCHEDULES
 from tggm.training.rows import shuffled
@@ -299,4 +299,4 @@ def chunk(
     return carry
 
 
-run_chunk = jax.jit(chunk, static_argnames=("plan", "objective"), compiler_options=BY_LIBRARY)
+run_chunk = jax.jit(chunk, static_argnames=("plan", "objective"), compiler_options=QUICKLY)

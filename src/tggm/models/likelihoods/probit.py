@@ -116,19 +116,11 @@ def contended_std(mean: Array, var: Array, product: Any) -> Array:
     w = (1 - CONTENDERS) / n + CONTENDERS * share  # sums to 1, and no weight reaches 1/2
     t = 2 * (1 - w) + var * (1 - 2 * w) + (w * var).sum(1, keepdims=True) - 2 * (product(w) - w * var)
     # Σ_j≠i w_j t_ij = D_i (1 − 2 w_i) + Σ_j w_j D_j; the last sum follows from multiplying by w_i and adding
-    rest = 1 - 2 * w
-
-    def solved(free: Array) -> Array:
+    rest, free, D = 1 - 2 * w, jnp.ones_like(w), jnp.zeros_like(w)
+    for _ in range(3):  # where classes exclude each other D may want to be negative: held, the others follow
         held = (w * (1 - free)).sum(1, keepdims=True) * LEAST_VARIANCE
         total = (free * w * (t - held) / rest).sum(1, keepdims=True)
         total = total / (1 + (free * w / rest).sum(1, keepdims=True))
-        return jnp.where(free > 0, (t - held - total) / rest, LEAST_VARIANCE)
-
-    def freed(_: Array, free: Array) -> Array:
-        return jnp.where(solved(free) > LEAST_VARIANCE, free, 0.0)
-
-    # where classes exclude each other D may want to be negative: held, the others follow. A loop, not its
-    # steps written out: deciding which of these to fuse took a compiler for GPUs six seconds
-    free = lax.fori_loop(jnp.int32(0), jnp.int32(2), freed, jnp.ones_like(w))
-    D = solved(free)
+        D = jnp.where(free > 0, (t - held - total) / rest, LEAST_VARIANCE)
+        free = jnp.where(D > LEAST_VARIANCE, free, 0.0)
     return jnp.sqrt(jnp.maximum(D, LEAST_VARIANCE))

@@ -25,7 +25,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tggm.inference.blas_lock import blas_lock, factorises
-from tggm.products import BY_LIBRARY
+from tggm.products import QUICKLY
 from tggm.training.loop import AXIS, chunk, run_chunk
 from tggm.training.parallel.processes import chosen, shared, together
 from tggm.training.parallel.processes import use_devices as use_devices
@@ -54,7 +54,7 @@ def one_each(devices: Sequence[jax.Device]) -> list[jax.Device]:
     return list({device.process_index: device for device in reversed(devices)}.values())[::-1]
 
 
-@partial(jax.jit, static_argnames=("mesh", "plan", "objective"), compiler_options=BY_LIBRARY)
+@partial(jax.jit, static_argnames=("mesh", "plan", "objective"), compiler_options=QUICKLY)
 def run_shares(mesh: Mesh, plan: Plan, objective: Objective, *arguments: Any) -> tuple[State, Trace]:
     """As `run_chunk`, on all devices of a mesh."""
     none = PartitionSpec()
