@@ -14,7 +14,7 @@ import jax
 
 # A compiler for GPUs writes and times dozens of kernels for each product, and weighs how to fuse each sum
 # with what shares it. A library's products and plain fusion run as fast here, and on an H200 the training
-# program of 100 units and ten classes takes 3 s to compile instead of 24, their scores half a second, not ten.
+# program of 100 units and ten classes takes 3 s to compile instead of 24, scores half a second, not 10.
 QUICKLY = {"xla_gpu_enable_triton_gemm": False, "xla_disable_hlo_passes": "triton-softmax-rewriter"}
 
 P = ParamSpec("P")
