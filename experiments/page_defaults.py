@@ -28,6 +28,36 @@ def error_of(run: dict[str, Any]) -> float:
     return float(run["rmse"] if "rmse" in run else run["error"])
 
 
+def summary() -> str:
+    """How often the default is ahead, by how much, and where it is behind."""
+    ours, theirs, lines = runs_of("defaults.json"), runs_of("opponents.json"), []
+    for model in OPPONENTS:
+        gains, behind = [], []
+        for data in [data for data, variant in ours if variant == "default" and (data, model) in theirs]:
+            mine, other = ours[data, "default"], theirs[data, model]
+            if both := sorted(set(mine) & set(other)):
+                gains.append(float(np.mean([mine[k]["ll"] - other[k]["ll"] for k in both])))
+                behind += [data] if gains[-1] < 0 else []
+        if gains:
+            lost = f"; behind on {', '.join(behind)}" if behind else ""
+            ahead = f"{sum(gain > 0 for gain in gains)} of {len(gains)}"
+            lines.append(
+                f"- {OPPONENTS[model]}: a larger log-likelihood on {ahead} tables, by "
+                f"{np.median(gains):.2f} nats a row in the median{lost}."
+            )
+    return "\n".join(lines) if lines else "Not run."
+
+
+OPPONENTS = {
+    "catboost": "CatBoost with uncertainty",
+    "hgb": "HistGradientBoosting",
+    "ngboost": "NGBoost",
+    "mlp": "scikit-learn's MLP",
+    "gp": "a Gaussian process (up to 2,000 rows)",
+    "ridge": "ridge or logistic regression",
+}
+
+
 def uci() -> str:
     """The default on the test parts of the UCI splits."""
     ours, rows = runs_of("uci_default.json"), []
@@ -171,13 +201,14 @@ def origin() -> str:
     )
 
 
-METHOD = {
+METHOD = {"default-ablations": ablations}
+RESULTS = {
+    "default-summary": summary,
     "default-uci": uci,
     "default-tables": tables,
     "default-verdicts": verdicts,
     "default-linear": beside_linear,
     "default-classes": classes,
-    "default-ablations": ablations,
     "default-origin": origin,
 }
 UNCERTAINTY = {"coverage": coverage}

@@ -11,8 +11,8 @@ ROWS = {
     "relu": "ReLU network",
     "paper-bp": "TGGM-BP",
     "paper-ml": "TGGM-ML",
-    "single": "default, one network",
-    "default": "default",
+    "single": "one layer, one network",
+    "default": "one layer",
 }
 COLUMNS = {"ReLU-BP": "relu", "TGGM-BP": "paper-bp", "TGGM-ML": "paper-ml"}  # of the paper, and our rows
 SPLITS = {name: 5 if name == "protein" else 20 for name in PAPER}
@@ -68,7 +68,7 @@ def verdict(ours: tuple[float, float], paper: Error) -> str:
 def papers() -> str:
     """Each column of the paper's table that we ran, beside our run of it."""
     book = read()
-    head = ["set", "PBP, paper", *(f"{c}, {who}" for c in COLUMNS for who in ("paper", "ours")), "`default`"]
+    head = ["set", "PBP, paper", *(f"{c}, {who}" for c in COLUMNS for who in ("paper", "ours")), "one layer"]
     rows = []
     for dataset, columns in PAPER.items():
         cells = [dataset.capitalize(), f"{columns['PBP'].mean} ± {columns['PBP'].error}"]
@@ -92,7 +92,7 @@ def tally(won: dict[str, bool]) -> str:
 
 
 def agreement(book: Book) -> str:
-    """Where our runs of the paper's models reach its figures, and where our default passes its best."""
+    """Where our runs of the paper's models reach its figures, and where our one layer passes its best."""
     lines = []
     for column, name in COLUMNS.items():
         rows = finished(book[name])
@@ -103,25 +103,25 @@ def agreement(book: Book) -> str:
     best = {d: min(PAPER[d]["TGGM-BP"].mean, PAPER[d]["TGGM-ML"].mean) for d in PAPER}
     lower = {d: row.mean["rmse"][0] < best[d] for d, row in finished(book["default"]).items()}
     lines.append(
-        f"- `default` has a lower mean than the better of the paper's two TGGM columns on {tally(lower)}."
+        f"- One layer has a lower mean than the better of the paper's two TGGM columns on {tally(lower)}."
     )
     return "\n".join(lines)
 
 
 def others() -> str:
-    """What others published, beside our default."""
+    """What others published, beside our one layer."""
     book, rows = read(), []
     for dataset in PAPER:
         cells = [" / ".join(figures[dataset]) if dataset in figures else "" for figures in OTHERS.values()]
         row = book["default"].get(dataset)
         ours = f"{cell(row, 'rmse')} / {cell(row, 'll')}" if row else "not run"
         rows.append([dataset.capitalize(), *cells, ours])
-    head = ["set", *(f"{name}, quoted" for name in OTHERS), "`default`"]
+    head = ["set", *(f"{name}, quoted" for name in OTHERS), "one layer"]
     return f"{table(head, rows)}\n\n{beaten(finished(book['default']))}"
 
 
 def beaten(ours: dict[str, Row]) -> str:
-    """On how many sets the means of our default are better than what others published."""
+    """On how many sets the means of our one layer are better than what others published."""
     lines = []
     for other, figures in OTHERS.items():
         rmse, ll = {}, {}
@@ -130,7 +130,7 @@ def beaten(ours: dict[str, Row]) -> str:
             ll[dataset] = row.mean["ll"][0] > their_ll
             if their_rmse > 0:  # an error printed as 0.00 cannot be compared with
                 rmse[dataset] = row.mean["rmse"][0] < their_rmse
-        lines.append(f"- `default` beats {other} in RMSE on {tally(rmse)}, in log-likelihood on {tally(ll)}.")
+        lines.append(f"- One layer beats {other} in RMSE on {tally(rmse)}, in log-likelihood on {tally(ll)}.")
     return "\n".join(lines)
 
 

@@ -229,7 +229,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
     },
     "deep.md": page_deep.BLOCKS,
-    "results.md": _results(),
+    "results.md": page_defaults.RESULTS | _results(),
 }
 
 
