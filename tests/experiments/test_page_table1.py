@@ -101,4 +101,4 @@ def test_sets_that_are_not_finished_are_shown_and_not_counted(results):
     results("default", {"yacht": (0.4, 0.05, 0.1)}, n=4)
     assert "0.400 ± 0.050 (of 4)" in page_table1.papers()
     assert "on 0 of 0 sets" in page_table1.others()
-    assert "| Yacht | default | 0.400 ± 0.050 (of 4) | 0.100 ± 0.000 (of 4) |" in page_table1.measures()
+    assert "| Yacht | one layer | 0.400 ± 0.050 (of 4) | 0.100 ± 0.000 (of 4) |" in page_table1.measures()
