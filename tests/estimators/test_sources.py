@@ -41,6 +41,18 @@ def test_a_stream_is_fitted_nearly_as_well_as_can_be():
     assert np.array_equal(again.W0_, model.W0_)
 
 
+def test_held_out_rows_of_a_stream_calibrate_it():
+    """Members that say four times the noise: the pool of the rows that all held out is right again."""
+    model = TGGMRegressor(**QUICK, features=None, linear=False, noise=0.64 * Y.var()).fit(stream())
+    (pool,) = model.fitted_.calibration
+    assert pool.kind == "beta"
+    pooled = np.mean(np.abs(model.predict_dist(X).cdf(Y) - 0.5) < 0.25)
+    model.fitted_ = model.fitted_._replace(calibration=())
+    mixed = np.mean(np.abs(model.predict_dist(X).cdf(Y) - 0.5) < 0.25)
+    assert mixed > 0.8
+    assert abs(pooled - 0.5) < 0.08  # of 300 rows: three standard errors
+
+
 def test_a_stream_of_labels():
     label = np.where(X[:, 0] > 3, "high", "low")
     # the second label comes late

@@ -94,7 +94,7 @@ class Ensemble(TableInputs, ABC):
             )  # fmt: skip
         if kept is not None:
             kept.write(finished=not result.interrupted)
-        return self.finish(begun, result, blocks.only)
+        return self.finish(begun, result, blocks.kept)
 
     def started(self, begun: Start, block: RowBlock) -> Model:
         """What training of rows in memory starts from: where it was drawn, or better."""
@@ -176,7 +176,7 @@ class Ensemble(TableInputs, ABC):
         return fitted
 
     def finish(self, begun: Start, result: Training, block: RowBlock | None = None) -> Self:
-        """Keep what was trained; `block` are the rows that it was trained on, where they are in memory."""
+        """Keep what was trained; `block` are its rows, or of a stream those that were held out."""
         recipe, model = begun.recipe, result.params
         if "noise" in recipe.given and recipe.given["noise"] is None:  # it was learned
             with recipe.precision():

@@ -409,8 +409,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         """Blended with a linear model, and calibrated, as held-out rows advise."""
         from tggm.estimators.held_out import calibrations, held_out, some_rows
 
-        recipe, count = begun.recipe, begun.source.count
-        blends = recipe.linear and self.noise is None and recipe.likelihood == self.likelihood
+        recipe, count = begun.recipe, begun.source.n_kept
+        # a linear model is compared on all rows
+        blends = recipe.linear and begun.source.whole
+        blends = blends and self.noise is None and recipe.likelihood == self.likelihood
         if not (blends or self.calibrate):
             return fitted
         rows = some_rows(count)

@@ -43,10 +43,12 @@ class MemorySource:
     """Arrays: each member holds out rows of its own."""
 
     capacity = 1024  # epochs that may run in one chunk
+    whole = True  # all rows are in memory
 
     def __init__(self, X: Any, y: Any, weight: Floats) -> None:
         self.X, self.y, self.weight, self.mean_weight = X, y, weight, float(weight.mean())
         self.count, self.sparse = len(weight), sparse.issparse(X)
+        self.n_kept = self.count  # rows that are at hand after training
 
     def inputs(self, how: bool | str) -> Columns:
         """Standardisation of the inputs."""
@@ -78,7 +80,7 @@ class StreamSource:
     `target` makes of its targets what `MemorySource` has: numbers as `Targets`, labels as places of classes.
     """
 
-    capacity, mean_weight, sparse = 1, 1.0, False
+    capacity, mean_weight, sparse, whole = 1, 1.0, False, False
 
     def __init__(
         self, stream: Stream, recipe: Recipe, rng: np.random.Generator, target: Callable[[Any], Any],
@@ -90,7 +92,7 @@ class StreamSource:
         fraction = recipe.held_fraction
         self.X, self._y, bound = self.survey.held(fraction or 1.0)
         self._bound = bound if fraction else np.uint64(0)
-        self._n_held = len(self.X) if fraction else 0
+        self.n_kept = len(self.X) if fraction else 0
         # of labels there is none
         self._extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
 
@@ -125,7 +127,7 @@ class StreamSource:
     def blocks(self, recipe: Recipe, scales: Scales, rows: ToRows, rng: np.random.Generator) -> Blocks:
         """Blocks of one shape, the held-out rows behind each block's own."""
         self._require_moderate(scales)
-        seed, count = int(rng.integers(2**31)), self.survey.count - self._n_held
+        seed, count = int(rng.integers(2**31)), self.survey.count - self.n_kept
         per_pass = math.ceil(count / self.stream.block_rows)
         length = math.ceil(count / per_pass)  # blocks of equal size: a small one would take noisy steps
         size = bucket(length) if length < 1024 else math.ceil(length / 1024) * 1024
@@ -140,7 +142,8 @@ class StreamSource:
                 data = jax.tree.map(partial(_joined, size), part, held)
                 yield RowBlock(members(n), data, weight, n / count)
 
-        return Blocks(each, per_pass, count, size, (held, count, size))
+        kept = RowBlock(self._members(recipe.n_members, 0, held_size, 0), held, weight[size:])
+        return Blocks(each, per_pass, count, size, (held, count, size), kept=kept)
 
     def sample(self, rows: ToRows) -> Rows:
         """The rows that are held out, or might have been."""
@@ -165,7 +168,7 @@ class StreamSource:
         """A block's rows first, the held-out ones behind them, the same for all members."""
         numbers = np.arange(size + held_size, dtype=np.int32)
         train, held = (np.broadcast_to(part, (K, len(part))) for part in np.split(numbers, [size]))
-        n_train, n_held = (np.full(K, number, np.int32) for number in (count, self._n_held))
+        n_train, n_held = (np.full(K, number, np.int32) for number in (count, self.n_kept))
         return Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
 
 

@@ -143,13 +143,14 @@ class Blocks:
     batch_limit: int  # most rows of a mini-batch
     identity: Any = ()  # arrays that tell these rows from others
     only: RowBlock | None = None  # that of a table in memory
+    kept: RowBlock | None = None  # rows at hand after training: all, or those of a stream that are held out
 
     @classmethod
     def of(cls, block: RowBlock) -> "Blocks":
         """A table in memory: one block, which stays."""
         members = block.members
         rows = int(np.max(members.n_train))
-        return cls(None, 1, rows, members.train.shape[1], block, block)
+        return cls(None, 1, rows, members.train.shape[1], block, block, block)
 
     def steps(self, batch_size: int) -> int:
         """Gradient steps of a pass."""
