@@ -7,11 +7,11 @@ from scipy.stats import kstest
 
 from tests.predictive.held_out_rows import Ensemble, student
 from tggm.predictive import MomentPredictive
-from tggm.predictive.calibration import Calibration, checked, counted, fitted, pooled
+from tggm.predictive.calibration import Calibration, checked, factors_of, fitted, pooled
 from tggm.predictive.held_out import HeldOut
 
 FRESH = 5000
-WITHOUT = Calibration("student", (1.0, 0.005, 0.0))  # what members disagree on does not count
+WITHOUT = Calibration("student", (1.0, 0.07, 0.0))  # what members disagree on does not count
 STUDENT = ("student",)  # what members of several layers are pooled by
 
 WRONG = {
@@ -49,7 +49,7 @@ def test_uniform_afterwards(case, k):
 
 
 def test_width_follows_disagreement_where_errors_do():
-    """Members of one width for all rows, whose errors are as large as their scatter: c grows."""
+    """Members of one width for all rows, whose errors are as large as their scatter: g is more than f."""
     rng = np.random.default_rng(0)
 
     def rows(N, k):
@@ -59,7 +59,8 @@ def test_width_follows_disagreement_where_errors_do():
         return HeldOut(mean, np.full((10, N), 0.5), there, y, np.ones(N))
 
     calibration = fitted(rows(1000, 2), kinds=STUDENT)
-    assert calibration.numbers[1] > 2
+    f, g = factors_of(calibration)
+    assert g > 1.4 * f
     new = rows(FRESH, 10)
     laws = [pooled(pool, MomentPredictive(new.mean, new.var)) for pool in (calibration, WITHOUT)]
     each = laws[0].logpdf(new.y) - laws[1].logpdf(new.y)
@@ -126,8 +127,8 @@ def test_constant_targets():
 
 
 def test_how_much_of_the_scatter_counts():
-    assert counted(Calibration("student", (1.0, 3.0, 0.0))) == 3.0
-    assert counted(Calibration()) == 1.0
+    assert factors_of(Calibration("student", (1.0, 3.0, 0.0))) == (1.0, 3.0)
+    assert factors_of(Calibration()) == (1.0, 1.0)
 
 
 def test_one_member_and_few_rows():

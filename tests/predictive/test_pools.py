@@ -111,10 +111,10 @@ def test_neutral_numbers_leave_members_alone(members):
 
 
 def test_student_against_scipy(members):
-    f, c, nu = 0.7, 1.9, 3.3
-    pool = pooled(Calibration("student", (f, c, 1 / nu)), members)
+    f, g, nu = 0.7, 1.9, 3.3
+    pool = pooled(Calibration("student", (f, g, 1 / nu)), members)
     mean, var = members.member_moments()
-    width = f * np.sqrt(var.mean(0) + c * mean.var(0, ddof=1))
+    width = np.sqrt(f**2 * var.mean(0) + g**2 * mean.var(0, ddof=1))
     want = student_t(nu, LOC + SCALE * mean.mean(0), SCALE * width)
     y = np.array([5.0, -300.0])
     assert_allclose(pool.logpdf(y), want.logpdf(y), rtol=1e-12)

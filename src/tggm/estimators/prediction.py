@@ -60,8 +60,8 @@ class Prediction(Ensemble, ABC):
         """The predictive distribution of each row, pooled from the members.
 
         With ``calibrate=False`` it is the mixture of their densities: exact for one hidden layer; EP's with
-        lateral connections; Gaussians with the moments of y for several layers. The joint distribution of
-        several outputs is that mixture always. See docs/predictive-distributions.md.
+        lateral connections; Gaussians with the moments of y for several layers. Calibrated marginals of
+        several outputs are joined by a Gaussian copula. See docs/predictive-distributions.md.
 
         Returns
         -------
@@ -71,11 +71,13 @@ class Prediction(Ensemble, ABC):
             For several: mean, cov, rvs, joint logpdf, and the marginal of each output.
         """
         from tggm.predictive.choice import joint
+        from tggm.predictive.copula import joined
 
         if self.b1_.shape[1] == 1:
             return self._marginals(X)[0]
         Z, fitted = self._standardised(X), self.fitted_
-        return joint(fitted.model, Z, self.engine(), *fitted.scales.y)
+        members = joint(fitted.model, Z, self.engine(), *fitted.scales.y)
+        return joined(fitted.calibration, members)
 
     def predict_interval(
         self, X: ArrayLike, level: float = 0.9, *, guarantee: bool = False
@@ -133,7 +135,7 @@ class Prediction(Ensemble, ABC):
 
     def _parts(self, X: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Mean, noise and disagreement."""
-        from tggm.predictive.calibration import Calibration, counted
+        from tggm.predictive.calibration import Calibration, factors_of
         from tggm.predictive.pools import disagreement
 
         members = self._mixtures(X)
@@ -141,7 +143,8 @@ class Prediction(Ensemble, ABC):
         pools = self.fitted_.calibration or (Calibration(),) * len(members)
         for mixture, pool, law in zip(members, pools, self._pooled(members), strict=True):
             _, noise, between = disagreement(mixture)
-            share = noise / (noise + counted(pool) * between)
+            f, g = factors_of(pool)
+            share = f**2 * noise / (f**2 * noise + g**2 * between)
             found.append((law.mean(), law.std() * np.sqrt(share), law.std() * np.sqrt(1 - share)))
         mean, noise, apart = (self._shaped(np.stack(part, axis=1)) for part in zip(*found, strict=True))
         return mean, noise, apart

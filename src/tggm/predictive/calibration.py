@@ -53,10 +53,10 @@ def checked(kind: Any, numbers: Any) -> Calibration:
     return Calibration(kind, tuple(float(x) for x in numbers))
 
 
-def counted(calibration: Calibration) -> float:
-    """How much of the members' scatter counts beside their variances."""
-    names = [n.name for n in POOLS[calibration.kind].numbers]
-    return calibration.numbers[names.index("c")] if "c" in names else 1.0
+def factors_of(calibration: Calibration) -> tuple[float, float]:
+    """What members' deviations, and the deviation between their means, are multiplied by: f and g, or 1."""
+    numbers = dict(zip((n.name for n in POOLS[calibration.kind].numbers), calibration.numbers, strict=True))
+    return numbers.get("f", 1.0), numbers.get("g", 1.0)
 
 
 def pooled(calibration: Calibration, members: ScalarPredictive) -> ScalarPredictive:

@@ -7,23 +7,26 @@ With F_j and f_j the marginals' distribution functions and densities, and R a ro
     z_j = \Phi^{-1}(F_j(y_j)).
 
 R is that of the pool: with C the mean of the members' covariances, B the covariance between their means, and
-width_j² = f_j² v_j + g_j² D_j of each marginal, R is the correlation of f_i f_j C_ij + g_i g_j B_ij. Where all
-marginals are Gaussian the joint distribution is, too.
+width_j² = f_j² v_j + g_j² D_j of each marginal, R is the correlation of f_i f_j C_ij + g_i g_j B_ij. Where
+all marginals are Gaussian the joint distribution is, too.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss, hermevander
+from numpy.polynomial.hermite_e import hermevander
 from scipy.special import gammaln, ndtr, ndtri_exp
 
 from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive
+from tggm.predictive.calibration import Calibration, factors_of, pooled
 from tggm.predictive.joint import JointPredictive
 from tggm.predictive.normal import factors, log_densities
 
-_NODES = 40  # where quantiles are taken for covariances
+_NODES = np.linspace(-7, 7, 141)  # of a standard normal variable, where quantiles are taken for covariances
 _TERMS = 20  # of the series in powers of a correlation
+_LEAST = -1e300  # log-density of an output
 
 
 class CopulaPredictive(JointPredictive[ScalarPredictive]):
@@ -53,11 +56,10 @@ class CopulaPredictive(JointPredictive[ScalarPredictive]):
         for Gaussian marginals, else by quadrature, to a hundredth of the product of the deviations for
         marginals with 2.5 degrees of freedom and far better for lighter tails.
         """
-        x, w = hermegauss(_NODES)
-        orders = np.arange(1, _TERMS + 1)
-        basis = hermevander(x, _TERMS)[:, 1:] / np.exp(0.5 * gammaln(orders + 1))
-        weighted = (w / w.sum())[:, None] * basis
-        centred = [p.ppf(ndtr(x)[None, :]) - p.mean()[:, None] for p in self._parts]
+        orders, weight = np.arange(1, _TERMS + 1), np.exp(-0.5 * _NODES**2)
+        basis = hermevander(_NODES, _TERMS)[:, 1:] / np.exp(0.5 * gammaln(orders + 1))
+        weighted = (weight / weight.sum())[:, None] * basis
+        centred = [p.ppf(ndtr(_NODES)[None, :]) - p.mean()[:, None] for p in self._parts]
         a = np.stack([each @ weighted for each in centred], 1)  # (N, n, terms)
         powers = self._correlation[..., None] ** orders
         found: Floats = np.einsum("nijm,nim,njm->nij", powers, a, a)
@@ -68,16 +70,34 @@ class CopulaPredictive(JointPredictive[ScalarPredictive]):
     def _log_density_of(self, z: Floats) -> Floats:
         pairs = [(p, z[:, j]) for j, p in enumerate(self._parts)]
         normal = np.stack([_normal(p, y) for p, y in pairs], 1)
-        own = sum(p.logpdf(y) for p, y in pairs)
+        own = sum(np.maximum(p.logpdf(y), _LEAST) for p, y in pairs)
         apart = log_densities(normal, np.broadcast_to(np.eye(self.n_outputs), self._root.shape))
         found: Floats = log_densities(normal, self._root) - apart + own
-        return np.maximum(found, -np.finfo(float).max)
+        return found
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         noise = rng.standard_normal((size, len(self), self.n_outputs))
-        normal = np.einsum("nij,snj->sni", self._root, noise)
+        normal = np.clip(np.einsum("nij,snj->sni", self._root, noise), -8, 8)  # beyond, Φ is 0 or 1
         each = [p.ppf(ndtr(normal[:, :, j]).T).T for j, p in enumerate(self._parts)]
         return np.stack(each, 2)
+
+
+def joined(calibrations: Sequence[Calibration], members: JointPredictive[Any]) -> JointPredictive[Any]:
+    """Outputs together, calibrated; `members` as they are where no marginal is changed."""
+    if all(each.kind == "linear" for each in calibrations):
+        return members
+    mixtures = [members.marginal(j) for j in range(members.n_outputs)]
+    laws = [pooled(*pair) for pair in zip(calibrations, mixtures, strict=True)]
+    mix, scale = mixtures[0].member_weights, np.array([p.units[1] for p in mixtures])
+    mean = np.stack([p.member_moments()[0] for p in mixtures], 2)
+    away = mean - np.einsum("k,kni->ni", mix, mean)[None]
+    between = np.einsum("k,kni,knj->nij", mix, away, away)
+    within = members.cov() / (scale[:, None] * scale[None, :]) - between
+    f, g = np.array([factors_of(each) for each in calibrations]).T
+    more = 1 / max(1 - mix @ mix, 1e-9) if len(mix) > 1 else 0.0  # as D has it
+    S = np.outer(f, f) * within + more * np.outer(g, g) * between
+    deviation = np.sqrt(np.diagonal(S, axis1=1, axis2=2))
+    return CopulaPredictive(laws, S / deviation[:, :, None] / deviation[:, None, :])
 
 
 def _normal(law: ScalarPredictive, y: Floats) -> Floats:

@@ -7,7 +7,7 @@ means and variances at a row, m their mean, v that of the variances, D = Σ (m_k
 
 =========  ===============  ==========================================================================
 linear     ()               the mixture itself, (1/K) Σ p_k
-student    (f, c, 1/ν)      m + f √(v + c D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
+student    (f, g, 1/ν)      m + √(f² v + g² D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
 beta       (a, b)           cdf I_{a,b}(F), F that of the mixture, whatever its members are
 =========  ===============  ==========================================================================
 """
@@ -22,7 +22,7 @@ from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.beta_map import BetaMapped, log_beta_weight
 from tggm.predictive.student import StudentPredictive
 
-SCATTER = 0.5  # of D that is expected to count: what members disagree on their mean gets partly right
+SCATTER = 0.7  # √D times this is expected to count: what members disagree on their mean gets partly right
 Numbers = tuple[float, ...]
 Scores = Callable[[Numbers], Floats]
 
@@ -61,10 +61,10 @@ def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
 
 def student(members: ScalarPredictive, numbers: Numbers) -> StudentPredictive:
     """One Student-t a row."""
-    f, c, heaviness = numbers
+    f, g, heaviness = numbers
     centre, var, between = disagreement(members)
     loc, scale = members.units
-    width = f * np.sqrt(var + c * between)
+    width = np.sqrt(f**2 * var + g**2 * between)
     return StudentPredictive(centre, width, heaviness, loc=loc, scale=scale)
 
 
@@ -98,7 +98,7 @@ POOLS: dict[str, Pool] = {
     "student": by_building(
         student,
         PoolNumber("f", 1.0, 0.01, 100.0, 1.0, width=1.0),
-        PoolNumber("c", SCATTER, 0.005, 500.0, 1.5),
+        PoolNumber("g", SCATTER, 0.01, 100.0, 0.75, width=1.0),
         PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.1, by_log=False, tails=True),
     ),
     "beta": Pool(

@@ -1,0 +1,110 @@
+"""Calibrated marginals that are joined by a copula."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.copula import CopulaPredictive, joined
+from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
+from tggm.predictive.student import StudentPredictive
+
+MEAN, WIDTH = np.array([[1.0, -2.0]]), np.array([[0.5, 3.0]])
+RHO = 0.7
+R = np.array([[[1.0, RHO], [RHO, 1.0]]])
+
+
+def law(*heaviness):
+    marginals = [StudentPredictive(MEAN[:, j], WIDTH[:, j], h) for j, h in enumerate(heaviness)]
+    return CopulaPredictive(marginals, R)
+
+
+def ensemble(scale=(1.0, 1.0)):
+    """Five members, three rows, two outputs."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((5, 3, 2, 4))
+    return MultivariateMomentPredictive(
+        rng.standard_normal((5, 3, 2)), A @ np.swapaxes(A, 2, 3), loc=[1.0, 2.0], scale=scale
+    )
+
+
+def test_gaussian_marginals_make_a_gaussian():
+    cov = R[0] * WIDTH[0][:, None] * WIDTH[0][None, :]
+    witness = stats.multivariate_normal(MEAN[0], cov)
+    for y in ([1.0, -2.0], [3.0, 4.0], [-9.0, 20.0]):
+        assert_allclose(law(0.0, 0.0).logpdf([y])[0], witness.logpdf(y), rtol=1e-9)
+    assert_allclose(law(0.0, 0.0).cov()[0], cov, rtol=1e-9)
+
+
+def test_the_density_integrates_to_the_marginals():
+    joint = law(0.3, 0.1)
+    s = np.linspace(-9, 9, 401)  # y = mean + width · sinh s: tails fall slowly
+    points, slope = MEAN[0, 1] + WIDTH[0, 1] * np.sinh(s), WIDTH[0, 1] * np.cosh(s)
+    many = CopulaPredictive(
+        [StudentPredictive(np.repeat(MEAN[:, j], 401), np.repeat(WIDTH[:, j], 401), h)
+         for j, h in enumerate((0.3, 0.1))],
+        np.repeat(R, 401, axis=0),
+    )  # fmt: skip
+    for y in (-1.0, 1.0, 1.8):
+        density = many.pdf(np.column_stack([np.full(401, y), points]))
+        assert_allclose((density * slope).sum() * (s[1] - s[0]), joint.marginal(0).pdf([y])[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("nu", "tolerance"), [(2.5, 0.01), (5.0, 1e-4)])
+def test_covariances_by_another_quadrature(nu, tolerance):
+    """E Q(Φ(z)) Q(Φ(z')) by sums on a plain grid: integrands are smooth and vanish at its ends."""
+    z = np.linspace(-9, 9, 1201)
+    q = np.where(z < 0, stats.t.ppf(stats.norm.cdf(z), nu), stats.t.isf(stats.norm.sf(z), nu))
+    pairs = np.stack(np.meshgrid(z, z), axis=-1)
+    want = (stats.multivariate_normal(np.zeros(2), R[0]).pdf(pairs) * np.outer(q, q)).sum() * (
+        z[1] - z[0]
+    ) ** 2
+    cov = law(1 / nu, 1 / nu).cov()[0]
+    deviations = WIDTH[0] * np.sqrt(nu / (nu - 2))
+    assert_allclose(np.sqrt(np.diag(cov)), deviations, rtol=1e-9)
+    assert abs(cov[0, 1] - want * WIDTH[0].prod()) < tolerance * deviations.prod()
+
+
+def test_draws_follow_it():
+    size = 20_000
+    draws = law(0.1, 0.1).rvs(size, random_state=0)[:, 0]
+    for j in range(2):
+        assert stats.kstest(draws[:, j], stats.t(10, MEAN[0, j], WIDTH[0, j]).cdf).pvalue > 0.01
+    # Kendall's tau of a Gaussian copula is 2 arcsin(ρ) / π; five standard errors of at most √(2/(9 n)) · 2
+    tau = stats.kendalltau(draws[:, 0], draws[:, 1]).statistic
+    assert abs(tau - 2 / np.pi * np.arcsin(RHO)) < 5 * 2 * np.sqrt(2 / (9 * size))
+
+
+def test_finite_far_away():
+    assert np.isfinite(law(0.0, 0.3).logpdf([[1e9, -1e9]])).all()
+    assert np.isfinite(law(0.3, 0.3).logpdf([[1e200, -1e200]])).all()
+
+
+def test_members_as_they_are_where_nothing_is_calibrated():
+    members = ensemble()
+    assert joined((), members) is members
+    assert joined([Calibration(), Calibration()], members) is members
+
+
+def test_marginals_are_those_of_the_pools_and_correlations_those_of_their_widths():
+    pools = [Calibration("student", (0.5, 2.0, 0.1)), Calibration("student", (2.0, 0.3, 0.0))]
+    for scale in ([1.0, 1.0], [10.0, 0.1]):
+        members = ensemble(scale)
+        joint = joined(pools, members)
+        for j, pool in enumerate(pools):
+            assert_allclose(joint.std()[:, j], pooled(pool, members.marginal(j)).std(), rtol=1e-12)
+    mean, cov = members._mean, members._cov
+    C = cov.mean(0)
+    B = np.stack([np.cov(mean[:, n].T) for n in range(3)])
+    f, g = np.array([0.5, 2.0]), np.array([2.0, 0.3])
+    S = np.outer(f, f) * C + np.outer(g, g) * B
+    want = S[:, 0, 1] / np.sqrt(S[:, 0, 0] * S[:, 1, 1])
+    # a joint of Gaussians with these pools has that correlation
+    plain = joined([Calibration("student", (*p.numbers[:2], 0.0)) for p in pools], members).cov()
+    assert_allclose(plain[:, 0, 1] / np.sqrt(plain[:, 0, 0] * plain[:, 1, 1]), want, rtol=1e-9)
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match=r"`correlation` must have shape \(1, 2, 2\); got \(2, 2\)"):
+        CopulaPredictive([law(0.0, 0.0).marginal(j) for j in range(2)], R[0])
