@@ -17,6 +17,7 @@ CASES = [
     Calibration(),
     Calibration("student", (0.7, 0.5, 0.25)),
     Calibration("student", (0.7, 2.0, 0.0)),
+    Calibration("scales", (0.7, 0.5, 0.4)),
     Calibration("beta", (2.5, 1.4)),
     Calibration("beta", (0.6, 0.8)),
     Calibration("beta", (40.0, 35.0)),
@@ -121,6 +122,19 @@ def test_student_against_scipy(members):
     assert_allclose(pool.logcdf(y), want.logcdf(y), rtol=1e-10)
     assert_allclose(pool.interval(0.9), want.interval(0.9), rtol=1e-10)
     assert_allclose(pool.std(), want.std(), rtol=1e-12)
+
+
+def test_scales_against_scipy(members):
+    """A normal whose log-deviation is nearly normal: five nodes give its variance, exp(2τ²), to 1e-4."""
+    f, g, tau = 0.7, 1.9, 0.3
+    pool = pooled(Calibration("scales", (f, g, tau)), members)
+    mean, var = members.member_moments()
+    width = SCALE * np.sqrt(f**2 * var.mean(0) + g**2 * mean.var(0, ddof=1))
+    assert_allclose(pool.mean(), LOC + SCALE * mean.mean(0), rtol=1e-12)
+    assert_allclose(pool.std(), width * np.exp(tau**2), rtol=1e-4)
+    gaussian = pooled(Calibration("scales", (f, g, 0.0)), members)
+    y = np.array([5.0, -300.0])
+    assert_allclose(gaussian.logpdf(y), norm(LOC + SCALE * mean.mean(0), width).logpdf(y), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("nu", "u"), [(4.0, 1e100), (30.0, 1e40), (1000.0, 200.0)])

@@ -7,6 +7,7 @@ from scipy.stats import kstest, lognorm, norm
 
 from tggm.predictive import MomentPredictive
 from tggm.predictive.beta_map import BetaMapped
+from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.student import StudentPredictive
 from tggm.predictive.transformed import Transformed
 from tggm.predictive.transforms import IdentityTransform, LogTransform, YeoJohnsonTransform
@@ -19,6 +20,9 @@ CASES = {
     "power 1.6": Transformed(LAW, YeoJohnsonTransform(1.6)),
     "power 0.6 of a Student": Transformed(
         StudentPredictive(np.zeros(2), np.array([0.5, 1.0]), 0.1), YeoJohnsonTransform(0.6)
+    ),
+    "power 0.3 of widths": Transformed(
+        pooled(Calibration("scales", (0.7, 0.5, 0.4)), LAW), YeoJohnsonTransform(0.3, 1.0, 2.0)
     ),
     "identity": Transformed(LAW, IdentityTransform()),
 }

@@ -78,3 +78,15 @@ def test_what_a_file_says_is_checked():
     ]:
         with pytest.raises(ValueError, match=message):
             checked_transform(kind, numbers)
+
+
+def test_which_inverses_grow_like_an_exponential():
+    assert LogTransform().exponential
+    assert [YeoJohnsonTransform(p).exponential for p in (0.0, 0.1, 0.3, 1.7, 1.9)] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert not IdentityTransform().exponential

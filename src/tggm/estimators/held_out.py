@@ -34,10 +34,16 @@ def which(members: Membership, count: int) -> Bools:
 
 
 def calibrations(fitted: Fitted, held: list[HeldOut]) -> tuple[Calibration, ...]:
-    """How the members of a model are pooled for each output; those with exact densities keep their shape."""
-    exact = "sum" in fitted.model.hidden.offers or not fitted.model.hidden.by_moments
-    kinds = ("linear", "beta") if exact else ("student",)
-    light = fitted.transform is not None  # the exponential of a Student-t has no mean
+    """How the members of a model are pooled for each output; those with exact densities keep their shape.
+
+    The exponential of a Student-t has no mean, and powers may have none: these have tails that end. Under a
+    logarithm tails are a Gaussian's, or rare large errors would decide on the mean.
+    """
+    transform = fitted.transform
+    light = transform is not None and transform.exponential
+    kinds: tuple[str, ...] = ("student",) if transform is None or light else ("scales",)
+    if "sum" in fitted.model.hidden.offers or not fitted.model.hidden.by_moments:
+        kinds = ("linear", "beta")
     return tuple(calibrated(each, kinds=kinds, light_tails=light) for each in held)
 
 

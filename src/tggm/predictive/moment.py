@@ -64,7 +64,8 @@ class GaussianMixture(ScalarPredictive):
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)
-        return self._mixed(log_ndtr(u)), self._mixed(log_ndtr(-u))
+        low, high = (np.minimum(self._mixed(log_ndtr(x)), 0.0) for x in (u, -u))  # weights round
+        return low, high
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)

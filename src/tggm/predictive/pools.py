@@ -8,6 +8,7 @@ means and variances at a row, m their mean, v that of the variances, D = Σ (m_k
 =========  ===============  ==========================================================================
 linear     ()               the mixture itself, (1/K) Σ p_k
 student    (f, g, 1/ν)      m + √(f² v + g² D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
+scales     (f, g, τ)        Σ w_i N(m, (f² v + g² D) e^{2 τ x_i}), x_i, w_i of a Gauss-Hermite rule of 5 nodes
 beta       (a, b)           cdf I_{a,b}(F), F that of the mixture, whatever its members are
 =========  ===============  ==========================================================================
 """
@@ -16,12 +17,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 
 from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.beta_map import BetaMapped, log_beta_weight
+from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.student import StudentPredictive
 
+_NODES, _SHARES = hermegauss(5)
 SCATTER = 0.7  # √D times this is expected to count: what members disagree on their mean gets partly right
 Numbers = tuple[float, ...]
 Scores = Callable[[Numbers], Floats]
@@ -68,6 +72,16 @@ def student(members: ScalarPredictive, numbers: Numbers) -> StudentPredictive:
     return StudentPredictive(centre, width, heaviness, loc=loc, scale=scale)
 
 
+def scales(members: ScalarPredictive, numbers: Numbers) -> MomentPredictive:
+    """Five Gaussians a row, of one centre: heavy tails that end, so that a function of y may have moments."""
+    f, g, tau = numbers
+    centre, var, between = disagreement(members)
+    loc, scale = members.units
+    widths = np.exp(2 * tau * _NODES)[:, None] * (f**2 * var + g**2 * between)
+    means = np.broadcast_to(centre, widths.shape)
+    return MomentPredictive(means, widths, member_weights=_SHARES, loc=loc, scale=scale)
+
+
 def beta(members: ScalarPredictive, numbers: Numbers) -> BetaMapped:
     """The mixture with its cdf mapped."""
     return BetaMapped(members, *numbers)
@@ -93,14 +107,18 @@ def _beta_scores(members: ScalarPredictive, y: Floats) -> Scores:
     return lambda values: log + log_beta_weight(values[0], values[1], low, high)
 
 
+_FACTORS = (
+    PoolNumber("f", 1.0, 0.01, 100.0, 1.0, width=1.0),
+    PoolNumber("g", SCATTER, 0.01, 100.0, 0.5, width=1.0),
+)
 POOLS: dict[str, Pool] = {
     "linear": by_building(linear),
     "student": by_building(
         student,
-        PoolNumber("f", 1.0, 0.01, 100.0, 1.0, width=1.0),
-        PoolNumber("g", SCATTER, 0.01, 100.0, 0.75, width=1.0),
-        PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.1, by_log=False, tails=True),
+        *_FACTORS,
+        PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.2, by_log=False, tails=True),
     ),
+    "scales": by_building(scales, *_FACTORS, PoolNumber("τ", 0.0, 0.0, 0.5, 0.3, by_log=False, tails=True)),
     "beta": Pool(
         tuple(PoolNumber(name, 1.0, 0.02, 1000.0, 1.4, width=-2.0) for name in "ab"),
         beta,

@@ -15,12 +15,18 @@ from tggm.predictive.base import ScalarPredictive
 
 _LARGEST = 709.0  # exponent of which the exponential is finite
 _SMALLEST = 1e-100  # power that is taken for 0
+_NEARLY_LOG = 0.2  # power below which the inverse grows nearly like an exponential
 
 
 class Transform(ABC):
     """z = T(y); values are finite where arguments are, those beyond all floats being the largest ones."""
 
     kind: ClassVar[str]
+
+    @property
+    def exponential(self) -> bool:
+        """Whether y grows like an exponential of z on some side."""
+        return False
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -77,6 +83,11 @@ class LogTransform(Transform):
 
     kind = "log"
 
+    @property
+    def exponential(self) -> bool:
+        """It does."""
+        return True
+
     def forward(self, y: Floats) -> Floats:
         """Log y; −inf for y ≤ 0."""
         with np.errstate(divide="ignore"):
@@ -118,6 +129,11 @@ class YeoJohnsonTransform(Transform):
     loc: float = 0.0
     scale: float = 1.0
     kind = "yeo-johnson"
+
+    @property
+    def exponential(self) -> bool:
+        """Powers of more than five count."""
+        return min(self.power, 2 - self.power) < _NEARLY_LOG
 
     def __post_init__(self) -> None:
         if not 0 <= self.power <= 2:
