@@ -28,16 +28,22 @@ TABLES = ("concrete", "energy")
 ROWS, CLASS_ROWS = 25, 100
 
 
-def drawn(rng: np.random.Generator, model: Model, x: np.ndarray, draws: int) -> np.ndarray:
-    """Draws of the outputs W1 h + b1 for one standardised row, (draws, n), in the model's own units."""
-    hidden, output = model.hidden, model.likelihood.output
+def latent(rng: np.random.Generator, model: Model, x: np.ndarray, draws: int) -> np.ndarray:
+    """Draws of the last hidden layer given the features of one row, (draws, units)."""
+    hidden = model.hidden
     sigma0 = hidden.s0**0.5
     u = np.broadcast_to(hidden.W0 @ x + hidden.b0, (draws, len(hidden.b0)))
     for level in range(len(hidden.W) + 1):
         # by logarithms: trained units may be off by tens of deviations
         h = u - sigma0 * ndtri_exp(np.log1p(-rng.random(u.shape)) + log_ndtr(u / sigma0))
         u = h @ hidden.W[level].T + hidden.b[level] if level < len(hidden.W) else u
-    return h @ output.W1.T + output.b1
+    return h
+
+
+def drawn(rng: np.random.Generator, model: Model, x: np.ndarray, draws: int) -> np.ndarray:
+    """Draws of the outputs W1 h + b1 for one standardised row, (draws, n), in the model's own units."""
+    output = model.likelihood.output
+    return latent(rng, model, x, draws) @ output.W1.T + output.b1
 
 
 def regression(name: str, hidden: str, draws: int, rng: np.random.Generator) -> dict[str, Any]:
