@@ -49,7 +49,7 @@ def true_logs(model: TGGMRegressor, Z: np.ndarray, y: np.ndarray, draws: int) ->
 
 
 def mapped(logs: np.ndarray) -> float:
-    """Mean log-density of a mixture after the best map of its distribution function by a beta distribution."""
+    """Mean log-density of a mixture whose distribution function a beta distribution maps best."""
 
     def loss(u: np.ndarray) -> float:
         return -float(np.mean(logs[0] + log_beta_weight(*np.exp(u), logs[1], logs[2])))

@@ -13,9 +13,12 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
+import calibration_gain
+import deep_density
 import numpy as np
 import page_deep
 import page_defaults
+import undirected_engine
 from page import ROOT, stored, table
 from quoted import OTHERS, PAPER
 from uci import summary
@@ -213,7 +216,11 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "wide": _wide,
         **page_defaults.METHOD,
     },
-    "uncertainty.md": page_defaults.UNCERTAINTY,
+    "uncertainty.md": {
+        **page_defaults.UNCERTAINTY,
+        **calibration_gain.BLOCKS,
+        "deep-density": deep_density.block,
+    },
     "designing-a-graph.md": {
         "censored": _censored,
         "missing": _missing,
@@ -228,7 +235,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "news": lambda: _classes(["text_news", "text_news_likelihood"], "news "),
         "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
     },
-    "deep.md": page_deep.BLOCKS,
+    "deep.md": {**page_deep.BLOCKS, "deep-engine": undirected_engine.block},
     "results.md": page_defaults.RESULTS | _results(),
 }
 

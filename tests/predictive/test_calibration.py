@@ -124,7 +124,7 @@ def test_one_wild_row_does_not_set_the_width():
 def test_rows_without_weight_change_nothing():
     held = Ensemble(0, width=2.0).held_out(300)
     half = held._replace(weight=np.where(np.arange(300) < 150, 1.0, 0.0))
-    some = type(held)(*(a[..., :150] for a in held))
+    some = type(held)(*(a[..., :150] for a in held[:5]))
     assert fitted(half) == fitted(some)
     assert fitted(held._replace(weight=np.zeros(300))) == Calibration()
     assert fitted(held._replace(there=np.zeros_like(held.there))) == Calibration()

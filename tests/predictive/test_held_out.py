@@ -51,6 +51,12 @@ def test_the_mean_and_the_width_come_from_members_that_had_not_seen_the_row():
     assert_allclose(var.mean(0), 2.5)
 
 
+def test_errors_grow_by_what_choosing_the_epoch_took_off():
+    held = Ensemble(0).held_out(50)
+    plain, larger = held.pooled(), held._replace(optimism=1.2).usable(1000).pooled()
+    assert_allclose((larger.y - larger.members.mean()) ** 2, 1.2 * (plain.y - plain.members.mean()) ** 2)
+
+
 def test_rows_that_say_nothing_are_left_out():
     held = Ensemble(0).held_out(50)
     held.there[:, :10] = False

@@ -61,7 +61,16 @@ def held_out(model: Model, block: RowBlock, rows: Any, count: int, engine: Any, 
     mean, var = member_moments(model, X, engine, dtype)
     there, weight = which(block.members, count)[:, rows], np.asarray(block.weight, np.float64)[rows]
     known = np.isfinite(Y)
+    # each member's epoch was chosen by the rows that it held out
+    optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
     return [
-        HeldOut(mean[:, :, j], var[:, :, j], there, np.where(known[:, j], Y[:, j], 0.0), weight * known[:, j])
+        HeldOut(
+            mean[:, :, j],
+            var[:, :, j],
+            there,
+            np.where(known[:, j], Y[:, j], 0.0),
+            weight * known[:, j],
+            optimism,
+        )  # fmt: skip
         for j in range(Y.shape[1])
     ]

@@ -11,6 +11,7 @@ their shape.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,10 +115,11 @@ def _best(pool: Pool, rows: PooledRows, light_tails: bool) -> tuple[Numbers, flo
 def _lowest(
     loss: Callable[[Floats], float], neutral: Floats, width: Floats, bounds: list[tuple[float, float]]
 ) -> Floats:
-    """Where a loss is smallest: from the best of several widths downhill."""
+    """Where a loss is smallest: from the best of several widths, of each number apart, downhill."""
     if not len(neutral):
         return neutral
-    start = min((neutral + log * width for log in _WIDTHS), key=loss)
+    logs = product(*(_WIDTHS if w else (0.0,) for w in width))
+    start = min((neutral + np.array(log) * width for log in logs), key=loss)
     low, high = np.transpose(bounds)
     # a number at the end of its range would have a one-sided derivative: start inside
     start = np.clip(start, low + 0.02 * (high - low), high - 0.02 * (high - low))

@@ -10,6 +10,10 @@ learned its target, and agree. What k members say of a single row is right on av
 others say, times the ratio of both over all rows, is smoother, and gets 1/k of the weight. All errors are
 made smaller alike, by what averaging takes off their mean square.
 
+A member stops at the epoch that suits the n rows best which it held out. Choosing one number by them makes
+them look better than new rows by 1/n nats each, as in Akaike's criterion: their squared errors should be
+1 + 2/n times as large (`optimism`).
+
 Where no row is held out twice (fewer than four members) D is that of all members, which is too small and goes
 with the error; half of what it asks for is taken off.
 """
@@ -47,6 +51,7 @@ class HeldOut(NamedTuple):
     there: Bools  # (K, N) member k held row i out
     y: Floats  # (N,)
     weight: Floats  # (N,)
+    optimism: float = 1.0  # by which squared errors would be larger, had the rows chosen nothing
 
     def usable(self, most: int) -> "HeldOut":
         """Rows with a weight that a member held out, `most` of them at most, evenly spaced."""
@@ -55,9 +60,8 @@ class HeldOut(NamedTuple):
         rows = np.flatnonzero(good)
         if len(rows) > most:
             rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
-        return HeldOut(
-            self.mean[:, rows], self.var[:, rows], self.there[:, rows], self.y[rows], self.weight[rows]
-        )
+        of_rows = (a[..., rows] for a in self[:5])
+        return HeldOut(*of_rows, self.optimism)
 
     def pooled(self) -> PooledRows:
         """What all members would have said of usable rows, had none seen them.
@@ -76,7 +80,8 @@ class HeldOut(NamedTuple):
         there = _scatter_where(np.ones_like(self.there), self.mean)
         around *= np.sqrt(np.divide(scatter, there, out=np.zeros_like(there), where=there > 0))
         members = MomentPredictive(centre + around, self.var * (var / self.var.mean(0)))
-        return PooledRows(members, centre + np.sqrt(left) * (self.y - centre), w / (w**2).sum())
+        error = np.sqrt(left * self.optimism) * (self.y - centre)
+        return PooledRows(members, centre + error, w / (w**2).sum())
 
     def _scatter(self, weight: Floats) -> tuple[Floats, bool]:
         """D of each row, were it new to all members, and whether it is known or a guess."""
