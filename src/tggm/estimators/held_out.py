@@ -63,14 +63,8 @@ def held_out(model: Model, block: RowBlock, rows: Any, count: int, engine: Any, 
     known = np.isfinite(Y)
     # each member's epoch was chosen by the rows that it held out
     optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
+    y = np.where(known, Y, 0.0)
     return [
-        HeldOut(
-            mean[:, :, j],
-            var[:, :, j],
-            there,
-            np.where(known[:, j], Y[:, j], 0.0),
-            weight * known[:, j],
-            optimism,
-        )  # fmt: skip
+        HeldOut(mean[:, :, j], var[:, :, j], there, y[:, j], weight * known[:, j], optimism)
         for j in range(Y.shape[1])
     ]

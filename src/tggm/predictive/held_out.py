@@ -60,8 +60,8 @@ class HeldOut(NamedTuple):
         rows = np.flatnonzero(good)
         if len(rows) > most:
             rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
-        of_rows = (a[..., rows] for a in self[:5])
-        return HeldOut(*of_rows, self.optimism)
+        mean, var, there = self.mean[:, rows], self.var[:, rows], self.there[:, rows]
+        return HeldOut(mean, var, there, self.y[rows], self.weight[rows], self.optimism)
 
     def pooled(self) -> PooledRows:
         """What all members would have said of usable rows, had none seen them.
