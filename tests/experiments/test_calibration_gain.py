@@ -1,0 +1,56 @@
+"""What is said of stored runs with and without calibration."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+
+import calibration_gain
+
+RIGHT = {f"cover{p}": p / 100 for p in calibration_gain.LEVELS}
+
+
+def made(rows=100, **figures):
+    """A run whose coverage is right, and wrong by ten points without calibration."""
+    raw = {f"raw_{name}": min(share + 0.1, 1.0) for name, share in RIGHT.items()}
+    return {"n_test": 100, "rows": rows, "raw_ll": 0.0, "raw_crps": 1.0, **RIGHT, **raw, **figures}
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    stored = {
+        "yacht 0": made(ll=1.0, crps=0.5),
+        "yacht 1": made(ll=1.2, crps=0.6),
+        "autos 0": made(ll=-1.0, crps=2.0, cover50=0.3),
+        "autos 1": made(ll=-1.1, crps=2.0, cover50=0.3),
+    }
+    monkeypatch.setattr(calibration_gain, "read", lambda path: {"runs": stored})
+
+
+def test_scores_and_coverage_before_and_after(runs):
+    line = next(row for row in calibration_gain.gain().splitlines() if "yacht" in row)
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == [
+        "yacht", "2", "200", "0", "1.1 ± 0.1", "1", "0.55 ± 0.05", "30 60 90 100 100", "20 50 80 90 95",
+    ]  # fmt: skip
+
+
+def test_verdicts(runs):
+    uci, development = calibration_gain.verdict().splitlines()
+    assert "log-likelihood at least as good on 1 of 1, CRPS on 1" in uci
+    assert "100% of the cells" in uci
+    assert "log-likelihood at least as good on 0 of 1, CRPS on 0" in development
+    assert "80% of the cells, -20 points at most (autos)" in development
+
+
+def test_coverage_is_judged_by_different_rows():
+    """Twenty splits of 25 rows test each of them twenty times."""
+    few = [made(rows=25, cover50=0.45) | {"n_test": 25} for _ in range(20)]
+    many = [one | {"rows": 10_000} for one in few]
+    assert calibration_gain._off(few)[1] == 1.0
+    off, within = calibration_gain._off(many)
+    assert np.isclose(off, -0.05)
+    assert within == 0.8
