@@ -26,7 +26,7 @@ from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.student import StudentPredictive
 
 _NODES, _SHARES = hermegauss(5)
-SCATTER = 0.7  # √D times this is expected to count: what members disagree on their mean gets partly right
+SCATTER = 0.5  # of D that is expected to count: what members disagree on their mean gets partly right
 Numbers = tuple[float, ...]
 Scores = Callable[[Numbers], Floats]
 
@@ -109,7 +109,7 @@ def _beta_scores(members: ScalarPredictive, y: Floats) -> Scores:
 
 _FACTORS = (
     PoolNumber("f", 1.0, 0.01, 100.0, 1.0, width=1.0),
-    PoolNumber("g", SCATTER, 0.01, 100.0, 0.5, width=1.0),
+    PoolNumber("g", SCATTER**0.5, 0.01, 100.0, 0.5, width=1.0),
 )
 POOLS: dict[str, Pool] = {
     "linear": by_building(linear),
