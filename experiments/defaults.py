@@ -5,7 +5,8 @@
     python -m experiments.defaults --show
 
 For every table (`experiments.tables`), variant and split: RMSE or the share of wrong labels, log-likelihood
-in the units of the target, CRPS, coverage, seconds of the fit. A variant is the default less one part.
+in the units of the target, CRPS and coverage, with calibration and ("raw_") without, and seconds of the fit. A
+variant is the default less one part.
 `--uci` runs the default on the test parts of the benchmark's splits, which chose nothing. Figures go to
 experiments/results/defaults.json, or uci_default.json, as they come; what is stored is not made again.
 `--show` prints them beside those of `experiments.opponents`.
@@ -63,19 +64,31 @@ def regression(make: Callable[..., TGGMRegressor], settings: dict[str, Any], spl
     clock = time.perf_counter()
     model = make(**settings).fit(split.X_train, split.y_train)
     fitted = time.perf_counter()
-    y, dist = split.y_test, model.predict_dist(split.X_test)
-    mean, cdf = dist.mean(), dist.cdf(y)
-    figures = {
-        "rmse": float(np.sqrt(np.mean((y - mean) ** 2))),
+    figures = judged(model.predict_dist(split.X_test), split.y_test)
+    predicted = time.perf_counter()
+    pool = [[each.kind, *each.numbers] for each in model.fitted_.calibration]
+    if pool:
+        model.fitted_ = model.fitted_._replace(calibration=())
+        raw = judged(model.predict_dist(split.X_test), split.y_test)
+        figures |= {f"raw_{name}": value for name, value in raw.items()}
+    return figures | {
+        "fit_s": fitted - clock,
+        "predict_s": predicted - fitted,
+        "epochs": model.n_iter_,
+        "n_test": len(split.y_test),
+        "rows": len(split.y_train) + len(split.y_test),
+        "pool": pool,
+    }
+
+
+def judged(dist: Any, y: np.ndarray) -> Figures:
+    """Scores of a predictive distribution, and how many targets its central intervals hold."""
+    cdf = dist.cdf(y)
+    return {
+        "rmse": float(np.sqrt(np.mean((y - dist.mean()) ** 2))),
         "ll": float(dist.logpdf(y).mean()),
         "crps": float(dist.crps(y).mean()),
         **{f"cover{p}": float(np.mean(np.abs(cdf - 0.5) < p / 200)) for p in LEVELS},
-    }
-    return figures | {
-        "fit_s": fitted - clock,
-        "predict_s": time.perf_counter() - fitted,
-        "epochs": model.n_iter_,
-        "n_test": len(y),
     }
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-import calibration_gain
 import deep_density
 import numpy as np
+import page_calibration
 import page_deep
 import page_defaults
 import undirected_engine
@@ -218,7 +218,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "uncertainty.md": {
         **page_defaults.UNCERTAINTY,
-        **calibration_gain.BLOCKS,
+        **page_calibration.BLOCKS,
         "deep-density": deep_density.block,
     },
     "designing-a-graph.md": {

@@ -258,17 +258,9 @@ def _run_epoch(
 
 
 def chunk(
-    plan: Plan,
-    objective: Objective,
-    state: State,
-    members: Membership,
-    view: Any,
-    hyper: Hyper,
-    data: Any,
-    weight: Array,
-    n_epochs: Array,
-    steps_per_epoch: Array,
-) -> tuple[State, Trace]:
+    plan: Plan, objective: Objective, state: State, members: Membership, view: Any, hyper: Hyper,
+    data: Any, weight: Array, n_epochs: Array, steps_per_epoch: Array,
+) -> tuple[State, Trace]:  # fmt: skip
     """Train every member for `n_epochs` ≤ plan.capacity epochs.
 
     Parameters
