@@ -236,6 +236,18 @@ def test_predictions_of_classes_as_json_with_inputs(folder, tmp_path, capsys):
     assert {row["kind_observed"] for row in got} == {"cheap", "dear"}
 
 
+@pytest.mark.parametrize(
+    ("model", "data", "predicted"), [("m", "test", "price"), ("c", "ctest", "kind_probability")]
+)
+def test_explained_predictions_add_up(folder, capsys, model, data, predicted):
+    words = ["predict", str(folder / f"{model}.tggm"), str(folder / f"{data}.csv"), "--explain"]
+    got = list(csv.DictReader(io.StringIO(answer(capsys, *words))))
+    parts = [f"part({name})" for name in ("area", "garden", "heating")]
+    assert list(got[0])[-4:] == ["base", *parts]
+    total = [float(row["base"]) + sum(float(row[name]) for name in parts) for row in got]
+    np.testing.assert_allclose(total, [float(row[predicted]) for row in got], rtol=1e-6)
+
+
 def test_predictions_as_parquet_and_from_parquet(folder, tmp_path, capsys):
     import pyarrow.csv
 

@@ -30,6 +30,9 @@ def predict(
     guarantee: Annotated[
         bool, typer.Option("--guarantee", help="Interval that holds whatever the data; see tggm fit.")
     ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Columns for what each input adds to the prediction.")
+    ] = False,
     inputs: Annotated[
         bool, typer.Option("--inputs", help="Copy the columns of DATA in front; the target as NAME_observed.")
     ] = False,
@@ -44,7 +47,8 @@ def predict(
     """Predict each row of a table.
 
     A regression gives mean, standard deviation, a central interval and, if asked for, quantiles and the two
-    parts of the deviation; a classification gives the most probable class and the probability of each.
+    parts of the deviation; a classification gives the most probable class and the probability of each. With
+    --explain, a base and a part for each input column add up to the mean, or to the class's probability.
     """
     check_output(output, force, model, data)
     levels = checked_levels(interval, quantiles)
@@ -56,6 +60,10 @@ def predict(
     table = given.table
     asked = Asked(interval, levels, parts, guarantee)
     columns = predicted(given.model, given.preparation, given.X, asked)
+    if explain:
+        from tggm.cli.explanations import explained_columns
+
+        columns |= explained_columns(given)
     if inputs:
         observed = {name: f"{name}_observed" if name in columns else name for name in table.names}
         plain = as_json or output.endswith(".parquet")

@@ -75,8 +75,8 @@ class Explained(TableInputs, ABC):
         Returns
         -------
         Explanation
-            `base`, `parts`, their standard `errors`, `names` of the columns, and the `prediction` that base
-            and parts add up to. `tggm.plotting.plot_explanation` draws it.
+            `base`, `parts`, `names` of the columns, and the `prediction` that base and parts add up to.
+            `tggm.plotting.plot_explanation` draws it.
         """
         from tggm.explanation import explained
 
@@ -84,9 +84,7 @@ class Explained(TableInputs, ABC):
         what = self.explainable[0] if what == "auto" else settings.one_of("what", what, self.explainable)
         walks = None if n_walks == "auto" else settings.count("n_walks", n_walks)
         inside, numbers = self._inside(X)
-        others = self._background(numbers) if background is None else self._inside(background)[1]
-        if not len(others):
-            raise ValueError("`background` must have at least one row; got none.")
+        others = self._background(numbers, background)
         rng = check_random_state(random_state)
         return explained(
             lambda rows: inside._answers(rows, what), numbers, others, self.column_map(), walks, rng
@@ -185,9 +183,14 @@ class Explained(TableInputs, ABC):
         inside.name_features(numbers.shape[1], None)
         return inside, numbers
 
-    def _background(self, numbers: Floats) -> Floats:
-        """The rows themselves or, of few, the mean row of training."""
-        return numbers if len(numbers) >= FEW else self.fitted_.scales.x.shift[None, :].astype(np.float64)
+    def _background(self, numbers: Floats, given: Any) -> Floats:
+        """The rows given; or the rows themselves or, of few, the mean row of training."""
+        if given is None:
+            few = self.fitted_.scales.x.shift[None, :].astype(np.float64)
+            return numbers if len(numbers) >= FEW else few
+        if not len(given):
+            raise ValueError("`background` must have at least one row; got none.")
+        return self._inside(given)[1]
 
 
 def _taken(arrays: Tree, rows: Ints) -> Any:

@@ -9,8 +9,9 @@ values of the columns (Štrumbelj & Kononenko, 2010):
     \qquad f(x) = E_z f(z) + \sum_j \phi_j.
 
 The sum holds for every single walk, so it holds whatever their number; only how it is shared among columns
-is estimated, and `errors` says how well. Each order is walked in both directions, which is exact where no
-more than two columns act together. Every row takes the same walks.
+is estimated. Each order is walked in both directions, which is exact where no more than two columns act
+together, and the background rows of the walks are chosen such that their means and variances are those of
+all. Every row takes the same walks.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,8 +39,6 @@ class Explanation(NamedTuple):
         The mean prediction of the background rows; for several outputs or classes, of each.
     parts : ndarray, shape (n_rows, n_columns) or (n_rows, n_columns, k)
         What each column adds to the base.
-    errors : ndarray of the same shape
-        Standard errors of the parts: with more walks they shrink. NaN if there was one pair only.
     names : tuple of str
         Names of the columns.
     prediction : ndarray, shape (n_rows,) or (n_rows, k)
@@ -48,7 +47,6 @@ class Explanation(NamedTuple):
 
     base: Floats
     parts: Floats
-    errors: Floats
     names: tuple[str, ...]
 
     @property
@@ -73,11 +71,10 @@ def explained(
         _shares(answer, X[at : at + each], Z, (base, ends[at : at + each]), there, columns.owner)
         for at in range(0, len(X), each)
     ]
-    mean, spread = (np.concatenate(part) for part in zip(*found, strict=True))
-    parts, errors = (columns.spread(a, 1) for a in (mean, spread))
+    parts, mean = columns.spread(np.concatenate(found), 1), base.mean(0)
     if ends.shape[1] == 1:
-        return Explanation(base.mean(0)[0], parts[:, :, 0], errors[:, :, 0], columns.names)
-    return Explanation(base.mean(0), parts, errors, columns.names)
+        return Explanation(mean[0], parts[:, :, 0], columns.names)
+    return Explanation(mean, parts, columns.names)
 
 
 def _pairs(count: int) -> int:
@@ -86,15 +83,30 @@ def _pairs(count: int) -> int:
 
 
 def _starts(answer: Answer, background: Floats, pairs: int, rng: Any) -> tuple[Floats, Floats]:
-    """A background row for each pair of walks and its answer: evenly among the answers, so that few do."""
+    """A background row for each pair of walks, and its answer."""
     rows = background
     if len(rows) > CANDIDATES:
         rows = rows[np.sort(rng.choice(len(rows), CANDIDATES, replace=False))]
     found = answer(rows)
-    order = np.argsort(found[:, np.argmax(found.var(0))], kind="stable")
-    place = (np.arange(pairs) + rng.uniform(size=pairs)) * len(rows) / pairs
-    chosen = order[np.minimum(place.astype(int), len(rows) - 1)]
+    chosen = _herd(np.concatenate([rows, found], axis=1), pairs, rng)
     return rows[chosen], found[chosen]
+
+
+def _herd(rows: Floats, size: int, rng: Any) -> Ints:
+    """So many rows whose means and variances are those of all, as nearly as a greedy choice makes them."""
+    with np.errstate(all="ignore"):
+        Z = (rows - rows.mean(0)) / rows.std(0)
+    Z = np.nan_to_num(np.concatenate([Z, Z**2 - 1], axis=1), posinf=0, neginf=0)
+    left, chosen, total = np.ones(len(Z), np.bool_), [], np.zeros(Z.shape[1])
+    noise = 1e-9 * rng.uniform(size=len(Z))  # which of equal rows comes first
+    for _ in range(size):
+        if not left.any():
+            left[:] = True
+        distance = ((total + Z) ** 2).sum(1) + noise
+        chosen.append(int(np.argmin(np.where(left, distance, np.inf))))
+        left[chosen[-1]] = False
+        total = total + Z[chosen[-1]]
+    return np.array(chosen)
 
 
 def _walked(orders: Ints) -> Bools:
@@ -107,29 +119,24 @@ def _walked(orders: Ints) -> Bools:
 
 def _shares(
     answer: Answer, X: Floats, Z: Floats, ends: tuple[Floats, Floats], there: Bools, owner: Ints
-) -> tuple[Floats, Floats]:
-    """Mean and standard error, (rows, columns, answers), of what each column adds along the walks."""
+) -> Floats:
+    """What each column adds along the walks, on average: (rows, columns, answers)."""
     base, last = ends
-    walks, stops, count = there.shape
+    walks, stops, _ = there.shape
     inner = there[:, 1:-1]
     f = np.empty((len(X), walks, stops, last.shape[1]))
     f[:, :, 0], f[:, :, -1] = np.concatenate([base, base])[None], last[:, None]
-    f[:, :, 1:-1] = _answered(answer, X, Z, inner, owner).reshape(len(X), walks, stops - 2, -1)
+    if stops > 2:
+        f[:, :, 1:-1] = _answered(answer, X, Z, inner, owner).reshape(len(X), walks, stops - 2, -1)
     change = np.diff(f, axis=2)
     when = there.argmax(1) - 1  # the step at which each column is set
-    by_column = np.take_along_axis(change, when[None, :, :, None], axis=2)
-    paired = by_column.reshape(len(X), 2, walks // 2, count, -1).mean(1)
-    pairs = walks // 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spread = np.sqrt(((paired - paired.mean(1, keepdims=True)) ** 2).sum(1) / (pairs - 1) / pairs)
-    return paired.mean(1), spread
+    shares: Floats = np.take_along_axis(change, when[None, :, :, None], axis=2).mean(1)
+    return shares
 
 
 def _answered(answer: Answer, X: Floats, Z: Floats, inner: Bools, owner: Ints) -> Floats:
     """Answers at all inner stops of all walks of all rows, in blocks of one size."""
     total = len(X) * inner.shape[0] * inner.shape[1]
-    if not total:
-        return np.empty((0, 1))
     return np.concatenate([answer(rows) for rows in _mixed(X, Z, inner, owner, total)])
 
 
