@@ -53,7 +53,7 @@ def class_scores(log_probability: ArrayLike, label: Ints) -> list[Score]:
         Score("accuracy", "accuracy", float(right.mean()), "high"),
         Score("balanced", "balanced accuracy", float(np.mean(recall)), "high"),
         Score("log_loss", "mean negative log-probability", float(-log_p[rows, label].mean()), "low"),
-        Score("brier", "Brier score", float(((p - truth) ** 2).sum(1).mean()), "low"),
+        Score("brier", "Brier score, sum over classes", float(((p - truth) ** 2).sum(1).mean()), "low"),
         Score("ece", "calibration error (ECE)", calibration_error(p.max(1), right), "low"),
         *_ranks(p, label),
     ]
