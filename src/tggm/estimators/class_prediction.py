@@ -109,6 +109,15 @@ class ClassPrediction(Ensemble, ABC):
         self.fitted_ = self.fitted_._replace(calibration=pool)
         return self
 
+    def eval_figures(self, X: Any, y: ArrayLike) -> dict[str, float]:
+        """What `fit` watches of an `eval_set`; training may end when the first no longer falls."""
+        log_p, label = self.predict_log_proba(X), encoded(y, self.classes_)
+        right = log_p.argmax(1) == label
+        return {
+            "log_loss": -float(log_p[np.arange(len(label)), label].mean()),
+            "accuracy": float(right.mean()),
+        }
+
     def _answers(self, X: Floats, what: str) -> Floats:
         if what == "log-odds":
             return self.decision_function(X).reshape(len(X), -1)

@@ -29,6 +29,10 @@ class Explained(TableInputs, ABC):
     _importances: Floats | None = None
 
     @abstractmethod
+    def eval_figures(self, X: Any, y: ArrayLike) -> dict[str, float]:
+        """What `fit` watches of an `eval_set`; training may end when the first no longer falls."""
+
+    @abstractmethod
     def _answers(self, X: Floats, what: str) -> Floats:
         """What is explained, (rows, k)."""
 

@@ -130,6 +130,12 @@ class Prediction(Ensemble, ABC):
         draws: Floats = self.predict_dist(X).rvs(size, random_state=random_state)
         return draws if self.flat_target_ or draws.ndim == 3 else draws[:, :, None]
 
+    def eval_figures(self, X: Any, y: ArrayLike) -> dict[str, float]:
+        """What `fit` watches of an `eval_set`; training may end when the first no longer falls."""
+        mean = np.asarray(self.predict(X))
+        error = mean - np.asarray(y, np.float64).reshape(mean.shape)
+        return {"rmse": float(np.sqrt(np.nanmean(error**2)))}
+
     def _answers(self, X: Floats, what: str) -> Floats:
         if what == "std":
             return np.asarray(self.predict(X, return_std=True)[1]).reshape(len(X), -1)
