@@ -25,6 +25,7 @@ from tggm.files import load_table_model, model_file
 from tggm.tables import read_table
 
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "20"]
+Q = "--quiet"
 
 
 @pytest.fixture(scope="module")
@@ -418,17 +419,17 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         (["predict", "{d}/m.tggm", "{d}/test.csv", "--quantiles", "0,1"], "--quantiles are probabilities"),
         (["predict", "{t}/gone.tggm", "{d}/test.csv"], "there is no model file"),
         (
-            ["predict", "{d}/m.tggm", "{d}/test.csv", "--threshold", "0.5", "--quiet"],
+            ["predict", "{d}/m.tggm", "{d}/test.csv", "--threshold", "0.5", Q],
             "--threshold is for two classes",
         ),
         (
-            ["predict", "{d}/c.tggm", "{d}/ctest.csv", "--threshold", "5", "--quiet"],
+            ["predict", "{d}/c.tggm", "{d}/ctest.csv", "--threshold", "5", Q],
             "--threshold is a probability",
         ),
-        (["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "r3", "--quiet"], "did you mean r2?"),
-        (["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "f1", "--quiet"], "--metric f1 cannot judge"),
+        (["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "roc_au", Q], "did you mean roc_auc?"),
+        (["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "f1", Q], "--metric f1 cannot judge"),
         (
-            ["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "quantile_loss=9", "--quiet"],
+            ["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "quantile_loss=9", Q],
             "takes a probability",
         ),
         (["predict", "{d}/test.csv", "{d}/test.csv"], "is not a usable model file"),
