@@ -138,9 +138,10 @@ class Explained(TableInputs, ABC):
         They are computed when first asked for. A model file keeps them if they were, and no rows.
         """
         check_is_fitted(self, "fitted_")
-        if self._importances is None:
-            self._importances = self._held_importances()
-        return self._importances
+        known = self._importances
+        if known is None or len(known) != self.n_features_in_:  # a file may say anything
+            known = self._importances = self._held_importances()
+        return known
 
     def _held_importances(self) -> Floats:
         """Mean over groups of members that held out the same rows, by their numbers of rows."""
@@ -163,11 +164,6 @@ class Explained(TableInputs, ABC):
             found = permuted(loss, Z, self.column_map(), None, np.random.default_rng(0))
             total, count = total + len(rows) * found.mean, count + len(rows)
         return total / count
-
-    def check_importances(self, count: int) -> None:
-        """Raise a ValueError unless importances, if there are any, are those of so many columns."""
-        if self._importances is not None and self._importances.shape != (count,):
-            raise ValueError(f"{len(self._importances)} importances for {count} columns")
 
     def column_map(self) -> "ColumnMap":
         """Which inputs of the model belong to which column."""

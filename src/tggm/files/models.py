@@ -32,9 +32,6 @@ class Stateful(Protocol):
     def adopt_table(self, preparation: Preparation) -> None:
         """Take tables from now on."""
 
-    def check_importances(self, count: int) -> None:
-        """ValueError unless what it knows of columns is of so many."""
-
 
 class TableModel(NamedTuple):
     """An estimator and, if it was fitted to a table, how that table's columns become its inputs."""
@@ -119,9 +116,7 @@ def parse_model(content: bytes, source: str) -> TableModel:
     try:
         arrays, description = decode(content)
         model = _build(arrays, description)
-        preparation = _preparation(description, model)
-        _check_columns(model, preparation)
-        return TableModel(model, preparation)
+        return TableModel(model, _preparation(description, model))
     except ModelFileError as error:
         raise ModelFileError(f"{source} is not a usable model file: {error}.") from error.__cause__
 
@@ -139,13 +134,6 @@ def _build(arrays: dict[str, np.ndarray], model: dict[str, Any]) -> Any:
         raise ModelFileError(
             f"its contents do not make a {name} ({type(error).__name__}: {error})"
         ) from error
-
-
-def _check_columns(model: "BaseEstimator", preparation: Preparation | None) -> None:
-    try:
-        model.check_importances(model.n_features_in_ if preparation is None else len(preparation.names))
-    except ValueError as error:
-        raise ModelFileError(f"its columns do not go together ({error})") from None
 
 
 def _preparation(description: dict[str, Any], model: "BaseEstimator") -> Preparation | None:
