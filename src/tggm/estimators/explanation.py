@@ -104,7 +104,7 @@ class Explained(TableInputs, ABC):
         X, y
             Rows that the model was not fitted to, and their targets.
         n_repeats : int or "auto", default "auto"
-            Shuffles of each column; "auto" is 10, fewer for large tables.
+            Shuffles of each column; "auto" is 5, fewer for large tables.
         random_state : int, RandomState or None, default 0
             For the shuffles.
 

@@ -9,7 +9,8 @@ from tggm.arrays import Floats, Ints
 from tggm.explanation.columns import ColumnMap
 
 BLOCK = 8192  # rows that are judged at once
-MOST_ROWS = 500_000  # in all, where the number of repeats is left open
+MOST_ROWS = 200_000  # in all, where the number of repeats is left open
+MOST_REPEATS = 5
 
 Loss = Callable[[Floats, Ints], Floats]  # rows of features, and which of the rows each was made of: (rows,)
 
@@ -35,7 +36,7 @@ class Importances(NamedTuple):
 def permuted(loss: Loss, X: Floats, columns: ColumnMap, repeats: int | None, rng: Any) -> Importances:
     """Shuffle each column by itself, all its features at once, `repeats` times."""
     n, count = len(X), len(columns.used)
-    times = int(np.clip(MOST_ROWS // max(n * count, 1), 1, 10)) if repeats is None else repeats
+    times = int(np.clip(MOST_ROWS // max(n * count, 1), 1, MOST_REPEATS)) if repeats is None else repeats
     before = loss(X, np.arange(n))
     tasks = np.repeat(np.arange(count), times)
     each = max(1, BLOCK // n)

@@ -42,14 +42,15 @@ def plot_explanation(
     colours = [MODEL if size >= 0 else REFERENCE for size in sizes]
     ax.barh(place, sizes, left=ends - sizes, color=colours, height=0.6)
     for k, (size, end) in enumerate(zip(sizes, ends, strict=True)):
-        ax.annotate(f"{size:+.3g}", (end, k), (4 if size >= 0 else -4, 0), textcoords="offset points",
+        ax.annotate(_shown(size, "+"), (end, k), (4 if size >= 0 else -4, 0), textcoords="offset points",
                     ha="left" if size >= 0 else "right", va="center", color=DATA)  # fmt: skip
     ax.axvline(base, color=QUIET, linewidth=1, linestyle=":")
     ax.axvline(ends[-1], color=DATA, linewidth=1)
     ax.set_yticks(place, names)
     ax.invert_yaxis()
-    ax.margins(x=0.15)
-    ax.set_xlabel(f"from {base:.4g} on average to {ends[-1]:.4g}")
+    ax.use_sticky_edges = False  # bars would end at the frame, and their numbers outside
+    ax.margins(x=0.18)
+    ax.set_xlabel(f"from {_shown(base)} on average to {_shown(ends[-1])}")
     return ax
 
 
@@ -76,6 +77,11 @@ def plot_importances(
     ax.invert_yaxis()
     ax.set_xlabel(xlabel)
     return ax
+
+
+def _shown(value: float, sign: str = "") -> str:
+    """A number with three digits or so, large ones without an exponent."""
+    return f"{value:{sign},.0f}" if 1e3 <= abs(value) < 1e12 else f"{value:{sign}.3g}"
 
 
 def _largest(sizes: Any, most: int) -> tuple[list[int], list[int]]:
