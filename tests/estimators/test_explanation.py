@@ -180,3 +180,12 @@ def test_importances_of_limits_and_several_outputs():
     assert np.isfinite(both.feature_importances_).all()
     found = both.explain(X[:25], n_walks=2)
     assert_allclose(found.prediction, both.predict(X[:25]), rtol=1e-6)
+
+
+def test_importances_of_other_columns_are_not_believed(friedman):
+    """A file may say anything: what is not of its columns is as good as unknown."""
+    model = friedman[0]
+    assert model.feature_importances_.shape == (10,)
+    arrays, meta = model.to_state()
+    other = TGGMRegressor.from_state(arrays, {**meta, "importances": [0.5]})
+    assert not hasattr(other, "feature_importances_")
