@@ -12,7 +12,9 @@ from scipy import stats
 from tggm.plotting import (
     plot_activation,
     plot_calibration,
+    plot_explanation,
     plot_fan,
+    plot_importances,
     plot_learning_curve,
     plot_pit,
     plot_predicted,
@@ -174,3 +176,25 @@ def test_a_new_figure_is_made_when_none_is_given_and_settings_stay(monkeypatch):
     assert made.figure in [pyplot.figure(number) for number in pyplot.get_fignums()]
     assert dict(mpl.rcParams) == before
     pyplot.close(made.figure)
+
+
+def test_explanations_are_drawn_from_the_base_to_the_prediction():
+    from tggm.explanation import Explanation
+
+    found = Explanation(np.float64(2.0), np.array([[1.0, -0.5, 0.25]]), ("a", "b", "c"))
+    ax = plot_explanation(found, most=2)
+    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
+    assert_allclose(bars, [(2.0, 1.0), (3.0, -0.5), (2.5, 0.25)])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "1 others"]
+    several = Explanation(np.array([0.0, 1.0]), np.array([[[0.0, 3.0], [0.0, -1.0]]]), ("a", "b"))
+    ax = plot_explanation(several, output=1)
+    assert_allclose([bar.get_width() for bar in ax.patches], [3.0, -1.0])
+
+
+def test_importances_are_drawn_largest_first():
+    from tggm.explanation import Importances
+
+    found = Importances(np.array([0.1, 0.5]), np.array([0.01, 0.02]), ("small", "large"))
+    ax = plot_importances(found, xlabel="loss")
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["large", "small"]
+    assert ax.get_xlabel() == "loss"

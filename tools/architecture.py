@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tggm"
 OUT = ROOT / "docs" / "images" / "architecture.png"
 
-WIDTH, ROW, TOP = 900, 44, 84  # pixels: of the picture, of a package, above the first
-BOX, MATRIX, WALK, CELL = 8, 448, 748, 14  # where the columns begin, and the size of a mark
+WIDTH, ROW, TOP = 900, 44, 98  # pixels: of the picture, of a package, above the first
+BOX, MATRIX, WALK, CELL = 8, 440, 752, 13  # where the columns begin, and the size of a mark
 INK, PALE, MARK, PATH = "#202830", "#eef2f6", "#7d95ad", "#b3432b"
 
 

@@ -9,7 +9,14 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    f1_score,
+    mean_pinball_loss,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 
 import tggm
 from tests.cli.commands import answer, complaint, open_text, rows, write
@@ -18,6 +25,7 @@ from tggm.files import load_table_model, model_file
 from tggm.tables import read_table
 
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "20"]
+Q = "--quiet"
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +244,18 @@ def test_predictions_of_classes_as_json_with_inputs(folder, tmp_path, capsys):
     assert {row["kind_observed"] for row in got} == {"cheap", "dear"}
 
 
+@pytest.mark.parametrize(
+    ("model", "data", "predicted"), [("m", "test", "price"), ("c", "ctest", "kind_probability")]
+)
+def test_explained_predictions_add_up(folder, capsys, model, data, predicted):
+    words = ["predict", str(folder / f"{model}.tggm"), str(folder / f"{data}.csv"), "--explain"]
+    got = list(csv.DictReader(io.StringIO(answer(capsys, *words))))
+    parts = [f"part({name})" for name in ("area", "garden", "heating")]
+    assert list(got[0])[-4:] == ["base", *parts]
+    total = [float(row["base"]) + sum(float(row[name]) for name in parts) for row in got]
+    np.testing.assert_allclose(total, [float(row[predicted]) for row in got], rtol=1e-6)
+
+
 def test_predictions_as_parquet_and_from_parquet(folder, tmp_path, capsys):
     import pyarrow.csv
 
@@ -289,6 +309,39 @@ def test_evaluate_classes(folder, capsys):
     worse = facts["figures"]["linear"]["log_loss"] <= facts["figures"]["model"]["log_loss"]
     assert ("hint: a linear model" in text) == worse
     assert facts["figures"]["model"]["auc"] == pytest.approx(roc_auc_score(y == "dear", p[:, 1]))
+
+
+def test_metrics_of_the_users_choice(folder, capsys):
+    words = ["evaluate", str(folder / "m.tggm"), str(folder / "test.csv"), "--metric", "quantile_loss=0.9"]
+    words += ["--metric", "neg_median_absolute_error"]
+    facts = json.loads(answer(capsys, *words, "--json"))
+    model, preparation = load_table_model(folder / "m.tggm")
+    table = read_table(str(folder / "test.csv"))
+    X, y = preparation.features(table), table.numbers("price")
+    quantile = model.predict_quantiles(X, [0.9])[:, 0]
+    own = facts["figures"]["model"]
+    assert own["quantile_loss=0.9"] == pytest.approx(mean_pinball_loss(y, quantile, alpha=0.9))
+    assert own["neg_median_absolute_error"] == pytest.approx(-np.median(np.abs(y - model.predict(X))))
+    assert set(facts["figures"]["naive"]) == set(own)
+    assert "neg_median_absolute_error" in answer(capsys, *words)
+
+
+def test_a_threshold_chooses_between_two_classes(folder, capsys):
+    files = [str(folder / "c.tggm"), str(folder / "ctest.csv")]
+    words = ["--threshold", "0.05", "--json"]
+    facts = json.loads(answer(capsys, "evaluate", *files, *words, "--metric", "f1"))["figures"]["model"]
+    model, preparation = load_table_model(folder / "c.tggm")
+    table = read_table(files[1])
+    y = table.words("kind").astype(str)
+    chosen = model.predict_proba(preparation.features(table))[:, 1] >= 0.05
+    want = [f(y == "dear", chosen) for f in (accuracy_score, precision_score, recall_score, f1_score)]
+    assert [facts[key] for key in ("accuracy", "precision", "recall", "f1")] == pytest.approx(want)
+    got = json.loads(answer(capsys, "predict", *files, *words, "--explain"))
+    assert [row["kind"] == "dear" for row in got] == chosen.tolist()
+    total = [
+        row["base"] + sum(value for name, value in row.items() if name.startswith("part(")) for row in got
+    ]
+    assert total == pytest.approx([row["kind_probability"] for row in got])
 
 
 def test_info(folder, capsys):
@@ -365,6 +418,20 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         (["predict", "{d}/m.tggm", "{d}/test.csv", "--interval", "90"], "--interval is a probability"),
         (["predict", "{d}/m.tggm", "{d}/test.csv", "--quantiles", "0,1"], "--quantiles are probabilities"),
         (["predict", "{t}/gone.tggm", "{d}/test.csv"], "there is no model file"),
+        (
+            ["predict", "{d}/m.tggm", "{d}/test.csv", "--threshold", "0.5", Q],
+            "--threshold is for two classes",
+        ),
+        (
+            ["predict", "{d}/c.tggm", "{d}/ctest.csv", "--threshold", "5", Q],
+            "--threshold is a probability",
+        ),
+        (["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "roc_au", Q], "did you mean roc_auc?"),
+        (["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "f1", Q], "--metric f1 cannot judge"),
+        (
+            ["evaluate", "{d}/m.tggm", "{d}/test.csv", "--metric", "quantile_loss=9", Q],
+            "takes a probability",
+        ),
         (["predict", "{d}/test.csv", "{d}/test.csv"], "is not a usable model file"),
         (["predict", "{t}/newer.tggm", "{d}/test.csv"], "from a newer version of tggm"),
         (["predict", "-", "-"], "cannot both come from standard input"),

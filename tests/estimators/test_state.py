@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tests.estimators.small import SMALL
 from tggm import TGGMClassifier, TGGMRegressor, load, save
+from tggm.estimators import state
 from tggm.files.models import model_file, parse_model
 from tggm.storage.container import decode, encode
 
@@ -111,3 +112,9 @@ def test_a_gauge_that_is_not_that_of_the_settings_is_refused(model):
         described["settings"]["sigma0"] = 3 * sigma0
         with pytest.raises(ValueError, match="gauge of its arrays is not that of its settings"):
             type(model).from_state(state, described)
+
+
+@pytest.mark.parametrize("value", ["many", [1.0, "x"], [float("nan")], [True]])
+def test_importances_of_a_file_are_numbers(value):
+    with pytest.raises(ValueError, match="importances must be"):
+        state.importances({"importances": value})

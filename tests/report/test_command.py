@@ -47,6 +47,12 @@ def test_the_page_speaks_of_the_table(folder, capsys):
     assert "district = " not in effects  # a category is one feature
     assert "better than the naive" in page
     assert "linear" in page
+    assert "drawing" in said.err  # a long report says what it is at
+    origin = page[page.index('<section id="provenance"') :]
+    assert re.search(r"fitted to</dt><dd>76 rows of \S*houses.csv, seed 0", origin)
+    assert "columns left out</dt><dd>street: " in origin
+    assert re.search(r"date of this page</dt><dd>\d{4}-\d\d-\d\d", origin)
+    assert "1 rows without a target left out" in origin
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_the_page_is_small_and_has_every_part(pages, kind):
     assert len(pages[kind].encode()) < 1_000_000
     anchors = [e[1]["id"] for e in Tree(pages[kind]).all("section")]
     middle = ["calibration", "predicted", "width"] if kind == "regression" else ["calibration", "confusion"]
-    assert anchors == ["quality", "model", *middle, "worst", "effects", "learning"]
+    assert anchors == ["quality", "importance", "model", *middle, "worst", "effects", "learning"]
 
 
 def test_the_same_model_and_rows_give_the_same_bytes(regression, bare, tmp_path):

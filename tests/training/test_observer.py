@@ -44,3 +44,44 @@ def test_a_long_fit_prints_a_few_lines(capsys):
         printer.progressed(epochs, Trace(np.zeros((1, 1)), np.zeros((1, 1))))
     done = [int(line.split()[1].split("/")[0]) for line in capsys.readouterr().out.splitlines()]
     assert done == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500]
+
+
+def test_a_terminal_has_one_line_that_changes(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    printer = Printer(False)
+    printer.planned(500)
+    for epochs in range(1, 101):
+        printer.progressed(epochs, Trace(np.zeros((1, 1)), np.zeros((1, 1))))
+    printer.ended()
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert out.endswith("epoch 100/500  objective 0.0000\n")
+
+
+def test_the_last_epoch_is_printed_where_training_ends_early(capsys):
+    printer = Printer(False)
+    printer.planned(500)
+    for epochs in (1, 2, 3):
+        printer.progressed(epochs, Trace(np.zeros((1, 1)), np.zeros((1, 1))))
+    printer.ended()
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["1/500", "2/500", "3/500"]
+    printer.ended()
+
+
+def test_an_observer_may_end_training(data):
+    class Stopper(Observer):
+        over = False
+
+        def room(self, epochs):
+            return 3 - epochs % 3
+
+        def ends(self, epochs, best):
+            assert len(best) == 2
+            return epochs == 6
+
+        def ended(self):
+            self.over = True
+
+    stopper = Stopper()
+    assert fit(data, 2, epochs=20, observer=stopper).train.shape[1] == 6
+    assert stopper.over

@@ -1,7 +1,9 @@
 """`tggm evaluate`: how good a model is on rows whose targets are known."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from tggm.cli import options
 from tggm.cli.files import check_output, write_result
@@ -11,6 +13,13 @@ def evaluate(
     model: options.Model,
     data: options.Data,
     output: options.Output = "-",
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="One more figure: a scorer of scikit-learn, as f1, or quantile_loss=0.9."),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Choose the second of two classes from this probability on.")
+    ] = None,
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
@@ -26,11 +35,13 @@ def evaluate(
     check_output(output, force, model, data)
     from tggm.cli.figures import figures_table, hint, judge
     from tggm.cli.inputs import read_inputs
+    from tggm.cli.metrics import Metrics
     from tggm.cli.warnings import warnings_of
 
     given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet, targets=True)
     target, rows = given.preparation.target, len(given.table)
-    figures = judge(given.model, given.preparation, given.X, given.y)
+    metrics = Metrics(tuple(metric or ()), threshold, target.is_class, len(given.model.b1_[0]))
+    figures = judge(given.model, given.preparation, given.X, given.y, metrics)
     drift = warnings_of(given.model, given.preparation, given.X, figures)
     if as_json:
         facts: dict[str, Any] = {"rows": rows, "target": target.name, "task": target.task}
@@ -40,4 +51,4 @@ def evaluate(
         text = f"{target.task} of {target.name!r} on {rows} rows of {given.table.source}\n\n"
         more = f"\nhint: {told}\n" if (told := hint(figures)) else ""
         warned = "".join(f"\nwarning: {words}\n" for words in drift)
-        write_result(output, text + figures_table(figures) + "\n" + more + warned)
+        write_result(output, text + figures_table(figures, metrics.names) + "\n" + more + warned)

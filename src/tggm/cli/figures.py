@@ -1,6 +1,7 @@
 """How good a model and its baselines are on a table, as numbers and as lines of text."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from tggm.tables.preparation import Figures
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+Measure = Callable[[Any, np.ndarray], dict[str, float]]  # of a prediction and targets (labels as numbers)
 WHO = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
 REGRESSION = {
     "rmse": ("RMSE", ""), "r2": ("R²", ".3f"), "log_density": ("log-density", ".3f"), "crps": ("CRPS", ""),
@@ -22,23 +24,34 @@ CLASSES = {
 AS_WELL = "a linear model does as well on these rows; prefer it, or gather more of them"
 
 
-def judge(model: "BaseEstimator", preparation: Preparation, X: np.ndarray, y: np.ndarray) -> Figures:
-    """Scores of the model and of its baselines on rows with known targets."""
+def judge(
+    model: "BaseEstimator",
+    preparation: Preparation,
+    X: np.ndarray,
+    y: np.ndarray,
+    more: Measure | None = None,
+) -> Figures:
+    """Scores of the model and of its baselines on rows with known targets, and `more` of each."""
     from tggm.report.scores import class_scores, regression_scores
 
     baselines = preparation.baselines
-    if preparation.target.is_class:
-        label = np.searchsorted(model.classes_, y)
-        log_p = {"model": model.predict_log_proba(X), **(baselines.classes(X) if baselines else {})}
-        return {who: {s.key: s.value for s in class_scores(log_p[who], label)} for who in WHO if who in log_p}
-    dist = {"model": model.predict_dist(X), **(baselines.regression(X) if baselines else {})}
-    return {who: {s.key: s.value for s in regression_scores(dist[who], y)} for who in WHO if who in dist}
+    is_class = preparation.target.is_class
+    target = np.searchsorted(model.classes_, y) if is_class else y
+    scores: Any = class_scores if is_class else regression_scores
+    if is_class:
+        found = {"model": model.predict_log_proba(X), **(baselines.classes(X) if baselines else {})}
+    else:
+        found = {"model": model.predict_dist(X), **(baselines.regression(X) if baselines else {})}
+    figures = {who: {s.key: s.value for s in scores(found[who], target)} for who in WHO if who in found}
+    return (
+        figures if more is None else {who: each | more(found[who], target) for who, each in figures.items()}
+    )
 
 
-def figures_table(figures: Figures) -> str:
-    """One line for each of model and baselines, one column for each measure."""
+def figures_table(figures: Figures, more: Sequence[str] = ()) -> str:
+    """One line for each of model and baselines, one column for each measure, and for `more` of them."""
     found = set.intersection(*(set(values) for values in figures.values()))
-    known = REGRESSION if "rmse" in found else CLASSES
+    known = (REGRESSION if "rmse" in found else CLASSES) | {key: (key, "") for key in more}
     columns = {key: shown for key, shown in known.items() if key in found}
     width = max(len(name) for name in WHO.values())
     lines = [" " * width + "".join(f"  {title:>{max(len(title), 8)}}" for title, _ in columns.values())]

@@ -11,6 +11,7 @@ from tggm.cli.files import STREAM, check_output, say, write_result
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tggm.cli.inputs import ModelInputs
     from tggm.tables import Table
 
 
@@ -30,6 +31,12 @@ def predict(
     guarantee: Annotated[
         bool, typer.Option("--guarantee", help="Interval that holds whatever the data; see tggm fit.")
     ] = False,
+    threshold: Annotated[
+        float | None, typer.Option(help="Choose the second of two classes from this probability on.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Columns for what each input adds to the prediction.")
+    ] = False,
     inputs: Annotated[
         bool, typer.Option("--inputs", help="Copy the columns of DATA in front; the target as NAME_observed.")
     ] = False,
@@ -44,7 +51,8 @@ def predict(
     """Predict each row of a table.
 
     A regression gives mean, standard deviation, a central interval and, if asked for, quantiles and the two
-    parts of the deviation; a classification gives the most probable class and the probability of each.
+    parts of the deviation; a classification gives the most probable class and the probability of each. With
+    --explain, a base and a part for each input column add up to the mean, or to the class's probability.
     """
     check_output(output, force, model, data)
     levels = checked_levels(interval, quantiles)
@@ -54,8 +62,12 @@ def predict(
 
     given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet)
     table = given.table
-    asked = Asked(interval, levels, parts, guarantee)
+    asked = Asked(interval, levels, parts, guarantee, checked_threshold(threshold, given))
     columns = predicted(given.model, given.preparation, given.X, asked)
+    if explain:
+        from tggm.cli.explanations import explained_columns
+
+        columns |= explained_columns(given, threshold)
     if inputs:
         observed = {name: f"{name}_observed" if name in columns else name for name in table.names}
         plain = as_json or output.endswith(".parquet")
@@ -67,6 +79,15 @@ def predict(
         write_result(output, parquet_bytes(columns) if output.endswith(".parquet") else csv_text(columns))
     if output != STREAM and not quiet:
         say(f"{len(table)} predictions written to {output}, in the order of the rows")
+
+
+def checked_threshold(threshold: float | None, given: "ModelInputs") -> float | None:
+    """The threshold, if there is one, for a model of two classes."""
+    from tggm.cli.metrics import require_threshold
+
+    if threshold is not None:
+        require_threshold(threshold, given.preparation.target.is_class, len(given.model.b1_[0]))
+    return threshold
 
 
 def copied_column(table: "Table", name: str, plain: bool) -> "NDArray[Any]":

@@ -15,12 +15,13 @@ BLOCK = 20_000  # rows predicted at once
 
 
 class Asked(NamedTuple):
-    """What the columns of a regression are."""
+    """What the columns are to say."""
 
     interval: float
     levels: list[float]
     parts: bool = False
     guarantee: bool = False
+    threshold: float | None = None  # of the second of two classes
 
 
 def predicted(
@@ -64,5 +65,6 @@ def _classes(
     model: "BaseEstimator", name: str, X: NDArray[np.float64], asked: Asked
 ) -> dict[str, NDArray[Any]]:
     p = model.predict_proba(X)
-    columns = {name: model.classes_[p.argmax(1)], f"{name}_probability": p.max(1)}
+    best = p.argmax(1) if asked.threshold is None else (p[:, 1] >= asked.threshold).astype(int)
+    columns = {name: model.classes_[best], f"{name}_probability": p[np.arange(len(p)), best]}
     return columns | {f"p({label})": p[:, k] for k, label in enumerate(model.classes_.tolist())}

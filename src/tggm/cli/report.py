@@ -1,15 +1,17 @@
 """`tggm report`: one page about a model and how it does on rows whose targets are known."""
 
 import math
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tggm.cli import options
 from tggm.cli.errors import CommandError
-from tggm.cli.files import STREAM, check_output, write_result
+from tggm.cli.files import STREAM, check_output, say, write_result
 
 if TYPE_CHECKING:
+    from tggm.cli.inputs import ModelInputs
     from tggm.tables import Preparation, Table
 
 
@@ -41,9 +43,27 @@ def report(
 
     given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet, targets=True)
     names = described(given.preparation, given.table)
+    names |= {
+        "provenance": provenance(given, model),
+        "told": None if quiet else lambda text: say(f"  {text}"),
+    }
     write_result(output, render_report(given.model, given.X, given.y, title=title, level=interval, **names))
     if not quiet and output != STREAM:
         print(f"{len(given.table)} rows of {given.table.source} reported in {output}")
+
+
+def provenance(given: "ModelInputs", model: str) -> list[tuple[str, str]]:
+    """Where model and rows come from, what was left out and what was filled."""
+    preparation, fitted = given.preparation, given.preparation.fitted
+    pairs = [("model", model)]
+    if fitted is not None:
+        pairs.append(("fitted to", f"{fitted.rows} rows of {fitted.source}, seed {fitted.seed}"))
+    pairs.append(("judged on", f"{len(given.table)} rows of {given.table.source}"))
+    pairs.append(("date of this page", datetime.now(UTC).strftime("%Y-%m-%d")))
+    pairs.append(("columns used", ", ".join(column.name for column in preparation.columns)))
+    left = "; ".join(f"{name}: {why}" for name, why in preparation.left_out)
+    pairs.append(("columns left out", left or "none"))
+    return [*pairs, ("notes on these rows", "; ".join(given.notes) or "none")]
 
 
 def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:

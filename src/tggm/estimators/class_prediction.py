@@ -38,6 +38,8 @@ SPACING = {"float32": 0.6, "float64": 0.4}
 class ClassPrediction(Ensemble, ABC):
     """Labels, probabilities and scores."""
 
+    explainable = ("probability", "log-odds")
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of each row."""
         best = self._probabilities(X).argmax(1)
@@ -106,6 +108,30 @@ class ClassPrediction(Ensemble, ABC):
         pool = temperature(log_p, label, np.ones(len(label)))
         self.fitted_ = self.fitted_._replace(calibration=pool)
         return self
+
+    def eval_figures(self, X: Any, y: ArrayLike) -> dict[str, float]:
+        """What `fit` watches of an `eval_set`; training may end when the first no longer falls."""
+        log_p, label = self.predict_log_proba(X), encoded(y, self.classes_)
+        right = log_p.argmax(1) == label
+        return {
+            "log_loss": -float(log_p[np.arange(len(label)), label].mean()),
+            "accuracy": float(right.mean()),
+        }
+
+    def _answers(self, X: Floats, what: str) -> Floats:
+        if what == "log-odds":
+            return self.decision_function(X).reshape(len(X), -1)
+        p = self.predict_proba(X)
+        return p[:, 1:] if p.shape[1] == 2 else p
+
+    def _losses(self, X: Floats, y: Any) -> Floats:
+        return -self.label_log_proba(X, y)
+
+    def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
+        with self._precision(), blas_lock(not self.fitted_.model.knows_moments):
+            log_p = mixture_of(self.fitted_.model, Z, members, self.engine()).astype(np.float64)
+        losses: Floats = np.logaddexp.reduce(log_p, axis=1) - log_p[np.arange(len(Z)), y]
+        return losses
 
     def _evaluated(self, X: ArrayLike, log: bool) -> Floats:
         """Probabilities of the mixture of members or their logarithms, (rows, n), in double precision."""

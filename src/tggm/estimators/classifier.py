@@ -248,6 +248,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        eval_set: tuple[Any, ArrayLike] | None = None,
+        eval_patience: int | None = None,
         observer: Observer | None = None,
     ) -> Self:
         """Learn to tell classes apart.
@@ -260,6 +262,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             Labels: numbers, strings or booleans, of at least two classes.
         sample_weight, observer
             As in `TGGMRegressor.fit`.
+        eval_set, eval_patience
+            As there; `evals_result_` has "log_loss", which patience is about, and "accuracy", both before
+            probabilities are calibrated.
         """
         recipe = self.recipe()
         before: Any = getattr(self, "classes_", None)
@@ -274,7 +279,13 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             rng = recipe.generator()
         same = self.warm_start and np.array_equal(before, self.classes_)
         earlier = getattr(self, "fitted_", None) if same else None
-        return self._fit(self._begin(recipe, source, len(self.classes_), rng, earlier), observer)
+        begun = self._begin(recipe, source, len(self.classes_), rng, earlier)
+        self.__dict__.pop("evals_result_", None)
+        if eval_set is not None:
+            from tggm.estimators.evaluation import watched
+
+            observer = watched(self, begun, eval_set, eval_patience, observer)
+        return self._fit(begun, observer)
 
     @intact
     def partial_fit(

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings
 from tggm.arrays import Floats
 from tggm.estimators import state
+from tggm.estimators.explanation import Explained
 from tggm.estimators.fitted import Fitted, Scales
-from tggm.estimators.inputs import TableInputs
 from tggm.estimators.memory import SURELY_FITS, require_room
 from tggm.estimators.outcome import report
 from tggm.estimators.recipe import Recipe, Rules
@@ -32,8 +32,10 @@ from tggm.training.parallel.processes import is_first, require_same, require_unf
 from tggm.training.rows import Blocks, RowBlock
 from tggm.training.state import Layout, Plan, start
 
+MOST_KEPT = 1000  # held-out rows
 
-class Ensemble(TableInputs, ABC):
+
+class Ensemble(Explained, ABC):
     """Settings and training common to all estimators."""
 
     rules: ClassVar[Rules]
@@ -126,12 +128,8 @@ class Ensemble(TableInputs, ABC):
         self, plan: Plan, model: Model, blocks: Blocks, observer: Observer | None
     ) -> Checkpoints | None:
         """Where the state of this fit is kept, None if nowhere; processes must begin with the same."""
-        ignored = (
-            "checkpoint",
-            "time_budget",
-            "verbose",
-            "warm_start",
-        )  # where a warm start begins is in the model
+        # where a warm start begins is in the model
+        ignored = ("checkpoint", "time_budget", "verbose", "warm_start")
         words = {k: settings.plain(v) for k, v in self.get_params(deep=False).items() if k not in ignored}
         required = self.checkpoint is not None
         words["optimizer"] = optimiser_identity(self.optimizer, model, required=required)
@@ -149,7 +147,7 @@ class Ensemble(TableInputs, ABC):
         if before is not None and not self._goes_on(recipe, before, architecture):
             raise ValueError(
                 "`hidden`, `deep`, `n_members`, `sigma0` and `dtype` must stay what they were when the model "
-                f"was first fitted ({_described(before.model)}); use `fit`, or a clone."
+                f"was first fitted ({before.described()}); use `fit`, or a clone."
             )
         begun = self._begin(recipe, source, n_outputs, recipe.generator(), before)
         rows = partial(self._rows, begun.scales, recipe.most_input)
@@ -191,9 +189,20 @@ class Ensemble(TableInputs, ABC):
             with recipe.precision():
                 fitted = self.refined(fitted, begun, block)
         self.adopt(fitted)
+        self._keep_held(None if begun.source.sparse else block)
         self._record(result)
         self._state = None
         return self
+
+    def _keep_held(self, block: RowBlock | None) -> None:
+        """Keep some of the rows that members held out, to tell later what columns are worth."""
+        self._held, self._importances = None, None
+        if block is not None:
+            each = [a[:n] for a, n in zip(block.members.held, block.members.n_held, strict=True)]
+            rows = np.unique(np.concatenate(each))
+            rows = rows[:: max(1, -(-len(rows) // MOST_KEPT))]
+            some = jax.tree.map(lambda a: np.asarray(a)[rows], block.data)
+            self._held = some, np.stack([np.isin(rows, a) for a in each])
 
     def adopt(self, fitted: Fitted) -> None:
         """Hold a model, and show its parameters in the units of the data."""
@@ -228,6 +237,7 @@ class Ensemble(TableInputs, ABC):
             "features": None if names is None else [str(name) for name in names],
             "converged": bool(self.converged_),
             "sizes": state.stored_sizes(self.fitted_),
+            "importances": None if self._importances is None else self._importances.tolist(),
         }
         return state.arrays_of(self.fitted_, record), meta
 
@@ -244,9 +254,9 @@ class Ensemble(TableInputs, ABC):
             arrays, architecture, recipe.n_members, sigma0, recipe.dtype, made.method
         )
         fitted = made._restored_pool(fitted, meta)
-        names = state.feature_names(meta["features"], n_inputs)
-        made.name_features(n_inputs, None if names is None else names.tolist())
+        made.name_features(n_inputs, state.feature_names(meta["features"], n_inputs))
         made.history_, made.best_epoch_, made.undone_ = record
+        made._importances = state.importances(meta)
         made.n_iter_ = int(record.history["epoch"][-1]) if len(record.history["epoch"]) else 0
         made.converged_, made.interrupted_ = state.yes_or_no(meta, "converged"), False
         made._state = None
@@ -286,9 +296,3 @@ def engine_of(method: str, model: Model) -> Inference:
     """Who infers what a model that was trained by this method does not know of itself."""
     by_ep = method == "ep" or not model.hidden.by_moments
     return Inference("ep" if by_ep else "mean_field")
-
-
-def _described(model: Model) -> str:
-    W0 = model.arrays()["hidden.W0"]
-    sigma0 = float(np.sqrt(np.max(model.arrays()["hidden.s0"])))
-    return f"weights of shape {W0.shape}, {W0.dtype}, σ0 = {sigma0:g}"

@@ -33,3 +33,9 @@ class Fitted(NamedTuple):
     def has_gauge(self, s0: float) -> bool:
         """Whether σ0² is this, up to the rounding of single precision; both may be tiny."""
         return np.allclose(self.model.arrays()["hidden.s0"], s0, rtol=1e-5, atol=0)
+
+    def described(self) -> str:
+        """What training that goes on must have, in words."""
+        arrays = self.model.arrays()
+        W0, sigma0 = arrays["hidden.W0"], float(np.sqrt(np.max(arrays["hidden.s0"])))
+        return f"weights of shape {W0.shape}, {W0.dtype}, σ0 = {sigma0:g}"

@@ -11,6 +11,7 @@ from tggm import settings
 from tggm.arrays import Floats
 from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.fitted import Fitted
+from tggm.models.likelihoods import measured
 from tggm.predictive.base import require_level
 from tggm.predictive.moments import member_moments
 from tggm.streams.columns import require_moderate
@@ -21,6 +22,8 @@ if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when a
 
 class Prediction(Ensemble, ABC):
     """Means, deviations, intervals and whole distributions of y given x."""
+
+    explainable = ("mean", "std")
 
     def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:
         """Mean of y given x, and its standard deviation if asked for.
@@ -127,6 +130,25 @@ class Prediction(Ensemble, ABC):
         draws: Floats = self.predict_dist(X).rvs(size, random_state=random_state)
         return draws if self.flat_target_ or draws.ndim == 3 else draws[:, :, None]
 
+    def eval_figures(self, X: Any, y: ArrayLike) -> dict[str, float]:
+        """What `fit` watches of an `eval_set`; training may end when the first no longer falls."""
+        mean = np.asarray(self.predict(X))
+        error = mean - np.asarray(y, np.float64).reshape(mean.shape)
+        return {"rmse": float(np.sqrt(np.nanmean(error**2)))}
+
+    def _answers(self, X: Floats, what: str) -> Floats:
+        if what == "std":
+            return np.asarray(self.predict(X, return_std=True)[1]).reshape(len(X), -1)
+        return np.asarray(self.predict(X)).reshape(len(X), -1)
+
+    def _losses(self, X: Floats, y: Any) -> Floats:
+        return _relative_squares(self._answers(X, "mean"), np.asarray(y, np.float64).reshape(len(X), -1))
+
+    def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
+        with self._precision():
+            mean, _ = member_moments(self.fitted_.model, Z, self.engine(), self.dtype)
+        return _relative_squares(mean[members].mean(0), measured(y))
+
     def _reshaped(self, spread: bool) -> bool:
         """Whether means (and deviations) are others than those of the mixture of members."""
         fitted: Fitted = self.fitted_
@@ -204,3 +226,11 @@ class Prediction(Ensemble, ABC):
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
         """One column as a vector, if the target was one."""
         return values[:, 0] if self.flat_target_ else values
+
+
+def _relative_squares(mean: Floats, Y: Floats) -> Floats:
+    """Squared errors as parts of the variance of each output, averaged over outputs; unknown ones are 0."""
+    variance = np.nanvar(Y, axis=0, keepdims=True)
+    parts = (Y - mean) ** 2 / np.where(variance > 0, variance, 1.0)
+    found: Floats = np.where(np.isnan(parts), 0.0, parts).mean(1)
+    return found

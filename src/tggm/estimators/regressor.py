@@ -163,6 +163,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         their epochs, from 1. A model file keeps a thousand of them at most.
     undone_ : ndarray of shape (n_members,)
         Steps, and epochs that collapsed, which each member took back.
+    evals_result_ : dict
+        After `fit` with an `eval_set`: "epoch", from 0, and "rmse" of the mean of all members.
     converged_ : bool
         Whether training ran to its planned end (it was not interrupted).
     table_ : TableTransformer or None
@@ -271,6 +273,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         sample_weight: ArrayLike | None = None,
         *,
         censored: ArrayLike | None = None,
+        eval_set: tuple[Any, ArrayLike] | None = None,
+        eval_patience: int | None = None,
         observer: Observer | None = None,
     ) -> Self:
         """Train the ensemble.
@@ -288,6 +292,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         censored : array_like, shape (n_rows,), optional
             1 or "right" where the truth is at least `y`, −1 or "left" where it is at most `y`, 0 or "none"
             where `y` was measured; for one output. Predictions are of the truth.
+        eval_set : (X, y), optional
+            Rows to watch: `evals_result_` has the RMSE of the model that would be kept, a hundred times at
+            most. They train and choose nothing.
+        eval_patience : int, optional
+            End training when that has not fallen for so many epochs.
         observer : Observer, optional
             Told of progress; by default it is printed if `verbose`.
         """
@@ -310,7 +319,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self._require_fresh(stream, before)
         transform = self._transformed(source, before)
         begun = self._begin(recipe, source, n_outputs, rng, before)
-        return self._fit(begun._replace(transform=transform, aside=aside), observer)
+        begun = begun._replace(transform=transform, aside=aside)
+        self.__dict__.pop("evals_result_", None)
+        if eval_set is not None:
+            from tggm.estimators.evaluation import watched
+
+            observer = watched(self, begun, eval_set, eval_patience, observer)
+        return self._fit(begun, observer)
 
     def _split_off(
         self, source: MemorySource, rng: np.random.Generator

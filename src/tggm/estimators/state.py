@@ -197,7 +197,7 @@ def _require(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:
             )
 
 
-def feature_names(names: Any, n_features: int) -> np.ndarray | None:
+def feature_names(names: Any, n_features: int) -> list[str] | None:
     """Names of the inputs as scikit-learn keeps them, if there are any."""
     if names is None:
         return None
@@ -205,7 +205,19 @@ def feature_names(names: Any, n_features: int) -> np.ndarray | None:
         raise ValueError("feature names must be a list of words")
     if len(names) != n_features:
         raise ValueError(f"{len(names)} feature names for {n_features} features")
-    return np.asarray(names, dtype=object)
+    return names
+
+
+def importances(meta: Mapping[str, Any]) -> np.ndarray | None:
+    """What each column is worth, if it was asked for before."""
+    if (found := meta["importances"]) is None:
+        return None
+    if not isinstance(found, list) or not all(type(value) in (int, float) for value in found):
+        raise ValueError("importances must be a list of numbers")
+    values = np.asarray(found, np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("importances must be finite")
+    return values
 
 
 def yes_or_no(meta: Mapping[str, Any], name: str) -> bool:

@@ -10,6 +10,8 @@ from tggm.plotting.activation import plot_activation as plot_activation
 from tggm.plotting.classification import plot_confusion as plot_confusion
 from tggm.plotting.classification import plot_decision_regions as plot_decision_regions
 from tggm.plotting.classification import plot_reliability as plot_reliability
+from tggm.plotting.explanation import plot_explanation as plot_explanation
+from tggm.plotting.explanation import plot_importances as plot_importances
 from tggm.plotting.graph import plot_graph as plot_graph
 from tggm.plotting.learning_curve import plot_learning_curve as plot_learning_curve
 from tggm.plotting.regression import plot_calibration as plot_calibration
@@ -22,8 +24,10 @@ __all__ = [
     "plot_calibration",
     "plot_confusion",
     "plot_decision_regions",
+    "plot_explanation",
     "plot_fan",
     "plot_graph",
+    "plot_importances",
     "plot_learning_curve",
     "plot_pit",
     "plot_predicted",

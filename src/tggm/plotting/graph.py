@@ -31,6 +31,7 @@ def plot_graph(graph: Graph, *, ax: Any = None) -> Any:
     structure = graph.structure
     place = positions(structure)
     widths = strengths(graph)
+    boxes = {block.name: _box(ax, block, place[block.name]) for block in structure.blocks}
     for tie in structure.ties:
         edge, (a, b), width = tie.kind == "weights", tie.ends, widths[tie.name]
         if a == b:  # lateral: a loop above the box
@@ -44,18 +45,18 @@ def plot_graph(graph: Graph, *, ax: Any = None) -> Any:
             end,
             arrowstyle="-|>" if edge else "<->",
             connectionstyle=f"arc3,rad={bend}",
-            shrinkA=0 if a == b else 24,
-            shrinkB=0 if a == b else 24,
+            patchA=None if a == b else boxes[a],  # from the edge of one box to that of the other
+            patchB=None if a == b else boxes[b],
+            shrinkA=0 if a == b else 2,
+            shrinkB=0 if a == b else 2,
             mutation_scale=12,
             linewidth=1.0 if width is None else 0.6 + 3.4 * width,
             linestyle=":" if width is None else "-",
             color=DATA if edge else REFERENCE,
-            zorder=1,
+            zorder=4,  # after the boxes, whose sizes are known then
             label=tie.name,
         )
         ax.add_patch(patch)
-    for block in structure.blocks:
-        _box(ax, block, place[block.name])
     x, y = np.array(list(place.values())).T
     ax.set(xlim=(x.min() - 0.6, x.max() + 0.6), ylim=(y.min() - 0.5, y.max() + 0.6))
     return ax
@@ -99,9 +100,10 @@ def _canvas(ax: Any) -> Any:
     return ax
 
 
-def _box(ax: Any, block: Block, at: tuple[float, float]) -> None:
+def _box(ax: Any, block: Block, at: tuple[float, float]) -> Any:
+    """The box of a block; its outline is what arrows end at."""
     colour = _COLOUR[block.role]
-    ax.annotate(
+    text = ax.annotate(
         f"{block.name}\n{block.size} {_SIGN[block.role]}",
         at,
         ha="center",
@@ -116,3 +118,4 @@ def _box(ax: Any, block: Block, at: tuple[float, float]) -> None:
             "linewidth": 1.6,
         },
     )
+    return text.get_bbox_patch()

@@ -46,6 +46,7 @@ class Wording(NamedTuple):
     columns: tuple[str, ...]
     first_scores: Mapping[str, str]  # read first, with a remark or, if empty, the baselines beside them
     scores: str  # what they mean
+    loss: str  # what a shuffled feature costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,10 @@ class Case(ABC):
     @abstractmethod
     def response(self, X: Floats) -> Floats:
         """Means of the output or probabilities of the classes, (rows, k)."""
+
+    @abstractmethod
+    def losses(self, X: Floats, rows: NDArray[Any]) -> Floats:
+        """What predictions of these inputs cost beside the targets of these rows, (rows,)."""
 
     @abstractmethod
     def bands(

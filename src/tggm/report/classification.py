@@ -48,7 +48,10 @@ class ClassCase(Case):
             first_scores={"accuracy": "", "log_loss": "", "ece": "0 if probabilities are frequencies"},
             scores="Accuracy is the part of the rows whose most probable class is the true one; balanced "
             "accuracy gives every class the same weight. The negative log-probability and the Brier score "
-            "judge the probabilities themselves.",
+            "judge the probabilities themselves; the second is the sum of squared errors over all classes, "
+            "twice that of one class where there are two. A nat is the unit of log-probabilities: 0.1 nats a "
+            "row less mean that true classes were held 1.1 times as likely.",
+            loss="rise of the negative log-probability, nats a row",
         )
 
     def number_labels(self, y: ArrayLike) -> NDArray[np.intp]:
@@ -99,6 +102,12 @@ class ClassCase(Case):
         """Probabilities of the classes."""
         return np.asarray(self.model.predict_proba(self.ask(X)))
 
+    def losses(self, X: Floats, rows: NDArray[Any]) -> Floats:
+        """Negative log-probabilities."""
+        p = self.response(X)[np.arange(len(rows)), self.label[rows]]
+        costs: Floats = -np.log(p)
+        return costs
+
     def bands(
         self, X: Floats, cut: Callable[[Floats], list[Floats]], level: float
     ) -> list[tuple[Floats, Floats, Floats]]:
@@ -142,8 +151,21 @@ def calibration_section(case: ClassCase) -> html.Section:
         "Of the rows to which the model gave its class a probability near p, a part near p should be right. "
         "Below the diagonal it is too sure, above it too modest; within the grey bars it can be chance."
     )
-    title = "Can its probabilities be trusted?"
-    return html.section("calibration", title, html.figure(drawing, caption), head="Calibration")
+    title, told = "Can its probabilities be trusted?", html.paragraph(sureness_verdict(p.max(1), right))
+    return html.section("calibration", title, told, html.figure(drawing, caption), head="Calibration")
+
+
+def sureness_verdict(sure: Floats, right: NDArray[Any]) -> str:
+    """Whether it is right as often as it is sure to be, in words; two standard errors can be chance."""
+    gap, error = right.mean() - sure.mean(), np.sqrt(np.mean(sure * (1 - sure)) / len(sure))
+    told = (
+        f"it gave its classes {100 * sure.mean():.1f} % on average, and {100 * right.mean():.1f} % were right"
+    )
+    if abs(gap) <= 2 * error:
+        return f"On the whole they can: {told}; on {len(sure)} rows the difference can be chance."
+    if gap < 0:
+        return f"It is too sure: {told}. Learn its sharpness anew from fresh rows (`recalibrate`)."
+    return f"It is too modest: {told}."
 
 
 def confusion_section(case: ClassCase) -> html.Section:

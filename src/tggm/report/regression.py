@@ -40,7 +40,10 @@ class NumberCase(Case):
             first_scores={"rmse": "", "log_density": "", "crps": "", "cover90": "should be near 90 %"},
             scores=f"RMSE and the mean absolute error are in units of {self.target} and judge the predicted "
             "means. The log-density (in nats a row) and the CRPS (in the units of the target) judge the "
-            "whole predicted distributions; coverage says how many observations fell into the intervals.",
+            "whole predicted distributions; coverage says how many observations fell into the intervals. A "
+            "nat is the unit of log-densities: 0.1 nats a row more mean that observations were held 1.1 "
+            "times as likely.",
+            loss="part of the variance no longer explained (loss of R²)",
         )
 
     def dist(self, X: Any) -> Any:
@@ -80,6 +83,12 @@ class NumberCase(Case):
         """Means of the output."""
         mean = np.asarray(self.model.predict(self.ask(X)))
         return mean[:, None] if mean.ndim == 1 else mean[:, [self.output]]
+
+    def losses(self, X: Floats, rows: NDArray[Any]) -> Floats:
+        """Squared errors, as parts of the variance."""
+        y = self.y.astype(float)
+        squares: Floats = (self.response(X)[:, 0] - y[rows]) ** 2 / (np.var(y) or 1.0)
+        return squares
 
     def bands(
         self, X: Floats, cut: Callable[[Floats], list[Floats]], level: float
@@ -144,10 +153,25 @@ def calibration_section(case: NumberCase) -> html.Section:
     return html.section(
         "calibration",
         "Can its probabilities be trusted?",
+        html.paragraph(coverage_verdict(*found[2][:2], len(case.y))),
         html.side_by_side(html.figure(curve, captions[0]), html.figure(bars, captions[1])),
         html.table("Central intervals", head, rows),
         head="Calibration",
     )
+
+
+def coverage_verdict(level: float, inside: float, count: int) -> str:
+    """Whether intervals hold as much as they say, in words; two standard errors can be chance."""
+    error = np.sqrt(level * (1 - level) / count)
+    told = f"{100 * inside:.0f} % of the observations fell into the {100 * level:.3g} % intervals"
+    if abs(inside - level) <= 2 * error:
+        return f"The intervals hold what they say: {told}; on {count} rows the difference can be chance."
+    if inside < level:
+        return (
+            f"The intervals are too narrow: only {told}. Do not rely on them for rows such as these; learn "
+            "them anew from fresh rows (`recalibrate`), or ask for guaranteed ones (`tggm fit --guarantee`)."
+        )
+    return f"The intervals are wider than they need be: {told}. They are safe, but say less than they could."
 
 
 def predicted_section(case: NumberCase, level: float) -> html.Section:

@@ -40,6 +40,29 @@ def regression_scores(dist: Any, y: ArrayLike) -> list[Score]:
     ]
 
 
+def quantile_loss(dist: Any, y: ArrayLike, level: float) -> float:
+    """Mean pinball loss of one predicted quantile: E max(q (y − z), (q − 1) (y − z)), z the quantile."""
+    gap = np.asarray(y, np.float64) - np.asarray(dist.ppf(np.array([[level]])))[:, 0]
+    return float(np.mean(np.maximum(level * gap, (level - 1) * gap)))
+
+
+def threshold_scores(second: Floats, label: Ints, threshold: float) -> list[Score]:
+    """How good the choice of the second of two classes is, where its probability is this or more."""
+    chosen = second >= threshold
+    hit = float((chosen & (label == 1)).sum())
+    precision, recall = hit / max(chosen.sum(), 1), hit / max((label == 1).sum(), 1)
+    f1 = 2 * hit / max(float(chosen.sum() + (label == 1).sum()), 1.0)
+    right = chosen == (label == 1)
+    recalls = [right[label == c].mean() for c in np.unique(label)]
+    return [
+        Score("accuracy", "accuracy", float(right.mean()), "high"),
+        Score("balanced", "balanced accuracy", float(np.mean(recalls)), "high"),
+        Score("precision", "precision of the second class", float(precision), "high"),
+        Score("recall", "recall of the second class", float(recall), "high"),
+        Score("f1", "F1 of the second class", f1, "high"),
+    ]
+
+
 def class_scores(log_probability: ArrayLike, label: Ints) -> list[Score]:
     """Scores of the probabilities of the classes, shape (rows, classes); `label` counts the classes."""
     log_p = np.asarray(log_probability, np.float64)
@@ -53,7 +76,7 @@ def class_scores(log_probability: ArrayLike, label: Ints) -> list[Score]:
         Score("accuracy", "accuracy", float(right.mean()), "high"),
         Score("balanced", "balanced accuracy", float(np.mean(recall)), "high"),
         Score("log_loss", "mean negative log-probability", float(-log_p[rows, label].mean()), "low"),
-        Score("brier", "Brier score", float(((p - truth) ** 2).sum(1).mean()), "low"),
+        Score("brier", "Brier score, sum over classes", float(((p - truth) ** 2).sum(1).mean()), "low"),
         Score("ece", "calibration error (ECE)", calibration_error(p.max(1), right), "low"),
         *_ranks(p, label),
     ]

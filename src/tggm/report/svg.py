@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 SIZE = (4.7, 3.5)  # inches; about the width of a phone, so that letters there have the size drawn here
+LONG = 1e4  # numbers from this on have few ticks
 _RC = {
     "svg.fonttype": "none",
     "svg.hashsalt": "tggm",
@@ -46,11 +47,21 @@ def picture(draw: Callable[[Any], Any], *, name: str, alt: str, size: tuple[floa
         # a name in a script that the drawing font lacks is measured roughly and shown by the browser's font
         warnings.filterwarnings("ignore", message="Glyph")
         figure = Figure(figsize=size, layout="constrained")
-        draw(figure.add_subplot())
+        ax = figure.add_subplot()
+        draw(ax)
+        _thin_ticks(ax)
         buffer = io.StringIO()
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=empty, transparent=True)
     return inline(buffer.getvalue(), name, alt)
+
+
+def _thin_ticks(ax: Any) -> None:
+    """Few ticks below where their numbers are long, so that they do not touch."""
+    from matplotlib.ticker import AutoLocator, MaxNLocator
+
+    if isinstance(ax.xaxis.get_major_locator(), AutoLocator) and max(map(abs, ax.get_xlim())) >= LONG:
+        ax.xaxis.set_major_locator(MaxNLocator(4))
 
 
 def inline(svg: str, name: str, alt: str) -> str:

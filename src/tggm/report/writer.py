@@ -1,7 +1,7 @@
 """From a model and labelled rows to a page, and to a file."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from tggm.report.comparison import compared, quality_section
 from tggm.report.description import learning_sections, model_section
 from tggm.report.effects import effects_section, ranked
 from tggm.report.examination import examined
+from tggm.report.importance import importance_sections
 from tggm.storage.files import write_atomically
 from tggm.tables.baselines import Baselines
 
@@ -28,18 +29,28 @@ def render_report(
     *,
     title: str | None = None,
     level: float = 0.9,
+    provenance: Sequence[tuple[str, str]] = (),
+    told: Callable[[str], None] | None = None,
     **names: Any,
 ) -> str:
-    """The report as one HTML page; see `write_report`."""
+    """The report as one HTML page; see `write_report`. `told` is told what is being done."""
     require_level(level)
+    tell = told or (lambda _: None)
     case = examined(model, X, y, **names)
+    tell("judging the rows")
+    quality = quality_section(case, compared(case))
+    tell("looking for what matters")
     order = ranked(case)
+    important = importance_sections(case, order)
+    tell("drawing")
     sections = [
-        quality_section(case, compared(case)),
+        quality,
+        *important,
         model_section(case),
         *case.sections([feature for feature, _ in order], level),
         effects_section(case, order, level),
         *learning_sections(case),
+        *([html.section("provenance", "Where it comes from", html.facts(provenance))] if provenance else ()),
     ]
     counted = f"{len(case.y)} rows" if len(case.y) == case.given_rows else (
         f"{len(case.y)} rows drawn at random from {case.given_rows}"
@@ -64,6 +75,7 @@ def write_report(
     row_numbers: Sequence[int] | None = None,
     title: str | None = None,
     level: float = 0.9,
+    provenance: Sequence[tuple[str, str]] = (),
     output: int = 0,
 ) -> None:
     """Write a page about a fitted model: what it is, how good it is, and how it comes to its predictions.
@@ -71,7 +83,7 @@ def write_report(
     Parameters
     ----------
     model : TGGMRegressor or TGGMClassifier
-        FitRecord.
+        Fitted.
     X : array_like or sparse matrix, shape (rows, features)
         Rows that the model has not been trained on.
     y : array_like, shape (rows,)
@@ -97,12 +109,15 @@ def write_report(
         Heading of the page.
     level : float, optional
         Probability of the intervals, 0.9 by default.
+    provenance : sequence of (str, str), optional
+        What a reader should know of where model and rows come from: names and values, for a last section.
     output : int, optional
         Which output of a regression with several.
     """
     page = render_report(
         model, X, y,
         feature_names=feature_names, target_name=target_name, train=train, baselines=baselines, shown=shown,
-        groups=groups, row_numbers=row_numbers, title=title, level=level, output=output,
+        groups=groups, row_numbers=row_numbers, title=title, level=level,
+        provenance=provenance, output=output,
     )  # fmt: skip
     write_atomically(Path(path), page.encode())

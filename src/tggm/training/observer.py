@@ -22,19 +22,32 @@ class Observer(ABC):  # noqa: B024  # every method may be left as it is
     def progressed(self, epochs: int, trace: Any) -> None:  # noqa: B027
         """So many epochs are done; the `Trace` of the last ones, (members, epochs) each."""
 
+    def room(self, epochs: int) -> int:
+        """After so many epochs: how many may pass before `ends` is asked."""
+        return sys.maxsize
+
+    def ends(self, epochs: int, best: Any) -> bool:
+        """Whether training ends after so many epochs; `best` are the parameters to be kept, as a matrix."""
+        return False
+
+    def ended(self) -> None:  # noqa: B027
+        """Training is over, for whatever reason."""
+
     def noted(self, text: str) -> None:
         """Something went wrong with a checkpoint; the fit goes on."""
         warnings.warn(text, CheckpointWarning, stacklevel=2)
 
 
 class Printer(Observer):
-    """Prints a line whenever twice as many epochs are done, and at the end: what ``verbose=True`` shows.
+    """What ``verbose=True`` shows: on a terminal one line that is written anew; elsewhere, a few lines.
 
-    `held` says whether rows are held out.
+    Those are printed whenever twice as many epochs are done, and at the end. `held` says whether rows are
+    held out.
     """
 
     def __init__(self, held: bool) -> None:
-        self._epochs, self._held, self._next = 0, held, 1
+        self._epochs, self._held, self._next, self._line = 0, held, 1, ""
+        self._live = sys.stdout.isatty()
 
     def planned(self, epochs: int) -> None:
         """Remember how many there are."""
@@ -46,8 +59,19 @@ class Printer(Observer):
 
     def progressed(self, epochs: int, trace: Any) -> None:
         """Mean objective, and mean held-out score where rows are held out."""
-        if epochs < self._next and epochs < self._epochs:
-            return
-        self._next = 2 * epochs
         line = f"epoch {epochs}/{self._epochs}  objective {trace.train[:, -1].mean():.4f}"
-        sys.stdout.write(line + (f"  held out {trace.held[:, -1].mean():.4f}\n" if self._held else "\n"))
+        line += f"  held out {trace.held[:, -1].mean():.4f}" if self._held else ""
+        if self._live:
+            sys.stdout.write("\r" + line.ljust(len(self._line)))
+            sys.stdout.flush()
+            self._line = line
+        elif epochs >= self._next or epochs == self._epochs:
+            self._next, self._line = 2 * epochs, ""
+            sys.stdout.write(line + "\n")
+        else:
+            self._line = line  # not printed yet
+
+    def ended(self) -> None:
+        """End the line, or print the last."""
+        if self._line:
+            sys.stdout.write("\n" if self._live else self._line + "\n")

@@ -133,6 +133,8 @@ def train(
             while not (done >= end or interrupted or ended or stalled(state, hyper) or failed(state)):
                 clock = time.perf_counter()
                 n = min(n, end - done, room(done // blocks.per_pass) * blocks.per_pass)
+                if observer is not None:
+                    n = min(n, observer.room(done // blocks.per_pass) * blocks.per_pass)
                 try:
                     each, shared, steps = next(coming)
                     later, trace = workers.run(plan, objective, state, each, shared, np.int32(n), steps)
@@ -143,6 +145,8 @@ def train(
                     if keep is not None:
                         keep(_checkpoint(state, traces))
                     ended = _ended(milestones, traces, done, blocks.per_pass)
+                    if observer is not None and done % blocks.per_pass == 0:
+                        ended |= observer.ends(done // blocks.per_pass, state.best)
                     if budget is not None:
                         deadline = min(deadline, time.perf_counter() + budget)
                         ended |= agreed(time.perf_counter() > deadline)
@@ -150,6 +154,8 @@ def train(
                     interrupted = True
                 if agreed(time.perf_counter() - clock < _CHUNK_SECONDS):
                     n = min(2 * n, plan.capacity)
+    if observer is not None:
+        observer.ended()
     result = _result(plan, state, hyper, traces, interrupted)
     return _of_passes(replace(result, stopped_early=result.stopped_early or ended), blocks.per_pass)
 
