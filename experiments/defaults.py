@@ -5,8 +5,8 @@
     python -m experiments.defaults --show
 
 For every table (`experiments.tables`), variant and split: RMSE or the share of wrong labels, log-likelihood
-in the units of the target, CRPS and coverage, with calibration and ("raw_") without, and seconds of the fit. A
-variant is the default less one part.
+in the units of the target, CRPS and coverage, with calibration and ("raw_") without, and seconds of the fit.
+A variant is the default less one part.
 `--uci` runs the default on the test parts of the benchmark's splits, which chose nothing. Figures go to
 experiments/results/defaults.json, or uci_default.json, as they come; what is stored is not made again.
 `--show` prints them beside those of `experiments.opponents`.
