@@ -4,12 +4,11 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.deployment.drawn import COLUMNS, ROWS, classifier, regressor
-from tggm import ModelFileError, TGGMRegressor, load, save
+from tests.deployment.drawn import COLUMNS, ROWS, classifier, regressor, table, table_model
+from tggm import ModelFileError, load, save
 from tggm.deployment import classes, weights
 from tggm.estimators import class_prediction
 from tggm.models.features import bounded
@@ -103,17 +102,12 @@ def test_blocks_of_rows_change_nothing(reloaded, monkeypatch):
     assert_allclose(copy.predict(ROWS), whole, rtol=1e-12)
 
 
-def test_a_model_of_a_table_takes_tables(tmp_path):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"size": rng.normal(size=60), "kind": rng.choice(["a", "b", "c"], 60)})
-    table.loc[::7, "size"] = np.nan
-    settings = {"hidden": (6, 5), "n_members": 2, "max_epochs": 2, "random_state": 0, "dtype": "float64"}
-    model = TGGMRegressor(**settings).fit(table, rng.normal(size=60))
-    save(model, tmp_path / "m.tggm")
-    copy = load(tmp_path / "m.tggm", backend="numpy")
-    assert_allclose(copy.predict(table[["kind", "size"]]), model.predict(table), **SAME)
+def test_a_model_of_a_table_takes_tables(reloaded):
+    model = table_model()
+    copy, rows = reloaded(model), table()
+    assert_allclose(copy.predict(rows[rows.columns[::-1]]), model.predict(rows), **SAME)
     with pytest.raises(ValueError, match="kind"):
-        copy.predict(table[["size"]])
+        copy.predict(rows[["size"]])
 
 
 @pytest.mark.parametrize(

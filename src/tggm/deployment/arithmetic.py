@@ -4,12 +4,13 @@ Values have the operators of arrays (+, −, ·, /, @, <, >), broadcast, and are
 operator is a method here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 Value = Any  # an array of float64, or a value of a graph that stands for one
+Step = Callable[[list[Value]], list[Value]]
 
 
 class Arithmetic(Protocol):
@@ -63,6 +64,9 @@ class Arithmetic(Protocol):
     def squeezed(self, x: Value) -> Value:
         """Without a first axis of length 1."""
 
+    def repeated(self, step: Step, start: list[Value], count: int) -> list[Value]:
+        """What so many steps make of the values they start from."""
+
 
 class NumPyArithmetic:
     """Arrays of float64."""
@@ -101,3 +105,9 @@ class NumPyArithmetic:
     def squeezed(self, x: Value) -> Value:
         """By indexing."""
         return x[0]
+
+    def repeated(self, step: Step, start: list[Value], count: int) -> list[Value]:
+        """By a loop."""
+        for _ in range(count):
+            start = step(start)
+        return start

@@ -14,6 +14,7 @@ LEAST_VARIANCE = 0.25
 REACH = 6.5  # deviations at which a normal density has lost what double precision can tell
 SPACING = 0.4  # of nodes, in units of the smallest deviation of a row
 FEWEST_NODES, MOST_NODES = 24, 2000
+GRAPH_NODES = 256  # where the number must be fixed: enough for scores 100 deviations apart
 _TINY = float(np.finfo(np.float64).tiny)
 
 

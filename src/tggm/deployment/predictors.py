@@ -154,21 +154,23 @@ class NumPyRegressor(PortablePredictor):
         for j in range(mean.shape[2]):
             units = {"loc": float(y.shift[j]), "scale": float(y.scale[j])}
             law: ScalarPredictive = MomentPredictive(mean[:, :, j], var[:, :, j], **units)
-            if fit.calibration:
-                self._require_gaussian(fit.calibration[j])
-                law = pooled(fit.calibration[j], law)
-            else:
-                self._require_gaussian(Calibration())
+            law = pooled(self.pool(j, shape=True), law)
             made.append(law if fit.transform is None else Transformed(law, fit.transform))
         return made
 
-    def _require_gaussian(self, pool: Calibration) -> None:
-        """Raise where members are not Gaussians and their shape matters."""
-        if len(self.fitted_.weights.layers) == 1 and pool.kind != "student":
+    def pool(self, j: int, *, shape: bool) -> Calibration:
+        """How members are pooled; ValueError where more than their moments matters and they are no Gaussians.
+
+        `shape` says that quantiles or densities are asked for.
+        """
+        fit = self.fitted_
+        found = fit.calibration[j] if fit.calibration else Calibration()
+        if len(fit.weights.layers) == 1 and found.kind != "student" and (shape or self._reshaped(True)):
             raise ValueError(
-                "one hidden layer has an exact density, which needs JAX; without it there are means, and "
-                "deviations unless the pool is 'beta'. Load it without backend='numpy', or fit two layers."
+                "one hidden layer has an exact density, which needs JAX; without it there are means and "
+                "deviations only, and these of the plain mixture. Fit two layers, or load it with JAX."
             )
+        return found
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
         """One column as a vector, if the target was one."""
