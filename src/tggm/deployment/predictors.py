@@ -26,7 +26,7 @@ from tggm.predictive.transformed import Transformed
 from tggm.predictive.transforms import Transform, checked_transform
 from tggm.streams.columns import Columns, require_moderate
 
-BLOCK = 2**16  # numbers of one layer that are computed at once: what a processor's cache holds
+BLOCK = 2**13  # numbers of one layer that are computed at once: what a processor's cache holds
 NUMPY = NumPyArithmetic()
 
 
