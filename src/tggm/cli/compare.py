@@ -44,6 +44,7 @@ def compare(
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -68,7 +69,9 @@ def compare(
         settings=tuple(setting or ()),
     )  # fmt: skip
     others = chosen_models(models, quiet)
-    table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps, encoding=encoding)
+    table = read_table(
+        data, delimiter=delimiter, decimal=decimal, missing=gaps, encoding=encoding, sheet=sheet
+    )
     goal, reason = chosen_target(table, wish)
     table = table.take(goal.known(table))
     if len(table) < 2 * folds:

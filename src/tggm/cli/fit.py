@@ -21,7 +21,7 @@ def fit(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="CSV or Parquet file, or a folder of Parquet files; - reads stdin."
+            metavar="DATA", help="CSV, Parquet or Excel file, or a folder of Parquet files; - reads stdin."
         ),
     ],
     target: Annotated[list[str], typer.Option("--target", "-t", metavar="NAME", help="Column to predict.")],
@@ -78,6 +78,7 @@ def fit(
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -109,7 +110,9 @@ def fit(
     if os.path.isdir(data):
         outcome = fit_folder(data, wish, watch)
     else:
-        table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps, encoding=encoding)
+        table = read_table(
+            data, delimiter=delimiter, decimal=decimal, missing=gaps, encoding=encoding, sheet=sheet
+        )
         outcome = fit_table(table, wish, watch)
     if not first:
         return
