@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import tggm
 from tggm.deployment.classes import GRAPH_NODES, log_probabilities, mixed, scores
 from tggm.deployment.columns import encoded, is_words
 from tggm.deployment.graph import GraphValue, OnnxArithmetic
@@ -82,7 +81,7 @@ def export_onnx(
         X, inputs = _inputs(ops, regressor.fitted_.weights, model.table_preparation(), dtype)
         found = _numbers(ops, regressor, X, _levels(quantiles), dtype)
     results = [ops.result(name, *described) for name, described in found.items()]
-    about = {"tggm": tggm.__version__, "quantiles": json.dumps(list(quantiles))}
+    about = {"quantiles": json.dumps(list(quantiles))}
     write_atomically(Path(path), ops.content("tggm", inputs, results, **about))
 
 
