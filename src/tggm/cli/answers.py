@@ -7,7 +7,7 @@ import csv
 import io
 import json
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from tggm.tables import Preparation, Table, TableError
 from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
 from tggm.tables.text import parse_text
 from tggm.tables.words import GAPS
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 NAME = "the request"
 MOST_ROWS = 10_000
@@ -29,7 +32,7 @@ REACH = 3.0  # deviations of a column that a slider covers
 class Answers:
     """A model that takes numbers, with the preparation of its table."""
 
-    def __init__(self, model: Any, preparation: Preparation) -> None:
+    def __init__(self, model: "BaseEstimator", preparation: Preparation) -> None:
         self._predictor, self._preparation = model, preparation
         self._lock = Lock()  # one prediction at a time
 

@@ -24,7 +24,7 @@ from tggm.tables.columns import Category, Ordinal, Statistic
 OURS = "this model"
 LEAST = 1e-15  # probability of a label, so that one row cannot make a score infinite
 CLEAR = 2.0  # standard errors of a difference beyond which it counts
-Scores = dict[str, Floats]  # measure to a score of each row
+RowScores = dict[str, Floats]  # measure to a score of each row
 Say = Callable[[str], None]
 
 
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 class Result:
     """What one model reached: scores of the rows of each fold, and the seconds that its fits took."""
 
-    scores: list[Scores] = field(default_factory=list)
+    scores: list[RowScores] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     failure: str | None = None
 
@@ -109,7 +109,7 @@ def _judged(name: str, result: Result, fold: Fold, wish: Wish) -> None:
     result.seconds.append(time.perf_counter() - begin)
 
 
-def _ours(fold: Fold, wish: Wish) -> Scores:
+def _ours(fold: Fold, wish: Wish) -> RowScores:
     target = fold.preparation.target
     model = estimator(wish, target.is_class, len(fold.y)).fit(fold.X, fold.y)
     if model.interrupted_:
@@ -121,7 +121,7 @@ def _ours(fold: Fold, wish: Wish) -> Scores:
     return {"rmse": error**2, "log_score": law.logpdf(fold.y_test), "crps": law.crps(fold.y_test)}
 
 
-def _theirs(name: str, fold: Fold, seed: int) -> Scores:
+def _theirs(name: str, fold: Fold, seed: int) -> RowScores:
     opponent, is_class = OPPONENTS[name], fold.preparation.target.is_class
     fit = opponent.classification if is_class else opponent.regression
     if fit is None:
@@ -148,15 +148,15 @@ def _frame(preparation: Preparation, table: Table) -> Any:
     return pd.DataFrame(columns)
 
 
-def gaussian_scores(y: Floats, mean: Floats, std: Floats) -> Scores:
-    """Scores of Gaussian predictions."""
+def gaussian_scores(y: Floats, mean: Floats, std: Floats) -> RowScores:
+    """RowScores of Gaussian predictions."""
     from tggm.predictive.moment import MomentPredictive
 
     law = MomentPredictive(np.asarray(mean)[None, :], np.asarray(std)[None, :] ** 2)
     return {"rmse": (y - mean) ** 2, "log_score": law.logpdf(y), "crps": law.crps(y)}
 
 
-def class_scores(y: NDArray[Any], labels: NDArray[Any], probability: Floats) -> Scores:
+def class_scores(y: NDArray[Any], labels: NDArray[Any], probability: Floats) -> RowScores:
     """Misses and log-probabilities; a class that was not there to learn from has hardly any."""
     place = np.minimum(np.searchsorted(labels, y), len(labels) - 1)
     known = labels[place] == y

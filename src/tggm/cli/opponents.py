@@ -8,9 +8,12 @@ imported when they are needed: catboost, lightgbm and ngboost are optional.
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 Predict = Callable[[Any], Any]
 Fit = Callable[[Any, Any, int], Predict]
@@ -32,7 +35,7 @@ class Opponent(NamedTuple):
     most_rows: float = float("inf")
 
 
-def constant_width(model: Any, width: float) -> Predict:
+def constant_width(model: "BaseEstimator", width: float) -> Predict:
     """A Gaussian of the same width around every prediction."""
     return lambda rows: (model.predict(rows), np.full(len(rows), width))
 
@@ -81,7 +84,7 @@ def trees(X: Any, y: Any, seed: int) -> Predict:
     return _with_width(HistGradientBoostingRegressor(random_state=seed), X, y, seed)
 
 
-def _with_width(model: Any, X: Any, y: Any, seed: int) -> Predict:
+def _with_width(model: "BaseEstimator", X: Any, y: Any, seed: int) -> Predict:
     """Fitted, with the width of errors in five folds."""
     from sklearn.model_selection import KFold, cross_val_predict
 

@@ -28,7 +28,7 @@ class Units(NamedTuple):
     transform: Transform | None
 
 
-class Point(NamedTuple):
+class MeanAndDeviation(NamedTuple):
     """Mean and standard deviation in the units of the target, (rows, 1) each."""
 
     mean: Value
@@ -41,19 +41,19 @@ def in_units(ops: Arithmetic, units: Units, z: Value) -> Value:
     return v if units.transform is None else INVERSES[units.transform.kind](ops, units.transform, v)
 
 
-def point(ops: Arithmetic, units: Units, law: Law) -> Point:
+def point(ops: Arithmetic, units: Units, law: Law) -> MeanAndDeviation:
     """Mean and deviation of the target."""
     if units.transform is None and (known := law.moments()):
-        return Point(known[0] * units.scale + units.shift, ops.sqrt(known[1]) * units.scale)
+        return MeanAndDeviation(known[0] * units.scale + units.shift, ops.sqrt(known[1]) * units.scale)
     if units.transform is not None and units.transform.kind == "log":
         first, second = (law.log_mean_exp(order * units.scale) for order in (1.0, 2.0))
         if first is not None:
             mean = ops.exp(first + units.shift)
-            return Point(mean, mean * ops.sqrt(ops.exp(second - first * 2.0) - 1.0))
+            return MeanAndDeviation(mean, mean * ops.sqrt(ops.exp(second - first * 2.0) - 1.0))
     return _by_quadrature(ops, units, law)
 
 
-def _by_quadrature(ops: Arithmetic, units: Units, law: Law) -> Point:
+def _by_quadrature(ops: Arithmetic, units: Units, law: Law) -> MeanAndDeviation:
     """The trapezoid rule in t, z = median + width · sinh t."""
     ends = law.quantiles([0.16, 0.5, 0.84])
     low, median, high = (ends @ ops.constant(np.eye(3)[:, [k]]) for k in range(3))
@@ -64,7 +64,7 @@ def _by_quadrature(ops: Arithmetic, units: Units, law: Law) -> Point:
     y = in_units(ops, units, z)
     mean = ops.sum(p * y, -1)
     away = y - mean
-    return Point(mean, ops.sqrt(ops.sum(p * away * away, -1)))
+    return MeanAndDeviation(mean, ops.sqrt(ops.sum(p * away * away, -1)))
 
 
 def _exponential(ops: Arithmetic, transform: Transform, v: Value) -> Value:

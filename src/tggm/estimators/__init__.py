@@ -19,4 +19,6 @@ __all__ = ["TGGMClassifier", "TGGMRegressor", "fit_together"]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'tggm.estimators' has no attribute {name!r}")
+    for home in sorted({*_HOME.values()}):  # all together: `fit` imports nothing later
+        importlib.import_module(f"tggm.estimators.{home}")
     return getattr(importlib.import_module(f"tggm.estimators.{_HOME[name]}"), name)
