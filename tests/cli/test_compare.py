@@ -11,6 +11,7 @@ from scipy.stats import norm
 from tests.cli.commands import answer, complaint, rows, write
 from tggm.cli import contest, opponents
 from tggm.cli.app import run
+from tggm.cli.compare import KNOWN
 from tggm.cli.contest import OURS, Result, class_scores, gaussian_scores, places
 from tggm.cli.standings import standings, table_of
 
@@ -100,6 +101,10 @@ def test_what_cannot_be_done_is_said(houses, capsys, monkeypatch):
     monkeypatch.setattr(opponents, "find_spec", lambda name: None)
     message = complaint(capsys, "compare", houses, "-t", "price", "--models", "catboost")
     assert "pip install catboost" in message
+
+
+def test_help_names_every_opponent():
+    assert tuple(opponents.OPPONENTS) == KNOWN
 
 
 def test_folds_hold_every_row_once_and_every_class():

@@ -9,9 +9,9 @@ from tggm.cli import options
 from tggm.cli.errors import CommandError
 from tggm.cli.files import check_output, say, write_result
 from tggm.cli.fit import INTERRUPTED, check_words, layers
-from tggm.cli.opponents import OPPONENTS, absent
 
-USUAL = ("ridge", "hgb", "catboost", "lightgbm", "ngboost")
+KNOWN = ("mean", "ridge", "hgb", "catboost", "lightgbm", "ngboost")  # keys of `OPPONENTS`: help is quick
+USUAL = KNOWN[1:]
 
 
 def compare(
@@ -19,7 +19,7 @@ def compare(
     target: Annotated[list[str], typer.Option("--target", "-t", metavar="NAME", help="Column to predict.")],
     folds: Annotated[int, typer.Option(min=2, help="Parts of the rows; each is predicted once.")] = 5,
     models: Annotated[
-        str | None, typer.Option(metavar="NAMES", help=f"Others, as ridge,hgb; of {', '.join(OPPONENTS)}.")
+        str | None, typer.Option(metavar="NAMES", help=f"Others, as ridge,hgb; of {', '.join(KNOWN)}.")
     ] = None,
     output: options.Output = "-",
     task: Annotated[str | None, typer.Option(help="regression or classification; found by itself.")] = None,
@@ -96,6 +96,8 @@ def compare(
 
 def chosen_models(text: str | None, quiet: bool) -> list[str]:
     """Those asked for, all of which must be there; or the usual ones that are installed."""
+    from tggm.cli.opponents import OPPONENTS, absent
+
     if text is None:
         missing = absent(USUAL)
         if missing and not quiet:
