@@ -98,7 +98,8 @@ def test_blocks_of_rows_change_nothing(reloaded, monkeypatch):
 
     copy = reloaded(regressor())
     whole = copy.predict(ROWS)
-    monkeypatch.setattr(predictors, "BLOCK", 100)
+    monkeypatch.setattr(predictors, "FEWEST_ROWS", 7)
+    monkeypatch.setattr(predictors, "BLOCK", 1)
     assert_allclose(copy.predict(ROWS), whole, rtol=1e-12)
 
 

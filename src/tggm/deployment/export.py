@@ -148,7 +148,7 @@ def _classes(ops: OnnxArithmetic, model: NumPyClassifier, X: GraphValue, dtype: 
     """Probabilities, and the most probable label."""
     w, n = model.fitted_.weights, len(model.classes_)
     mean, std = scores(ops, outputs(ops, w, X))
-    each = log_probabilities(ops, mean, std, n, GRAPH_NODES)
+    each = log_probabilities(ops, mean, std, members=len(w.s0), n=n, n_nodes=GRAPH_NODES)
     log_p = mixed(ops, each, len(w.s0), model.fitted_.temperature)
     place = ops.node("ArgMax", log_p, axis=-1, keepdims=0)
     kind = LABELS[model.classes_.dtype.kind]

@@ -27,6 +27,7 @@ from tggm.predictive.transforms import Transform, checked_transform
 from tggm.streams.columns import Columns, require_moderate
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: what a processor's cache holds
+FEWEST_ROWS = 32  # at once
 NUMPY = NumPyArithmetic()
 
 
@@ -70,8 +71,7 @@ class PortablePredictor(TableInputs, ABC):
         w = self.fitted_.weights
         Z: Floats = w.x.apply(self._new_rows(X, {"dtype": np.float64}), most=w.most)
         require_moderate(Z, "`X`", "leave out rows so far from what the model has seen")
-        widest = max(layer.b.size for layer in (*w.layers, w.output))
-        size = max(1, BLOCK // max(widest, 1 if w.c is None else w.c.size))
+        size = max(FEWEST_ROWS, BLOCK // max(layer.b.size for layer in (*w.layers, w.output)))
         for begin in range(0, len(Z), size):
             yield Z[begin : begin + size]
 
@@ -212,6 +212,7 @@ class NumPyClassifier(PortablePredictor):
     def _mixture(self, Z: Floats) -> Floats:
         """Log-probabilities of all members together."""
         mean, std = scores(NUMPY, outputs(NUMPY, self.fitted_.weights, Z))
-        log_p = log_probabilities(NUMPY, mean, std, mean.shape[2], nodes_needed(mean, std))
+        sizes = {"members": len(mean), "n": mean.shape[2], "n_nodes": nodes_needed(mean, std)}
+        log_p = log_probabilities(NUMPY, mean, std, **sizes)
         found: Floats = mixed(NUMPY, log_p, len(mean), self.fitted_.temperature)
         return found
