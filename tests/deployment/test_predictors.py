@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from tests.deployment.drawn import COLUMNS, ROWS, classifier, regressor, table, table_model
 from tggm import ModelFileError, load, save
 from tggm.deployment import classes, weights
+from tggm.deployment.predictors import NumPyRegressor
 from tggm.estimators import class_prediction
 from tggm.models.features import bounded
 from tggm.models.likelihoods import probit
@@ -127,12 +128,34 @@ def test_what_it_cannot_do_is_said(reloaded, tmp_path):
     copy = reloaded(regressor(hidden=(6,)))
     with pytest.raises(ValueError, match="exact density, which needs JAX"):
         copy.predict_quantiles(ROWS)
+    with pytest.raises(ValueError, match="`return_std` must be"):
+        copy.predict(ROWS, return_std="parts")
     with pytest.raises(TypeError, match="predicts only"):
         copy.fit(ROWS, ROWS[:, 0])
     with pytest.raises(ValueError, match="`backend` must be one of"):
         load(tmp_path / "model.tggm", backend="torch")
     with pytest.raises(ValueError, match="4 features"):
         copy.predict(ROWS[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("model.hidden.b.0", lambda a: a[:, :-1]),
+        ("model.features.c", lambda a: a[..., :3]),
+        ("model.likelihood.output.A", lambda a: a * np.nan),
+        ("model.hidden.s0", lambda a: -a),
+        ("x.scale", lambda a: 0 * a),
+        ("y.scale", lambda a: a[:0]),
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_refused(name, change):
+    arrays, meta = regressor().to_state()
+    with pytest.raises(ValueError, match=r"array|positive"):
+        NumPyRegressor.from_state({**arrays, name: change(arrays[name])}, meta)
+    for wrong in ({"features": ["a"]}, {"calibration": [["linear"]] * 2}):
+        with pytest.raises(ValueError, match=r"names of its 4|2 calibrations"):
+            NumPyRegressor.from_state(arrays, {**meta, **wrong})
 
 
 def test_numbers_are_those_of_the_models():

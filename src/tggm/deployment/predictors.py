@@ -24,6 +24,7 @@ from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.temperature import checked_temperature
 from tggm.predictive.transformed import Transformed
 from tggm.predictive.transforms import Transform, checked_transform
+from tggm.settings import flag
 from tggm.streams.columns import Columns, require_moderate
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: what a processor's cache holds
@@ -62,8 +63,10 @@ class PortablePredictor(TableInputs, ABC):
         raise TypeError(f"a {type(self).__name__} predicts only; load the model without backend='numpy'.")
 
     def _named(self, meta: Mapping[str, Any]) -> Self:
-        names = meta["features"]
-        self.name_features(len(self.fitted_.scales.x.shift), names)
+        names, count = meta["features"], len(self.fitted_.scales.x.shift)
+        if names is not None and (len(names) != count or not all(isinstance(name, str) for name in names)):
+            raise ValueError(f"the names of its {count} inputs must be as many words")
+        self.name_features(count, names)
         return self
 
     def _blocks(self, X: ArrayLike) -> Iterator[Floats]:
@@ -92,11 +95,14 @@ class NumPyRegressor(PortablePredictor):
         transform = None if given is None else checked_transform(given[0], given[1:])
         made = cls()
         made.fitted_ = PortableFit(w, InputScales(w.x), pools, transform)
-        made.flat_target_ = bool(meta["vector_target"])
+        made.flat_target_ = meta["vector_target"] is True
+        if made.flat_target_ and w.n_outputs > 1:
+            raise ValueError(f"a vector of {w.n_outputs} outputs")
         return made._named(meta)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Mean of y given x, and its standard deviation if asked for; shaped as the target was."""
+        flag("return_std", return_std)
         mean, var = self._moments(X)
         if not self._reshaped(return_std):
             y = self.fitted_.weights.y
