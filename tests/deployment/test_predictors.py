@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.deployment.drawn import COLUMNS, ROWS, classifier, regressor, table, table_model
-from tggm import ModelFileError, load, save
+from tggm import ModelFileError, export_onnx, load, save
 from tggm.deployment import classes, weights
 from tggm.deployment.predictors import NumPyRegressor
 from tggm.estimators import class_prediction
@@ -158,6 +158,12 @@ def test_arrays_that_do_not_belong_together_are_refused(name, change):
             NumPyRegressor.from_state(arrays, {**meta, **wrong})
 
 
+def test_without_onnx_there_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match="pip install onnx"):
+        export_onnx(regressor(), tmp_path / "m.onnx")
+
+
 def test_numbers_are_those_of_the_models():
     assert (weights.BULK, weights.MOST_INPUT) == (bounded.BULK, bounded.MOST)
     assert classes.CONTENDERS == probit.CONTENDERS
@@ -169,7 +175,7 @@ BLOCKED = """
 import sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("jax", "jaxlib", "optax"):
+        if name.split(".")[0] in ("jax", "jaxlib", "optax", "onnx", "pandas", "pyarrow", "typer"):
             raise ImportError(name + " is blocked")
 sys.meta_path.insert(0, Blocked())
 import numpy as np, tggm

@@ -65,7 +65,7 @@ def export_onnx(
     Raises
     ------
     ImportError
-        Without the package onnx: ``pip install "tggm[onnx]"``.
+        Without the package onnx: ``pip install onnx``.
     ValueError
         For models that are of another kind.
     """

@@ -62,7 +62,7 @@ class OnnxArithmetic:
         try:
             from onnx import TensorProto, helper, numpy_helper
         except ImportError as error:
-            raise ImportError('export_onnx needs the package onnx; pip install "tggm[onnx]".') from error
+            raise ImportError("export_onnx needs the package onnx; pip install onnx.") from error
         self._helper, self._arrays = helper, numpy_helper
         self._types = {
             "float64": TensorProto.DOUBLE,
