@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose
 
 from tests.deployment.drawn import ROWS, classifier, regressor, table, table_model
 from tggm import export_onnx
+from tggm.deployment.laws import LAWS
+from tggm.predictive.pools import POOLS
 from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
 
 onnx = pytest.importorskip("onnx")
@@ -15,6 +17,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 NEAR = {"rtol": 1e-6, "atol": 1e-7}
 LEVELS = [0.01, 0.3, 0.95]
 STUDENT, BETA = ("student", (0.6, 2.0, 0.05)), ("beta", (1.4, 0.8))
+SCALES = ("scales", (0.7, 1.2, 0.3))
 
 
 @pytest.fixture
@@ -35,12 +38,13 @@ def computed(tmp_path):
     [
         {},
         {"pool": STUDENT},
+        {"pool": SCALES},
         {"pool": BETA},
         {"pool": ("student", (0.6, 2.0, 0.0)), "transform": LogTransform()},
         {"transform": LogTransform()},
         {"pool": BETA, "transform": YeoJohnsonTransform(0.5)},
     ],
-    ids=["mixture", "student", "beta", "log-student", "log", "power"],
+    ids=["mixture", "student", "scales", "beta", "log-student", "log", "power"],
 )
 def test_regressors(computed, settings):
     model = regressor(**settings)
@@ -83,6 +87,10 @@ def test_a_table_with_words_grades_dates_and_gaps(computed):
     days = (rows[["day"]] - pd.Timestamp("1970-01-01")) / pd.Timedelta("1D")
     inputs |= {"size": rows[["size"]].to_numpy(float), "day": days.to_numpy(float)}
     assert_allclose(computed(model, inputs)["mean"], model.predict(rows), **NEAR)
+
+
+def test_every_pool_can_be_exported():
+    assert set(LAWS) == set(POOLS)
 
 
 def test_what_cannot_be_exported_is_said(tmp_path):

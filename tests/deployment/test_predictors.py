@@ -19,6 +19,7 @@ from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
 SAME = {"rtol": 1e-9, "atol": 1e-9}  # double precision on both sides
 SINGLE = {"rtol": 1e-3, "atol": 1e-4}  # the model computes in single precision, NumPy in double
 STUDENT, BETA = ("student", (0.6, 2.0, 0.05)), ("beta", (1.4, 0.8))
+SCALES = ("scales", (0.7, 1.2, 0.3))
 
 
 @pytest.fixture
@@ -35,11 +36,12 @@ def reloaded(tmp_path):
     [
         {},
         {"pool": STUDENT},
+        {"pool": SCALES},
         {"pool": BETA},
         {"pool": ("student", (0.6, 2.0, 0.0)), "transform": LogTransform()},
         {"pool": BETA, "transform": YeoJohnsonTransform(0.5)},
     ],
-    ids=["mixture", "student", "beta", "log", "power"],
+    ids=["mixture", "student", "scales", "beta", "log", "power"],
 )
 def test_means_deviations_and_quantiles_of_two_layers(reloaded, settings):
     model = regressor(**settings)

@@ -124,7 +124,7 @@ def _numbers(
     points, ends = [], []
     for j in range(n):
         at = np.eye(n)[:, [j]]
-        mixture = MixtureLaw(ops, found.mean @ at, var @ at, len(w.s0))
+        mixture = MixtureLaw(ops, found.mean @ at, var @ at, np.full(len(w.s0), 1 / len(w.s0)))
         law = pooled_law(model.pool(j, shape=bool(levels)), mixture)
         units = Units(float(w.y.shift[j]), float(w.y.scale[j]), fit.transform)
         points.append(point(ops, units, law))

@@ -5,9 +5,10 @@ They are those of `tggm.predictive`: `moment` (a mixture of Gaussians), `student
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import betaincinv, betaln, gammaln, ndtri
 
 from tggm.arrays import Floats
@@ -45,17 +46,19 @@ class Law(ABC):
 
 
 class MixtureLaw(Law):
-    """Gaussians of the members, alike in weight."""
+    """Gaussians, of the members as a rule, with weights that sum to one."""
 
-    def __init__(self, ops: Arithmetic, mean: Value, var: Value, members: int) -> None:
+    def __init__(self, ops: Arithmetic, mean: Value, var: Value, weights: Floats) -> None:
         super().__init__(ops)
-        self.mean, self.std, self.members = mean, ops.sqrt(var), members  # (members, rows, 1)
+        self.mean, self.std, self.members = mean, ops.sqrt(var), len(weights)  # (members, rows, 1)
+        self._weight = ops.constant(weights.reshape(-1, 1, 1))
+        self._log_weight = ops.constant(np.log(weights).reshape(-1, 1, 1))
 
     def _mixed(self, log: Value) -> Value:
-        return self.ops.squeezed(log_sum(self.ops, log, 0)) - float(np.log(self.members))
+        return self.ops.squeezed(log_sum(self.ops, log + self._log_weight, 0))
 
     def _average(self, x: Value) -> Value:
-        return self.ops.squeezed(self.ops.sum(x, 0)) / float(self.members)
+        return self.ops.squeezed(self.ops.sum(x * self._weight, 0))
 
     def log_density(self, z: Value) -> Value:
         """By the largest of the members."""
@@ -98,12 +101,9 @@ class StudentLaw(Law):
 
     def __init__(self, mixture: MixtureLaw, numbers: tuple[float, ...]) -> None:
         super().__init__(mixture.ops)
-        ops, K, (f, c, heaviness) = mixture.ops, mixture.members, numbers
-        self.mean, total = mixture.moments()
-        away = mixture.mean - self.mean
-        between = ops.squeezed(ops.sum(away * away, 0))
-        within = total - between / float(K)
-        self.width = ops.sqrt(within + between * (c / max(K - 1, 1))) * f
+        f, g, heaviness = numbers
+        self.mean, square = centre_and_square(mixture, f, g)
+        self.width = self.ops.sqrt(square)
         self.standard = StudentPredictive(np.zeros(1), np.ones(1), heaviness)
         self.heaviness = heaviness
         self.gaussian = bool(np.isfinite(np.asarray(self.standard.log_mean_exp(1.0))).all())
@@ -158,7 +158,35 @@ def as_array(levels: Sequence[float]) -> Floats:
     return np.asarray(levels, dtype=np.float64)
 
 
+def centre_and_square(mixture: MixtureLaw, f: float, g: float) -> tuple[Value, Value]:
+    """The mean of the members' means, and f² v + g² D, of `tggm.predictive.pools`; members weigh alike."""
+    ops, K = mixture.ops, mixture.members
+    centre, total = mixture.moments()
+    away = mixture.mean - centre
+    between = ops.squeezed(ops.sum(away * away, 0))
+    within = total - between / float(K)
+    return centre, within * f**2 + between * (g**2 / max(K - 1, 1))
+
+
+def scale_mixture(mixture: MixtureLaw, numbers: tuple[float, ...]) -> MixtureLaw:
+    """Five Gaussians a row, of one centre."""
+    ops, (f, g, tau) = mixture.ops, numbers
+    places, shares = hermegauss(5)
+    centre, square = centre_and_square(mixture, f, g)
+    widths = ops.constant(np.exp(2 * tau * places).reshape(-1, 1, 1))
+    return MixtureLaw(ops, centre + widths * 0.0, square * widths, shares / shares.sum())
+
+
 def pooled_law(pool: Calibration, mixture: MixtureLaw) -> Law:
     """The calibrated distribution of which this is the members' mixture."""
-    kinds = {"student": StudentLaw, "beta": BetaLaw}
-    return kinds[pool.kind](mixture, pool.numbers) if pool.kind in kinds else mixture
+    if pool.kind not in LAWS:
+        raise ValueError(f"the pool {pool.kind!r} cannot be exported; fit with calibrate=False.")
+    return LAWS[pool.kind](mixture, pool.numbers)
+
+
+LAWS: dict[str, Callable[[MixtureLaw, tuple[float, ...]], Law]] = {
+    "linear": lambda mixture, numbers: mixture,
+    "student": StudentLaw,
+    "scales": scale_mixture,
+    "beta": BetaLaw,
+}

@@ -28,6 +28,7 @@ from tggm.settings import flag
 from tggm.streams.columns import Columns, require_moderate
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: what a processor's cache holds
+SHAPED = ("linear", "beta")  # pools of which more than the members' moments matters
 FEWEST_ROWS = 32  # at once
 NUMPY = NumPyArithmetic()
 
@@ -171,7 +172,7 @@ class NumPyRegressor(PortablePredictor):
         """
         fit = self.fitted_
         found = fit.calibration[j] if fit.calibration else Calibration()
-        if len(fit.weights.layers) == 1 and found.kind != "student" and (shape or self._reshaped(True)):
+        if len(fit.weights.layers) == 1 and found.kind in SHAPED and (shape or self._reshaped(True)):
             raise ValueError(
                 "one hidden layer has an exact density, which needs JAX; without it there are means and "
                 "deviations only, and these of the plain mixture. Fit two layers, or load it with JAX."
