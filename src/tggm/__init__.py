@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tggm.deployment.export import export_onnx as export_onnx
     from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
     from tggm.estimators import fit_together as fit_together
@@ -35,6 +36,7 @@ _HOME = {
     "TableTransformer": "tggm.tables",
     "TableWarning": "tggm.tables",
     "TruncatedGaussian": "tggm.gaussian",
+    "export_onnx": "tggm.deployment.export",
     "fit_graph": "tggm.graph",
     "fit_together": "tggm.estimators",
     "load": "tggm.files",
@@ -53,6 +55,7 @@ __all__ = [
     "TableWarning",
     "TruncatedGaussian",
     "__version__",
+    "export_onnx",
     "fit_graph",
     "fit_together",
     "load",

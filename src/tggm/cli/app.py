@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import tggm
+from tggm.cli.compare import compare
 from tggm.cli.demo import demo
 from tggm.cli.errors import sentence_for
 from tggm.cli.evaluate import evaluate
@@ -18,10 +19,11 @@ from tggm.cli.predict import predict
 from tggm.cli.processes import leave_alone
 from tggm.cli.report import report
 from tggm.cli.reproduce import reproduce
+from tggm.cli.serve import serve
 
 UNREAD = 141  # the exit code of a process whose output nobody reads on
 app = typer.Typer(name="tggm", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-for command in (fit, predict, evaluate, report, info, demo):
+for command in (fit, predict, evaluate, report, compare, serve, info, demo):
     app.command()(command)
 # what follows the name of an experiment, --help too, is for its script
 passing_on = {"allow_extra_args": True, "allow_interspersed_args": False}

@@ -24,6 +24,7 @@ def evaluate(
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -38,7 +39,9 @@ def evaluate(
     from tggm.cli.metrics import Metrics
     from tggm.cli.warnings import warnings_of
 
-    given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet, targets=True)
+    given = read_inputs(
+        model, data, delimiter, decimal, encoding, sheet, strict=strict, quiet=quiet, targets=True
+    )
     target, rows = given.preparation.target, len(given.table)
     metrics = Metrics(tuple(metric or ()), threshold, target.is_class, len(given.model.b1_[0]))
     figures = judge(given.model, given.preparation, given.X, given.y, metrics)

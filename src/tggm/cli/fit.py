@@ -21,7 +21,7 @@ def fit(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="CSV or Parquet file, or a folder of Parquet files; - reads stdin."
+            metavar="DATA", help="CSV, Parquet or Excel file, or a folder of Parquet files; - reads stdin."
         ),
     ],
     target: Annotated[list[str], typer.Option("--target", "-t", metavar="NAME", help="Column to predict.")],
@@ -78,6 +78,7 @@ def fit(
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -91,7 +92,7 @@ def fit(
     quiet = quiet or not first
     for path in filter(None, (output, test_output)) if first else ():
         check_output(path, force or resume, data)
-    _check_words(task, decimal, target)
+    check_words(task, decimal, target)
     from tggm.cli.training import Watch, fit_folder, fit_table
     from tggm.cli.wish import Wish
     from tggm.files import model_file
@@ -100,7 +101,7 @@ def fit(
 
     gaps = tuple(missing or ())
     wish = Wish(
-        target[0], task, method, _layers(hidden), members, epochs, seed, test_size,
+        target[0], task, method, layers(hidden), members, epochs, seed, test_size,
         tuple(ignore or ()), tuple(categorical or ()), gaps, quick, class_weight, tuple(setting or ()),
         guarantee,
     )  # fmt: skip
@@ -109,7 +110,9 @@ def fit(
     if os.path.isdir(data):
         outcome = fit_folder(data, wish, watch)
     else:
-        table = read_table(data, delimiter=delimiter, decimal=decimal, missing=gaps, encoding=encoding)
+        table = read_table(
+            data, delimiter=delimiter, decimal=decimal, missing=gaps, encoding=encoding, sheet=sheet
+        )
         outcome = fit_table(table, wish, watch)
     if not first:
         return
@@ -127,7 +130,8 @@ def fit(
         raise typer.Exit(INTERRUPTED)
 
 
-def _layers(text: str | None) -> tuple[int, ...] | None:
+def layers(text: str | None) -> tuple[int, ...] | None:
+    """Hidden units of each layer, as --hidden has them."""
     if text is None:
         return None
     try:
@@ -138,7 +142,8 @@ def _layers(text: str | None) -> tuple[int, ...] | None:
         ) from None
 
 
-def _check_words(task: str | None, decimal: str, target: list[str]) -> None:
+def check_words(task: str | None, decimal: str, target: list[str]) -> None:
+    """Raise for words that are none of those that an option takes."""
     if len(target) > 1:
         raise CommandError(
             f"--target is one column; got {', '.join(map(repr, target))}. Fit each by itself, and keep the "

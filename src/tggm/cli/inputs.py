@@ -31,6 +31,7 @@ def read_inputs(
     delimiter: str | None,
     decimal: str,
     encoding: str | None = None,
+    sheet: str | None = None,
     *,
     strict: bool,
     quiet: bool,
@@ -39,7 +40,12 @@ def read_inputs(
     """Read both files and say what had to be done; with `targets`, only the rows that have one."""
     fitted, preparation = read_model(model, data)
     table = read_table(
-        data, delimiter=delimiter, decimal=decimal, missing=preparation.gaps, encoding=encoding
+        data,
+        delimiter=delimiter,
+        decimal=decimal,
+        missing=preparation.gaps,
+        encoding=encoding,
+        sheet=sheet,
     )
     notes: list[str] = []
     y: NDArray[Any] = np.empty(0)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads standard input.")]
+Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin.")]
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A file that tggm fit made; - reads standard input.")
 ]
@@ -17,6 +17,7 @@ Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a CS
 Encoding = Annotated[
     str | None, typer.Option(help="Of the letters in a CSV file, as latin-1; UTF-8 is found by itself.")
 ]
+Sheet = Annotated[str | None, typer.Option(metavar="NAME", help="Of an Excel file; the first by default.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="Where to write; - is standard output.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse categories and gaps the model never saw.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]

@@ -44,6 +44,7 @@ def predict(
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -60,7 +61,7 @@ def predict(
     from tggm.cli.inputs import read_inputs
     from tggm.cli.predictions import Asked, predicted
 
-    given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet)
+    given = read_inputs(model, data, delimiter, decimal, encoding, sheet, strict=strict, quiet=quiet)
     table = given.table
     asked = Asked(interval, levels, parts, guarantee, checked_threshold(threshold, given))
     columns = predicted(given.model, given.preparation, given.X, asked)

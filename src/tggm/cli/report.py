@@ -27,6 +27,7 @@ def report(
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -41,7 +42,9 @@ def report(
     from tggm.cli.inputs import read_inputs
     from tggm.report import render_report
 
-    given = read_inputs(model, data, delimiter, decimal, encoding, strict=strict, quiet=quiet, targets=True)
+    given = read_inputs(
+        model, data, delimiter, decimal, encoding, sheet, strict=strict, quiet=quiet, targets=True
+    )
     names = described(given.preparation, given.table)
     names |= {
         "provenance": provenance(given, model),

@@ -18,14 +18,13 @@ from tggm.estimators.labels import (
     encoded,
     known_classes,
     require_two,
-    restored_classes,
-    stored_classes,
     weighted_rows,
 )
 from tggm.estimators.presets import CLASSIFICATION, ONE_LAYER_CLASSES
 from tggm.estimators.recipe import CLASS_RULES, Recipe
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.estimators.start import Start
+from tggm.estimators.stored_labels import restored_classes, stored_classes
 from tggm.estimators.transaction import intact
 from tggm.inference.blas_lock import blas_lock
 from tggm.streams import Stream

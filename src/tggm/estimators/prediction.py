@@ -203,7 +203,8 @@ class Prediction(Ensemble, ABC):
         from tggm.predictive.choice import marginal
 
         Z, fitted, engine = self._standardised(X), self.fitted_, self.engine()
-        return [marginal(fitted.model, Z, j, engine, *fitted.scales.y) for j in range(self.b1_.shape[1])]
+        with self._precision():
+            return [marginal(fitted.model, Z, j, engine, *fitted.scales.y) for j in range(self.b1_.shape[1])]
 
     def _pooled(self, found: "list[ScalarPredictive]") -> "list[ScalarPredictive]":
         from tggm.predictive.calibration import pooled

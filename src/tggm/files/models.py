@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 
 import tggm
+from tggm.settings import one_of
 from tggm.storage.container import ModelFileError, decode, encode
 from tggm.storage.files import read_regular, write_atomically
 from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
+
+BACKENDS = ("jax", "numpy")
 
 
 class Stateful(Protocol):
@@ -38,6 +41,13 @@ class TableModel(NamedTuple):
 
     model: "BaseEstimator"
     preparation: Preparation | None
+
+
+def numpy_classes() -> dict[str, Any]:
+    """What predicts without JAX, by the name of the estimator that was stored."""
+    from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
+
+    return {"TGGMClassifier": NumPyClassifier, "TGGMRegressor": NumPyRegressor}
 
 
 def known_classes() -> dict[str, Any]:
@@ -86,20 +96,31 @@ def model_file(model: Stateful, preparation: Preparation | None = None) -> bytes
         raise TypeError(f"this {name} cannot be stored: {error}") from error
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, backend: str = "jax") -> Any:
     """Read an estimator written by `save`; it predicts bit-identically.
 
     A model that was fitted to a table, in Python or by `tggm fit`, takes tables with the same columns.
+
+    Parameters
+    ----------
+    path : path
+        As given to `save`.
+    backend : {"jax", "numpy"}
+        With "numpy" the result predicts by NumPy alone and cannot be trained: JAX need not be installed.
 
     Raises
     ------
     ModelFileError
         If the file is damaged, was not written by `save`, or comes from a newer version. The file is
-        checked in full before anything is built from it, and nothing in it is executed.
+        checked in full before anything is built from it, and nothing in it is executed. With "numpy", also if
+        its model is of a kind that only JAX can compute.
     OSError
         If there is no such file, or it cannot be read.
     """
-    model, preparation = load_table_model(path)
+    by_numpy = one_of("backend", backend, BACKENDS) == "numpy"
+    source = Path(path)
+    classes = numpy_classes() if by_numpy else known_classes()
+    model, preparation = parse_model(read_regular(source), str(source), classes)
     if preparation is not None:
         model.adopt_table(preparation)
     return model
@@ -111,19 +132,18 @@ def load_table_model(path: str | os.PathLike[str]) -> TableModel:
     return parse_model(read_regular(source), str(source))
 
 
-def parse_model(content: bytes, source: str) -> TableModel:
-    """The model in the content of a file; messages call it `source`."""
+def parse_model(content: bytes, source: str, classes: Mapping[str, Any] | None = None) -> TableModel:
+    """The model in the content of a file; messages call it `source`. It is of one of these classes."""
     try:
         arrays, description = decode(content)
-        model = _build(arrays, description)
+        model = _build(arrays, description, known_classes() if classes is None else classes)
         return TableModel(model, _preparation(description, model))
     except ModelFileError as error:
         raise ModelFileError(f"{source} is not a usable model file: {error}.") from error.__cause__
 
 
-def _build(arrays: dict[str, np.ndarray], model: dict[str, Any]) -> Any:
+def _build(arrays: dict[str, np.ndarray], model: dict[str, Any], classes: Mapping[str, Any]) -> Any:
     name, state = model.get("class"), model.get("state")
-    classes = known_classes()
     if not isinstance(name, str) or name not in classes:
         raise ModelFileError(f"it holds a {name!r}, which this version does not know")
     if not isinstance(state, dict):

@@ -8,13 +8,13 @@ from lzma import LZMAError
 from pathlib import Path
 
 from tggm.tables.errors import TableError
+from tggm.tables.excel import is_excel, parse_excel
 from tggm.tables.table import Table
 from tggm.tables.text import parse_text
 from tggm.tables.words import GAPS
 
 _ELSE = {
-    b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV, or fit the data frame that "
-    "pandas.read_excel makes of it in Python",
+    b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV or .xlsx",
     b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
     b"SQLite": "is a database; export the table as CSV",
 }
@@ -30,13 +30,14 @@ def read_table(
     decimal: str = ".",
     missing: tuple[str, ...] = (),
     encoding: str | None = None,
+    sheet: str | None = None,
 ) -> Table:
-    """Read a CSV or Parquet file, compressed or not; ``-`` is standard input.
+    """Read a CSV, Parquet or Excel file, compressed or not; ``-`` is standard input.
 
     Parameters
     ----------
     path : str
-        The file. Parquet is recognised by its first bytes, whatever it is called.
+        The file. Parquet and Excel are recognised by their content, whatever it is called.
     delimiter : str, optional
         Between the fields of a CSV file; found from its first line by default (comma, semicolon, tab, bar).
     decimal : str
@@ -45,6 +46,8 @@ def read_table(
         Words that mean a gap, besides those of `GAPS`.
     encoding : str, optional
         Of the letters of a CSV file; UTF-8, or UTF-16 with its mark, by default.
+    sheet : str, optional
+        Of an Excel file; the first by default.
 
     Raises
     ------
@@ -54,6 +57,10 @@ def read_table(
     name = "standard input" if path == "-" else path
     gaps = frozenset((*GAPS, *missing))
     content = _unpacked(sys.stdin.buffer.read() if path == "-" else _read(Path(path)), name)
+    if is_excel(content):
+        return parse_excel(content, name, missing, sheet)
+    if sheet is not None:
+        raise TableError(f"{name} is no Excel file; leave --sheet out.")
     if content.startswith(b"PAR1"):
         from tggm.tables.parquet import parse_parquet
 

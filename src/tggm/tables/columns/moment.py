@@ -11,9 +11,9 @@ from tggm.tables.errors import TableError
 from tggm.tables.table import Table
 
 _DAY = 86_400.0
-_YEAR = 365.2425
+YEAR = 365.2425  # days
 PARTS = ("year", "week", "day")  # circles that a moment has a place on
-_LENGTH = {"year": _YEAR, "week": 7.0, "day": 1.0}  # days
+LENGTH = {"year": YEAR, "week": 7.0, "day": 1.0}  # days
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Moment(Column):
         days = _days(moments(table, name, first))
         known = days[~np.isnan(days)]
         origin = float(np.floor(known.min())) if len(known) else 0.0
-        fill = float(np.median(known - origin)) / _YEAR if len(known) else 0.0
+        fill = float(np.median(known - origin)) / YEAR if len(known) else 0.0
         parts = ("day",) if clock else _varying(known)
         return cls(name, origin, fill, parts, len(known) < len(days), first, clock)
 
@@ -81,9 +81,9 @@ class Moment(Column):
             )
         days = _days(found)
         gaps = np.isnan(days)
-        columns = [np.where(gaps, self.fill, (days - self.origin) / _YEAR)]
+        columns = [np.where(gaps, self.fill, (days - self.origin) / YEAR)]
         for part in self.parts:
-            angle = 2 * np.pi * days / _LENGTH[part]
+            angle = 2 * np.pi * days / LENGTH[part]
             columns += [np.where(gaps, 0.0, wave(angle)) for wave in (np.sin, np.cos)]
         return np.stack([*columns, *[gaps] * self.indicator], axis=1).astype(np.float64)
 

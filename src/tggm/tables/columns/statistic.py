@@ -80,7 +80,12 @@ class Statistic(Column):
                 f"{self.name}: {rows(strange)} with rare or unknown categories ({example!r}, ...), taken "
                 "together as other"
             )
-        return np.column_stack([self._values[code], self._frequency[code]])
+        return self.lookup[code]
+
+    @property
+    def lookup(self) -> Floats:
+        """What the model sees of each level, of the rare ones together, and of gaps, a row each."""
+        return np.column_stack([self._values, self._frequency])
 
     def encode_learned(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
         """The same, each fifth of the rows by the statistics of the others."""

@@ -1,0 +1,91 @@
+"""Columns of a table in an ONNX graph: what each expects, and the numbers that the model sees of it.
+
+An input has the name of its column and the shape (rows, 1): numbers with NaN for gaps, words with "" for
+gaps, dates as days since 1970-01-01.
+"""
+
+from functools import singledispatch
+
+import numpy as np
+
+from tggm.deployment.graph import GraphValue, OnnxArithmetic
+from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
+from tggm.tables.columns.moment import LENGTH, YEAR
+
+GAP = ""
+
+
+def is_words(column: Column) -> bool:
+    """Whether a column expects words."""
+    return isinstance(column, Category | Ordinal | Statistic)
+
+
+@singledispatch
+def encoded(column: Column, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
+    """The columns that the model sees, (rows, ·) each."""
+    raise ValueError(f"column {column.name!r} is {column.description}, which cannot be exported.")
+
+
+@encoded.register
+def _(column: Number, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
+    if column.marks:
+        raise ValueError(
+            f"column {column.name!r} has numbers with marks ({', '.join(column.marks)}), which cannot be "
+            "exported; make a column of numbers and one of marks of it before fitting."
+        )
+    gaps = ops.node("IsNaN", given)
+    return [ops.where(gaps, ops.constant(column.fill), given), *[_indicator(ops, gaps)] * column.indicator]
+
+
+@encoded.register
+def _(column: Category, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
+    n = len(column.levels)
+    code = _code(ops, given, column.levels, other=n if column.other else -2, gap=n + column.other)
+    places = ops.constant(np.arange(len(column.categories)), np.int64)
+    return [_indicator(ops, ops.node("Equal", code, places))]
+
+
+@encoded.register
+def _(column: Ordinal, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
+    code = _code(ops, given, column.levels, other=-1, gap=-1)
+    gaps = ops.node("Less", code, ops.constant(0, np.int64))
+    place = _indicator(ops, code)
+    return [ops.where(gaps, ops.constant(column.fill), place), *[_indicator(ops, gaps)] * column.indicator]
+
+
+@encoded.register
+def _(column: Statistic, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
+    n = len(column.levels)
+    code = _code(ops, given, column.levels, other=n, gap=n + 1)
+    table = ops.constant(column.lookup)
+    return [ops.node("Gather", table, ops.node("Squeeze", code, ops.constant([1], np.int64)), axis=0)]
+
+
+@encoded.register
+def _(column: Moment, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
+    gaps, zero = ops.node("IsNaN", given), ops.constant(0.0)
+    parts = [ops.where(gaps, ops.constant(column.fill), (given - column.origin) / YEAR)]
+    for part in column.parts:
+        angle = given * (2 * np.pi / LENGTH[part])
+        parts += [ops.where(gaps, zero, ops.cos(angle - late)) for late in (np.pi / 2, 0.0)]
+    return [*parts, *[_indicator(ops, gaps)] * column.indicator]
+
+
+def _code(
+    ops: OnnxArithmetic, given: GraphValue, levels: tuple[str, ...], *, other: int, gap: int
+) -> GraphValue:
+    """The number of each word."""
+    keys, values = [*levels, GAP], [*range(len(levels)), gap]
+    return ops.node(
+        "LabelEncoder",
+        given,
+        domain="ai.onnx.ml",
+        keys_strings=keys,
+        values_int64s=values,
+        default_int64=other,
+    )
+
+
+def _indicator(ops: OnnxArithmetic, x: GraphValue) -> GraphValue:
+    """As a number of double precision."""
+    return ops.number(x)

@@ -1,0 +1,146 @@
+"""`tggm compare`: the same folds for all, paired differences, and figures that survive Ctrl-C."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import norm
+
+from tests.cli.commands import answer, complaint, rows, write
+from tggm.cli import contest, opponents
+from tggm.cli.app import run
+from tggm.cli.compare import KNOWN
+from tggm.cli.contest import OURS, Result, class_scores, gaussian_scores, places
+from tggm.cli.standings import standings, table_of
+
+SMALL = ["--hidden", "6,5", "--members", "2", "--epochs", "2", "--folds", "2", "--quiet"]
+
+
+@pytest.fixture
+def houses(tmp_path):
+    return write(tmp_path / "houses.csv", rows(60, seed=0))
+
+
+@pytest.fixture
+def constant(monkeypatch):
+    """Our model replaced by a plain one: what is around it is tested."""
+
+    def ours(fold, wish):
+        return contest._theirs("ridge", fold, wish.seed)
+
+    monkeypatch.setattr(contest, "_ours", ours)
+
+
+def test_ours_and_others_on_the_same_folds(houses, capsys, tmp_path):
+    out = str(tmp_path / "figures.json")
+    answer(capsys, "compare", houses, "--target", "price", "--models", "mean,ridge", *SMALL, "-o", out)
+    found = json.loads((tmp_path / "figures.json").read_text())
+    assert (found["rows"], found["folds"], found["task"]) == (60, 2, "regression")
+    assert list(found["figures"]) == [OURS, "mean", "ridge"]
+    assert found["figures"]["ridge"]["rmse"]["value"] < 0.5 * found["figures"]["mean"]["rmse"]["value"]
+    assert found["figures"][OURS]["rmse"]["beside_ours"] is None
+    assert all(seconds > 0 for seconds in found["seconds"].values())
+
+
+def test_the_table_says_who_is_ahead(houses, capsys, constant, tmp_path):
+    text = answer(capsys, "compare", houses, "--target", "price", "--models", "mean,ridge", *SMALL)
+    assert f"{OURS} is ahead of mean (RMSE, log-score, CRPS)" in text
+    assert f"{OURS} is not to be told from ridge (RMSE, log-score, CRPS)" in text
+    out = tmp_path / "figures.csv"
+    answer(capsys, "compare", houses, "--target", "price", "--models", "mean", *SMALL, "-o", str(out))
+    with out.open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["beside_this_model"] for line in lines] == ["", "", "", "worse", "worse", "worse"]
+
+
+def test_classes(houses, capsys, constant):
+    text = answer(capsys, "compare", houses, "--target", "garden", "--models", "mean", *SMALL, "--json")
+    found = json.loads(text)
+    assert found["task"] == "classification"
+    assert set(found["figures"][OURS]) == {"error", "log_score"}
+    assert 0 <= found["figures"]["mean"]["error"]["value"] <= 1
+
+
+def test_an_interruption_keeps_the_folds_that_are_finished(houses, capsys, constant, monkeypatch):
+    judged, calls = contest._judged, []
+
+    def stopped(*arguments):
+        calls.append(arguments[0])
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        judged(*arguments)
+
+    monkeypatch.setattr(contest, "_judged", stopped)
+    words = ["compare", houses, "--target", "price", "--models", "mean", *SMALL[:-1], "--json"]
+    assert run(words) == 130
+    out, err = capsys.readouterr()
+    assert json.loads(out)["figures"]["mean"]
+    assert "interrupted: figures are those of 1 of 2 folds" in err
+    calls[:] = [None] * 3
+    assert run(words) == 130
+    assert capsys.readouterr().out == ""
+
+
+def test_an_opponent_that_fails_is_named_and_the_others_go_on(houses, capsys, constant, monkeypatch):
+    def fails(X, y, seed):
+        raise ArithmeticError("no luck")
+
+    monkeypatch.setitem(opponents.OPPONENTS, "ngboost", opponents.Opponent(fails, fails))
+    text = answer(capsys, "compare", houses, "--target", "price", "--models", "ngboost,mean", *SMALL)
+    assert "ngboost failed: ArithmeticError: no luck" in text
+    assert "ahead of mean" in text
+
+
+def test_what_cannot_be_done_is_said(houses, capsys, monkeypatch):
+    assert "--models knows mean" in complaint(capsys, "compare", houses, "-t", "price", "--models", "magic")
+    assert "--folds 40 needs 80 rows" in complaint(
+        capsys, "compare", houses, "-t", "price", "--folds", "40", "--quiet"
+    )
+    monkeypatch.setattr(opponents, "find_spec", lambda name: None)
+    message = complaint(capsys, "compare", houses, "-t", "price", "--models", "catboost")
+    assert "pip install catboost" in message
+
+
+def test_help_names_every_opponent():
+    assert tuple(opponents.OPPONENTS) == KNOWN
+
+
+def test_folds_hold_every_row_once_and_every_class():
+    y = np.repeat(["a", "b", "c"], [30, 12, 6])
+    found = places(y, 5, 0, stratified=True)
+    assert sorted(np.concatenate(found).tolist()) == list(range(48))
+    assert all(set(y[held]) == {"a", "b", "c"} for held in found)
+    again = places(y, 5, 1, stratified=True)
+    assert any(not np.array_equal(a, b) for a, b in zip(found, again, strict=True))
+
+
+def test_scores_are_those_of_textbooks():
+    y, mean, std = np.array([1.0, -2.0]), np.array([0.5, 1.0]), np.array([2.0, 0.7])
+    found = gaussian_scores(y, mean, std)
+    assert_allclose(found["log_score"], norm.logpdf(y, mean, std))
+    z = (y - mean) / std  # Gneiting and Raftery (2007), section 4.2
+    crps = std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
+    assert_allclose(found["crps"], crps, rtol=1e-10)
+    labels = np.array(["a", "b"])
+    probability = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
+    found = class_scores(np.array(["a", "a", "never learned"]), labels, probability)
+    assert found["error"].tolist() == [0, 1, 1]
+    assert_allclose(found["log_score"], np.log([0.9, 0.2, 1e-15]))
+
+
+def test_differences_are_paired():
+    """Two models with the same large scatter, one of them always a little worse."""
+    rng = np.random.default_rng(0)
+    ours = rng.exponential(10.0, 50)
+    results = {OURS: Result([{"rmse": ours}], [1.0])}
+    results |= {"near": Result([{"rmse": ours + 0.1 + 0.01 * rng.normal(size=50)}], [2.0])}
+    results |= {"other": Result([{"rmse": rng.permutation(ours)}], [2.0])}
+    found = standings(results)
+    assert found.figures["near"]["rmse"].beside_ours == "worse"
+    assert found.figures["other"]["rmse"].beside_ours == "even"
+    figure = found.figures[OURS]["rmse"]
+    assert_allclose(figure.value, np.sqrt(ours.mean()))
+    assert_allclose(figure.error, ours.std(ddof=1) / np.sqrt(50) / (2 * figure.value))
+    assert "behind" not in table_of(found)

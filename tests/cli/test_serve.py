@@ -1,0 +1,165 @@
+"""`tggm serve`: answers that are those of the model, and requests that are refused."""
+
+import http.client
+import json
+from contextlib import closing, contextmanager
+from threading import Thread
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tests.cli.commands import complaint
+from tests.deployment.drawn import table, table_model
+from tggm import save
+from tggm.cli import server
+from tggm.cli.serve import answers_of
+from tggm.cli.server import ModelServer, Rate
+
+SECRET = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return table_model()
+
+
+@pytest.fixture(scope="module")
+def address(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("serve") / "m.tggm"
+    save(model, path)
+    with running(answers_of(str(path))) as found:
+        yield found
+
+
+@contextmanager
+def running(answers, rate=None):
+    with ModelServer(("127.0.0.1", 0), answers, rate) as found:
+        thread = Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield found.server_address
+        found.shutdown()
+        thread.join()
+
+
+def asked(address, method, path, body=None, **headers):
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with closing(http.client.HTTPConnection(*address, timeout=20)) as connection:
+        connection.request(method, path, body, named)
+        reply = connection.getresponse()
+        return reply, reply.read()
+
+
+def predicted(address, rows):
+    body = json.dumps({"rows": rows})
+    reply, content = asked(address, "POST", "/predict", body, Content_Type="application/json")
+    return reply.status, json.loads(content)
+
+
+def as_rows(frame):
+    frame = frame.astype(object).where(frame.notna(), None)
+    frame["day"] = [None if day is None else str(day)[:10] for day in frame["day"]]
+    return frame.to_dict("records")
+
+
+def test_predictions_are_those_of_the_model(address, model):
+    status, found = predicted(address, as_rows(table()))
+    assert status == 200
+    mean, std = model.predict(table(), return_std=True)
+    assert_allclose(found["mean"], mean, rtol=1e-7)
+    assert_allclose(found["deviation"], std, rtol=1e-7)
+    quantiles = model.predict_quantiles(table(), found["levels"])
+    assert_allclose(found["quantiles"], quantiles, rtol=1e-7)
+    drawn = found["densities"][0]
+    assert_allclose(np.trapezoid(drawn["density"], drawn["y"]), 0.998, atol=2e-3)
+
+
+def test_a_csv_file_is_predicted(address, model):
+    body = table().to_csv(index=False)
+    reply, content = asked(address, "POST", "/predict", body, Content_Type="text/csv")
+    assert reply.status == 200
+    assert_allclose(json.loads(content)["mean"], model.predict(table()), rtol=1e-7)
+
+
+def test_the_page_loads_nothing_from_elsewhere(address):
+    for path in ("/", "/page.js", "/page.css"):
+        reply, content = asked(address, "GET", path)
+        assert reply.status == 200
+        text = content.decode().replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text
+        assert "https://" not in text
+        assert "innerHTML" not in text
+        policy = reply.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert reply.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_description_has_every_column(address):
+    reply, content = asked(address, "GET", "/model")
+    found = json.loads(content)
+    assert reply.headers["Content-Type"] == "application/json"
+    assert {column["name"]: column["kind"] for column in found["columns"]} == {
+        "size": "number",
+        "kind": "words",
+        "grade": "words",
+        "day": "text",
+        "town": "words",
+    }
+    assert all(column["low"] < column["high"] for column in found["columns"] if column["kind"] == "number")
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {"Content_Type": "application/json"}, 400),
+        (b'{"rows": []}', {"Content_Type": "application/json"}, 400),
+        (b'{"rows": [{"size": 1}]}', {"Content_Type": "application/json"}, 400),
+        (b"[" * 100_000, {"Content_Type": "application/json"}, 400),
+        (b"\xff\xfe\x00", {"Content_Type": "text/csv"}, 400),
+        (b"a,b\n1,2\n", {"Content_Type": "text/csv"}, 400),
+        (b"x", {"Content_Type": "text/plain"}, 415),
+        (b"x" * (server.MOST_BYTES + 1), {"Content_Type": "text/csv"}, 413),
+        (b"{}", {"Content_Type": "application/json", "Origin": "http://evil.example"}, 403),
+        (b"{}", {"Content_Type": "application/json", "Host": "evil.example:80"}, 403),
+    ],
+    ids=["json", "none", "column", "deep", "bytes", "csv", "kind", "large", "origin", "host"],
+)
+def test_bad_requests_get_a_sentence(address, body, headers, status):
+    try:
+        reply, content = asked(address, "POST", "/predict", body, **headers)
+    except (BrokenPipeError, ConnectionResetError):  # it hung up while we were sending too much
+        assert status == 413
+        return
+    assert reply.status == status
+    assert json.loads(content)["error"].endswith((".", "?"))
+
+
+def test_other_paths_are_not_found(address):
+    for path in ("/../pyproject.toml", "/page/index.html", "/predict", "//etc/passwd"):
+        assert asked(address, "GET", path)[0].status == 404
+
+
+def test_values_that_are_no_words_are_refused(address):
+    row = as_rows(table())[0]
+    assert predicted(address, [{**row, "kind": ["a"]}])[0] == 400
+    status, found = predicted(address, [{**row, "kind": SECRET}])
+    assert status == 200
+    assert any(SECRET in note for note in found["notes"])  # as JSON; the page makes text of it
+
+
+def test_a_fast_sender_has_to_wait(address, model, tmp_path):
+    clock = [0.0]
+    rate = Rate(2, lambda: clock[0])
+    assert [rate.allows() for _ in range(3)] == [True, True, False]
+    clock[0] = 1.0
+    assert rate.allows()
+    save(model, tmp_path / "m.tggm")
+    with running(answers_of(str(tmp_path / "m.tggm")), Rate(1, lambda: 0.0)) as slow:
+        assert [predicted(slow, as_rows(table()))[0] for _ in range(2)] == [200, 429]
+
+
+def test_a_missing_model_is_one_sentence(capsys, tmp_path):
+    assert "there is no model file" in complaint(capsys, "serve", str(tmp_path / "no.tggm"))
+    (tmp_path / "bad.tggm").write_text("nothing")
+    assert "not a usable model file" in complaint(capsys, "serve", str(tmp_path / "bad.tggm"))
