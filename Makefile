@@ -47,7 +47,7 @@ bench: venv-dev
 	$(BIN)/python benchmarks/bench.py
 
 fuzz: venv-dev
-	$(BIN)/python -W error tools/fuzz_model_files.py --files 130000 --output benchmarks/results/fuzz.json
+	$(BIN)/python -m tools.fuzz_model_files --files 100000 --output benchmarks/results/fuzz.json
 	$(BIN)/python tools/kill_and_resume.py --kills 60 --output benchmarks/results/kill_and_resume.json
 
 clean:

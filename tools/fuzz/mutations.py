@@ -12,7 +12,25 @@ import numpy as np
 
 from tggm.storage.container import DTYPES, decode
 
-SIZES = (0.0, 5e-324, 1e-300, 1e-60, 1e-38, 1e-15, 1e-6, 1.0, 30.0, 1e3, 1e6, 1e10, 1e15, 1e30, 1e59, 1e150, 1e300)
+SIZES = (
+    0.0,
+    5e-324,
+    1e-300,
+    1e-60,
+    1e-38,
+    1e-15,
+    1e-6,
+    1.0,
+    30.0,
+    1e3,
+    1e6,
+    1e10,
+    1e15,
+    1e30,
+    1e59,
+    1e150,
+    1e300,
+)
 STRANGE = [
     None, True, -1, 0, 1, 2**31, 2**63, 2**200, 1e308, -1e-320, "", "auto", "../../etc/passwd", "/dev/zero",
     "\0", "O", "U9", "M8[s]", "float16", "__import__('os')", [], [[]], {}, {"a": 1}, [2**62, 2**62], [0],
@@ -172,25 +190,26 @@ def described(rng, file, other):
 
 def settings(rng, file, other):
     """An entry of the description replaced, removed or added, anywhere in it."""
-    node = file.model
-    while node:
-        key = rng.choice(list(node) if isinstance(node, dict) else range(len(node)))
-        if not (isinstance(node[key], dict | list) and node[key] and rng.random() < 0.85):
-            break
-        node = node[key]
-    else:
-        return
+    node, key = rng.choice(places(file.model) or [({"x": 0}, "x")])
     match rng.randrange(8):
         case 0:
             del node[key]
         case 1 if isinstance(node, dict):
             node[rng.choice(["checkpoint", "__class__", "x", key + "_"])] = copy.deepcopy(rng.choice(STRANGE))
         case 2 | 3 | 4 if type(node[key]) in (int, float):
-            node[key] = rng.choice((-1, 1)) * rng.choice((*SIZES, 2 * node[key], 0.5 * node[key]))
+            node[key] = rng.choice((-1, 1)) * rng.choice((*SIZES, 2 * node[key], node[key] + 1))
         case 5 if isinstance(node, list):
             node.append(copy.deepcopy(node[key]))
         case _:
             node[key] = copy.deepcopy(rng.choice(STRANGE))
+
+
+def places(node):
+    """Every entry of a description, as what holds it and its key there."""
+    if not isinstance(node, dict | list):
+        return []
+    keys = list(node) if isinstance(node, dict) else range(len(node))
+    return [(node, key) for key in keys] + [place for key in keys for place in places(node[key])]
 
 
 CHANGES = {values: 5, resized: 1, swapped: 1, spliced: 1, described: 1, settings: 4}  # how often

@@ -48,7 +48,8 @@ def originals():
     models = {
         "one": filled(TGGMRegressor(**small), 2, 1, calibration=(STUDENT,)),
         "bounded": filled(
-            TGGMRegressor(**small, features="bounded", dtype="float64"), 2, 1, calibration=(BETA,), guarantee=aside
+            TGGMRegressor(**small, features="bounded", dtype="float64"), 2, 1,
+            calibration=(BETA,), guarantee=aside,
         ),
         "log": filled(
             TGGMRegressor(**small, features=None, linear=False), 2, 1,

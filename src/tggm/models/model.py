@@ -19,7 +19,7 @@ from tggm.models.likelihoods.base import Likelihood
 from tggm.models.part import part
 
 MOST = {"float32": 1e15, "float64": 1e60}  # of arrays, and of σ0 and 1/σ0: squares stay finite
-LARGEST = 1e15  # of arrays in units of σ0, in any precision: fourth powers and their sums stay finite
+LARGEST = 1e20  # of arrays in units of σ0, in any precision: fourth powers and their sums stay finite
 MARGIN = 1e3  # by which the weights of all layers together may exceed it
 
 
@@ -95,7 +95,8 @@ class Model:
         reach = max(_size(_in_units(name, a, sigma0)) for name, a in arrays.items())
         if reach > LARGEST:
             raise ValueError(f"parameters reach {reach:.3g} in units of σ0, where {LARGEST:g} is the most")
-        self.hidden.check(most)
+        waves = [_size(a) for name, a in arrays.items() if name == "features.E"]
+        self.hidden.check(narrow, max(waves, default=1.0))
         self.likelihood.check(narrow)
 
 

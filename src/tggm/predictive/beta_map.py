@@ -77,7 +77,8 @@ class BetaMapped(ScalarPredictive):
         return mean[None], var[None]
 
     def _quantiles_of_rows(self, rows: Ints, q: Floats) -> Floats:
-        return (self[rows].ppf(q[None, :]) - self._loc) / self._scale
+        some = self if len(rows) == len(self) else self[rows]
+        return (some.ppf(q[None, :]) - self._loc) / self._scale
 
     def _log_of_density(self, rows: Ints, z: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -86,7 +87,8 @@ class BetaMapped(ScalarPredictive):
 
     @cached_property
     def _quadrature(self) -> Quadrature:
-        low, centre, high = ((self.ppf(q) - self._loc) / self._scale for q in (0.16, 0.5, 0.84))
+        ends = (self.ppf(np.array([[0.16, 0.5, 0.84]])) - self._loc) / self._scale
+        low, centre, high = ends.T
         return Quadrature(centre, 0.5 * (high - low))
 
     def _quantiles(self, rows: Ints, p: Floats) -> Floats:

@@ -118,7 +118,7 @@ class Predictive(ScalarPredictive):
     def _each(
         self, function: Callable[..., Any], member: Ints, row: Ints, *values: Floats, least: int = 64
     ) -> Any:
-        """Apply a compiled function of (sums, values) to pairs of member and row, at least so many of them."""
+        """Apply a compiled function of (sums, values) to pairs of member and row, padded to `least`."""
         parts = []
         for start in range(0, len(row), _CHUNK):
             at = slice(start, start + _CHUNK)

@@ -19,7 +19,7 @@ _HALF = NODES // 2  # the node at the centre
 _CHUNK = 1024  # rows at a time
 _TINY = float(np.finfo(np.float64).tiny)
 _LOST = 0.05  # probability that nodes may miss
-_QUANTILES = 64  # that moments are taken of then
+_QUANTILES = 20  # that moments are taken of then
 
 Map = Callable[[Floats], Floats]
 AtPairs = Callable[[Ints, Floats], Floats]
