@@ -73,12 +73,13 @@ class BetaMapped(ScalarPredictive):
 
     def _member_moments(self) -> tuple[Floats, Floats]:
         """Mean and variance as of one member: a mapped mixture is not a mixture of mapped members."""
-        mean, var = self._quadrature.moments(self._log_of_density, _same, self._quantiles_of_rows)
+        mean, var = self._quadrature.moments(self._log_of_density, _same, self._grid_of_quantiles)
         return mean[None], var[None]
 
-    def _quantiles_of_rows(self, rows: Ints, q: Floats) -> Floats:
-        some = self if len(rows) == len(self) else self[rows]
-        return (some.ppf(q[None, :]) - self._loc) / self._scale
+    def _grid_of_quantiles(self, rows: Ints, q: Floats) -> Floats:
+        """Quantiles of rows in standardised units, (rows, probabilities)."""
+        flat = self._quantiles(np.repeat(rows, len(q)), np.tile(q, len(rows)))
+        return flat.reshape(len(rows), len(q))
 
     def _log_of_density(self, rows: Ints, z: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -87,8 +88,7 @@ class BetaMapped(ScalarPredictive):
 
     @cached_property
     def _quadrature(self) -> Quadrature:
-        ends = (self.ppf(np.array([[0.16, 0.5, 0.84]])) - self._loc) / self._scale
-        low, centre, high = ends.T
+        low, centre, high = self._grid_of_quantiles(np.arange(len(self)), np.array([0.16, 0.5, 0.84])).T
         return Quadrature(centre, 0.5 * (high - low))
 
     def _quantiles(self, rows: Ints, p: Floats) -> Floats:
@@ -102,10 +102,9 @@ class BetaMapped(ScalarPredictive):
 
     def _bracket(self, rows: Ints, q: Floats) -> Bracket:
         """By the probabilities that the pool gives to the same quantiles."""
-        loc, scale = self.units
-        mean, std = (self._pool.mean() - loc) / scale, self._pool.std() / scale
+        mean, var = self._pool._moments
         below, above = betaincinv(self._a, self._b, q), betaincinv(self._b, self._a, 1 - q)
-        return cantelli(mean[rows], std[rows], below, above)
+        return cantelli(mean[rows], np.sqrt(var[rows]), below, above)
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         def tails(rows: Ints, z: Floats) -> tuple[Floats, Floats]:
