@@ -39,6 +39,7 @@ PAST = {
     "strong lateral connections": ("lateral", [entry("model.hidden.V", 2e4)], "refused"),
     "strong layers": ("undirected", [entry("model.hidden.W.0", 1e4)], "refused"),
     "far locations of layers": ("undirected classes", [entry("model.features.E", 1e10)], "refused"),
+    "no noise of lateral units": ("lateral", [entry("model.likelihood.log_noise", -600.0, 1)], "loaded"),
     "a target far from zero": ("bounded", [entry("y.shift", 1e300)], "loaded"),
     "a version that is no word": ("one", [entry("version", {})], "refused"),
     "a section that is none": ("one", [entry("more", 1)], "refused"),
