@@ -20,6 +20,7 @@ from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
 from tggm.tables.preparation import FitRecord
 
 STUDENT = Calibration("student", (1.2, 0.5, 0.1))
+SCALES = Calibration("scales", (1.1, 0.7, 0.2))
 BETA = Calibration("beta", (1.3, 0.8))
 
 
@@ -55,7 +56,9 @@ def originals():
             TGGMRegressor(**small, features=None, linear=False), 2, 1,
             calibration=(Calibration(),), transform=LogTransform(),
         ),
-        "power": filled(TGGMRegressor(**deep), 2, 1, transform=YeoJohnsonTransform(0.5)),
+        "power": filled(
+            TGGMRegressor(**deep), 2, 1, calibration=(SCALES,), transform=YeoJohnsonTransform(0.5)
+        ),
         "two": filled(TGGMRegressor(**small), 2, 2, calibration=(STUDENT, BETA)),
         "two double": filled(TGGMRegressor(**small, dtype="float64", features=None), 2, 2),
         "two deep": filled(TGGMRegressor(**deep, dtype="float64"), 2, 2),

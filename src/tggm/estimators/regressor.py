@@ -476,8 +476,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         transform = meta["transform"]
         if transform is not None:
             transform = checked_transform(transform[0], transform[1:])
-            if any(has_tails(each) for each in pool):
-                raise ValueError("with tails heavier than a Gaussian's a transformed target has no mean")
+            if transform.exponential and any(has_tails(each) for each in pool):
+                raise ValueError("with tails heavier than a Gaussian's this transform leaves no mean")
         return fitted._replace(calibration=pool, transform=transform)
 
     @staticmethod
