@@ -102,7 +102,10 @@ class BetaMapped(ScalarPredictive):
 
     def _bracket(self, rows: Ints, q: Floats) -> Bracket:
         """By the probabilities that the pool gives to the same quantiles."""
-        mean, var = self._pool._moments
+        means, variances = self._pool.member_moments()
+        mix = self._pool.member_weights
+        mean = mix @ means
+        var = mix @ (variances + (means - mean) ** 2)
         below, above = betaincinv(self._a, self._b, q), betaincinv(self._b, self._a, 1 - q)
         return cantelli(mean[rows], np.sqrt(var[rows]), below, above)
 
