@@ -20,7 +20,8 @@ PLACE = ROOT / ".matrix"
 RESOLUTION = {"lowest": "lowest-direct", "newest": "highest"}
 TESTS = [
     "tests/files", "tests/tables", "tests/test_gaussian.py", "tests/test_plotting.py",
-    "tests/cli/test_errors.py", "tests/estimators/test_labels.py", "tests/estimators/test_defaults.py",
+    "tests/cli/test_errors.py", "tests/estimators/test_laws.py",
+    "tests/estimators/test_labels.py", "tests/estimators/test_defaults.py",
 ]  # fmt: skip
 
 
