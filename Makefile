@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint bench fuzz clean venv-demo venv-dev
+.PHONY: demo test test-all test-matrix lint bench fuzz clean venv-demo venv-dev
 
 demo: venv-demo
 	@$(BIN)/python -m tggm demo
@@ -46,8 +46,12 @@ lint: venv-dev
 bench: venv-dev
 	$(BIN)/python benchmarks/bench.py
 
+# Quick tests with the lowest and the newest versions on Python 3.11 to 3.13; needs uv on PATH.
+test-matrix:
+	$(PYTHON) tools/test_matrix.py
+
 fuzz: venv-dev
-	$(BIN)/python -W error tools/fuzz_model_files.py --files 130000 --output benchmarks/results/fuzz.json
+	$(BIN)/python -m tools.fuzz_model_files --files 100000 --output benchmarks/results/fuzz.json
 	$(BIN)/python tools/kill_and_resume.py --kills 60 --output benchmarks/results/kill_and_resume.json
 
 clean:

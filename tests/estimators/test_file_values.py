@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 import pytest
-from tools.fuzz_model_files import filled
+from tools.fuzz.originals import filled
 
 from tggm import ModelFileError, TGGMRegressor
 from tggm.files import model_file, parse_model

@@ -31,6 +31,7 @@ BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory
 NODES = (24, 64, 192)  # sizes of the grid of a row; the smallest that suffices is used
 CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few shapes, as each is compiled
+FAR = 1e7  # standard deviations
 # standard deviations between nodes: probabilities above e^-50 err by less than 1e-6 of themselves
 SPACING = {"float32": 0.6, "float64": 0.4}
 
@@ -249,8 +250,9 @@ def _scores(model: Model, X: Any, members: bool, engine: LinearEngine) -> tuple[
     def scores(member: Model, X: Any) -> tuple[Array, Array]:
         return member.outputs(X).contended_scores(member.latent(X, engine))
 
-    found: tuple[Array, Array] = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
-    return found
+    mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
+    # only differences count, and farther behind the first than this single precision has no square of them
+    return jnp.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True)), std
 
 
 @partial(jax.jit, static_argnames=("n_nodes", "log"))

@@ -466,6 +466,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def _restored_pool(self, fitted: Fitted, meta: Mapping[str, Any]) -> Fitted:
         from tggm.predictive.calibration import checked as checked_pool
+        from tggm.predictive.calibration import has_tails
         from tggm.predictive.transforms import checked_transform
 
         n = self._n_outputs(fitted)
@@ -475,6 +476,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         transform = meta["transform"]
         if transform is not None:
             transform = checked_transform(transform[0], transform[1:])
+            if transform.exponential and any(has_tails(each) for each in pool):
+                raise ValueError("with tails heavier than a Gaussian's this transform leaves no mean")
         return fitted._replace(calibration=pool, transform=transform)
 
     @staticmethod

@@ -148,6 +148,8 @@ def _build(arrays: dict[str, np.ndarray], model: dict[str, Any], classes: Mappin
         raise ModelFileError(f"it holds a {name!r}, which this version does not know")
     if not isinstance(state, dict):
         raise ModelFileError("it describes no state")
+    if set(model) - {"class", "version", "state", "table"} or not isinstance(model.get("version", ""), str):
+        raise ModelFileError("its description has more than a class, a version, a state and a table")
     try:
         return classes[name].from_state(arrays, state)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

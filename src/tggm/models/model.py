@@ -19,6 +19,7 @@ from tggm.models.likelihoods.base import Likelihood
 from tggm.models.part import part
 
 MOST = {"float32": 1e15, "float64": 1e60}  # of arrays, and of σ0 and 1/σ0: squares stay finite
+LARGEST = 1e20  # of arrays in units of σ0, in any precision: fourth powers and their sums stay finite
 MARGIN = 1e3  # by which the weights of all layers together may exceed it
 
 
@@ -90,8 +91,24 @@ class Model:
         gauge = np.asarray(arrays["hidden.s0"], np.float64)
         if not ((gauge >= most**-2.0) & (gauge <= most**2.0)).all():
             raise ValueError(f"σ0² = {gauge.min():.3g} is beyond what can be computed with")
-        self.hidden.check(most)
+        sigma0 = np.sqrt(gauge)
+        reach = max(_size(_in_units(name, a, sigma0)) for name, a in arrays.items())
+        if reach > LARGEST:
+            raise ValueError(f"parameters reach {reach:.3g} in units of σ0, where {LARGEST:g} is the most")
+        waves = [_size(a) for name, a in arrays.items() if name == "features.E"]
+        self.hidden.check(narrow, max(waves, default=1.0))
         self.likelihood.check(narrow)
+
+
+def _in_units(name: str, a: Any, sigma0: Any) -> Any:
+    """An array as it would be were σ0 = 1, a leading axis of members or none; the gauge itself is 1."""
+    if name == "hidden.s0":
+        return 1.0
+    scale = sigma0.reshape(sigma0.shape + (1,) * (np.ndim(a) - np.ndim(sigma0)))
+    if name == "likelihood.output.W1":
+        return np.asarray(a, np.float64) * scale
+    located = name in ("hidden.W0", "hidden.b0") or name.startswith("hidden.b.")
+    return np.asarray(a, np.float64) / scale if located else a
 
 
 def _size(a: Any) -> float:

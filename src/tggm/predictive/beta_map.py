@@ -16,6 +16,7 @@ from tggm.predictive.quadrature import Quadrature
 from tggm.predictive.quantile import Bracket, cantelli
 
 _SURE = 1e-8  # a cdf known to absolute accuracy is good to seven digits above this
+_INNER = 1e-3  # probabilities of the pool from which quantiles have ten digits
 _OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 
 
@@ -72,8 +73,13 @@ class BetaMapped(ScalarPredictive):
 
     def _member_moments(self) -> tuple[Floats, Floats]:
         """Mean and variance as of one member: a mapped mixture is not a mixture of mapped members."""
-        mean, var = self._quadrature.moments(self._log_of_density, _same)
+        mean, var = self._quadrature.moments(self._log_of_density, _same, self._grid_of_quantiles)
         return mean[None], var[None]
+
+    def _grid_of_quantiles(self, rows: Ints, q: Floats) -> Floats:
+        """Quantiles of rows in standardised units, (rows, probabilities)."""
+        flat = self._quantiles(np.repeat(rows, len(q)), np.tile(q, len(rows)))
+        return flat.reshape(len(rows), len(q))
 
     def _log_of_density(self, rows: Ints, z: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -82,15 +88,26 @@ class BetaMapped(ScalarPredictive):
 
     @cached_property
     def _quadrature(self) -> Quadrature:
-        low, centre, high = ((self.ppf(q) - self._loc) / self._scale for q in (0.16, 0.5, 0.84))
+        low, centre, high = self._grid_of_quantiles(np.arange(len(self)), np.array([0.16, 0.5, 0.84])).T
         return Quadrature(centre, 0.5 * (high - low))
+
+    def _quantiles(self, rows: Ints, p: Floats) -> Floats:
+        """The pool's at the probabilities that become p; farther out the mapped tails are solved for."""
+        below, above = betaincinv(self._a, self._b, p), betaincinv(self._b, self._a, 1 - p)
+        inner = np.minimum(below, above) > _INNER
+        z = np.empty_like(p)
+        z[inner] = self._pool._quantiles(rows[inner], below[inner])
+        z[~inner] = super()._quantiles(rows[~inner], p[~inner])
+        return z
 
     def _bracket(self, rows: Ints, q: Floats) -> Bracket:
         """By the probabilities that the pool gives to the same quantiles."""
-        loc, scale = self.units
-        mean, std = (self._pool.mean() - loc) / scale, self._pool.std() / scale
+        means, variances = self._pool.member_moments()
+        mix = self._pool.member_weights
+        mean = mix @ means
+        var = mix @ (variances + (means - mean) ** 2)
         below, above = betaincinv(self._a, self._b, q), betaincinv(self._b, self._a, 1 - q)
-        return cantelli(mean[rows], std[rows], below, above)
+        return cantelli(mean[rows], np.sqrt(var[rows]), below, above)
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         def tails(rows: Ints, z: Floats) -> tuple[Floats, Floats]:

@@ -60,6 +60,12 @@ def factors_of(calibration: Calibration) -> tuple[float, float]:
     return numbers.get("f", 1.0), numbers.get("g", 1.0)
 
 
+def has_tails(calibration: Calibration) -> bool:
+    """Whether its tails are heavier than a Gaussian's."""
+    pairs = zip(POOLS[calibration.kind].numbers, calibration.numbers, strict=True)
+    return any(number.tails and value > 0 for number, value in pairs)
+
+
 def pooled(calibration: Calibration, members: ScalarPredictive) -> ScalarPredictive:
     """The calibrated distribution of rows of which this is the members' mixture."""
     return POOLS[calibration.kind].build(members, calibration.numbers)

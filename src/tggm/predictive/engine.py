@@ -48,7 +48,10 @@ class EnginePredictive(GaussianMixture):
         return EnginePredictive(self._mean[:, rows], var, log_density, loc=self._loc, scale=self._scale)
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
-        return self._mixed(self._of_members(rows, z))
+        members = np.array(self._of_members(rows, z), dtype=np.float64)
+        if (lost := np.isnan(members)).any():  # noise too small for the engine: take their moments
+            members[lost] = self._gaussian_log_densities(rows, z)[lost]
+        return self._mixed(members)
 
     def _density(self, rows: Ints, z: Floats) -> Floats:
         return exponential(self._log_density(rows, z))

@@ -1,7 +1,7 @@
 """The exact predictive distribution of a scalar output of a shallow model, by Fourier inversion."""
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -17,9 +17,9 @@ from tggm.predictive.base import ScalarPredictive, mixture_weights
 from tggm.predictive.spectrum import (
     MAX_NODES,
     NEGLIGIBLE,
-    NODES,
     Complexes,
     Spectrum,
+    block_size,
     characteristic_block,
     radius,
 )
@@ -29,6 +29,7 @@ _CHUNK = 2048  # sums per compiled call; fewer are padded to a power of two, so 
 _SLAB = 4096  # rows whose spectra are computed together
 _density = jax.jit(log_density)
 _tails = jax.jit(log_tails)
+_log_mgf = jax.jit(lambda sums, order: sums.log_mgf(order, jnp.zeros_like(order)))
 
 
 class Predictive(ScalarPredictive):
@@ -101,18 +102,28 @@ class Predictive(ScalarPredictive):
             g, v = standard_moments(self._alpha)
             return np.asarray(g), np.asarray(v)
 
+    def log_mean_exp(self, order: float) -> Floats | None:
+        """Log of E exp(order · Y), (N,): units and noise are independent."""
+        K, N = len(self._mix), len(self)
+        s = order * self._scale
+        member, row = np.repeat(np.arange(K), N), np.tile(np.arange(N), K)
+        signal = self._each(_log_mgf, member, row, np.full(K * N, s)).reshape(K, N)
+        return order * self._loc + self._mixed(signal + s * self._bias)
+
     def _member_moments(self) -> tuple[Floats, Floats]:
         g, v = self.latent_moments()
         mean = self._bias + np.einsum("knm,km->kn", g, self._coef)
         return mean, np.einsum("knm,km->kn", v, self._coef**2) + self._noise[:, None]
 
-    def _each(self, function: Callable[..., Any], member: Ints, row: Ints, *values: Floats) -> Any:
-        """Apply a compiled function of (sums, values) to pairs of member and row."""
+    def _each(
+        self, function: Callable[..., Any], member: Ints, row: Ints, *values: Floats, least: int = 64
+    ) -> Any:
+        """Apply a compiled function of (sums, values) to pairs of member and row, padded to `least`."""
         parts = []
         for start in range(0, len(row), _CHUNK):
             at = slice(start, start + _CHUNK)
             k, n = member[at], row[at]
-            size = _CHUNK if start else max(64, 1 << (len(k) - 1).bit_length())
+            size = _CHUNK if start else max(least, 1 << (len(k) - 1).bit_length())
             args = (self._alpha[k, n], self._coef[k], self._noise[k], *(v[at] for v in values))
             padded = [np.pad(v, [(0, size - len(k))] + [(0, 0)] * (v.ndim - 1), "edge") for v in args]
             with jax.enable_x64(True):
@@ -177,12 +188,15 @@ class Predictive(ScalarPredictive):
         shift = self._bias[member, rows[place]] - centre[place]
         R = self._each(radius, member, rows[place], -shift).reshape(K, N).max(0)
         blocks: list[Complexes] = []
-        active = np.arange(K * N)
-        while active.size and NODES * len(blocks) < MAX_NODES:
+        active, begin = np.arange(K * N), 0
+        while active.size and begin < MAX_NODES:
             k, n = member[active], place[active]
-            first = np.full(len(active), float(NODES * len(blocks)))
-            block = self._each(characteristic_block, k, rows[n], shift[active], R[n], first)
-            blocks.append(np.zeros((N, NODES), dtype=np.complex128))
+            size = block_size(begin)
+            compute = partial(characteristic_block, size)
+            first = np.full(len(active), float(begin))
+            block = self._each(compute, k, rows[n], shift[active], R[n], first, least=1024 // size)
+            begin += size
+            blocks.append(np.zeros((N, size), dtype=np.complex128))
             np.add.at(blocks[-1], n, self._mix[k][:, None] * block)
             active = active[np.abs(block[:, -3:]).max(1) >= NEGLIGIBLE]
         phi = np.concatenate(blocks, 1)

@@ -59,8 +59,13 @@ class GaussianMixture(ScalarPredictive):
         return mixed
 
     def _gaussian_log_density(self, rows: Ints, z: Floats) -> Floats:
+        return self._mixed(self._gaussian_log_densities(rows, z))
+
+    def _gaussian_log_densities(self, rows: Ints, z: Floats) -> Floats:
+        """Of each member, (K, pairs)."""
         u, std = self._standard(rows, z)
-        return self._mixed(-0.5 * u * u - np.log(std) - _HALF_LOG_2PI)
+        densities: Floats = -0.5 * u * u - np.log(std) - _HALF_LOG_2PI
+        return densities
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)

@@ -17,9 +17,13 @@ _REACH = float(np.arcsinh(60.0))  # the grid ends 60 widths from its centre
 _T, _STEP = np.linspace(-_REACH, _REACH, NODES, retstep=True)
 _HALF = NODES // 2  # the node at the centre
 _CHUNK = 1024  # rows at a time
+_TINY = float(np.finfo(np.float64).tiny)
+_LOST = 0.05  # probability that nodes may miss
+_QUANTILES = 20  # that moments are taken of then
 
 Map = Callable[[Floats], Floats]
 AtPairs = Callable[[Ints, Floats], Floats]
+Quantiles = Callable[[Ints, Floats], Floats]  # rows and probabilities to z, (rows, probabilities)
 
 
 class Quadrature:
@@ -33,20 +37,30 @@ class Quadrature:
         width = self._width[rows][:, None]
         return self._centre[rows][:, None] + width * np.sinh(_T), width * np.cosh(_T) * _STEP
 
-    def moments(self, log_density: AtPairs, place: Map) -> tuple[Floats, Floats]:
-        """Mean and variance of Y = place(Z) in each row, from log-densities of Z at pairs."""
-        found = np.empty((2, len(self._centre)))
+    def moments(self, log_density: AtPairs, place: Map, quantiles: Quantiles) -> tuple[Floats, Floats]:
+        """Mean and variance of Y = place(Z) in each row, from log-densities of Z at pairs.
+
+        Where members are far apart and too narrow for the nodes, those of values of equal probability are
+        taken, which `quantiles` gives: rough, whatever the distribution.
+        """
+        found = np.empty((3, len(self._centre)))
         for rows in _chunks(len(self._centre)):
             z, w = self.nodes(rows)
             y = place(z)
             log = log_density(np.repeat(rows, NODES), z.ravel()).reshape(z.shape) + np.log(w)
             p = np.exp(log)
-            total = p.sum(1)
-            mean = (p * y).sum(1) / total
+            total = np.maximum(p.sum(1), _TINY)
             with np.errstate(divide="ignore", over="ignore"):  # far values have squares beyond all floats
+                mean = (p * y).sum(1) / total
                 squares = np.exp(log + 2 * np.log(np.abs(y - mean[:, None])))
-            found[:, rows] = mean, squares.sum(1) / total
-        return found[0], found[1]
+                found[:, rows] = mean, squares.sum(1) / total, total
+        mean, var, seen = found
+        if (lost := np.flatnonzero(np.abs(seen - 1) > _LOST)).size:
+            y = place(quantiles(lost, (np.arange(_QUANTILES) + 0.5) / _QUANTILES))
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean[lost] = (y / _QUANTILES).sum(1)
+                var[lost] = ((y - mean[lost][:, None]) ** 2).mean(1)
+        return mean, var
 
     def distances(
         self, tails: Pairwise, place: Map, slope: Map, rows: Ints, z: Floats, y: Floats

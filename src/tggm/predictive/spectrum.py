@@ -12,6 +12,7 @@ characteristic function of Y less the centre and x = y less the centre,
 The series are as short as φ is: blocks of nodes are added until φ has vanished in every row.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +27,8 @@ from tggm.special.characteristic import mass, numerator, times
 
 Complexes = np.ndarray[Any, np.dtype[np.complex128]]
 
-NODES = 16  # per block
+FEW, MANY = 16, 256  # nodes of a block, and of those after the first FEW_BLOCKS: few calls for a long series
+FEW_BLOCKS = 16
 MAX_NODES = 4096
 NEGLIGIBLE = 1e-15
 _CHUNK = 2**21  # complex numbers formed at a time when a series is summed
@@ -38,13 +40,18 @@ def radius(sums: Sum, centre: Array) -> Array:
     return period(sums, jnp.zeros_like(centre), centre)
 
 
-@jax.jit
-def characteristic_block(sums: Sum, shift: Array, R: Array, first: Array) -> Array:
-    """E[e^{it(Y + shift)}] at nodes first, …, first + NODES − 1 of each row, shape (rows, NODES)."""
+def block_size(begin: int) -> int:
+    """Nodes of the block that begins with this one."""
+    return FEW if begin < FEW * FEW_BLOCKS else MANY
+
+
+@partial(jax.jit, static_argnums=0)
+def characteristic_block(size: int, sums: Sum, shift: Array, R: Array, first: Array) -> Array:
+    """E[e^{it(Y + shift)}] at nodes first, …, first + size − 1 of each row, shape (rows, size)."""
 
     def compute(sums: Sum, rest: tuple[Array, Array, Array]) -> Array:
         shift, R, first = rest
-        odd = 2 * (first[:, None] + jnp.arange(NODES, dtype=R.dtype)[None, :]) + 1
+        odd = 2 * (first[:, None] + jnp.arange(size, dtype=R.dtype)[None, :]) + 1
         t = (0.5 * jnp.pi / R)[:, None] * odd
         psi = numerator(sums.alpha[:, :, None], sums.coef[:, :, None] * t[:, None, :])
         product = jnp.prod(times((1 / mass(sums.alpha))[:, :, None], psi), 1)

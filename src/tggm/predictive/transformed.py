@@ -20,8 +20,9 @@ class Transformed(ScalarPredictive):
     Density, distribution function, quantiles, intervals and draws are as exact as those of Z. Mean and
     variance are in closed form where the transform knows one (mixtures of lognormals), otherwise quadratures
     on 241 points around the median of Z, and so is the CRPS: errors below 1e-6 of the deviation for Z with
-    tails like a Gaussian's, unless members are narrower than a tenth of the pool. With heavier tails there
-    is no mean under a logarithm, and maybe none under a power: calibrate with ``light_tails=True``.
+    tails like a Gaussian's, unless members are narrower than a tenth of the pool; then they may be means over
+    20 quantiles. What is beyond all floats is the largest of them. With heavier tails there is no mean under
+    a logarithm, and maybe none under a power: calibrate with ``light_tails=True``.
 
     Parameters
     ----------
@@ -75,11 +76,19 @@ class Transformed(ScalarPredictive):
         def log_density(rows: Ints, z: Floats) -> Floats:
             return self._law._log_density(rows, (z - loc) / scale) - math.log(scale)
 
-        return known or self._quadrature.moments(log_density, self._transform.inverse)
+        if known is not None:
+            return known
+
+        def quantiles(rows: Ints, q: Floats) -> Floats:
+            return (self._law if len(rows) == len(self) else self._law[rows]).ppf(q[None, :])
+
+        mean, var = self._quadrature.moments(log_density, self._transform.inverse, quantiles)
+        most = np.finfo(float).max
+        return np.clip(mean, -most, most), np.clip(var, np.finfo(float).tiny, most)
 
     @cached_property
     def _quadrature(self) -> Quadrature:
-        low, centre, high = (self._law.ppf(q) for q in (0.16, 0.5, 0.84))
+        low, centre, high = self._law.ppf(np.array([[0.16, 0.5, 0.84]])).T
         return Quadrature(centre, 0.5 * (high - low))
 
     def _distances(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:

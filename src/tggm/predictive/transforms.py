@@ -112,9 +112,14 @@ class LogTransform(Transform):
         first, second = law.log_mean_exp(1.0), law.log_mean_exp(2.0)
         if first is None or second is None:
             return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            var = np.exp(2 * first) * np.expm1(second - 2 * first)
-            return np.exp(first), np.where(np.isfinite(second), var, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap = np.maximum(second - 2 * first, 0.0)
+            log_var = 2 * first + gap + np.log(-np.expm1(-gap))
+        return self.inverse(first), np.where(np.isfinite(second), self._positive(log_var), np.inf)
+
+    def _positive(self, log: Floats) -> Floats:
+        """What has this logarithm, a float above 0 in any case."""
+        return np.maximum(self.inverse(log), np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)

@@ -96,5 +96,8 @@ class Hidden(ABC):
     def template(cls, zeros: Zeros, width: int, layers: tuple[int, ...], lateral: int) -> Self:
         """The same shapes, made by `zeros`."""
 
-    def check(self, most: float) -> None:  # noqa: B027  # most parts have nothing to add
-        """Raise for numbers that cannot be computed with, beyond what every part is held to."""
+    def check(self, narrow: str, psi: float) -> None:  # noqa: B027  # most parts have nothing to add
+        """Raise for numbers that cannot be computed with in this precision; every part is held to more.
+
+        `psi` is the size of the features of inputs of size 1.
+        """

@@ -15,13 +15,11 @@ from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.models.hidden.base import Hidden, LinearEngine
-from tggm.models.hidden.inferred import Inferred
+from tggm.models.hidden.inferred import Inferred, require_connections, require_locations
 from tggm.models.part import part
 from tggm.models.template import Zeros
 from tggm.precision import LowRank
 from tggm.products import full_precision
-
-MOST_LATERAL = 1e6  # I + V'V is no longer positive definite when 1 is lost beside V²
 
 
 @part
@@ -72,10 +70,7 @@ class Lateral(Hidden):
         """W0, b0, V and s0."""
         return cls(zeros(layers[0], width), zeros(layers[0]), zeros(lateral, layers[0]), zeros())
 
-    def check(self, most: float) -> None:
-        """γ = P (W0 ψ + b0) must be a number."""
-        if not float(np.abs(self.V).max()) <= MOST_LATERAL:
-            raise ValueError(f"lateral connections must be finite and at most {MOST_LATERAL:g}")
-        size = max(float(np.abs(a).max()) for a in (self.W0, self.b0)) / float(np.min(self.s0))
-        if size > most:
-            raise ValueError(f"W0 and b0 reach {size:.3g} σ0², where {most:g} is the most")
+    def check(self, narrow: str, psi: float) -> None:
+        """Engines must find numbers."""
+        require_connections("lateral connections", self.V, narrow)
+        require_locations(self.W0, self.b0, self.s0, psi, narrow)

@@ -20,7 +20,7 @@ from jax import Array, lax
 from tggm.gaussian import TruncatedGaussian
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.hidden.directed import N_NODES, propagated
-from tggm.models.hidden.inferred import Inferred
+from tggm.models.hidden.inferred import Inferred, require_connections, require_locations
 from tggm.models.hidden.layers import Layers
 from tggm.models.part import part
 from tggm.precision import Layered
@@ -53,6 +53,13 @@ class Undirected(Layers):
     def mean(self, psi: Any, W: Array, engine: LinearEngine) -> Array:
         """By an engine."""
         return engine.linear_mean(self.gaussian(psi), W, self.start(psi))
+
+    def check(self, narrow: str, psi: float) -> None:
+        """Engines must find numbers."""
+        require_locations(self.W0, self.b0, self.s0, psi, narrow)
+        for W, b in zip(self.W, self.b, strict=True):
+            require_connections("weights between layers", W, narrow)
+            require_locations(W, b, self.s0, 1.0, narrow)
 
     def _precision(self, U: Array | None) -> Layered:
         blocks = []
