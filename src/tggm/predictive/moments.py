@@ -15,7 +15,7 @@ from tggm.models.hidden.base import LinearEngine
 from tggm.products import QUICKLY, full_precision
 from tggm.training.rows import bucket
 
-BLOCK = 8192  # rows predicted at once
+BLOCK = 2048  # rows predicted at once: what stays in a cache
 
 
 def member_moments(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> tuple[Floats, Floats]:
