@@ -4,11 +4,12 @@ The three forms are those of `tggm.special.box_kernels`, and share what they can
 densities at the limits,
 
     tail     p = R_a R_b / (R_b − e^{−δ} R_a),                        mean − a = G_a − (q/R_b)(w + G_b − G_a)
-    middle   p = E R_a R_b / (√(2π) R_a R_b − E (R_b + e^{−δ} R_a)),  mean = p − q,   R_a at |a|, E = e^{−a²/2}
+    middle   p = E R_a R_b / (√(2π) R_a R_b − E (R_b + e^{−δ} R_a)),  mean = p − q
     narrow   p = (1 − V) / (mean − a + e^{−δ} (b − mean)),            mean and V from three fitted integrals
 
-and everywhere log(Φ(b) − Φ(a)) = log φ(a) − log p. What several results share ends in a division or an
-exponential, because XLA computes those once, and repeats cheaper operations for each result.
+(in the middle R_a is taken at |a|, and E = e^{−a²/2}), and log(Φ(b) − Φ(a)) = log φ(a) − log p everywhere.
+What several results share ends in a division or an exponential, because XLA computes those once, and repeats
+cheaper operations for each result.
 """
 
 import jax.numpy as jnp
