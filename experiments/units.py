@@ -24,7 +24,7 @@ from tggm import TGGMClassifier, TGGMRegressor
 from tggm.special import box_moments, standard_moments
 
 UNITS = ("relu", "tanh", "sigmoid", "learned")
-WIDTHS = {"sigmoid: 2 σ0": 2.0, "tanh: 4 σ0": 4.0, "12 σ0": 12.0}
+WIDTHS = {"2 σ0": 2.0, "sigmoid: 4 σ0": 4.0, "tanh: 8 σ0": 8.0}
 RESULT = RESULTS / "units.json"
 
 

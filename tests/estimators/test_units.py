@@ -28,7 +28,7 @@ def test_limits_are_learned_and_round_trip(table, regressor, tmp_path):
     assert regressor.score(X, y) > 0.9
     limits = regressor.fitted_.model.hidden.limits
     assert limits.lower.shape == limits.log_width.shape == (2, 2)
-    assert (np.abs(limits.log_width - np.log(4)) > 0.01).any()
+    assert (np.abs(limits.log_width - np.log(12)) > 0.01).any()
     save(regressor, tmp_path / "units.tggm")
     again = load(tmp_path / "units.tggm")
     assert again.units == "learned"

@@ -78,7 +78,7 @@ def test_gradients_by_learned_limits_are_differences(form, likelihood, by):
 def test_learned_limits_start_apart_and_are_checked():
     drawn = UNITS["learned"].draw(2)
     low, high = drawn.at(1)
-    assert_allclose([low, high], [0.0, 4.0])
+    assert_allclose([low, high], [0.0, 12.0])
     model = with_members(built("directed", "learned"))
     model.check("float64")
     for name in ("lower", "log_width"):

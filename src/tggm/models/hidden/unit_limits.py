@@ -19,8 +19,8 @@ Pair = tuple[Any, Any]
 LEAST_LOG_WIDTH, MOST_LOG_WIDTH = -4.0, 8.0  # as computed with; what is learned may go on beyond, unnoticed
 FARTHEST = 1e4  # a limit, in the same sense
 MOST_STORED = 1e6  # of what was learned
-START = (0.0, 4.0)  # where learned limits begin
-SIDE = 2.0  # limits of 1 are this many σ0: a mean that bends as a sigmoid does
+START = (0.0, 12.0)  # where learned limits begin: near a ReLU
+SIDE = 4.0  # limits of 1 are this many σ0: narrower units are noisier, and predict worse
 
 
 class UnitLimits(ABC):
@@ -46,7 +46,7 @@ class UnitLimits(ABC):
 
 @part
 class TanhLimits(UnitLimits):
-    """From −1 to 1, where σ0 is ½."""
+    """From −1 to 1, where σ0 is ¼."""
 
     def at(self, level: int) -> Pair:
         """The same for all layers."""
@@ -55,7 +55,7 @@ class TanhLimits(UnitLimits):
 
 @part
 class SigmoidLimits(UnitLimits):
-    """From 0 to 1, where σ0 is ½."""
+    """From 0 to 1, where σ0 is ¼."""
 
     def at(self, level: int) -> Pair:
         """The same for all layers."""
