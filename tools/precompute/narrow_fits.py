@@ -79,7 +79,7 @@ def main() -> None:
         '"""Written by tools/precompute/narrow_fits.py: coefficients of x^i, a row for each power of eps."""',
         "",
     ]
-    lines += ["NARROW: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {"]
+    lines += ["# fmt: off", "NARROW: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {"]
     for dtype, degree in DEGREE.items():
         lines += [f'    "{dtype}": {{']
         for k, name in enumerate(NAMES):
@@ -89,7 +89,7 @@ def main() -> None:
             lines += [f'        "{name}": (  # largest relative error {error:.1e}']
             for row in rows:
                 numbers = [repr(float(c)) for c in row]
-                parts = [", ".join(numbers[i : i + 4]) for i in range(0, len(numbers), 4)]
+                parts = [", ".join(numbers[i : i + 3]) for i in range(0, len(numbers), 3)]
                 lines += ["            (", *(f"                {part}," for part in parts), "            ),"]
             lines += ["        ),"]
         lines += ["    },"]

@@ -117,3 +117,8 @@ def _(order: int, primals: Four, tangents: Four) -> tuple[Standard, Standard]:
 
 def _finite(limit: Array, change: Array) -> Array:
     return jnp.where(jnp.isfinite(limit), change, 0)
+
+
+def edge_moments(alpha: Array, lower: Array, upper: Array) -> Standard:
+    """Moments of N(alpha, 1) between limits, less alpha, and its densities at the limits."""
+    return standard(alpha, jnp.ones_like(alpha), lower, upper)

@@ -18,7 +18,7 @@ from tggm.special.arguments import evaluate, positive
 from tggm.special.box_standard import Four, kernel, standard
 from tggm.special.truncated import Pair
 
-Triple = tuple[Array, Array, Array]
+Three = tuple[Array, Array, Array]
 
 
 def log_ndtr_interval(a: ArrayLike, b: ArrayLike) -> Array:
@@ -176,7 +176,7 @@ def _both(alpha: Array, lower: Array, upper: Array) -> Pair:
 
 
 @_both.defjvp
-def _(primals: Triple, tangents: Triple) -> tuple[Pair, Pair]:
+def _(primals: Three, tangents: Three) -> tuple[Pair, Pair]:
     alpha, lower, upper = primals
     change, dlower, dupper = tangents
     s = standard(alpha, jnp.ones_like(alpha), lower, upper, 3)

@@ -3,13 +3,14 @@
 from functools import partial
 from typing import Any, ClassVar, Self
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.hidden.box_layer import BoxLayer
 from tggm.models.hidden.box_unit import averages
-from tggm.models.hidden.directed import Directed, LayerMoments, Propagated, above, first_layer, nodes_of
+from tggm.models.hidden.directed import Directed, LayerMoments, Propagated, above, nodes_of
 from tggm.models.hidden.layers import Layers
 from tggm.models.hidden.unit_limits import UNITS, TanhLimits, UnitLimits
 from tggm.models.part import part
@@ -33,7 +34,8 @@ class BoxLayers(Layers):
         return self._propagated(psi, nodes_of(engine))[-1].mean @ W.T
 
     def _propagated(self, psi: Any, n_nodes: int) -> list[LayerMoments]:
-        found = [first_layer(BoxLayer(self.W0, self.b0, self.s0, self.limits).moments(psi))]
+        first = BoxLayer(self.W0, self.b0, self.s0, self.limits).moments(psi)
+        found = [LayerMoments(first.mean, first.var, jnp.ones_like(first.var), first.var)]
         for level, (W, b) in enumerate(zip(self.W, self.b, strict=True), start=1):
             lower, upper = self.limits.at(level)
             average = partial(averages, n_nodes, lower=lower, upper=upper)

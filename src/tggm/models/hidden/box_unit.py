@@ -15,29 +15,28 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from tggm.models.hidden.unit import FEW, gauss_hermite
-from tggm.special.box_standard import standard
+from tggm.models.hidden.unit import FEW, Triple, gauss_hermite
+from tggm.special.box_standard import edge_moments
 
-Pair = tuple[Array, Array]
-Triple = tuple[Array, Array, Array]
+MeanVariance = tuple[Array, Array]
 
 
-def moments(a: Array, lower: Array | float, upper: Array | float) -> Pair:
+def moments(a: Array, lower: Array | float, upper: Array | float) -> MeanVariance:
     """Mean g and variance ω² of N(a, 1) between limits, which are broadcast to the shape of a."""
     low, high = (jnp.broadcast_to(jnp.asarray(limit, a.dtype), a.shape) for limit in (lower, upper))
     return _moments(a, low, high)
 
 
 @jax.custom_jvp
-def _moments(a: Array, lower: Array, upper: Array) -> Pair:
-    s = standard(a, jnp.ones_like(a), lower, upper)
+def _moments(a: Array, lower: Array, upper: Array) -> MeanVariance:
+    s = edge_moments(a, lower, upper)
     return lower + s.low, s.var
 
 
 @_moments.defjvp
-def _(primals: Triple, tangents: Triple) -> tuple[Pair, Pair]:
+def _(primals: Triple, tangents: Triple) -> tuple[MeanVariance, MeanVariance]:
     (a, lower, upper), (da, dl, du) = primals, tangents
-    s = standard(a, jnp.ones_like(a), lower, upper)
+    s = edge_moments(a, lower, upper)
     x, y, V, p, q = s.low, s.high, s.var, s.at_lower, s.at_upper
     by_lower, by_upper = p * (x * x - V), q * (y * y - V)
     d_mean = V * da + p * x * dl + q * y * du

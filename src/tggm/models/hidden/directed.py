@@ -30,7 +30,7 @@ from jax import Array
 
 from tggm.models.hidden.base import Latent, LinearEngine
 from tggm.models.hidden.layers import Layers
-from tggm.models.hidden.shallow import Independent, Shallow
+from tggm.models.hidden.shallow import Shallow
 from tggm.models.hidden.unit import Triple, averages
 from tggm.models.part import part
 
@@ -48,15 +48,11 @@ class LayerMoments(NamedTuple):
 
 def propagated(layers: Layers, psi: Any, n_nodes: int) -> list[LayerMoments]:
     """Moments of every hidden layer given x, the first exact."""
-    found = [first_layer(Shallow(layers.W0, layers.b0, layers.s0).moments(psi))]
+    first = Shallow(layers.W0, layers.b0, layers.s0).moments(psi)
+    found = [LayerMoments(first.mean, first.var, jnp.ones_like(first.var), first.var)]
     for W, b in zip(layers.W, layers.b, strict=True):
         found.append(above(W, b, layers.gauge, found[-1], partial(averages, n_nodes)))
     return found
-
-
-def first_layer(units: Independent) -> LayerMoments:
-    """Moments of the layer that sees the features."""
-    return LayerMoments(units.mean, units.var, jnp.ones_like(units.var), units.var)
 
 
 def above(

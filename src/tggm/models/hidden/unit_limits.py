@@ -15,7 +15,7 @@ from jax import Array
 from tggm.models.part import part
 from tggm.models.template import Zeros
 
-Pair = tuple[Any, Any]
+TwoLimits = tuple[Any, Any]
 LEAST_LOG_WIDTH, MOST_LOG_WIDTH = -4.0, 8.0  # as computed with; what is learned may go on beyond, unnoticed
 FARTHEST = 1e4  # a limit, in the same sense
 MOST_STORED = 1e6  # of what was learned
@@ -27,7 +27,7 @@ class UnitLimits(ABC):
     """Lower and upper limit of the units of every layer."""
 
     @abstractmethod
-    def at(self, level: int) -> Pair:
+    def at(self, level: int) -> TwoLimits:
         """Both limits of a layer, counted from 0, in units of σ0."""
 
     @classmethod
@@ -48,7 +48,7 @@ class UnitLimits(ABC):
 class TanhLimits(UnitLimits):
     """From −1 to 1, where σ0 is ¼."""
 
-    def at(self, level: int) -> Pair:
+    def at(self, level: int) -> TwoLimits:
         """The same for all layers."""
         return -SIDE, SIDE
 
@@ -57,7 +57,7 @@ class TanhLimits(UnitLimits):
 class SigmoidLimits(UnitLimits):
     """From 0 to 1, where σ0 is ¼."""
 
-    def at(self, level: int) -> Pair:
+    def at(self, level: int) -> TwoLimits:
         """The same for all layers."""
         return 0.0, SIDE
 
@@ -69,7 +69,7 @@ class LearnedLimits(UnitLimits):
     lower: Array  # (layers,)
     log_width: Array  # (layers,)
 
-    def at(self, level: int) -> Pair:
+    def at(self, level: int) -> TwoLimits:
         """The two numbers of the layer, kept within what can be computed with."""
         lower = jnp.clip(self.lower[level], -FARTHEST, FARTHEST)
         return lower, lower + jnp.exp(jnp.clip(self.log_width[level], LEAST_LOG_WIDTH, MOST_LOG_WIDTH))
