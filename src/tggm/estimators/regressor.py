@@ -69,7 +69,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         the one below; methods "moments" and "bp". Undirected, the paper's: one joint truncated
         Gaussian; methods "meanfield", "ep", "bp". Predictive densities are Gaussians with the moments then.
     units : {"relu", "tanh", "sigmoid", "learned"}, default "relu"
-        Between which limits a hidden unit lies: (0, ∞), (−4σ0, 4σ0), (0, 4σ0), or two that each layer learns,
+        Between which limits a hidden unit lies: (0, ∞), ±4σ0, ±2σ0, or two that each layer learns,
         see docs/units.md. All but "relu" need ``deep="directed"`` and ``lateral=0``, and their predictive
         densities are Gaussians with the moments.
     lateral : int, default 0

@@ -13,7 +13,7 @@ from tggm.models.hidden import BOXED
 from tggm.models.hidden.unit_limits import SIDE, UNITS
 from tggm.models.part import MissingCapabilityError
 
-LIMITS = {"tanh": (-SIDE, SIDE), "sigmoid": (0.0, SIDE), "learned": (-0.3, 1.2)}
+LIMITS = {"tanh": (-SIDE, SIDE), "sigmoid": (-SIDE / 2, SIDE / 2), "learned": (-0.3, 1.2)}
 
 
 def built(form, units, *, likelihood="gaussian", n=1):

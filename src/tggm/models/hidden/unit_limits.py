@@ -55,11 +55,11 @@ class TanhLimits(UnitLimits):
 
 @part
 class SigmoidLimits(UnitLimits):
-    """From 0 to 1, where σ0 is ¼."""
+    """Of the width of 0 to 1, where σ0 is ¼; centred, which is the same model and trains better."""
 
     def at(self, level: int) -> TwoLimits:
         """The same for all layers."""
-        return 0.0, SIDE
+        return -0.5 * SIDE, 0.5 * SIDE
 
 
 @part
