@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm import TGGMClassifier, TGGMRegressor, load, save
 from tggm.predictive.moment import MomentPredictive
+from tggm.storage.container import ModelFileError
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,8 @@ def test_limits_are_learned_and_round_trip(table, regressor, tmp_path):
     again = load(tmp_path / "units.tggm")
     assert again.units == "learned"
     assert_array_equal(again.predict(X), regressor.predict(X))
+    with pytest.raises(ModelFileError, match="its units are 'learned'; only JAX can compute it"):
+        load(tmp_path / "units.tggm", backend="numpy")
 
 
 def test_a_file_keeps_the_units_that_were_fitted(regressor, tmp_path):

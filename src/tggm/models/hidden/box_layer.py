@@ -72,6 +72,6 @@ class BoxLayer(Hidden):
         plain = Shallow.template(zeros, width, layers, lateral)
         return cls(plain.W0, plain.b0, plain.s0, TanhLimits())
 
-    def check(self, most: float) -> None:
+    def check(self, narrow: str, psi: float) -> None:
         """The limits must be numbers."""
         self.limits.check()

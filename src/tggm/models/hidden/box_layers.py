@@ -57,6 +57,6 @@ class BoxLayers(Layers):
         plain = Directed.template(zeros, width, layers, lateral)
         return cls(plain.W0, plain.b0, plain.W, plain.b, plain.s0, TanhLimits())
 
-    def check(self, most: float) -> None:
+    def check(self, narrow: str, psi: float) -> None:
         """The limits must be numbers."""
         self.limits.check()
