@@ -18,6 +18,7 @@ import numpy as np
 import page_calibration
 import page_deep
 import page_defaults
+import page_units
 import undirected_engine
 from page import ROOT, stored, table
 from quoted import OTHERS, PAPER
@@ -208,6 +209,7 @@ def _results() -> dict[str, Callable[[], str]]:
 
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "units.md": {"units": page_units.units},
     "choosing-a-method.md": {
         "accuracy": lambda: _uci(_accuracy),
         "calibration": lambda: _uci(_calibration),

@@ -52,7 +52,9 @@ REACHES = {  # attributes of others that have no public name, and why they are n
 
 DATA = {"Censored"}  # kinds of data, which arguments may be
 # what models may use of tggm.special: moments of their units, and the probabilities of a limit and of a class
-UNIT_MOMENTS = {"truncated_mean", "truncated_var", "truncated_third", "standard_moments", "moments"}
+UNIT_MOMENTS = {
+    "truncated_mean", "truncated_var", "truncated_third", "standard_moments", "moments", "edge_moments",
+}  # fmt: skip
 PROBABILITIES = {"log_ndtr", "log_probit"}
 
 

@@ -7,10 +7,12 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 GRAPHS = [
+    "bounded_rates",
     "censored_regression",
     "deep_undirected",
     "missing_targets",
     "ordinal_regression",
+    "rounded_targets",
     "shallow_regression",
     "skew_normal",
     "unsupervised",
@@ -66,3 +68,15 @@ def test_unsupervised():
     log_density, gaussian, skew = load("unsupervised").main()
     assert log_density > gaussian + 0.1
     assert skew > 0.8
+
+
+def test_bounded_rates():
+    slope, noise = load("bounded_rates").main()
+    assert slope < 0.02  # a fifth of what taking limits for values is wrong by
+    assert noise < 0.03
+
+
+def test_rounded_targets():
+    slope, noise = load("rounded_targets").main()
+    assert slope < 0.02
+    assert noise < 0.1  # EP's error; ignoring that targets are rounded, 0.25

@@ -243,7 +243,7 @@ class MultivariateTruncatedNormal:
                     stacklevel=4,
                 )
                 return log_w, h
-            # errors fall about as 1/n; every n is compiled anew
+            # errors fall about as 1/n
             n = min(most, n * 2 ** int(np.ceil(np.log2(np.clip(error / limit, 1.5, 16)))))
 
     def _independent_moments(self) -> MomentEstimates:

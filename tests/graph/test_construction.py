@@ -27,6 +27,7 @@ BASE = Graph().input("x", 2).latent("h", 3).observed("y").connect("x", "h").conn
         (lambda: BASE.couple("x", "h"), "Coupling 'x -- h': 'x' is an input"),
         (lambda: BASE.couple("h", "y", np.full((3, 1), 0.7)), "Coupling 'h -- y' makes .* indefinite"),
         (lambda: BASE.parameters, "Edge 'x -> h' has no weights"),
+        (lambda: BASE.hold("x"), "`name` must be a block that is no input; got 'x'"),
     ],
 )  # fmt: skip
 def test_inconsistent_graphs_are_refused(build, message):
@@ -83,3 +84,10 @@ def test_structures():
     low = np.eye(3) + W["b -> y"].T @ W["b -> y"] / 1.0
     want = np.block([[top, -W["a -> b"].T], [-W["a -> b"], low]])
     assert_allclose(tg.precision.dense(), want, atol=1e-12)
+
+
+def test_what_is_held_is_left_alone():
+    held = BASE.observed("z", 2, bias=3.0).hold("z").hold("h")
+    assert {("bias", "z"), ("log_noise", "z"), ("bias", "h"), ("log_noise", "h")} <= held.fixed
+    assert_allclose(held.given["bias"]["z"], [3.0, 3.0])
+    assert_allclose(held.given["bias"]["h"], np.zeros(3))

@@ -13,12 +13,13 @@ _t, _w = np.polynomial.hermite_e.hermegauss(40)
 NOISE, NOISE_WEIGHTS = _t, _w / _w.sum()
 
 
-def units(kind, arrays, x, nodes=44, reach=9.0):
-    """Points h of the last layer, and their probabilities given x."""
+def units(kind, arrays, x, nodes=44, limits=(0.0, 9.0)):
+    """Points h of the last layer, and their probabilities given x; the default limits stand for (0, ∞)."""
     W0, b0 = arrays["hidden.W0"], arrays["hidden.b0"]
     sizes = [len(b0)] + ([len(arrays["hidden.b.0"])] if "hidden.b.0" in arrays else [])
     t, w = np.polynomial.legendre.leggauss(nodes)
-    axes = np.meshgrid(*[(t + 1) * reach / 2] * sum(sizes), indexing="ij")
+    low, high = limits
+    axes = np.meshgrid(*[low + (t + 1) * (high - low) / 2] * sum(sizes), indexing="ij")
     h = np.stack([axis.ravel() for axis in axes], 1)
     weight = np.prod([axis.ravel() for axis in np.meshgrid(*[w] * sum(sizes), indexing="ij")], 0)
     away = h[:, : sizes[0]] - (W0 @ x + b0)
@@ -29,7 +30,8 @@ def units(kind, arrays, x, nodes=44, reach=9.0):
         u = h[:, : sizes[0]] @ arrays["hidden.W.0"].T + arrays["hidden.b.0"]
         log_p -= ((h[:, sizes[0] :] - u) ** 2).sum(1) / (2 * S0)
         if kind == "directed":
-            log_p -= log_ndtr(u / np.sqrt(S0)).sum(1)
+            inside = ndtr((high - u) / np.sqrt(S0)) - ndtr((low - u) / np.sqrt(S0))
+            log_p -= np.log(inside).sum(1)
     p = weight * np.exp(log_p - log_p.max())
     return h[:, -sizes[-1] :], p / p.sum()
 
@@ -69,10 +71,10 @@ def log_given_moments(likelihood, y, mean, cov):
     return float(multivariate_normal.logpdf(value[there], mean[there], cov[np.ix_(there, there)]))
 
 
-def answers(kind, likelihood, model, x, y):
+def answers(kind, likelihood, model, x, y, **options):
     """Log p(y | x) of one row: the truth, by the moments of the outputs, and by their means alone."""
     arrays = {name: np.asarray(a) for name, a in model.arrays().items()}
-    h, p = units(kind, arrays, x)
+    h, p = units(kind, arrays, x, **options)
     z = h @ arrays["likelihood.output.W1"].T + arrays["likelihood.output.b1"]
     mean = p @ z
     noise = np.diag(np.exp(arrays.get("likelihood.log_noise", np.zeros(z.shape[1]))))

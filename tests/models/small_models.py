@@ -22,9 +22,11 @@ def random_model(rng, d=3, m=4, n=2, *, likelihood="gaussian", s0=S0, noise=None
     return empty.replaced({name: jnp.asarray(a) for name, a in (drawn | given).items()})
 
 
-def drawn_model(rng, layers, n=2, *, likelihood="gaussian", form="shallow", lateral=0, d=3) -> Model:
+def drawn_model(
+    rng, layers, n=2, *, likelihood="gaussian", form="shallow", lateral=0, d=3, units="relu"
+) -> Model:
     """Where training starts, noise 0.3, but with biases between the layers and strong lateral weights."""
-    model = Architecture(d, layers, n, likelihood, form, lateral).draw(rng, s0=S0, noise=0.3)
+    model = Architecture(d, layers, n, likelihood, form, lateral, units=units).draw(rng, s0=S0, noise=0.3)
     arrays = model.arrays()
     for name in arrays:
         if name.startswith("hidden.b."):

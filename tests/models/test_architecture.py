@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.models.small_models import EP
 from tggm.models import INITIALISERS, Architecture
 from tggm.models.architecture import NARROW
-from tggm.models.hidden import Directed, Lateral, Shallow, Undirected
+from tggm.models.hidden import BoxLayer, BoxLayers, Directed, Lateral, Shallow, Undirected
 from tggm.models.likelihoods import CensoredGaussian, Gaussian, Probit
 
 ALL = {
@@ -18,6 +18,8 @@ ALL = {
     (Lateral, Gaussian): Architecture(3, (5,), 1, form="lateral", lateral=2),
     (Directed, Probit): Architecture(3, (5, 4), 3, "probit", "directed"),
     (Undirected, Gaussian): Architecture(3, (5, 4, 6), 2, form="undirected"),
+    (BoxLayer, Gaussian): Architecture(3, (5,), 2, form="shallow", units="learned"),
+    (BoxLayers, Probit): Architecture(3, (5, 4), 3, "probit", "directed", units="tanh"),
 }
 
 
@@ -53,6 +55,7 @@ def test_a_template_has_the_shapes_and_no_memory(architecture):
         {"n_outputs": 3},
         {"likelihood": "probit"},
         {"form": "lateral", "lateral": 1},
+        {"units": "tanh"},
     ],
 )
 def test_another_size_or_kind_is_another_architecture(change):
@@ -97,12 +100,15 @@ def test_other_starts_are_multiples_of_the_scaled_one(init, d, factor):
     assert_array_equal(other["hidden.b0"], one["hidden.b0"])
 
 
-@pytest.mark.parametrize(("layers", "form"), [((8,), "shallow"), ((8, 6), "directed")])
-def test_scaled_start_is_the_same_model_in_every_gauge(rng, layers, form):
+@pytest.mark.parametrize(
+    ("layers", "form", "units"),
+    [((8,), "shallow", "relu"), ((8, 6), "directed", "relu"), ((8, 6), "directed", "sigmoid")],
+)
+def test_scaled_start_is_the_same_model_in_every_gauge(rng, layers, form, units):
     X = jnp.asarray(rng.standard_normal((5, 3)))
     moments = []
     for s0 in (0.01, 1.0):
-        drawn = Architecture(3, layers, 2, form=form).draw(np.random.default_rng(1), s0=s0)
+        drawn = Architecture(3, layers, 2, form=form, units=units).draw(np.random.default_rng(1), s0=s0)
         model = jax.tree.map(jnp.asarray, drawn)
         moments.append(model.likelihood.moments(model.latent(X, EP)))
     for a, b in zip(*moments, strict=True):

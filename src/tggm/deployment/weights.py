@@ -99,6 +99,8 @@ def _require_known(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) ->
         raise ValueError(f"its model has lateral connections; {remedy}")
     if any(name.startswith("model.hidden.W.") for name in arrays) and meta["settings"]["deep"] != "directed":
         raise ValueError(f"its model is {meta['settings']['deep']}; {remedy}")
+    if meta["settings"]["units"] != "relu":
+        raise ValueError(f"its units are {meta['settings']['units']!r}; {remedy}")
     if meta["sizes"]["features"] not in (None, *_BOUNDED):
         raise ValueError(f"its features are {meta['sizes']['features']!r}; {remedy}")
 

@@ -61,6 +61,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Form of a model with several hidden layers, see docs/deep.md. Directed: each layer normalised given
         the one below; methods "moments" and "bp". Undirected, the paper's: one joint truncated
         Gaussian; methods "meanfield", "ep", "bp".
+    units : {"relu", "tanh", "sigmoid", "learned"}, default "relu"
+        As in `TGGMRegressor`; not for ``method="ep"``.
     n_members : int, default 5
         Networks trained at once from different starts and held-out rows; the prediction is their mixture.
     sigma0 : float, default 1.0
@@ -152,6 +154,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         linear: bool | str = "auto",
         method: str = "moments",
         deep: str = "directed",
+        units: str = "relu",
         n_members: int = 5,
         sigma0: float = 1.0,
         optimizer: Any = "adam",
@@ -186,6 +189,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.linear = linear
         self.method = method
         self.deep = deep
+        self.units = units
         self.n_members = n_members
         self.sigma0 = sigma0
         self.optimizer = optimizer

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -9,10 +10,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from tggm import settings
+from tggm.estimators.units import require_boxes
 from tggm.models import INITIALISERS, Architecture, Model
 from tggm.models.architecture import NARROW
 from tggm.models.features import FEATURES
-from tggm.models.hidden import DEEP, HIDDEN
+from tggm.models.hidden import BOXED, DEEP, HIDDEN, UNITS
 from tggm.models.likelihoods import LIKELIHOODS
 from tggm.models.model import MOST
 from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Milestones, Options
@@ -112,6 +114,7 @@ class Recipe:
         self.given_linear = settings.flag_or_auto("linear", given["linear"])
         settings.word_or_none("features", given["features"], ["auto", *FEATURES])
         self.form = settings.one_of("deep", given["deep"], DEEP)
+        self.units = settings.one_of("units", given["units"], ["relu", *UNITS])
         self.lateral = settings.count("lateral", given.get("lateral", 0), least=0)
         self.n_members = settings.count("n_members", given["n_members"])
         self.learning_rate = settings.number("learning_rate", given["learning_rate"], above=0)
@@ -150,6 +153,8 @@ class Recipe:
         self._known = [n for n in METHODS if METHODS[n].needs in LIKELIHOODS[likelihood].offers]
         kind = METHODS[settings.one_of("method", given["method"], self._known)]
         self.method: Method = kind(options)
+        if self.units != "relu":
+            require_boxes(self.units, given, likelihood)
         self.size(1)
         self._require(kind.needs)
 
@@ -159,7 +164,8 @@ class Recipe:
         Several layers, and a linear part, only where the method can train them.
         """
         need = self.method.needs
-        deep = need in HIDDEN[self.form].offers and not self.lateral
+        kind = HIDDEN[self.form] if self.units == "relu" else BOXED.get(self.form)
+        deep = kind is not None and need in kind.offers and not self.lateral
         self.layers = self.given_layers or default_layers(self.likelihood, deep)
         features = self.given["features"]
         if features == "auto":
@@ -182,7 +188,8 @@ class Recipe:
             return f"a model with lateral={self.given['lateral']!r}"
         alone = self.linear and self.method.needs in self.architecture(1, 1).hidden.offers
         linear = " and linear=True" if alone else ""
-        return f"a model with hidden={self.given['hidden']!r} and deep={self.given['deep']!r}{linear}"
+        units = "" if self.units == "relu" else f" and units={self.units!r}"
+        return f"a model with hidden={self.given['hidden']!r} and deep={self.given['deep']!r}{units}{linear}"
 
     def _remedy(self, need: str, allowed: list[str]) -> str:
         *most, last = [f"method={name!r}" for name in sorted(allowed)]
@@ -190,6 +197,8 @@ class Recipe:
             other = "lateral=0"
         elif need in self.architecture(1, 1).hidden.offers:
             other = "linear=False"
+        elif need in replace(self.architecture(1, 1), units="relu").offers:
+            other = "units='relu'"
         else:
             forms = (f"deep={form!r}" for form in DEEP if need in HIDDEN[form].offers)
             other = next(forms, "one hidden layer")
@@ -199,8 +208,9 @@ class Recipe:
         """The model for so many inputs and outputs."""
         form = self.form if len(self.layers) > 1 else None
         return Architecture(
-            n_inputs, self.layers, n_outputs, self.likelihood, form, self.lateral, self.features, self.linear
-        )
+            n_inputs, self.layers, n_outputs, self.likelihood, form, self.lateral, self.features, self.linear,
+            self.units,
+        )  # fmt: skip
 
     def draw(self, architecture: Architecture, rng: np.random.Generator) -> Model:
         """Models of all members to start from: arrays with a leading axis, in the dtype of training."""

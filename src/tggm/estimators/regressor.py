@@ -68,6 +68,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         Form of a model with several hidden layers, see docs/deep.md. Directed: each layer normalised given
         the one below; methods "moments" and "bp". Undirected, the paper's: one joint truncated
         Gaussian; methods "meanfield", "ep", "bp". Predictive densities are Gaussians with the moments then.
+    units : {"relu", "tanh", "sigmoid", "learned"}, default "relu"
+        Between which limits a hidden unit lies: (0, ∞), ±4σ0, ±2σ0, or two that each layer learns,
+        see docs/units.md. All but "relu" need ``deep="directed"`` and ``lateral=0``, and their predictive
+        densities are Gaussians with the moments.
     lateral : int, default 0
         Rank of lateral connections between the hidden units, learned; for one output and method "ep" or
         "meanfield". Predictive densities are EP's then, intervals those of Gaussians with the moments.
@@ -181,6 +185,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         linear: bool | str = "auto",
         method: str = "moments",
         deep: str = "directed",
+        units: str = "relu",
         lateral: int = 0,
         n_members: int = 10,
         sigma0: float = 0.1,
@@ -216,6 +221,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self.linear = linear
         self.method = method
         self.deep = deep
+        self.units = units
         self.lateral = lateral
         self.n_members = n_members
         self.sigma0 = sigma0

@@ -74,6 +74,7 @@ def _described(given: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
     sigma0 = float(given["sigma0"])
     found = {
         "method": fitted.method,
+        "units": built.units,
         "sigma0": sigma0 if fitted.has_gauge(sigma0**2) else float(np.sqrt(s0[0])),
         "n_members": len(s0),
         "dtype": str(fitted.model.arrays()["hidden.W0"].dtype),

@@ -78,6 +78,11 @@ def checked(
     side = limits(censored, Y.shape, n)
     if side is not None and recipe.lateral:
         raise ValueError("`censored` needs lateral=0; use tggm.Graph for both at once.")
+    if side is not None and recipe.units != "relu" and recipe.method.needs == "gaussian":
+        raise ValueError(
+            f"`censored` with units={recipe.units!r} needs method='moments' or 'bp'; "
+            f"got {recipe.given['method']!r}."
+        )
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
     targets = Targets(Y, side)

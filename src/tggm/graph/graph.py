@@ -135,6 +135,14 @@ class Graph:
         }
         return replace(self, structure=structure, given={**self.given, "coupling": found}, couplings=raw)
 
+    def hold(self, name: str) -> "Graph":
+        """Let training leave bias and noise of a block as they are given; a bias that is not is 0."""
+        if name not in self.structure.variables:
+            raise ValueError(f"`name` must be a block that is no input; got {name!r}.")
+        bias = {name: np.zeros(self.structure.size(name)), **self.given["bias"]}
+        held = {("bias", name), ("log_noise", name)}
+        return replace(self, given={**self.given, "bias": bias}, fixed=self.fixed | held)
+
     def initial(self, seed: int = 0) -> "Graph":
         """The same graph with numbers drawn for everything that has none."""
         return self.with_parameters(draw(self.structure, self.given, np.random.default_rng(seed)))

@@ -19,8 +19,13 @@ from tggm.inference.ep.engine import ep_log_z
 from tggm.inference.ep.layered import layered_ep
 from tggm.inference.ep.sites import gaussian_sites, site_tolerance
 from tggm.inference.exact.engine import exact_log_z
-from tggm.inference.factors import log_normaliser
-from tggm.inference.mean_field.engine import SOLVERS, cyclic_moments, expected_energy, newton_moments
+from tggm.inference.mean_field.engine import (
+    SOLVERS,
+    cyclic_moments,
+    expected_energy,
+    limit_energy,
+    newton_moments,
+)
 from tggm.precision import Diagonal, Layered
 from tggm.products import full_precision
 
@@ -84,9 +89,7 @@ def _by_mean_field(
     start = None if start is None else lax.stop_gradient(start).reshape(tg.shift.shape)
     q = jax.tree.map(lax.stop_gradient, run(fixed, start, steps))
     energy = expected_energy(tg, q.mean, q.var)
-    if tg.limits is not None:  # ∂log Z/∂l and ∂u: the densities of q at the limits
-        p = fixed.precision.diagonal()[None, :]
-        theta = fixed.shift - fixed.precision.off_diagonal(q.mean)
-        energy = energy + log_normaliser(theta, p, tg.walls()).sum(-1)
+    if tg.limits is not None:
+        energy = energy + limit_energy(tg, fixed.shift - fixed.precision.off_diagonal(q.mean))
     value: Array = q.log_z + energy - lax.stop_gradient(energy)
     return value

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.models.features import FEATURES, Features
-from tggm.models.hidden import HIDDEN, Hidden
+from tggm.models.hidden import BOXED, HIDDEN, UNITS, BoxLayer, BoxLayers, Hidden
 from tggm.models.likelihoods import LIKELIHOODS, Likelihood, Output
 from tggm.models.model import Model
 from tggm.models.template import shapes_only
@@ -71,6 +71,7 @@ class Architecture:
     lateral: int = 0  # rank of the connections inside a layer
     features: str | None = None
     linear: bool = False  # whether the outputs have a linear part
+    units: str = "relu"  # or a name of `UNITS`
 
     @classmethod
     def of(cls, model: Model) -> "Architecture":
@@ -78,20 +79,21 @@ class Architecture:
         sizes = {name: np.shape(a)[1:] for name, a in model.arrays().items()}
         between = [sizes[name][0] for name in sizes if name.startswith("hidden.W.")]
         n, _ = sizes["likelihood.output.W1"]
-        form = next(name for name, kind in HIDDEN.items() if isinstance(model.hidden, kind))
+        form, units = _form_and_units(model.hidden)
         likelihood = next(name for name, kind in LIKELIHOODS.items() if isinstance(model.likelihood, kind))
         rank = sizes.get("hidden.V", (0,))[0]
         features = next(name for name, kind in FEATURES.items() if isinstance(model.features, kind))
         m, width = sizes["hidden.W0"]
         d = FEATURES[features].n_inputs(width)
         linear = "likelihood.output.A" in sizes
-        return cls(d, (m, *between), n, likelihood, form, rank, features, linear)
+        return cls(d, (m, *between), n, likelihood, form, rank, features, linear, units)
 
     @property
     def hidden(self) -> type[Hidden]:
         """The type of the hidden units."""
         several = "directed" if len(self.layers) > 1 else None
-        return HIDDEN[self.form or several or ("lateral" if self.lateral else "shallow")]
+        name = self.form or several or ("lateral" if self.lateral else "shallow")
+        return HIDDEN[name] if self.units == "relu" else BOXED[name]
 
     @property
     def offers(self) -> frozenset[str]:
@@ -120,7 +122,8 @@ class Architecture:
         # the ends of a deep model are those of two shallow ones
         sizes = self.layers[:1] if len(self.layers) == 1 else (self.layers[0], self.layers[-1])
         ends = [INITIALISERS[init](rng, width, m, n, s0) for m in sizes]
-        hidden = self.hidden.draw(rng, ends[0][:2], s0, self.layers, init=init, lateral=self.lateral)
+        own = {"init": init, "lateral": self.lateral, "units": self.units}
+        hidden = self.hidden.draw(rng, ends[0][:2], s0, self.layers, **own)
         A = np.zeros((n, self.n_inputs)) if self.linear else None
         W1, b1 = ends[-1][2:]
         output: Any = Output(W1, b1, A)  # type: ignore[arg-type]  # NumPy until training
@@ -142,6 +145,8 @@ class Architecture:
         kind: type[Features] = FEATURES[self.features]
         features = kind.template(zeros, self.n_inputs)
         hidden = self.hidden.template(zeros, kind.width(self.n_inputs), self.layers, self.lateral)
+        if isinstance(hidden, BoxLayer | BoxLayers):
+            hidden = replace(hidden, limits=UNITS[self.units].template(zeros, len(self.layers)))
         outputs: type[Likelihood] = LIKELIHOODS[self.likelihood]
         n = self.n_outputs
         output = Output(zeros(n, self.layers[-1]), zeros(n), zeros(n, self.n_inputs) if self.linear else None)
@@ -155,3 +160,11 @@ class Architecture:
             return False
         pairs = zip(jax.tree.leaves(wanted), jax.tree.leaves(model), strict=True)
         return all(np.shape(a) == np.shape(b) for a, b in pairs)
+
+
+def _form_and_units(hidden: Hidden) -> tuple[str, str]:
+    """Names of the form and of the units."""
+    if not isinstance(hidden, BoxLayer | BoxLayers):
+        return next(name for name, kind in HIDDEN.items() if isinstance(hidden, kind)), "relu"
+    form = next(name for name, kind in BOXED.items() if isinstance(hidden, kind))
+    return form, next(name for name, kind in UNITS.items() if isinstance(hidden.limits, kind))

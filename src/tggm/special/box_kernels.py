@@ -128,7 +128,7 @@ def _middle(at: Box, means: Pair) -> Cumulants:
     outside = (Ea / (means[0] - a) + Eb / (b + means[1])) / kernels.SQRT_2PI
     integral = kernels.SQRT_2PI * (1 - outside)
     pa, pb = Ea / integral, Eb / integral
-    mean = pa * _fall(at.delta)
+    mean = pa * fall_below_one(at.delta)
     first = a * pa - b * pb
     var = 1 + first - mean * mean
     third = pa * (a * a - 1) - pb * (b * b - 1) - mean * (3 * first - 2 * mean * mean)
@@ -173,7 +173,7 @@ def _narrow(at: Box) -> Cumulants:
     )  # fmt: skip
 
 
-def _fall(delta: Array) -> Array:
+def fall_below_one(delta: Array) -> Array:
     """1 − e^{−δ}; `jnp.expm1` errs by 100 units in the last place in float32."""
     half = 0.5 * jnp.minimum(delta, STEEP)
     small = 2 * _sinh(half, _SINH_TERMS[str(delta.dtype)]) * jnp.exp(-half)

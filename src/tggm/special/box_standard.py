@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tggm.special import box_kernels
+from tggm.special.box_cumulants import second_order
 
 Four = tuple[Array, Array, Array, Array]
 
@@ -44,7 +45,7 @@ def kernel(
 ) -> tuple[box_kernels.Box, box_kernels.Cumulants]:
     """The mirrored box and its cumulants; the width keeps all its digits."""
     at = box_kernels.box((lower - mu) / sigma, (upper - mu) / sigma, (upper - lower) / sigma)
-    return at, box_kernels.cumulants(at, order)
+    return at, second_order(at) if order == 2 else box_kernels.cumulants(at, order)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(4,))
@@ -116,3 +117,8 @@ def _(order: int, primals: Four, tangents: Four) -> tuple[Standard, Standard]:
 
 def _finite(limit: Array, change: Array) -> Array:
     return jnp.where(jnp.isfinite(limit), change, 0)
+
+
+def edge_moments(alpha: Array, lower: Array, upper: Array) -> Standard:
+    """Moments of N(alpha, 1) between limits, less alpha, and its densities at the limits."""
+    return standard(alpha, jnp.ones_like(alpha), lower, upper)

@@ -11,12 +11,14 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from tggm.special.arguments import evaluate, positive
 from tggm.special.box_standard import Four, kernel, standard
 from tggm.special.truncated import Pair
+
+Three = tuple[Array, Array, Array]
 
 
 def log_ndtr_interval(a: ArrayLike, b: ArrayLike) -> Array:
@@ -166,15 +168,27 @@ def _checked(function: Callable[..., Array]) -> Callable[..., Array]:
     return checked
 
 
-def _standard_moments(alpha: Array, lower: Array, upper: Array) -> Pair:
-    given = (alpha, jnp.ones_like(alpha), lower, in_order(lower, upper))
-    # the two share much, but XLA is slower with what they share than with each by itself
-    return _mean(*given), standard(*lax.optimization_barrier(given)).var
+@jax.custom_jvp
+def _both(alpha: Array, lower: Array, upper: Array) -> Pair:
+    s = standard(alpha, jnp.ones_like(alpha), lower, upper)
+    outside = jnp.where(alpha < lower, lower + s.low, upper - s.high)
+    return jnp.where((lower < alpha) & (alpha < upper), alpha + s.mean, outside), s.var
+
+
+@_both.defjvp
+def _(primals: Three, tangents: Three) -> tuple[Pair, Pair]:
+    alpha, lower, upper = primals
+    change, dlower, dupper = tangents
+    s = standard(alpha, jnp.ones_like(alpha), lower, upper, 3)
+    x, y, V = s.low, s.high, s.var
+    low, high = s.at_lower * dlower, s.at_upper * dupper
+    var = s.third * change + low * (V - x * x) + high * (y * y - V)
+    return _both(*primals), (V * change + low * x + high * y, var)
 
 
 _log_ndtr_interval = jax.jit(
     lambda a, b: standard(jnp.zeros_like(a), jnp.ones_like(a), a, in_order(a, b)).log_mass, inline=True
 )
-_box_moments = jax.jit(_standard_moments, inline=True)
+_box_moments = jax.jit(lambda alpha, low, high: _both(alpha, low, in_order(low, high)), inline=True)
 _box_mean, _box_var, _box_third = _checked(_mean), _checked(_var), _checked(_third)
 _box_entropy, _box_log_z = _checked(_entropy), _checked(_log_z)

@@ -21,7 +21,7 @@ from jax.tree_util import Partial
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.factors import scaled, standardised
 from tggm.inference.mean_field.cyclic import cyclic
-from tggm.inference.mean_field.engine import expected_energy, factor_moments
+from tggm.inference.mean_field.engine import expected_energy, factor_moments, limit_energy
 from tggm.inference.mean_field.newton import Term, Terms, newton
 from tggm.precision import LowRank
 from tggm.products import full_precision
@@ -74,6 +74,8 @@ def class_mean_field(
     q = lax.stop_gradient(factor_moments(fixed, theta, none > 0, none))
     assert q.log_z is not None
     energy = expected_energy(tg, q.mean, q.var)
+    if tg.limits is not None:
+        energy = energy + limit_energy(tg, theta)
     return q.log_z + energy - lax.stop_gradient(energy) + _value(W, b, expand, q.mean), q.mean
 
 

@@ -161,3 +161,9 @@ def expected_energy(tg: TruncatedGaussian, mean: Array, var: Array) -> Array:
     P = tg.precision
     second = P.off_diagonal(mean) * mean + P.diagonal()[None, :] * (mean**2 + var)
     return (tg.shift * mean - second / 2).sum(-1)
+
+
+def limit_energy(tg: TruncatedGaussian, theta: Array) -> Array:
+    """What a bound gains with the limits, q having θ: ∂/∂l and ∂/∂u are q's densities there."""
+    p = lax.stop_gradient(tg.precision.diagonal())[None, :]
+    return log_normaliser(lax.stop_gradient(theta), p, tg.walls()).sum(-1)

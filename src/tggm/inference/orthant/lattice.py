@@ -72,7 +72,7 @@ def next_prime(n: int) -> int:
     return n
 
 
-def tent_points(z: Array, n: int, shifts: Array) -> Array:
+def tent_points(z: Array, n: int, shifts: Array, first: Array | float = 0.0) -> Array:
     """The lattice under each shift, after the tent map.
 
     Parameters
@@ -83,13 +83,15 @@ def tent_points(z: Array, n: int, shifts: Array) -> Array:
         Number of points.
     shifts : Array, shape (portions, s, dim)
         Uniform on the unit cube.
+    first : Array or float
+        Where to begin in the lattice.
 
     Returns
     -------
     Array, shape (portions, dim, s * n)
         In the open interval (0, 1); the points of one shift after those of the other.
     """
-    steps = z[:, None] * jnp.arange(n, dtype=z.dtype)[None, :]
+    steps = z[:, None] * (first + jnp.arange(n, dtype=z.dtype))[None, :]
     u = steps[None, :, None, :] + shifts.transpose(0, 2, 1)[:, :, :, None]
     u = 1 - jnp.abs(2 * (u - jnp.floor(u)) - 1)
     return jnp.clip(u, _EPS, 1 - _EPS).reshape(shifts.shape[0], shifts.shape[2], -1)

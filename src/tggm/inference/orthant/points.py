@@ -10,20 +10,23 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
+from jax import Array, lax
 
+from tggm.arrays import Floats
 from tggm.gaussian import Limits
-from tggm.inference.orthant.box import separate_box, walk_box
+from tggm.inference.orthant.box import SeparatedBox, separate_box, walk_box
 from tggm.inference.orthant.lattice import generator, next_prime, tent_points
 
 _LEAST = 2.0**-53
+PORTION = 512  # points of each shift that are computed together
 
 
 class Points(NamedTuple):
     """Of `sets` random shifts, n points each."""
 
-    log_w: Array  # (sets, n); the mean of w over a set estimates the probability
-    h: Array  # (sets, n, m)
+    log_w: Floats  # (sets, n); the mean of w over a set estimates the probability
+    h: Floats  # (sets, n, m)
 
 
 class Candidates(NamedTuple):
@@ -37,27 +40,44 @@ class Candidates(NamedTuple):
 def weighted_points(
     covariance: Array, mean: Array, limits: Limits, *, n_points: int, n_shifts: int, seed: int
 ) -> Points:
-    """Points of the box in float64; call inside ``jax.enable_x64(True)``."""
-    n = next_prime(n_points)
-    key = jax.random.key(seed)
-    z = jnp.asarray(generator(n, len(mean)))
-    found: Points = _points(covariance, mean, limits, z, key, n, n_shifts)
-    return found
+    """Points of the box in float64; call inside ``jax.enable_x64(True)``.
+
+    They are computed in portions: one program serves any number of points, and what it works on stays in a
+    processor's cache.
+    """
+    n, m = next_prime(n_points), len(mean)
+    shifts, noise = jax.random.split(jax.random.key(seed))
+    z, shift = jnp.asarray(generator(n, m)), jax.random.uniform(shifts, (1, n_shifts, m), dtype=mean.dtype)
+    box = _separated(covariance, mean, limits)
+    portions = [
+        _portion(box, limits, z, shift, jax.random.fold_in(noise, first), jnp.asarray(first, mean.dtype))
+        for first in range(0, n, PORTION)
+    ]
+    log_w, h = (np.concatenate(parts, axis=1)[:, :n] for parts in zip(*portions, strict=True))
+    return Points(log_w, h)
 
 
-@partial(jax.jit, static_argnames=("n", "n_shifts"))
-def _points(
-    covariance: Array, mean: Array, limits: Limits, z: Array, key: Array, n: int, n_shifts: int
-) -> Points:
-    m = mean.shape[0]
-    shifts, noise = jax.random.split(key)
-    u = tent_points(z, n, jax.random.uniform(shifts, (1, n_shifts, m), dtype=mean.dtype))[0]
-    box = separate_box(covariance, mean, limits)
+_separated = jax.jit(separate_box)
+
+
+@jax.jit
+def _portion(
+    box: SeparatedBox, limits: Limits, z: Array, shift: Array, noise: Array, first: Array
+) -> tuple[Array, Array]:
+    """Some points of every shift of the lattice: weights (shifts, n) and places (shifts, n, m)."""
+    n_shifts, m = shift.shape[1:]
+    u = tent_points(z, PORTION, shift, first)[0]
     log_w, h = walk_box(box, jnp.log(u))
-    h = _completed(box.U, box.truncated, h, noise)
+    h = _placed(box, limits, h, noise)
+    return log_w.reshape(n_shifts, PORTION), h.reshape(m, n_shifts, PORTION).transpose(1, 2, 0)
+
+
+def _placed(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
+    """Places in the order of the variables, in their units, and inside the box."""
+    none_free = box.truncated.all()
+    h = lax.cond(none_free, lambda h: h, lambda h: _completed(box.U, box.truncated, h, noise), h)
     h = (h * box.scale[:, None])[jnp.argsort(box.order)]
-    h = jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
-    return Points(log_w.reshape(n_shifts, n), h.reshape(m, n_shifts, n).transpose(1, 2, 0))
+    return jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
 
 
 @partial(jax.jit, static_argnames="n")
@@ -68,9 +88,7 @@ def candidates(covariance: Array, mean: Array, limits: Limits, key: Array, n: in
     box = separate_box(covariance, mean, limits)
     log_w, h = walk_box(box, jnp.log(u))
     chance = jnp.log(jax.random.uniform(coin, (n,), dtype=mean.dtype, minval=_LEAST))
-    h = _completed(box.U, box.truncated, h, noise)
-    h = (h * box.scale[:, None])[jnp.argsort(box.order)]
-    h = jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
+    h = _placed(box, limits, h, noise)
     return Candidates(chance <= log_w - box.peak, h.T, jnp.isfinite(box.peak))
 
 

@@ -54,7 +54,7 @@ class LinearEngine(Protocol):
 
 
 class Hidden(ABC):
-    """p(h | ψ), h ≥ 0. σ0² = s0 is a gauge: it sets a scale and is never learned."""
+    """p(h | ψ), h ≥ 0 or between limits. σ0² = s0 is a gauge: it sets a scale and is never learned."""
 
     offers: ClassVar[frozenset[str]]
     by_moments: ClassVar[bool]  # whether an output is predicted as a Gaussian with its two moments
@@ -89,7 +89,7 @@ class Hidden(ABC):
     def draw(
         cls, rng: np.random.Generator, ends: Any, s0: float, layers: tuple[int, ...], **own: Any
     ) -> Self:
-        """Where training starts: `ends` are W0 and b0, the rest is drawn; `own` is `init` and `lateral`."""
+        """Where training starts: `ends` are W0 and b0; `own` is `init`, `lateral` and `units`."""
 
     @classmethod
     @abstractmethod

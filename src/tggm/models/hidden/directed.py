@@ -20,6 +20,8 @@ exact covariance of h and u), so that the variance of an output is a sum over th
 which is what back-propagating the output's weights gives. docs/deep.md shows the accuracy against sampling.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -29,7 +31,7 @@ from jax import Array
 from tggm.models.hidden.base import Latent, LinearEngine
 from tggm.models.hidden.layers import Layers
 from tggm.models.hidden.shallow import Shallow
-from tggm.models.hidden.unit import averages
+from tggm.models.hidden.unit import Triple, averages
 from tggm.models.part import part
 
 N_NODES = 7  # that leave errors far below those of taking u for Gaussian
@@ -49,16 +51,18 @@ def propagated(layers: Layers, psi: Any, n_nodes: int) -> list[LayerMoments]:
     first = Shallow(layers.W0, layers.b0, layers.s0).moments(psi)
     found = [LayerMoments(first.mean, first.var, jnp.ones_like(first.var), first.var)]
     for W, b in zip(layers.W, layers.b, strict=True):
-        found.append(_above(W, b, layers.gauge, found[-1], n_nodes))
+        found.append(above(W, b, layers.gauge, found[-1], partial(averages, n_nodes)))
     return found
 
 
-def _above(W: Array, b: Array, s0: Array, below: LayerMoments, n_nodes: int) -> LayerMoments:
-    """Moments of the layer above `below`."""
+def above(
+    W: Array, b: Array, s0: Array, below: LayerMoments, averaged: Callable[[Array, Array], Triple]
+) -> LayerMoments:
+    """Moments of the layer above `below`; `averaged` are those of a unit over Gaussian locations."""
     sigma0 = jnp.sqrt(s0)
     mean, var = below.mean @ W.T + b[None, :], below.var @ (W**2).T
     alpha, spread = mean / sigma0, jnp.sqrt(var + np.finfo(mean.dtype).tiny) / sigma0
-    centre, slope, moved = averages(n_nodes, alpha, spread)
+    centre, slope, moved = averaged(alpha, spread)
     own = s0 * slope + jnp.maximum(s0 * moved - slope**2 * var, 0.0)
     return LayerMoments(sigma0 * centre, s0 * (slope + moved), slope, own)
 
@@ -111,12 +115,13 @@ class Directed(Layers):
 
     def moments(self, psi: Any, engine: LinearEngine | None = None) -> Propagated:
         """By propagation."""
-        return Propagated(propagated(self, psi, _nodes(engine)), self.W)
+        return Propagated(propagated(self, psi, nodes_of(engine)), self.W)
 
     def mean(self, psi: Any, W: Array, engine: LinearEngine | None = None) -> Array:
         """W E[h^L | ψ]."""
-        return propagated(self, psi, _nodes(engine))[-1].mean @ W.T
+        return propagated(self, psi, nodes_of(engine))[-1].mean @ W.T
 
 
-def _nodes(engine: LinearEngine | None) -> int:
+def nodes_of(engine: LinearEngine | None) -> int:
+    """Nodes of the quadrature that an engine asks for."""
     return N_NODES if engine is None else engine.nodes

@@ -41,11 +41,10 @@ def _third(a: Array, g: Array, omega2: Array) -> Array:
     return jnp.minimum(g - a, 1e8) * (g**2 - omega2)
 
 
-def _rule(n_nodes: int) -> tuple[list[float], list[float], list[float]]:
-    """Places z, weights w and products w z for the standard normal."""
+def gauss_hermite(n_nodes: int) -> tuple[list[float], list[float]]:
+    """Places z and weights w for the standard normal."""
     places, masses = np.polynomial.hermite_e.hermegauss(n_nodes)
-    weights = masses / masses.sum()
-    return places.tolist(), weights.tolist(), (weights * places).tolist()
+    return places.tolist(), (masses / masses.sum()).tolist()
 
 
 def _average(weights: list[float], values: list[Array]) -> Array:
@@ -69,7 +68,7 @@ def _values(weights: list[float], nodes: list[Triple]) -> Triple:
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def averages(n_nodes: int, alpha: Array, spread: Array) -> Triple:
     """c, κ and v, elementwise."""
-    places, weights, _ = _rule(n_nodes)
+    places, weights = gauss_hermite(n_nodes)
     if n_nodes > FEW:
         return _looped(places, weights, alpha, spread)
     return _values(weights, _nodes(places, alpha, spread))
@@ -97,7 +96,8 @@ def _looped(places: list[float], weights: list[float], alpha: Array, spread: Arr
 @averages.defjvp
 def _(n_nodes: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Triple, Triple]:
     (alpha, spread), (d_alpha, d_spread) = primals, tangents
-    places, weights, moved = _rule(n_nodes)
+    places, weights = gauss_hermite(n_nodes)
+    moved = [weight * place for weight, place in zip(weights, places, strict=True)]
     nodes = _nodes(places, alpha, spread)
     centre, slope, var = _values(weights, nodes)
     omega2s = [omega2 for _, _, omega2 in nodes]
