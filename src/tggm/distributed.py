@@ -117,7 +117,7 @@ def fail() -> None:
 
 
 def _witness(coordinator: str | None, wait_seconds: int, said: IO[bytes]) -> "subprocess.Popen[bytes]":
-    """A child that says a sentence when this process ends without a farewell to it."""
+    """A child that prints what went wrong if this process ends without telling it."""
     before = (
         f"the processes of this fit did not find each other within {wait_seconds} s; start all of them, and "
         f"let the coordinator ({coordinator or 'detected'}) be an address and a free port of process 0 that "

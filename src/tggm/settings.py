@@ -141,7 +141,7 @@ def noise_variance(value: Any, n_outputs: int | None = None) -> np.ndarray | Non
 
 
 def checkpoint(path: Any, random_state: Any) -> None:
-    """Where a fit keeps its state, if anywhere; only a fit that can be repeated can be gone on with."""
+    """Check where a fit keeps its state; None for nowhere. Only a fit with a fixed seed can be continued."""
     if path is None:
         return
     name = fspath(path) if isinstance(path, str | PathLike) else None

@@ -25,7 +25,7 @@ _IDENTIFIER = re.compile(r"(?i:(.*[^a-z])?(id|uuid|guid|key))|.*[a-z](Id|ID|Key)
 
 
 class Finding(NamedTuple):
-    """A column, or the reason why it is of no use, or a mistake in it; and what should be said aloud."""
+    """A column, or the reason why it is not used, or a mistake in it; and a note for the user."""
 
     column: Column | None = None
     useless: str = ""

@@ -123,7 +123,7 @@ def learned_features(
 
 
 class LearnedColumns(NamedTuple):
-    """Columns of inputs, those left out with the reason, and what should be said aloud."""
+    """Columns of inputs, those left out with the reason, and notes for the user."""
 
     columns: tuple[Column, ...]
     left_out: tuple[tuple[str, str], ...]

@@ -160,7 +160,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return table, outcome
 
     def _found(self, table: Table, y: NDArray[Any] | None, is_class: bool) -> LearnedColumns:
-        """What the columns of a table are; left-out ones and notes are said aloud."""
+        """What the columns of a table are; warns of columns that are left out and of other notes."""
         ignore, categorical = tuple(self.ignore), tuple(self.categorical)
         found = learned(table, y, is_class, ignore=ignore, categorical=categorical)
         if not found.columns:

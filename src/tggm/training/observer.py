@@ -11,7 +11,7 @@ class CheckpointWarning(UserWarning):
 
 
 class Observer(ABC):  # noqa: B024  # every method may be left as it is
-    """Is told how a fit gets on; says nothing itself but what must not be missed."""
+    """Hears about the progress of a fit. By default it only passes on warnings."""
 
     def planned(self, epochs: int) -> None:  # noqa: B027
         """Training begins; it takes so many epochs at most."""

@@ -1,0 +1,60 @@
+"""The table of public names in docs/api.md: what the packages export, documented below it, and nothing else."""
+
+import importlib
+import re
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+PAGE = (ROOT / "docs" / "api.md").read_text()
+WHOLE = ("tggm", "inference", "plotting", "precision", "report", "special", "streams")  # all that they export
+
+
+def rows(head):
+    """First cell → names of the second, of the table that begins with this head."""
+    lines = PAGE.split(f"| {head} |\n")[1].split("\n\n")[0].splitlines()[1:]
+    return [[re.findall(r"`([^`]+)`", cell) for cell in line.strip("|").split("|")] for line in lines]
+
+
+PUBLIC = {module: names for (module,), names in rows("import from | names")}
+RESULTS = [name for names, _ in rows("type | from") for name in names]
+
+
+def documented():
+    """Dotted names that the page documents; a module stands for the members listed under it."""
+    for entry in re.finditer(r"^::: (\S+)\n((?:    .*\n)*)", PAGE, re.MULTILINE):
+        members = re.search(r"members: \[(.*)\]", entry[2])
+        yield from (f"{entry[1]}.{name}" for name in members[1].split(", ")) if members else [entry[1]]
+
+
+def found(dotted):
+    module, _, name = dotted.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("package", WHOLE)
+def test_the_table_has_all_that_a_public_package_exports(package):
+    name = package if package == "tggm" else f"tggm.{package}"
+    exported = set(importlib.import_module(name).__all__) - {"__version__"}
+    assert set(PUBLIC[name]) == exported
+
+
+def test_each_public_name_is_documented_once_and_nothing_else_is():
+    names = [dotted.rpartition(".")[2] for dotted in documented()]
+    listed = [name for names in PUBLIC.values() for name in names] + RESULTS
+    assert sorted(names) == sorted(listed)
+
+
+def test_what_is_documented_is_what_is_imported():
+    imported = {name: found(f"{module}.{name}") for module, names in PUBLIC.items() for name in names}
+    for dotted in documented():
+        name = dotted.rpartition(".")[2]
+        assert imported.get(name, found(dotted)) is found(dotted), dotted
+        assert found(dotted).__doc__, dotted
+
+
+def test_methods_that_the_pages_promise_are_there():
+    for estimator in ("TGGMRegressor", "TGGMClassifier"):
+        promised = "explain permutation_importances feature_importances_ recalibrate one_layer".split()
+        assert set(promised) <= set(dir(found(f"tggm.{estimator}")))
