@@ -1,4 +1,4 @@
-"""The table of public names in docs/api.md: what the packages export, documented below it, and nothing else."""
+"""The table of public names in docs/api.md: what packages export, documented below it, and nothing else."""
 
 import importlib
 import re
@@ -56,5 +56,5 @@ def test_what_is_documented_is_what_is_imported():
 
 def test_methods_that_the_pages_promise_are_there():
     for estimator in ("TGGMRegressor", "TGGMClassifier"):
-        promised = "explain permutation_importances feature_importances_ recalibrate one_layer".split()
+        promised = ["explain", "permutation_importances", "feature_importances_", "recalibrate", "one_layer"]
         assert set(promised) <= set(dir(found(f"tggm.{estimator}")))

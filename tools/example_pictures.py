@@ -1,0 +1,142 @@
+"""Draw a picture for each example of docs/examples.md, from the variables that its notebook ends with.
+
+    python tools/example_pictures.py [NAME ...]
+
+Writes docs/images/example_NAME.png.
+"""
+
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from notebooks import ROOT, from_script
+from scipy.stats import skewnorm
+
+IMAGES = ROOT / "docs" / "images"
+BLUE, ORANGE, GREY = "#1f4e9e", "#d9721a", "#8a8a8a"
+
+
+def variables(name: str) -> SimpleNamespace:
+    """What the code of a notebook leaves."""
+    found: dict[str, Any] = {}
+    for cell in from_script((ROOT / "examples" / f"{name}.py").read_text()):
+        if cell.kind == "code":
+            exec(cell.text, found)
+    return SimpleNamespace(**{key: value for key, value in found.items() if not key.startswith("__")})
+
+
+def skew_normal(ax: Any, v: SimpleNamespace) -> None:
+    y = np.linspace(-3, 4, 141)
+    found = v.model.log_density(np.zeros((len(y), 1)), y[:, None])
+    ax.plot(y, np.exp(found.value), color=BLUE, label="the model")
+    ax.plot(
+        y[::7], skewnorm.pdf(y[::7], 0.5 * np.sqrt(2), 0, np.sqrt(0.75)), "o", color=ORANGE, label="SciPy"
+    )
+    ax.set(xlabel="y", ylabel="density")
+
+
+def shallow_regression(ax: Any, v: SimpleNamespace) -> None:
+    grid = np.linspace(-3, 3, 61)
+    mean, var = (m[:, 0] for m in v.graph.moments({"x": grid[:, None]}, engine="ep")["y"])
+    ax.plot(v.x[:, 0], v.y, ".", color=GREY, markersize=3, label="rows")
+    _band(ax, grid, mean, var, BLUE, "predicted, ± 2 deviations")
+    ax.set(xlabel="x", ylabel="y")
+
+
+def deep_undirected(ax: Any, v: SimpleNamespace) -> None:
+    ends = [v.truth.min(), v.truth.max()]
+    ax.plot(ends, ends, color=GREY, label="exact")
+    ax.plot(v.truth, v.mean, ".", color=BLUE, markersize=4, label="rows")
+    ax.set(xlabel="truth", ylabel="predicted mean")
+
+
+def censored_regression(ax: Any, v: SimpleNamespace) -> None:
+    seen = v.side == 0
+    ax.plot(v.x[seen, 0], v.y[seen], ".", color=GREY, markersize=3, label="measured")
+    ax.plot(v.x[~seen, 0], v.y[~seen], "^", color=GREY, markersize=3, label="at least this")
+    for label, model, colour in (("used", v.censored, BLUE), ("dropped", v.dropped, ORANGE)):
+        mean = model.moments({"x": v.grid}, engine="ep")["y"][0]
+        ax.plot(v.grid[:, 0], mean[:, 0], color=colour, label=f"mean, limits {label}")
+    ax.set(xlabel="x", ylabel="y")
+
+
+def ordinal_regression(ax: Any, v: SimpleNamespace) -> None:
+    order = np.argsort(v.x[:, 0])
+    shares = (v.p / v.p.sum(1, keepdims=True))[order].T
+    ax.stackplot(v.x[order, 0], shares, labels=[f"grade {k}" for k in range(4)], alpha=0.8)
+    ax.set(xlabel="x", ylabel="probability", ylim=(0, 1))
+
+
+def missing_targets(ax: Any, v: SimpleNamespace) -> None:
+    y = np.linspace(-0.5, 2.5, 200)
+    for label, mean, var, colour in (
+        ("y2 unknown", v.before, v.v0, GREY),
+        ("y2 = 0.8, which is high", v.after, v.v1, BLUE),
+    ):
+        height = np.exp(-0.5 * (y - mean[0, 0]) ** 2 / var[0, 0]) / np.sqrt(2 * np.pi * var[0, 0])
+        ax.plot(y, height, color=colour, label=label)
+    ax.set(xlabel="y1 at x = 1", ylabel="density with these moments")
+
+
+def unsupervised(ax: Any, v: SimpleNamespace) -> None:
+    draws = np.asarray(v.graph.sample(n=600, key=2)["v"])[:, 0]
+    ax.plot(*v.test.T, ".", color=GREY, markersize=4, label="held-out rows")
+    ax.plot(*draws.T, ".", color=BLUE, markersize=2, label="draws of the model")
+    ax.set(xlabel="v1", ylabel="v2")
+
+
+def _band(ax: Any, x: Any, mean: Any, var: Any, colour: str, label: str) -> None:
+    width = 2 * np.sqrt(var)
+    ax.fill_between(x, mean - width, mean + width, color=colour, alpha=0.25, linewidth=0)
+    ax.plot(x, mean, color=colour, label=label)
+
+
+PICTURES: dict[str, Callable[[Any, SimpleNamespace], None]] = {
+    draw.__name__: draw
+    for draw in (
+        shallow_regression,
+        deep_undirected,
+        censored_regression,
+        ordinal_regression,
+        missing_targets,
+        unsupervised,
+        skew_normal,
+    )
+}
+
+
+def classification() -> bytes:
+    """The picture that the example draws itself."""
+    path = ROOT / "examples" / "classification.py"
+    spec = importlib.util.spec_from_file_location("classification", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    with tempfile.TemporaryDirectory() as folder:
+        example.main(Path(folder))
+        return (Path(folder) / "classification.png").read_bytes()
+
+
+def main(names: list[str]) -> None:
+    for name in names or [*PICTURES, "classification"]:
+        target = IMAGES / f"example_{name}.png"
+        if name == "classification":
+            target.write_bytes(classification())
+            continue
+        figure = Figure(figsize=(5.6, 3.4), layout="constrained")
+        ax = figure.add_subplot()
+        PICTURES[name](ax, variables(name))
+        ax.legend(frameon=False, fontsize=8)
+        figure.savefig(target, dpi=120)
+        print(target.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
