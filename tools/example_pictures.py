@@ -73,6 +73,26 @@ def ordinal_regression(ax: Any, v: SimpleNamespace) -> None:
     ax.set(xlabel="x", ylabel="probability", ylim=(0, 1))
 
 
+def rounded_targets(ax: Any, v: SimpleNamespace) -> None:
+    ends, bias = np.array([-2.0, 2.0]), v.graph.parameters["bias"]["y"].item()
+    _, cut, _ = v.interval_regression(v.x[:, 0], v.ends)
+    ax.plot(v.x[:, 0], v.y, ".", color=GREY, markersize=3, label="rounded rows")
+    ax.plot(ends, v.slope * ends + bias, color=BLUE, label="graph")
+    ax.plot(ends, v.best * ends + cut, "--", color=ORANGE, label="SciPy")
+    ax.set(xlabel="x", ylabel="y")
+
+
+def bounded_rates(ax: Any, v: SimpleNamespace) -> None:
+    ends, bias = np.array([-1.0, 1.0]), v.graph.parameters["bias"]["y"].item()
+    ax.plot(v.x[:, 0], v.y, ".", color=GREY, markersize=3, label="rates")
+    ax.plot(ends, v.slope * ends + bias, color=BLUE, label="graph")
+    ax.plot(
+        ends, np.polyval(np.polyfit(v.x[:, 0], v.y, 1), ends), color=ORANGE, label="limits taken for values"
+    )
+    ax.plot(ends, 0.6 * ends + 0.5, "--", color=GREY, label="truth")
+    ax.set(xlabel="x", ylabel="rate")
+
+
 def missing_targets(ax: Any, v: SimpleNamespace) -> None:
     y = np.linspace(-0.5, 2.5, 200)
     for label, mean, var, colour in (
@@ -104,6 +124,8 @@ PICTURES: dict[str, Callable[[Any, SimpleNamespace], None]] = {
         deep_undirected,
         censored_regression,
         ordinal_regression,
+        rounded_targets,
+        bounded_rates,
         missing_targets,
         unsupervised,
         skew_normal,

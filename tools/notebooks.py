@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "notebooks"
 SCRIPTS = (
+    "bounded_rates",
     "censored_regression",
     "deep_undirected",
     "missing_targets",
     "ordinal_regression",
+    "rounded_targets",
     "shallow_regression",
     "skew_normal",
     "unsupervised",
