@@ -1,4 +1,4 @@
-"""Every picture of `tggm.plotting`, made from one fitted model.
+"""Pictures of a regression: what `tggm.plotting` draws of one fitted model.
 
     python examples/gallery.py [FOLDER]
 

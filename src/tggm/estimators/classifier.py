@@ -124,8 +124,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     random_state : int, RandomState or None, default None
         The same seed on the same machine gives the same model.
     checkpoint : path or None, default None
-        File in which `fit` keeps its state every few seconds, and from which the same fit goes on after its
-        process was killed, see docs/scaling.md; needs a fixed `random_state`.
+        File in which `fit` keeps its state every few seconds. After its process was killed, the same fit
+        continues from it, see docs/scaling.md. Needs a fixed `random_state`.
     verbose : bool, default False
         Print progress.
 

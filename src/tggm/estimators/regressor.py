@@ -58,8 +58,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         What the first layer sees of each column: itself and learned waves of it, or itself alone. "auto" is
         "periodic" up to 200 columns.
     linear : bool or "auto", default "auto"
-        Whether the output has a linear part, which starts at ridge regression, and to which predictions fall
-        back where held-out rows are predicted better by it.
+        Whether the output has a linear part, which starts at ridge regression. Predictions fall back to ridge
+        regression if that predicts held-out rows better.
     method : {"moments", "bp", "meanfield", "ep", "exact"}, default "moments"
         What training maximises: the Gaussian density with the exact mean and variance of y given x; the
         squared error (back-propagation); the mean-field bound, EP's estimate or the exact value of the
@@ -78,16 +78,16 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     n_members : int, default 10
         Networks trained at once from different starts and held-out rows; the prediction is pooled from all.
     sigma0 : float, default 0.1
-        Standard deviation σ0 of the hidden units before truncation. A gauge: the same densities can be had
-        with any value, it only sets the scale on which weights start, decay and move.
+        Standard deviation σ0 of the hidden units before truncation. A gauge: all values give the same family
+        of densities; it only sets the scale on which weights start, decay and move.
     noise : float, array of shape (n_outputs,) or None, default None
         Variance σ1² of the output noise on the scale the model sees (of the standardised target, unless
         ``standardize=False``). None learns it.
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
     learning_rate : float, default 0.01
-        With other schedules than "restarts", where ``max_epochs="auto"`` plans k times 5,000 steps, k > 1, it
-        is divided by √k.
+        Divided by √k if ``max_epochs="auto"`` plans k times 5,000 steps, k > 1, for another schedule than
+        "restarts".
     schedule : {"restarts", "cosine", "linear", "constant"}, default "restarts"
         How the learning rate falls over the planned number of steps; "restarts" is five cosines, each over
         twice as many steps as the one before.
@@ -111,8 +111,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     early_stopping : bool, default True
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
     patience : int, "auto" or None, default "auto"
-        End training when no member has found better parameters for so many epochs; "auto" is what
-        `max_epochs` says of "restarts", otherwise a quarter of the planned ones; None never.
+        End training if no member has found better parameters for this many epochs. "auto" follows the rule
+        under `max_epochs` for "restarts", and is a quarter of the planned epochs otherwise. None: never.
     init : {"sharp", "scaled", "small", "paper"}, default "sharp"
         Distribution of the initial weights: "scaled" to the data, "small" a tenth of that, "sharp" three
         times that and less beyond 16 features; "paper" is N(0, 0.01) for all.
@@ -124,25 +124,26 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         How log Z of an undirected deep model's prior is computed: mean field with a guard against priors that
         are hard to approximate, the method's own engine, cycles from the posterior's means.
     standardize : {"robust", True, False}, default "robust"
-        Bring inputs and targets to mean 0 and variance 1 inside; "robust" without values farther from the
-        median than ten deviations, as the quartiles tell them.
+        Bring inputs and targets to mean 0 and variance 1 inside. "robust" ignores values more than ten
+        deviations, as estimated from the quartiles, away from the median.
     target_transform : {"auto", "log"} or None, default "auto"
-        What is modelled instead of the target: its logarithm, or a Yeo–Johnson power, where it reaches very
-        far and a linear model predicts rows it has not seen better so. Predictions are of the target.
+        What is modelled instead of the target: its logarithm or a Yeo–Johnson power. "auto" does so if the
+        target has a very long tail and a linear model then predicts new rows better. Predictions are of the
+        target itself.
     calibrate : bool, default True
-        Pool members as their held-out rows advise; False gives their mixture as it is.
+        Let held-out rows decide how members are pooled; False gives their plain mixture.
     guarantee : float or None, default None
         Highest level of intervals that must hold whatever the data, see `predict_interval`. A tenth of the
-        rows, and no fewer than level / (1 − level), are set aside for it: they train and choose nothing.
+        rows, at least level / (1 − level), are set aside for it; they do not train or choose anything.
     dtype : {"float32", "float64"}, default "float32"
-        What training and means are computed in. Densities are computed in double precision always.
+        Type of the numbers in training and in means. Densities are always computed in double precision.
     warm_start : bool, default False
         Start `fit` from the parameters of the last one.
     random_state : int, RandomState or None, default None
         The same seed on the same machine gives the same model.
     checkpoint : path or None, default None
-        File in which `fit` keeps its state every few seconds, and from which the same fit goes on after its
-        process was killed, see docs/scaling.md; needs a fixed `random_state`.
+        File in which `fit` keeps its state every few seconds. After its process was killed, the same fit
+        continues from it, see docs/scaling.md. Needs a fixed `random_state`.
     verbose : bool, default False
         Print progress.
 
@@ -166,7 +167,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         "train" and "held_out": mean objective and mean held-out score, shape (n_members, n_iter_); "epoch":
         their epochs, from 1. A model file keeps a thousand of them at most.
     undone_ : ndarray of shape (n_members,)
-        Steps, and epochs that collapsed, which each member took back.
+        Number of steps and of collapsed epochs that each member undid.
     evals_result_ : dict
         After `fit` with an `eval_set`: "epoch", from 0, and "rmse" of the mean of all members.
     converged_ : bool
@@ -299,10 +300,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             1 or "right" where the truth is at least `y`, −1 or "left" where it is at most `y`, 0 or "none"
             where `y` was measured; for one output. Predictions are of the truth.
         eval_set : (X, y), optional
-            Rows to watch: `evals_result_` has the RMSE of the model that would be kept, a hundred times at
-            most. They train and choose nothing.
+            Rows to watch: `evals_result_` has the RMSE of the model that would be kept, at most a hundred
+            times. They do not train or choose anything.
         eval_patience : int, optional
-            End training when that has not fallen for so many epochs.
+            End training if that has not fallen for this many epochs.
         observer : Observer, optional
             Told of progress; by default it is printed if `verbose`.
         """
