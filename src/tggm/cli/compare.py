@@ -22,7 +22,9 @@ def compare(
         str | None, typer.Option(metavar="NAMES", help=f"Others, as ridge,hgb; of {', '.join(KNOWN)}.")
     ] = None,
     output: options.Output = "-",
-    task: Annotated[str | None, typer.Option(help="regression or classification; found by itself.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="regression or classification; detected by default.")
+    ] = None,
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Columns not to use; may be repeated.")
     ] = None,
@@ -34,7 +36,7 @@ def compare(
     ] = None,
     hidden: Annotated[str | None, typer.Option(help="Our hidden units, as 50; layers, as 100,100.")] = None,
     members: Annotated[int | None, typer.Option(help="Networks in our ensemble.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Our passes over the rows at most.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Largest number of our passes over the rows.")] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of our estimator; repeatable."),

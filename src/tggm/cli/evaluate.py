@@ -15,7 +15,7 @@ def evaluate(
     output: options.Output = "-",
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="One more figure: a scorer of scikit-learn, as f1, or quantile_loss=0.9."),
+        typer.Option(help="Another figure: a scorer of scikit-learn, as f1, or quantile_loss=0.9."),
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Choose the second of two classes from this probability on.")

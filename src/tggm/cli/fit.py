@@ -28,7 +28,9 @@ def fit(
     output: Annotated[
         str, typer.Option("--output", "-o", help="Model file; - writes it out.")
     ] = "model.tggm",
-    task: Annotated[str | None, typer.Option(help="regression or classification; found by itself.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="regression or classification; detected by default.")
+    ] = None,
     ignore: Annotated[
         list[str] | None,
         typer.Option(metavar="NAMES", help="Columns not to use, as id,name; may be repeated."),
@@ -51,7 +53,7 @@ def fit(
     method: Annotated[str, typer.Option(help="moments, ep, exact, meanfield or bp.")] = "moments",
     hidden: Annotated[str | None, typer.Option(help="Hidden units, as 50; layers, as 100,100.")] = None,
     members: Annotated[int | None, typer.Option(help="Networks in the ensemble.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the rows at most.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Largest number of passes over the rows.")] = None,
     class_weight: Annotated[
         str | None, typer.Option(help="balanced: rows of rare classes count more.")
     ] = None,
@@ -66,15 +68,15 @@ def fit(
         float | None, typer.Option(help="Highest level of intervals that must hold, as 0.9; sets rows aside.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was interrupted.")] = False,
     distributed: Annotated[
         bool, typer.Option("--distributed", help="Share the fit with the same command in other processes.")
     ] = False,
     coordinator: Annotated[
-        str | None, typer.Option(help="HOST:PORT of process 0; found by itself on clusters JAX knows.")
+        str | None, typer.Option(help="HOST:PORT of process 0; detected on clusters that JAX knows.")
     ] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="How many processes there are.")] = None,
-    process_id: Annotated[int | None, typer.Option(min=0, help="Which of them this is, from 0.")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Number of processes.")] = None,
+    process_id: Annotated[int | None, typer.Option(min=0, help="Number of this process, from 0.")] = None,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",
     encoding: options.Encoding = None,

@@ -10,14 +10,12 @@ Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV, Parquet or Excel
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A file that tggm fit made; - reads standard input.")
 ]
-Delimiter = Annotated[
-    str | None, typer.Option(help="Between the fields of a CSV file; found by itself as a rule.")
-]
+Delimiter = Annotated[str | None, typer.Option(help="Separator of a CSV file; usually detected.")]
 Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a CSV file.")]
-Encoding = Annotated[
-    str | None, typer.Option(help="Of the letters in a CSV file, as latin-1; UTF-8 is found by itself.")
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a CSV file, as latin-1; UTF-8 is detected.")]
+Sheet = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Sheet of an Excel file; the first by default.")
 ]
-Sheet = Annotated[str | None, typer.Option(metavar="NAME", help="Of an Excel file; the first by default.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="Where to write; - is standard output.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse categories and gaps the model never saw.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]

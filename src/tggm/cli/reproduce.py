@@ -11,7 +11,7 @@ from tggm.cli.errors import CommandError
 
 def reproduce(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Which; all are listed if none is named.")] = "",
+    name: Annotated[str, typer.Argument(help="Name of an experiment; without one, all are listed.")] = "",
 ) -> None:
     """Run an experiment of the paper again.
 

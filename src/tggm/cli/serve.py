@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def serve(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that tggm fit made.")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on; others see it if it is not local.")] = (
         "127.0.0.1"
     ),
