@@ -1,4 +1,4 @@
-"""Settings of the paper, as far as it gives them, and of the former defaults."""
+"""Settings of the paper, as far as it gives them, and of one layer."""
 
 from typing import Any
 
