@@ -89,13 +89,13 @@ class Prediction(Ensemble, ABC):
 
         Shaped like `predict`; for several outputs, the interval of each by itself.
 
-        With ``guarantee=True`` it is the mean ± q deviations, the least q that held enough of M rows which
-        had been set aside (by the constructor's `guarantee`, or those of `recalibrate`). Then y is inside
-        with a probability of at least `level`, and of at most `level` + 1/(M + 1) where no two scores are
-        equal: on average over sets of M rows and new rows, if all are exchangeable (drawn alike and
-        independently, say), whatever their distribution and however good the model. For one fit the
+        With ``guarantee=True`` it is the mean ± q deviations, where q is the least that held enough of M rows
+        set aside by the constructor's `guarantee`, or given to `recalibrate`. Then y is inside with a
+        probability of at least `level`, and of at most `level` + 1/(M + 1) if no two scores are equal. It is
+        an average over sets of M rows and new rows. It holds for every distribution and every model, if the
+        rows are exchangeable (for example drawn independently from one distribution). For one fit the
         probability scatters around it by √(level (1 − level) / (M + 2)). It is no promise for a single x or a
-        group of rows, nor after a drift. Limits (`censored`) do not count, and all weights count alike.
+        group of rows, nor after a drift. Rows with limits (`censored`) do not count, and weights are ignored.
         ValueError if M is too small for `level`.
         """
         if guarantee:
@@ -172,11 +172,11 @@ class Prediction(Ensemble, ABC):
         return mean, noise, apart
 
     def recalibrate(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn anew how members are pooled, from rows that none of them was trained on; members stay.
+        """Learn again how members are pooled, from rows that none of them was trained on; members stay.
 
-        For a model whose surroundings have drifted: widths follow the fresh rows, means do not. A few dozen
-        rows are enough to change the width, some hundred for its tails. Intervals are then guaranteed by
-        these rows, see `predict_interval`, and docs/uncertainty.md.
+        Use it when the data have drifted: widths follow the fresh rows, means do not. A few dozen rows are
+        enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows, see
+        `predict_interval` and docs/uncertainty.md.
         """
         from tggm.estimators.guarantee import in_units_of_the_model, scores_of_rows
         from tggm.estimators.held_out import calibrations, unseen

@@ -30,8 +30,8 @@ def fit_together(
 ) -> list[TGGMRegressor]:
     """Fit each model to its part of the rows of a table, all at once.
 
-    Each ends as its own `fit` on these rows would have left it, up to rounding and to patience: training ends
-    when the last member of all models has lost its own.
+    Each model is what its own `fit` on these rows would give, up to rounding and to patience: training ends
+    when the patience of the last member of all models is over.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class ParquetFiles:
 def from_parquet(
     path: Any, target: str, *, columns: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS
 ) -> Stream:
-    """Columns of numbers from a Parquet file or a folder of them; all others than `target` by default."""
+    """Columns of numbers from a Parquet file or a folder of them; by default all except `target`."""
     source = ParquetFiles(path)
     names: list[str] = []
     for file, schema in source.schemas.items():

@@ -74,7 +74,7 @@ def from_batches(
     *,
     block_rows: int = BLOCK_ROWS,
 ) -> Stream:
-    """Batches (X, y) of any sizes; a function that begins anew, or what can be iterated over repeatedly."""
+    """Batches (X, y) of any sizes, from an iterable that can be repeated or a function that returns one."""
     if isinstance(batches, Iterator):
         raise ValueError(
             "`batches` can be iterated over once only, and training needs several passes; pass the function "

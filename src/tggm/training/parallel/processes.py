@@ -33,11 +33,11 @@ class Losses:
 
 @contextmanager
 def use_devices(devices: Sequence[jax.Device]) -> Iterator[None]:
-    """Fits inside the block train on these devices, however small their mini-batches.
+    """Fits inside the block train on these devices, even if mini-batches are small.
 
-    Without it one process uses all devices that JAX finds where a mini-batch has 2048 rows, counted over the
-    members, for each of them, and else the first. Several processes use all devices of all, and so share a
-    fit; with ``jax.local_devices()`` each makes one of its own.
+    Without it one process uses all devices that JAX finds if a mini-batch has 2048 rows for each of them,
+    counted over the members, and the first device otherwise. Several processes share a fit on the devices of
+    all processes; with ``jax.local_devices()`` each process makes a fit of its own.
 
     Parameters
     ----------
