@@ -5,6 +5,8 @@ Double precision is switched on; a test that is about the default mode leaves it
 """
 
 import gc
+from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -27,3 +29,16 @@ def dtype(request: pytest.FixtureRequest) -> np.dtype:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20160619)
+
+
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 25_000  # Linux allows a process 65,530
+
+
+@pytest.fixture(autouse=True, scope="module")
+def programs_are_let_go() -> Iterator[None]:
+    """A compiled program takes a few maps of memory; the compiler crashes when there are no more to have."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
