@@ -82,7 +82,7 @@ def test_a_csv_file_is_predicted(address, model):
 
 
 def test_the_page_loads_nothing_from_elsewhere(address):
-    for path in ("/", "/page.js", "/page.css"):
+    for path in ("/", "/page.js", "/plot.js", "/page.css"):
         reply, content = asked(address, "GET", path)
         assert reply.status == 200
         text = content.decode().replace("http://www.w3.org/2000/svg", "")

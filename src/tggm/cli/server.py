@@ -1,4 +1,4 @@
-"""The web server of `tggm serve`: three static files, a description, and predictions.
+"""The web server of `tggm serve`: four static files, a description, and predictions.
 
 It listens on the machine itself unless told otherwise, runs no code that comes from a model or a request,
 and refuses large bodies, fast senders, and pages of other origins.
@@ -25,6 +25,7 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]")
 STATIC = {
     "/": ("index.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
+    "/plot.js": ("plot.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
 }
 HEADERS = {
