@@ -244,6 +244,44 @@ def test_the_browser_computes_a_name_for_every_picture(opened, kind):
     assert len(named) == page.ask("document.querySelectorAll('svg.plot').length")
 
 
+# texts that stand outside of their cell or their picture, by more than a pixel
+SPILLED = """
+Array.from(document.querySelectorAll("th, td, dt, dd, svg.plot text"), inner => {
+  const outer = inner.ownerSVGElement || inner, range = document.createRange();
+  range.selectNodeContents(inner);
+  const box = outer.getBoundingClientRect(), text = range.getBoundingClientRect();
+  return text.left < box.left - 1 || text.right > box.right + 1 ? inner.textContent : "";
+}).filter(Boolean)
+"""
+LONG = ["a_long_name_without_a_place_to_break_" + str(k) for k in range(4)]
+
+
+@pytest.fixture(scope="module")
+def long_names(regression, classes):
+    """Pages with long names, small numbers and dates."""
+    made = {}
+    for kind, (model, (X, y), _) in (("regression", regression), ("classes", classes)):
+        shown = {LONG[0]: np.linspace(-3e-5, 4e-5, len(X)), "a date": ["2024-01-04"] * len(X)}
+        made[kind] = render_report(model, X, y, feature_names=LONG[: X.shape[1]], shown=shown)
+    return made
+
+
+@BROWSER
+@KINDS
+@pytest.mark.parametrize("width", [390, 1400])
+def test_long_names_stay_in_their_places(tab, long_names, tmp_path, kind, width):
+    (tmp_path / "long.html").write_text(long_names[kind], encoding="utf-8")
+    tab.resize(width, 800)
+    tab.open((tmp_path / "long.html").as_uri())
+    assert tab.ask(SPILLED) == []
+    assert tab.ask("document.documentElement.scrollWidth") <= width
+    # a date is one line, as high as a number beside it
+    rects = "Array.from(document.querySelectorAll('#worst td'))"
+    dates = f"{rects}.filter(cell => cell.textContent === '2024-01-04')"
+    assert tab.ask(f"{dates}.length") > 5
+    assert tab.ask(f"Math.max(...{dates}.map(cell => cell.getClientRects()[0].height))") < 60
+
+
 @BROWSER
 def test_it_prints(opened):
     pdf = opened("regression", 1200).printed()

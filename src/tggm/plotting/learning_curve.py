@@ -50,6 +50,7 @@ def plot_learning_curve(
         label = "kept" if k == 0 else None
         ax.axvline(epoch, ymax=0.05, color=DATA, linewidth=1.2, label=label)
     ax.set(xlabel="epoch", ylabel=ylabel)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.margins(x=0.01)
     ax.legend(frameon=False)
     return ax

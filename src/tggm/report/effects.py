@@ -15,7 +15,7 @@ from tggm.plotting.classification import CLASS_COLOURS
 from tggm.report import html
 from tggm.report.case import Case, Feature, dense
 from tggm.report.features import Settings, coarse, column, copies, features_of, fine
-from tggm.report.svg import picture
+from tggm.report.svg import picture, shortened
 
 BACKGROUND = 30  # rows averaged over
 SCOUTS = 15  # of them when features are only ranked
@@ -62,7 +62,7 @@ def effects(case: Case, features: list[Feature], level: float) -> list[Effect]:
 def plot_effect(case: Case, effect: Effect, ax: Any) -> Any:
     """Draw one effect: a line with a band, or points with bars where the feature has few values."""
     ax = axes_or_new(ax)
-    columns, labels = _drawn(effect), case.wording.labels
+    columns, labels = _drawn(effect), [name and shortened(name) for name in case.wording.labels]
     bands, place = len(columns) == 1, effect.at.place
     for c in columns:
         colour = MODEL if bands else CLASS_COLOURS[c % len(CLASS_COLOURS)]
@@ -75,7 +75,7 @@ def plot_effect(case: Case, effect: Effect, ax: Any) -> Any:
     _mark_values(case, effect, ax)
     ax.set(xlabel=effect.feature.name, ylabel=case.wording.unit)
     if any(labels):
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above, it hides nothing
     return ax
 
 
@@ -172,5 +172,8 @@ def _ends(effect: Effect) -> str:
 
 def _values(effect: Effect) -> list[str]:
     """The values of a feature in words; years are written without a comma."""
-    numbers = [f"{v:.4g}" if 1e-3 <= abs(v) < 1e4 else html.number(v, 3).text for v in effect.at.place]
+    numbers = [
+        f"{v:.4g}".replace("-", "−") if 1e-3 <= abs(v) < 1e4 else html.number(v, 3).text
+        for v in effect.at.place
+    ]
     return list(effect.at.labels) or numbers

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 _NUMBER = ' class="number"'
+_SHORT = 14  # letters of a word or a date that stays on one line
 
 
 class Cell(NamedTuple):
@@ -80,12 +81,17 @@ def _holds_numbers(column: Sequence[Cell]) -> bool:
 
 
 def _row(cells: Sequence[Cell], strong: bool) -> str:
-    first, *rest = (
-        f">{escape(c.text)}" if c.value is None else f'{_NUMBER} data-value="{c.value!r}">{escape(c.text)}'
-        for c in cells
-    )
+    first, *rest = map(_entry, cells)
     mark = ' class="strong"' if strong else ""
     return f'<tr{mark}><th scope="row"{first}</th>' + "".join(f"<td{c}</td>" for c in rest) + "</tr>"
+
+
+def _entry(found: Cell) -> str:
+    """Attributes and text of an entry."""
+    if found.value is not None:
+        return f'{_NUMBER} data-value="{found.value!r}">{escape(found.text)}'
+    kind = ' class="short"' if len(found.text) <= _SHORT else ""
+    return f"{kind}>{escape(found.text)}"
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> str:

@@ -49,7 +49,8 @@ def importance_sections(case: Case, order: list[tuple[Feature, float]]) -> list[
     )
     size = (4.7, 0.9 + 0.28 * min(len(found.names), 12))
     drawing = picture(
-        lambda ax: plot_importances(found, xlabel=case.wording.loss, ax=ax),
+        # aligned to the right, a long label goes on below the names
+        lambda ax: plot_importances(found, ax=ax).set_xlabel(case.wording.loss, loc="right"),
         name="importance",
         alt=f"{case.wording.loss.capitalize()} when a feature is shuffled: "
         + ", ".join(f"{found.names[k]} {html.number(found.mean[k], 3).text}" for k in first)

@@ -14,6 +14,7 @@ from typing import Any
 
 SIZE = (4.7, 3.5)  # inches; about the width of a phone, so that letters there have the size drawn here
 LONG = 1e4  # numbers from this on have few ticks
+LETTERS = 22  # of a name beside an axis
 _RC = {
     "svg.fonttype": "none",
     "svg.hashsalt": "tggm",
@@ -23,6 +24,7 @@ _RC = {
     "font.size": 10,
     "legend.fontsize": 9,
     "path.simplify": True,
+    "axes.formatter.limits": (-3, 6),  # 0.00015 beside 0.00010 would touch
 }
 
 
@@ -50,6 +52,7 @@ def picture(draw: Callable[[Any], Any], *, name: str, alt: str, size: tuple[floa
         ax = figure.add_subplot()
         draw(ax)
         _thin_ticks(ax)
+        _shorten_names(ax)
         buffer = io.StringIO()
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=empty, transparent=True)
@@ -62,6 +65,20 @@ def _thin_ticks(ax: Any) -> None:
 
     if isinstance(ax.xaxis.get_major_locator(), AutoLocator) and max(map(abs, ax.get_xlim())) >= LONG:
         ax.xaxis.set_major_locator(MaxNLocator(4))
+
+
+def _shorten_names(ax: Any) -> None:
+    """Long names of ticks would leave no room for the picture."""
+    for axis in (ax.xaxis, ax.yaxis):
+        labels = [label.get_text() for label in axis.get_ticklabels()]
+        if any(len(label) > LETTERS for label in labels):  # numbers have no text yet
+            axis.set_ticks(axis.get_majorticklocs(), list(map(shortened, labels)))
+
+
+def shortened(name: str) -> str:
+    """A name of bounded length, its two ends kept."""
+    half = LETTERS // 2
+    return name if len(name) <= LETTERS else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def inline(svg: str, name: str, alt: str) -> str:

@@ -30,13 +30,24 @@ function cleared(height) {
   return width;
 }
 
-// Round numbers between two ends, about as many as asked for.
+// Round numbers between two ends, as many as asked for at most, but three.
 function ticks(low, high, count) {
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
-  const made = [];
-  for (let k = Math.ceil(low / step); k * step <= high; k++) made.push(Number((k * step).toPrecision(12)));
-  return made;
+  const wide = [1, 2, 5, 10].filter((factor) => factor * power >= rough)[0];
+  for (const factor of [wide, wide / 2, wide / 4, wide / 10]) {
+    const step = factor * power, first = Math.ceil(low / step), made = Math.floor(high / step) - first + 1;
+    if (made >= 3) return Array.from({ length: made }, (_, k) => Number(((first + k) * step).toPrecision(12)));
+  }
+  return [];
+}
+
+// Numbers as text; long ones as 300M where that tells them apart.
+function tickLabels(places) {
+  const plain = places.map((v) => shown(v));
+  const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
+  const brief = places.map((v) => compact.format(v));
+  const long = plain.some((text) => text.length > 7) && plain.every((text) => !text.includes("e"));
+  return long && new Set(brief).size === brief.length ? brief : plain;
 }
 
 // The last axis if the curve lies in it and is not lost there, or a new one with room on both sides.
@@ -60,11 +71,12 @@ function curve({ y, density }, mean, from, to) {
   drawn("path", { class: "curve", d: `M${line(points)}` });
   if (mean >= low && mean <= high) drawn("line", { class: "centre", x1: x(mean), x2: x(mean), y1: 6, y2: floor });
   drawn("line", { class: "axis", x1: EDGE, x2: width - EDGE, y1: floor, y2: floor });
-  const room = 24 + 8 * Math.max(shown(low, 2).length, shown(high, 2).length);
-  for (const v of ticks(low, high, Math.max(2, Math.floor(width / room)))) {
-    drawn("line", { class: "axis", x1: x(v), x2: x(v), y1: floor, y2: floor + 5 });
-    drawn("text", { x: x(v), y: floor + 20, "text-anchor": "middle" }, shown(v));
-  }
+  const places = ticks(low, high, Math.max(3, Math.floor(width / 75)));
+  tickLabels(places).forEach((text, k) => {
+    const at = x(places[k]);
+    drawn("line", { class: "axis", x1: at, x2: at, y1: floor, y2: floor + 5 });
+    drawn("text", { x: at, y: floor + 20, "text-anchor": "middle" }, text);
+  });
 }
 
 // Cut a text until it fits into so many pixels.
