@@ -1,5 +1,7 @@
 """Tables as they come in both estimators: in any order, with gaps and words, and the same as `tggm fit`."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,6 +53,41 @@ def test_a_missing_column_is_named(model, houses):
         model.predict(houses[["area", "heating"]])
     with pytest.raises(TableError, match="'big' in row 1 of column 'area', which should hold numbers"):
         model.predict(pd.DataFrame({"area": ["big"], "garden": ["no"], "heating": ["gas"]}))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "sentence"),
+    [
+        (lambda X: X[:0], ValueError, "`X` has no rows; pass one at least."),
+        (lambda X: X[["heating"]][:0], ValueError, "`X` has no rows; pass one at least."),
+        (lambda X: X[[]], TableError, "it has no columns."),
+        (lambda X: pd.concat([X, X], axis=1), TableError, "`X` has two columns of one name"),
+        (lambda X: "new.csv", TypeError, "got 'new.csv'. Read it: pandas.read_csv('new.csv')."),
+        (lambda X: X.to_dict("list"), TypeError, "got a dict. Pass pandas.DataFrame(X)."),
+        (lambda X: X.iloc[0], ValueError, "X.to_frame().T if it is a row."),
+    ],
+    ids=["rows", "words", "columns", "twice", "name", "dict", "row"],
+)
+def test_what_is_no_table_is_said(model, houses, change, kind, sentence):
+    with pytest.raises(kind, match=re.escape(sentence)):
+        model.predict(change(houses[NAMES]))
+
+
+def test_a_column_in_use_is_no_guess_for_another(model, houses):
+    X = houses[NAMES].rename(columns={"heating": "haeting"})
+    with pytest.raises(TableError, match="no column 'heating'; did you mean 'haeting'"):
+        model.predict(X)
+    with pytest.raises(TableError, match="no column 'area'; it has 'garden', 'heating'"):
+        model.predict(houses[["garden", "heating"]])
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_targets_that_are_no_numbers_are_named(houses, words):
+    X = houses[NAMES] if words else np.ones((len(houses), 2))
+    with pytest.raises(ValueError, match=r"`y` has '.*', which is not a number; .* TGGMClassifier"):
+        TGGMRegressor(**TINY).fit(X, houses["heating"].fillna("none"))
+    with pytest.raises(TypeError, match=re.escape("fit(df.drop(columns='price'), df['price'])")):
+        TGGMRegressor(**TINY).fit(X, "price")
 
 
 def test_a_classifier_takes_a_data_frame(houses, tmp_path):

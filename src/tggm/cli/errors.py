@@ -31,5 +31,6 @@ def sentence_for(error: Exception) -> str | None:
     # their class has no lasting address; the method that gives the message has.
     if hasattr(error, "format_message"):
         where = getattr(getattr(error, "ctx", None), "command_path", "tggm")
-        return f"{error.format_message().rstrip('.')}. See: {where} --help"
+        message = error.format_message().rstrip(".")
+        return f"{message}{'' if message.endswith('?') else '.'} See: {where} --help"
     return None

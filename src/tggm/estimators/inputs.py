@@ -39,11 +39,21 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
 
         From rows of weight 0 nothing is learned.
         """
+        if isinstance(y, str):
+            raise TypeError(
+                f"`y` must have a value for each row; got the text {y!r}. Pass the column: "
+                f"fit(df.drop(columns={y!r}), df[{y!r}])."
+            )
         try:
             return self._numbers(X, y, reset, weight, options)
         except OverflowError:  # a Python integer
             raise ValueError("`y` has a number beyond 1.8e308, the largest there is; divide it.") from None
         except ValueError as error:
+            _, words, value = str(error).partition("could not convert string to float: ")
+            if words:  # of inputs, words are known
+                raise ValueError(
+                    f"`y` has {value}, which is not a number; correct it, or fit a TGGMClassifier to words."
+                ) from None
             if not str(error).startswith("Input y contains"):
                 raise
             raise ValueError(

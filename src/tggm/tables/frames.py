@@ -4,6 +4,7 @@ Frames of pandas, Polars and whatever else narwhals knows are read column by col
 these libraries is imported unless its frame is given. Columns of an array are called x0, x1, ...
 """
 
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,28 @@ def is_table(X: Any) -> bool:
     """Whether rows come as a table: with names of columns, or with words or dates in them."""
     if isinstance(X, Table) or _is_frame(X):
         return True
-    if sparse.issparse(X) or not isinstance(X, np.ndarray | list | tuple):
+    if sparse.issparse(X):  # one kind of them is a dict, too
+        return False
+    _require_rows(X)
+    if not isinstance(X, np.ndarray | list | tuple):
         return False
     return _as_array(X).dtype.kind in "OUSMm" and not _are_numbers(X)
+
+
+def _require_rows(X: Any) -> None:
+    """Raise for the name of a file, for a dict and for a Series, which are no tables yet."""
+    if isinstance(X, str | PathLike):
+        name = repr(fspath(X))
+        raise TypeError(
+            f"{NAME} must be a table, not its name; got {name}. Read it: pandas.read_csv({name})."
+        )
+    if isinstance(X, dict):
+        raise TypeError(f"{NAME} must be a table; got a dict. Pass pandas.DataFrame(X).")
+    if hasattr(X, "to_frame"):
+        raise ValueError(
+            f"{NAME} must have rows and columns; got a Series. Pass X.to_frame() if it is a column, and "
+            "X.to_frame().T if it is a row."
+        )
 
 
 def _are_numbers(X: Any) -> bool:
@@ -55,11 +75,16 @@ def _as_array(X: Any) -> NDArray[Any]:
 
 def as_table(X: Any, missing: tuple[str, ...] = ()) -> tuple[Table, bool]:
     """A frame, an array or a table as a `Table`, and whether its columns have names of their own."""
-    gaps = frozenset((*GAPS, *missing))
     if isinstance(X, Table):
         return X, True
-    if _is_frame(X):
-        return _of_frame(X, gaps)
+    gaps = frozenset((*GAPS, *missing))
+    table, named = _of_frame(X, gaps) if _is_frame(X) else _of_rows(X, gaps)
+    if table.names and not len(table):
+        raise ValueError(f"{NAME} has no rows; pass one at least.")
+    return table, named
+
+
+def _of_rows(X: Any, gaps: frozenset[str]) -> tuple[Table, bool]:
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(f"{NAME} must have rows and columns; got an array of shape {array.shape}.")
@@ -126,14 +151,18 @@ def _finite(values: NDArray[Any], name: str) -> NDArray[Any]:
 
 def _of_frame(X: Any, gaps: frozenset[str]) -> tuple[Table, bool]:
     import narwhals.stable.v1 as nw
+    from narwhals.exceptions import DuplicateError
 
     try:
         frame = nw.from_native(X, eager_only=True)
+        twice = len(set(frame.columns)) < len(frame.columns)
+    except DuplicateError:
+        twice = True
     except TypeError:
         raise TypeError(
             f"{NAME} is a {type(X).__name__}, which is no data frame in memory; collect it, or pass arrays."
         ) from None
-    if len(set(frame.columns)) < len(frame.columns):
+    if twice:
         raise TableError(f"{NAME} has two columns of one name; every column needs a name of its own.")
     columns, categories = {}, {}
     for label in frame.columns:

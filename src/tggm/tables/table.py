@@ -72,8 +72,8 @@ class Table:
         missing = [name for name in names if name not in self.columns]
         if not missing:
             return
-        near = get_close_matches(missing[0], self.names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names)}."
+        near = get_close_matches(missing[0], [name for name in self.names if name not in names], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names) or 'no columns'}."
         raise TableError(f"{self.source} has no column {_listed(missing)}; {hint}")
 
     def known(self, name: str) -> Bools:

@@ -51,7 +51,7 @@ class Category(Column):
         """The columns that the model sees, (rows, features)."""
         words = table.words(self.name)
         place = {level: k for k, level in enumerate(self.levels)}
-        index = np.array([-1 if word is None else place.get(word, -2) for word in words.tolist()])
+        index = np.array([-1 if word is None else place.get(word, -2) for word in words.tolist()], dtype=int)
         self._tell(words, index, table, notes, strict)
         found = np.zeros((len(words), len(self.categories)))
         column = np.where(
