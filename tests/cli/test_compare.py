@@ -13,7 +13,8 @@ from tggm.cli import contest, opponents
 from tggm.cli.app import run
 from tggm.cli.compare import KNOWN
 from tggm.cli.contest import OURS, Result, class_scores, gaussian_scores, places
-from tggm.cli.standings import standings, table_of
+from tggm.cli.figures import figures_table
+from tggm.cli.standings import Figure, Standings, standings, table_of
 
 SMALL = ["--hidden", "6,5", "--members", "2", "--epochs", "2", "--folds", "2", "--quiet"]
 
@@ -144,3 +145,25 @@ def test_differences_are_paired():
     assert_allclose(figure.value, np.sqrt(ours.mean()))
     assert_allclose(figure.error, ours.std(ddof=1) / np.sqrt(50) / (2 * figure.value))
     assert "behind" not in table_of(found)
+
+
+def test_the_table_fits_a_terminal_and_its_columns_stand_below_their_names():
+    def line(value, beside):
+        return {name: Figure(value, 0.03 * value, beside) for name in ("rmse", "log_score", "crps")}
+
+    names = {"this model": None, "ridge": "worse", "lightgbm": "better", "catboost": "even", "hgb": "even"}
+    figures = {name: line(57.12345, beside) for name, beside in names.items()}
+    found = Standings(5, figures, dict.fromkeys(names, 1234.5), {})
+    text = table_of(found)
+    assert max(map(len, text.splitlines())) <= 80
+    head, *rest = text.splitlines()[: 1 + len(names)]
+    assert {len(line) for line in rest} == {len(head)}
+
+
+def test_large_figures_stand_below_their_names():
+    each = dict.fromkeys(("rmse", "r2", "log_density", "crps", "cover50", "cover90"), 0.5) | {
+        "rmse": 28666572.0
+    }
+    lines = figures_table({"model": each, "linear": each | {"rmse": 5.0}}).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert lines[1].index("28,666,572") + 10 == lines[0].index("RMSE") + 4

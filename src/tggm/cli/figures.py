@@ -54,11 +54,13 @@ def figures_table(figures: Figures, more: Sequence[str] = ()) -> str:
     known = (REGRESSION if "rmse" in found else CLASSES) | {key: (key, "") for key in more}
     columns = {key: shown for key, shown in known.items() if key in found}
     width = max(len(name) for name in WHO.values())
-    lines = [" " * width + "".join(f"  {title:>{max(len(title), 8)}}" for title, _ in columns.values())]
+    table = [[" " * width, *(title.rjust(8) for title, _ in columns.values())]]
     for who, values in figures.items():
-        cells = [(_shown(values[key], style), max(len(title), 8)) for key, (title, style) in columns.items()]
-        lines.append(f"{WHO.get(who, who):<{width}}" + "".join(f"  {text:>{size}}" for text, size in cells))
-    return "\n".join(lines)
+        cells = [_shown(values[key], style) for key, (_, style) in columns.items()]
+        table.append([f"{WHO.get(who, who):<{width}}", *cells])
+    sizes = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [[cell.rjust(size) for cell, size in zip(line, sizes, strict=True)] for line in table]
+    return "\n".join("  ".join(line) for line in lines)
 
 
 def hint(figures: Figures) -> str:

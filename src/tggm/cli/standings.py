@@ -3,6 +3,7 @@
 import csv as csv_module
 import io
 from dataclasses import asdict, dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from tggm.cli.contest import CLEAR, OURS, Result
 TITLES = {"rmse": "RMSE", "error": "error", "log_score": "log-score", "crps": "CRPS"}
 SMALL = {"rmse", "error", "crps"}  # measures of which less is better
 MARKS = {"better": "+", "worse": "-", "even": "="}
-_KEY = "+ better, - worse than this model by over two standard errors of the paired difference, = neither"
+_KEY = """+ better, - worse than this model by over two standard errors of the paired
+difference, = neither"""
+_WIDTH = 80  # of a terminal
 
 
 @dataclass(frozen=True)
@@ -83,14 +86,19 @@ def table_of(found: Standings, *, csv: bool = False) -> str:
 
 def _text(found: Standings) -> str:
     measures = list(found.figures[OURS])
-    width = max(map(len, found.figures))
-    lines = [" " * width + "".join(f"  {TITLES[m]:>22}" for m in measures) + "   seconds a fold"]
+    table = [["", *(f"{TITLES[m]}  " for m in measures), "s/fold"]]
     for name, figures in found.figures.items():
-        cells = "".join(f"  {_cell(figures[m]):>22}" for m in measures)
-        lines.append(f"{name:<{width}}{cells}   {found.seconds[name]:.3g}")
+        table.append([name, *(_cell(figures[m]) for m in measures), f"{found.seconds[name]:.3g}"])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [
+        f"{name:<{widths[0]}}"
+        + "".join(f"  {cell:>{size}}" for cell, size in zip(cells, widths[1:], strict=True))
+        for name, *cells in table
+    ]
     lines += ["", _KEY]
     lines += [f"{name} {why}" for name, why in found.failed.items()]
-    return "\n".join([*lines, *_verdict(found)]) + "\n"
+    told = [fill(line, _WIDTH, subsequent_indent="  ") for line in _verdict(found)]
+    return "\n".join([*lines, *told]) + "\n"
 
 
 def _cell(figure: Figure) -> str:
