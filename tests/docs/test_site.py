@@ -82,6 +82,12 @@ def test_formulas_are_mathml_and_numbered_in_order(site):
         assert "arithmatex" not in text
 
 
+def test_numbers_of_tables_stay_on_one_line(site):
+    assert '<td class="figure">' in site["results.html"]
+    for page in site.values():
+        assert not re.findall(r"<td>-?\d[\d.e-]*</td>", page)
+
+
 def test_equation_numbers_referred_to_exist(site):
     text = (ROOT / "docs" / "derivations.md").read_text()
     defined = set(re.findall(r"\\tag\{(\d+)\}", text))

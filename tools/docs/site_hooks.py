@@ -11,6 +11,7 @@ from latex2mathml.converter import convert
 
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
+FIGURE = re.compile(r"<td>([-−+]?[\d.][\d.,e+-]*(?: (?:s|ms|µs|%))?)</td>")  # a number and its unit
 TAG = re.compile(r"\\tag\{([^}]*)\}")
 
 
@@ -20,8 +21,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turn what arithmatex marked as formulas into MathML."""
-    return INLINE.sub(_inline, BLOCK.sub(_block, content))
+    """Turn what arithmatex marked as formulas into MathML, and keep numbers of tables on one line."""
+    formulas = INLINE.sub(_inline, BLOCK.sub(_block, content))
+    return FIGURE.sub(r'<td class="figure">\1</td>', formulas)
 
 
 def _inline(found: re.Match[str]) -> str:
