@@ -50,7 +50,7 @@ def test_regressors(computed, settings):
     model = regressor(**settings)
     found = computed(model, {"X": ROWS}, quantiles=LEVELS)
     mean, std = model.predict(ROWS, return_std=True)
-    can = np.isfinite(std)  # some variances of lognormals are beyond all floats
+    can = std < 1e150  # some variances of lognormals are beyond all floats
     assert can.mean() > 0.5
     assert_allclose(found["mean"][can], mean[can], **NEAR)
     assert_allclose(found["deviation"][can], std[can], **NEAR)

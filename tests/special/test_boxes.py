@@ -194,3 +194,15 @@ def test_dtypes_and_shapes():
     x = jnp.asarray([-1.0, 2.0], "bfloat16")
     assert box_mean(x, 1.5, -2, 3).dtype == x.dtype
     assert box_mean(np.zeros((2, 1)), 1.0, np.zeros(3), INF).shape == (2, 3)
+
+
+def test_locations_on_a_limit_whose_other_side_is_open(dtype):
+    """Half-normals, and their derivative by the location."""
+    inf = dtype.type(np.inf)
+    a, b = np.asarray([0, -inf], dtype), np.asarray([inf, 0], dtype)
+    mean, var = box_moments(np.zeros(2, dtype), a, b)
+    eps = 8 * np.finfo(dtype).eps
+    np.testing.assert_allclose(mean, np.sqrt(2 / np.pi) * np.array([1, -1]), rtol=eps)
+    np.testing.assert_allclose(var, 1 - 2 / np.pi, rtol=eps)
+    slope = jax.vmap(jax.grad(lambda x, low, high: box_moments(x, low, high)[0]))(np.zeros(2, dtype), a, b)
+    np.testing.assert_allclose(slope, 1 - 2 / np.pi, rtol=eps)

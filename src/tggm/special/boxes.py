@@ -171,7 +171,7 @@ def _checked(function: Callable[..., Array]) -> Callable[..., Array]:
 @jax.custom_jvp
 def _both(alpha: Array, lower: Array, upper: Array) -> Pair:
     s = standard(alpha, jnp.ones_like(alpha), lower, upper)
-    outside = jnp.where(alpha < lower, lower + s.low, upper - s.high)
+    outside = jnp.where(alpha <= lower, lower + s.low, upper - s.high)
     return jnp.where((lower < alpha) & (alpha < upper), alpha + s.mean, outside), s.var
 
 
@@ -180,8 +180,9 @@ def _(primals: Three, tangents: Three) -> tuple[Pair, Pair]:
     alpha, lower, upper = primals
     change, dlower, dupper = tangents
     s = standard(alpha, jnp.ones_like(alpha), lower, upper, 3)
-    x, y, V = s.low, s.high, s.var
-    low, high = s.at_lower * dlower, s.at_upper * dupper
+    # a side without a limit is infinitely far, and its density 0
+    x, y = jnp.where(lower > -jnp.inf, s.low, 0), jnp.where(upper < jnp.inf, s.high, 0)
+    V, low, high = s.var, s.at_lower * dlower, s.at_upper * dupper
     var = s.third * change + low * (V - x * x) + high * (y * y - V)
     return _both(*primals), (V * change + low * x + high * y, var)
 
