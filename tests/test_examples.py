@@ -4,19 +4,9 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from tools.notebooks import SCRIPTS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-GRAPHS = [
-    "bounded_rates",
-    "censored_regression",
-    "deep_undirected",
-    "missing_targets",
-    "ordinal_regression",
-    "rounded_targets",
-    "shallow_regression",
-    "skew_normal",
-    "unsupervised",
-]
 
 
 def load(name):
@@ -26,7 +16,7 @@ def load(name):
     return module
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_examples_are_short(name):
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 40
 

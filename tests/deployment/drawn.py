@@ -6,6 +6,7 @@ import pandas as pd
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.estimators.fitted import Fitted, Scales
 from tggm.predictive.calibration import Calibration
+from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
 from tggm.streams.columns import Columns
 from tggm.tables import Preparation, Target
 from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
@@ -13,6 +14,16 @@ from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
 COLUMNS, MEMBERS = 4, 3
 ROWS = np.random.default_rng(1).normal(2.0, 3.0, (40, COLUMNS))
 ROWS[-4:] *= 40  # far from what the model has seen
+STUDENT, BETA = ("student", (0.6, 2.0, 0.05)), ("beta", (1.4, 0.8))
+SCALES = ("scales", (0.7, 1.2, 0.3))
+KINDS = {  # settings of `regressor`
+    "mixture": {},
+    "student": {"pool": STUDENT},
+    "scales": {"pool": SCALES},
+    "beta": {"pool": BETA},
+    "log-student": {"pool": ("student", (0.6, 2.0, 0.0)), "transform": LogTransform()},
+    "power": {"pool": BETA, "transform": YeoJohnsonTransform(0.5)},
+}
 
 
 def regressor(*, outputs=1, pool=(), transform=None, columns=COLUMNS, **settings):

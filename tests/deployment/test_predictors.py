@@ -7,19 +7,25 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.deployment.drawn import COLUMNS, ROWS, classifier, regressor, table, table_model
+from tests.deployment.drawn import (
+    COLUMNS,
+    KINDS,
+    ROWS,
+    STUDENT,
+    classifier,
+    regressor,
+    table,
+    table_model,
+)
 from tggm import ModelFileError, export_onnx, load, save
 from tggm.deployment import classes, weights
 from tggm.deployment.predictors import NumPyRegressor
 from tggm.estimators import class_prediction
 from tggm.models.features import bounded
 from tggm.models.likelihoods import probit
-from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
 
 SAME = {"rtol": 1e-9, "atol": 1e-9}  # double precision on both sides
 SINGLE = {"rtol": 1e-3, "atol": 1e-4}  # the model computes in single precision, NumPy in double
-STUDENT, BETA = ("student", (0.6, 2.0, 0.05)), ("beta", (1.4, 0.8))
-SCALES = ("scales", (0.7, 1.2, 0.3))
 
 
 @pytest.fixture
@@ -31,18 +37,7 @@ def reloaded(tmp_path):
     return of
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"pool": STUDENT},
-        {"pool": SCALES},
-        {"pool": BETA},
-        {"pool": ("student", (0.6, 2.0, 0.0)), "transform": LogTransform()},
-        {"pool": BETA, "transform": YeoJohnsonTransform(0.5)},
-    ],
-    ids=["mixture", "student", "scales", "beta", "log", "power"],
-)
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
 def test_means_deviations_and_quantiles_of_two_layers(reloaded, settings):
     model = regressor(**settings)
     copy = reloaded(model)
