@@ -48,11 +48,12 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     ----------
     hidden : tuple of int, int or "auto", default "auto"
         Number of hidden units in each layer, from the input to the output. "auto" is (100, 100), or 100 for
-        the methods that train one layer only.
+        sparse tables and the methods that train one layer only.
     features : {"auto", "periodic"} or None, default "auto"
         As in `TGGMRegressor`; "auto" is None for sparse tables.
     linear : bool or "auto", default "auto"
-        Whether scores have a linear part; "auto" for the methods "moments" and "bp".
+        Whether scores have a linear part; "auto" for the methods "moments" and "bp" and dense tables of up
+        to 200 columns.
     method : {"moments", "bp", "meanfield", "ep"}, default "moments"
         What training maximises: the log-probability of the class with h integrated out through the exact
         mean and variance of z given x; the same with h replaced by its mean (back-propagation of the
@@ -83,7 +84,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Seconds after which training ends, with the best parameters so far; compiling does not count.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
-        is n_features / 40, a prior under which the locations W0 x of standardised inputs have one scale.
+        is n_features / 40, a prior under which the locations W0 x of standardised inputs have one scale, and
+        a fifth of it for sparse tables.
     clip : float, default 10.0
         Largest norm of a gradient.
     average : float, default 0.999
@@ -98,9 +100,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Keep the parameters of the epoch that is best on the held-out rows, instead of the last.
     patience : int, "auto" or None, default "auto"
         As in `TGGMRegressor`.
-    init : {"scaled", "small", "sharp", "paper"}, default "scaled"
+    init : {"auto", "scaled", "small", "sharp", "paper"}, default "auto"
         Distribution of the initial weights; "small" begins almost linear and suits text and mean field,
-        "paper" is N(0, 0.01) for all.
+        "paper" is N(0, 0.01) for all. "auto" is "small" for sparse tables, else "scaled".
     solver : {"newton", "cyclic"}, default "newton"
         How ``method="meanfield"`` finds the posterior; "cyclic" is the paper's coordinate update.
     n_cycles : int or tuple of two, default (30, 5)
@@ -170,7 +172,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | str | None = "auto",
-        init: str = "scaled",
+        init: str = "auto",
         solver: str = "newton",
         n_cycles: int | Sequence[int] = (30, 5),
         factorised: bool = False,

@@ -27,6 +27,7 @@ from tggm.training.checkpoints import Checkpoints
 from tggm.training.compilation_cache import keep_compiled
 from tggm.training.engine import Inference
 from tggm.training.fit_identity import identity, optimiser_identity
+from tggm.training.methods import TRAINING_NODES
 from tggm.training.observer import Observer, Printer
 from tggm.training.parallel.processes import is_first, require_same, require_unforked, shared
 from tggm.training.rows import Blocks, RowBlock
@@ -295,4 +296,4 @@ class Ensemble(Explained, ABC):
 def engine_of(method: str, model: Model) -> Inference:
     """Who infers what a model that was trained by this method does not know of itself."""
     by_ep = method == "ep" or not model.hidden.by_moments
-    return Inference("ep" if by_ep else "mean_field")
+    return Inference("ep" if by_ep else "mean_field", nodes=TRAINING_NODES)

@@ -28,11 +28,13 @@ from tggm.training.state import Hyper, Layout, Plan, hyper_parameters
 
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
 CYCLE_STEPS = 400  # of the first cycle
+LEAST_BATCH, MOST_BATCH = 128, 512
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
+SPARSE_DECAY = 0.2  # times the weight decay of a dense table
 
 
 def default_layers(likelihood: str, deep: bool) -> tuple[int, ...]:
-    """Units of each layer when `hidden="auto"`."""
+    """Units of each layer when `hidden="auto"`; `deep` if there may be several."""
     units = 100 if likelihood == "probit" else 50
     return (units, units) if deep else (units,)
 
@@ -43,13 +45,15 @@ class Rules(NamedTuple):
     decay: Callable[[int], float]  # weight decay, by the number of features
     steps: Callable[[int], float]  # gradient steps, by the number of rows
     rate: Callable[[float, float], float]  # the learning rate, by itself and the planned steps
+    cycle_rate: Callable[[int], float]  # its factor in training by cycles, by the rows
+    cycle_batch: int  # rows in a mini-batch of such training at most
     gain: float  # nats a row that a cycle must gain for another, twice as long
     share: float | None = None  # of the log-probability, where that is less
 
 
-def default_batch_size(n_rows: int) -> int:
+def default_batch_size(n_rows: int, most: int = MOST_BATCH) -> int:
     """Rows in a mini-batch when `batch_size="auto"`."""
-    return int(np.clip(bucket(max(n_rows // 8, 1)), 128, 512))
+    return int(np.clip(bucket(max(n_rows // 8, 1)), LEAST_BATCH, most))
 
 
 def default_epochs(n_rows: int, batch_size: int, steps: float) -> int:
@@ -83,8 +87,15 @@ def falling_rate(rate: float, steps: float) -> float:
     return float(rate * np.sqrt(LEAST_STEPS / max(steps, LEAST_STEPS)))
 
 
-REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, 0.02)
-CLASS_RULES = Rules(lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, 0.01, 0.05)
+def calmer(n_rows: int) -> float:
+    """1 up to 4,096 rows, ½ from 16,384 on: large tables gain from small steps, small ones take longer."""
+    return float(np.clip(np.sqrt(4096 / n_rows), 0.5, 1.0))
+
+
+REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, calmer, 256, 0.02)
+CLASS_RULES = Rules(
+    lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, lambda _: 1.0, MOST_BATCH, 0.01, 0.05
+)
 
 
 CAPACITY = 1024  # epochs in a chunk at most; only the length of a buffer
@@ -121,7 +132,7 @@ class Recipe:
         self.clip = settings.number("clip", given["clip"], above=0)
         self.average = settings.number("average", given["average"], least=0, below=1)
         self.dropout = settings.number("dropout", given.get("dropout", 0.0), least=0, below=0.999)
-        self.init = settings.one_of("init", given["init"], INITIALISERS)
+        settings.one_of("init", given["init"], ["auto", *INITIALISERS])
         self.schedule = settings.one_of("schedule", given["schedule"], SCHEDULES)
         self.dtype = settings.precision(given["dtype"])
         self.s0 = settings.gauge(given["sigma0"], MOST[self.dtype])
@@ -159,13 +170,14 @@ class Recipe:
         self._require(kind.needs)
 
     def size(self, n_inputs: int, *, sparse: bool = False) -> None:
-        """Settle what the settings leave to the data: layers, features, and whether there is a linear part.
+        """Settle what the settings leave to the data: layers, features, a linear part, where training starts.
 
-        Several layers, and a linear part, only where the method can train them.
+        Several layers, and a linear part, only where the method can train them. Words of a text and pixels of
+        an image are many: classes get no linear part for them, which would learn the training rows by heart.
         """
-        need = self.method.needs
+        need, self.sparse = self.method.needs, sparse
         kind = HIDDEN[self.form] if self.units == "relu" else BOXED.get(self.form)
-        deep = kind is not None and need in kind.offers and not self.lateral
+        deep = kind is not None and need in kind.offers and not self.lateral and not sparse
         self.layers = self.given_layers or default_layers(self.likelihood, deep)
         features = self.given["features"]
         if features == "auto":
@@ -173,7 +185,10 @@ class Recipe:
         self.features: str | None = features
         self.most_input = FEATURES[features].most
         able = need in LIKELIHOODS[self.likelihood].linear_offers
+        able &= self.likelihood != "probit" or not (sparse or n_inputs > MOST_PERIODIC)
         self.linear = able if self.given_linear is None else self.given_linear
+        usual = "sharp" if self.likelihood == "gaussian" else "small" if sparse else "scaled"
+        self.init = usual if self.given["init"] == "auto" else self.given["init"]
 
     def _require(self, need: str) -> None:
         """Raise where the model lacks what the method needs."""
@@ -232,7 +247,8 @@ class Recipe:
     def timetable(self, n_rows: int) -> tuple[int, int]:
         """Batch size and number of epochs for this many rows to train on."""
         given = self.given["batch_size"], self.given["max_epochs"]
-        batch = default_batch_size(n_rows) if given[0] == "auto" else int(given[0])
+        most = self.rules.cycle_batch if self.schedule == "restarts" else MOST_BATCH
+        batch = default_batch_size(n_rows, most) if given[0] == "auto" else int(given[0])
         if given[1] != "auto":
             return batch, int(given[1])
         if self.schedule == "restarts":
@@ -264,8 +280,10 @@ class Recipe:
         patience = self.given["patience"]
         waits = np.inf if self.milestones(epochs) else max(25, epochs // 4)
         patience = {"auto": waits, None: np.inf}.get(patience, patience)
-        planned = self.given["max_epochs"] == "auto" and self.schedule != "restarts"
-        rate = self.rules.rate(self.learning_rate, steps) if planned else self.learning_rate
+        rate = self.learning_rate
+        if self.given["max_epochs"] == "auto":
+            in_cycles = self.schedule == "restarts"
+            rate = rate * self.rules.cycle_rate(blocks.n_rows) if in_cycles else self.rules.rate(rate, steps)
         plan = self.plan(Layout.of(model, axes=1), batch, capacity)
         hyper = self.hyper(
             plan, n_features, mean_weight,
@@ -282,7 +300,8 @@ class Recipe:
     def hyper(self, plan: Plan, n_features: int, mean_weight: float, **numbers: float) -> Hyper:
         """Numbers of training for all members; gauge and given noise are held fixed."""
         decay = self.given["weight_decay"]
-        decay = self.rules.decay(n_features) if decay == "auto" else float(decay)
+        usual = self.rules.decay(n_features) * (SPARSE_DECAY if self.sparse else 1.0)
+        decay = usual if decay == "auto" else float(decay)
         fixed = ["hidden.s0"] if self.given.get("noise") is None else ["hidden.s0", "likelihood.log_noise"]
         return hyper_parameters(
             self.n_members,

@@ -86,13 +86,14 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
         A complete optax optimiser brings its own rate and schedule.
     learning_rate : float, default 0.01
-        Divided by √k if ``max_epochs="auto"`` plans k times 5,000 steps, k > 1, for another schedule than
-        "restarts".
+        If ``max_epochs="auto"``: divided by √k for k times 4,096 rows, 1 < k ≤ 4, with "restarts", and by √k
+        for k times 5,000 planned steps, k > 1, with another schedule.
     schedule : {"restarts", "cosine", "linear", "constant"}, default "restarts"
         How the learning rate falls over the planned number of steps; "restarts" is five cosines, each over
         twice as many steps as the one before.
     batch_size : int or "auto", default "auto"
-        Rows in a mini-batch; more than there are means all of them.
+        Rows in a mini-batch; more than there are means all of them. "auto" is an eighth of the rows, at least
+        128 and at most 256 (512 with another schedule than "restarts").
     max_epochs : int or "auto", default "auto"
         Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
         first that does not gain 0.02 nats a held-out row; with other schedules than "restarts", five steps

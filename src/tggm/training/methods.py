@@ -159,7 +159,8 @@ class Exact(Method):
 
 
 _MEAN_FIELD = Inference("mean_field")
-_TRAINING = Inference("mean_field", nodes=3)  # few suffice for a gradient; predictions take seven
+TRAINING_NODES = 3  # of the quadrature through layers: a model is used with those that it was trained with
+_TRAINING = Inference("mean_field", nodes=TRAINING_NODES)
 
 METHODS: dict[str, type[Method]] = {
     "bp": Squares,

@@ -60,7 +60,7 @@ class Milestones:
         best = np.fmax.reduce(held, axis=1).mean()
         place = self.epochs.index(done)
         if place == 0:
-            early = np.nan_to_num(held, nan=-np.inf).argmax(1) < EARLY * done
+            early = 1 + np.nan_to_num(held, nan=-np.inf).argmax(1) <= EARLY * done
             return bool(early.mean() > 0.5)
         before = np.fmax.reduce(held[:, : self.epochs[place - 1]], axis=1).mean()
         gain = self.gain if self.share is None else min(self.gain, -self.share * best)
