@@ -77,7 +77,7 @@ class Transformed(ScalarPredictive):
             return known
 
         def density(rows: Ints, z: Floats) -> Floats:
-            return self._law._density(rows, (z - loc) / scale) / scale
+            return self._law._bulk(rows, (z - loc) / scale)[1] / scale
 
         def log_density(rows: Ints, z: Floats) -> Floats:
             return self._law._log_density(rows, (z - loc) / scale) - math.log(scale)
