@@ -6,7 +6,7 @@
 The tables of `raw_inputs`, the six CSV files among them as `pandas.read_csv` gives them. `tggm` is the
 estimator with its defaults on the table as it was read; the others are those of `raw_opponents`. Titanic's
 `alive`, the target in words, is taken out for all: opponents would use it. Figures as in `opponents`, five
-splits; seconds and CPU seconds of one fit on one core, those of widths by folds among them. Results go to
+splits; seconds and CPU seconds on one core, those of a first fit for the width among them. Results go to
 experiments/results/raw_tables.json as they come. `--models tggm` needs no data frame library; others need
 pandas, and what they are themselves: pip install catboost lightgbm
 """
