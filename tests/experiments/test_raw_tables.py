@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+import page_raw
 import raw_inputs
 import raw_tables
 from raw_opponents import GAP, matrix
@@ -73,3 +74,26 @@ def test_files_are_joined(tmp_path):
     joined = json.loads(here.read_text())
     assert joined["seconds"] == 5.0
     assert list(joined["runs"]) == ["a x 0", "b x 0"]
+
+
+def test_the_page_counts_what_is_within_a_standard_error(monkeypatch):
+    def runs(*errors):
+        return {k: {"error": e, "ll": -2 * e, "cpu_s": 3.0} for k, e in enumerate(errors)}
+
+    made = {
+        ("adult", "tggm"): runs(0.2, 0.3),
+        ("adult", "catboost"): runs(0.1, 0.2),
+        ("adult", "hgb"): runs(0.5, 0.1),
+        ("holes", "tggm"): runs(0.2, 0.2),
+        ("holes", "catboost"): runs(0.3, 0.3),
+    }
+    monkeypatch.setattr(page_raw, "runs_of", lambda name: made)
+    lines = page_raw.verdicts().splitlines()
+    assert lines[2] == "| CatBoost | 0 of 1 | 1 of 1 | 0 of 1 | 1 of 1 |"
+    assert lines[4] == "| HistGradientBoosting | 1 of 1 | 0 of 0 | 1 of 1 | 0 of 0 |"  # differ by 0.05 ± 0.25
+    told = page_raw.behind().splitlines()
+    assert told[0].startswith("- CatBoost: adult (error by 0.1 ± ")
+    assert "holes" not in told[0]
+    assert told[2] == "- HistGradientBoosting: nowhere."
+    assert "| adult | 0.25 / -0.5 | 0.15 / -0.3 |  |" in page_raw.figures()
+    assert "| adult | 3 | 3 |  | 3 |" in page_raw.seconds()
