@@ -18,6 +18,7 @@ import numpy as np
 import page_calibration
 import page_deep
 import page_defaults
+import page_raw
 import page_units
 import undirected_engine
 from page import ROOT, stored, table
@@ -238,6 +239,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
     },
     "deep.md": {**page_deep.BLOCKS, "deep-engine": undirected_engine.block},
+    "tables.md": page_raw.BLOCKS,
     "results.md": page_defaults.RESULTS | _results(),
 }
 

@@ -56,6 +56,14 @@ def test_the_table_says_who_is_ahead(houses, capsys, constant, tmp_path):
     assert [line["beside_this_model"] for line in lines] == ["", "", "", "worse", "worse", "worse"]
 
 
+def test_a_terminal_shows_the_title_once_and_the_task_at_once(houses, capsys, constant):
+    assert run(["compare", houses, "--target", "price", "--models", "mean", *SMALL[:-1]]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("regression of 'price': 60 rows, 2 folds\n")
+    assert err.startswith("task: regression (")
+    assert "60 rows" not in err
+
+
 def test_classes(houses, capsys, constant):
     text = answer(capsys, "compare", houses, "--target", "garden", "--models", "mean", *SMALL, "--json")
     found = json.loads(text)

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.integrate import quad
 from scipy.stats import kstest, lognorm, norm
 
 from tggm.predictive import MomentPredictive
 from tggm.predictive.beta_map import BetaMapped
 from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.exact import Predictive
 from tggm.predictive.student import StudentPredictive
 from tggm.predictive.transformed import Transformed
 from tggm.predictive.transforms import IdentityTransform, LogTransform, YeoJohnsonTransform
@@ -84,10 +86,10 @@ def test_every_finite_target_has_a_finite_log_density(dist):
 
 
 def test_one_gaussian_is_a_lognormal():
-    mean, std = np.array([0.3, -2.0]), np.array([0.5, 2.5])
+    mean, std = np.array([0.3, -2.0, 1.0]), np.array([0.5, 2.5, 5.0])  # of the last, far tails matter
     dist = Transformed(MomentPredictive(mean[None], std[None] ** 2), LogTransform())
     want = lognorm(std, scale=np.exp(mean))
-    y = np.array([3.0, 1e-4])
+    y = np.array([3.0, 1e-4, 1e3])
     for name in ("pdf", "logpdf", "cdf", "logcdf", "logsf"):
         assert_allclose(getattr(dist, name)(y), getattr(want, name)(y), rtol=1e-10)
     for name in ("mean", "std"):
@@ -99,7 +101,53 @@ def test_one_gaussian_is_a_lognormal():
     )
     assert_allclose(dist.crps(y), score, rtol=1e-5)
     assert_allclose(dist.crps(-1.0) - dist.crps(-2.0), -1.0)
-    assert dist.ppf(0.0).tolist() == [0.0, 0.0]
+    assert dist.ppf(0.0).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_scores_of_an_exact_law_ask_for_few_tails(monkeypatch):
+    """Z = 0.2 + 0.5 h + ε, h ~ N(α, 1) above 0: the score of e^Z against nested quadratures."""
+    alpha, asked = np.linspace(-1.0, 2.0, 4), []
+    law = Predictive(alpha[None, :, None], [[0.5]], [0.2], 1.0, 0.3**2)
+    tails = Predictive._log_tails
+
+    def counted(self, rows, z):
+        asked.append(len(rows))
+        return tails(self, rows, z)
+
+    monkeypatch.setattr(Predictive, "_log_tails", counted)
+    y = np.array([0.5, 1.0, 2.0, 40.0])
+    found = Transformed(law, LogTransform()).crps(y)
+    assert sum(asked) < 241  # of 4 rows; those of all nodes would be 964
+    t, v = np.polynomial.legendre.leggauss(200)
+    h, v = 5 * (t + 1), 5 * v  # up to 10
+    for a, at, score in zip(alpha, y, found, strict=True):
+        p = v * norm.pdf(h - a) / norm.cdf(a)
+
+        def cdf(z, p=p):
+            return p @ norm.cdf((z - 0.2 - 0.5 * h) / 0.3)
+
+        below = quad(lambda z: cdf(z) ** 2 * np.exp(z), -4, np.log(at), epsabs=1e-11)[0]
+        above = quad(lambda z: (1 - cdf(z)) ** 2 * np.exp(z), np.log(at), 7, epsabs=1e-11)[0]
+        assert_allclose(score, below + above, rtol=1e-6)
+
+
+def test_moments_of_an_exact_law_ask_for_few_tails(monkeypatch):
+    """Under a power, against a fine grid of densities."""
+    law = Predictive(np.array([[[0.5], [-0.5]]]), [[0.8]], [0.3], 1.0, 0.4**2)
+    dist = Transformed(law, YeoJohnsonTransform(0.5))
+    asked, density = [], Predictive._log_density
+
+    def counted(self, rows, z):
+        asked.append(len(rows))
+        return density(self, rows, z)
+
+    y = grid_of(dist, 20_001)
+    f = dist.pdf(y)
+    monkeypatch.setattr(Predictive, "_log_density", counted)
+    mean, var = dist.mean(), dist.var()
+    assert sum(asked) < 120  # of 2 rows; those of all nodes would be 482
+    assert_allclose(mean, np.trapezoid(y * f, y, axis=1), rtol=1e-6)
+    assert_allclose(var, np.trapezoid((y - mean[:, None]) ** 2 * f, y, axis=1), rtol=1e-5)
 
 
 def test_a_student_has_no_mean_under_a_logarithm():

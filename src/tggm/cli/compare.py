@@ -78,9 +78,9 @@ def compare(
     table = table.take(goal.known(table))
     if len(table) < 2 * folds:
         raise CommandError(f"--folds {folds} needs {2 * folds} rows or more; {data} has {len(table)}.")
-    title = f"{goal.task} of {goal.name!r} ({reason}): {len(table)} rows, {folds} folds"
+    title = f"{goal.task} of {goal.name!r}: {len(table)} rows, {folds} folds"
     tell: Any = (lambda text: None) if quiet else say
-    tell(title)
+    tell(f"task: {goal.task} ({reason})")
     results, interrupted = contest(table, goal, wish, others, folds, tell)
     found = standings(results)
     about = {"source": table.source, "target": goal.name, "task": goal.task, "rows": len(table)}

@@ -19,6 +19,7 @@ Predict = Callable[[Any], Any]
 Fit = Callable[[Any, Any, int], Predict]
 GAP = "(missing)"
 _ALONE: dict[str, Any] = {"thread_count": 1, "verbose": False, "allow_writing_files": False}
+_ONE_THREAD: dict[str, Any] = {"n_jobs": 1, "verbose": -1}  # more of them wait for each other
 _PENALTIES = np.logspace(-3, 4, 15)
 
 
@@ -161,14 +162,14 @@ def lightgbm(X: Any, y: Any, seed: int) -> Predict:
     """LightGBM; the width is that of five folds."""
     from lightgbm import LGBMRegressor
 
-    return _with_width(LGBMRegressor(random_state=seed, verbose=-1), X, y, seed)
+    return _with_width(LGBMRegressor(random_state=seed, **_ONE_THREAD), X, y, seed)
 
 
 def lightgbm_classes(X: Any, y: Any, seed: int) -> Predict:
     """LightGBM's classes."""
     from lightgbm import LGBMClassifier
 
-    found: Predict = LGBMClassifier(random_state=seed, verbose=-1).fit(X, y).predict_proba
+    found: Predict = LGBMClassifier(random_state=seed, **_ONE_THREAD).fit(X, y).predict_proba
     return found
 
 

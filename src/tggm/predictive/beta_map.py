@@ -73,18 +73,13 @@ class BetaMapped(ScalarPredictive):
 
     def _member_moments(self) -> tuple[Floats, Floats]:
         """Mean and variance as of one member: a mapped mixture is not a mixture of mapped members."""
-        mean, var = self._quadrature.moments(self._log_of_density, _same, self._grid_of_quantiles)
+        mean, var = self._quadrature.moments(self._density, self._log_density, _same, self._grid_of_quantiles)
         return mean[None], var[None]
 
     def _grid_of_quantiles(self, rows: Ints, q: Floats) -> Floats:
         """Quantiles of rows in standardised units, (rows, probabilities)."""
         flat = self._quantiles(np.repeat(rows, len(q)), np.tile(q, len(rows)))
         return flat.reshape(len(rows), len(q))
-
-    def _log_of_density(self, rows: Ints, z: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            log: Floats = np.log(self._density(rows, z))
-        return log
 
     @cached_property
     def _quadrature(self) -> Quadrature:
@@ -110,11 +105,8 @@ class BetaMapped(ScalarPredictive):
         return cantelli(mean[rows], np.sqrt(var[rows]), below, above)
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        def tails(rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-            F = self._bulk(rows, z)[0]
-            return F, 1 - F
-
-        return self._quadrature.distances(tails, _same, np.ones_like, rows, z, z)
+        same = self._bulk, self._log_tails, _same, np.ones_like
+        return self._quadrature.distances(*same, rows, z, z)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         u = rng.beta(self._a, self._b, (len(self), size))

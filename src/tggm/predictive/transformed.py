@@ -73,16 +73,19 @@ class Transformed(ScalarPredictive):
         known = self._transform.moments(self._law)
         loc, scale = self._law.units
 
-        def log_density(rows: Ints, z: Floats) -> Floats:
-            return self._law._log_density(rows, (z - loc) / scale) - math.log(scale)
-
         if known is not None:
             return known
+
+        def density(rows: Ints, z: Floats) -> Floats:
+            return self._law._bulk(rows, (z - loc) / scale)[1] / scale
+
+        def log_density(rows: Ints, z: Floats) -> Floats:
+            return self._law._log_density(rows, (z - loc) / scale) - math.log(scale)
 
         def quantiles(rows: Ints, q: Floats) -> Floats:
             return (self._law if len(rows) == len(self) else self._law[rows]).ppf(q[None, :])
 
-        mean, var = self._quadrature.moments(log_density, self._transform.inverse, quantiles)
+        mean, var = self._quadrature.moments(density, log_density, self._transform.inverse, quantiles)
         most = np.finfo(float).max
         return np.clip(mean, -most, most), np.clip(var, np.finfo(float).tiny, most)
 
@@ -94,15 +97,17 @@ class Transformed(ScalarPredictive):
     def _distances(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
         loc, scale = self._law.units
 
-        def tails(rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-            low, high = self._law._log_tails(rows, (z - loc) / scale)
-            return exponential(low), exponential(high)
+        def bulk(rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+            return self._law._bulk(rows, (z - loc) / scale)
+
+        def log_tails(rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+            return self._law._log_tails(rows, (z - loc) / scale)
 
         def slope(z: Floats) -> Floats:
             return exponential(np.minimum(self._transform.log_slope(z), _LARGEST))
 
         z = loc + scale * self._standard(y)
-        return self._quadrature.distances(tails, self._transform.inverse, slope, rows, z, y)
+        return self._quadrature.distances(bulk, log_tails, self._transform.inverse, slope, rows, z, y)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         return self._transform.inverse(self._law.rvs(size, random_state=rng))

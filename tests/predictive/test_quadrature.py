@@ -1,0 +1,45 @@
+"""Integrals over lognormals so wide that far tails matter, against closed forms."""
+
+import numpy as np
+from numpy.testing import assert_allclose
+from scipy.stats import lognorm, norm
+
+from tggm.predictive.quadrature import Quadrature
+
+STD = np.array([0.2, 2.0, 5.0])
+GRID = Quadrature(np.zeros(3), STD)
+
+
+def test_distances_hold_what_is_far_out():
+    asked = []
+
+    def bulk(rows, z):
+        F = norm.cdf(z / STD[rows])
+        return np.round(F, 14), norm.pdf(z, 0, STD[rows])  # known to absolute accuracy alone
+
+    def log_tails(rows, z):
+        asked.append(rows)
+        return norm.logcdf(z / STD[rows]), norm.logsf(z / STD[rows])
+
+    rows, y = np.arange(3), np.array([1.5, 0.2, 30.0])
+    to_y, apart = GRID.distances(bulk, log_tails, np.exp, np.exp, rows, np.log(y), y)
+    mean, w = np.exp(STD**2 / 2), np.log(y) / STD
+    assert_allclose(to_y, y * (2 * norm.cdf(w) - 1) - mean * (2 * norm.cdf(w - STD) - 1), rtol=1e-6)
+    assert_allclose(apart, 2 * mean * (2 * norm.cdf(STD / np.sqrt(2)) - 1), rtol=1e-6)  # Gini's difference
+    assert set(np.concatenate(asked).tolist()) == {1, 2}  # a narrow one needs none
+    assert sum(map(len, asked)) < 3 * 241 / 4
+
+
+def test_moments_hold_what_is_far_out():
+    std = np.array([0.5, 1.0, 2.0])
+
+    def density(rows, z):
+        return np.round(norm.pdf(z, 0, std[rows]), 14)
+
+    def log_density(rows, z):
+        return norm.logpdf(z, 0, std[rows])
+
+    grid = Quadrature(np.zeros(3), std)
+    mean, var = grid.moments(density, log_density, np.exp, lambda rows, q: np.zeros((len(rows), len(q))))
+    assert_allclose(mean, lognorm.mean(std), rtol=1e-6)
+    assert_allclose(var, lognorm.var(std), rtol=1e-6)
