@@ -60,6 +60,13 @@ def test_unsupervised():
     assert skew > 0.8
 
 
+def test_digits():
+    score, error = load("digits").main(rows=500, images=100, hidden=48, epochs=40)
+    assert score[0] > score[1] + 1  # factor analysis is linear
+    assert error[0] < error[1]
+    assert error[0] < 0.25  # 0.31 without the upper half: the spread of pixels
+
+
 def test_bounded_rates():
     slope, noise = load("bounded_rates").main()
     assert slope < 0.02  # a fifth of what taking limits for values is wrong by

@@ -111,6 +111,22 @@ def unsupervised(ax: Any, v: SimpleNamespace) -> None:
     ax.set(xlabel="v1", ylabel="v2")
 
 
+def digits(ax: Any, v: SimpleNamespace) -> None:
+    """Rows of images: some halves, what three models make of them, the truth; and draws."""
+    some = np.arange(0, 120, 10)
+    halves = (np.full_like(v.lower, v.test.min()), v.lower, v.by_fa, v.by_mix, v.test[:, 32:])
+    rows = [np.hstack([v.test[:, :32], half])[some] for half in halves]
+    rows.append(np.asarray(v.graph.sample(n=12, n_chains=12, burn_in=500, key=1)["v"])[:, 0])
+    tiles = np.clip(np.stack(rows) * v.scale + v.center, 0, 1).reshape(len(rows), 12, 8, 8)
+    sheet = np.pad(tiles, [(0, 0), (0, 0), (0, 2), (0, 2)]).transpose(0, 2, 1, 3).reshape(10 * len(rows), 120)
+    ax.imshow(sheet, cmap="gray_r", vmin=0, vmax=1)
+    ax.set_yticks(np.arange(len(rows)) * 10 + 3.5, ["given", "graph", "factors", "mixture", "truth", "draws"])
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    ax.figure.set_size_inches(5.6, 2.6)
+    ax.spines[:].set_visible(False)
+
+
 def _band(ax: Any, x: Any, mean: Any, var: Any, colour: str, label: str) -> None:
     width = 2 * np.sqrt(var)
     ax.fill_between(x, mean - width, mean + width, color=colour, alpha=0.25, linewidth=0)
@@ -128,6 +144,7 @@ PICTURES: dict[str, Callable[[Any, SimpleNamespace], None]] = {
         bounded_rates,
         missing_targets,
         unsupervised,
+        digits,
         skew_normal,
     )
 }
@@ -155,7 +172,8 @@ def main(names: list[str]) -> None:
         figure = Figure(figsize=(5.6, 3.4), layout="constrained")
         ax = figure.add_subplot()
         PICTURES[name](ax, variables(name))
-        ax.legend(frameon=False, fontsize=8)
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(frameon=False, fontsize=8)
         figure.savefig(target, dpi=120)
         print(target.relative_to(ROOT))
 

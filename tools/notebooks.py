@@ -20,6 +20,7 @@ SCRIPTS = (
     "bounded_rates",
     "censored_regression",
     "deep_undirected",
+    "digits",
     "missing_targets",
     "ordinal_regression",
     "rounded_targets",
