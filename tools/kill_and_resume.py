@@ -12,9 +12,11 @@ calls, for a while or for ever. What counts as a loss is in `tools/kills/chain.p
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -36,6 +38,16 @@ def pin(turns):
     os.sched_setaffinity(0, {cores[turns.get() % len(cores)]})
 
 
+@contextlib.contextmanager
+def new_folder():
+    """A folder that ends with the block; `TemporaryDirectory` would end it with any child, too."""
+    place = Path(tempfile.mkdtemp())
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
 def run(kills, seed=0, jobs=1, seconds=float("inf"), kinds=KINDS, strikes=STRIKES, show=lambda text: None):
     """Figures of so many kills, or as many as time allows."""
     end = time.monotonic() + seconds
@@ -44,8 +56,7 @@ def run(kills, seed=0, jobs=1, seconds=float("inf"), kinds=KINDS, strikes=STRIKE
     for k in range(jobs):
         turns.put(k)
     found, total = [], 0
-    with tempfile.TemporaryDirectory() as name, fork.Pool(jobs, pin, (turns,)) as pool:
-        place = Path(name)
+    with new_folder() as place, fork.Pool(jobs, pin, (turns,)) as pool:
         (place / "programs").mkdir(mode=0o700)
         tasks = ((kinds[k % len(kinds)], k, seed, place, end, strikes) for k in range(10**6))
         running = []
