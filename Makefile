@@ -52,7 +52,7 @@ test-matrix:
 
 fuzz: venv-dev
 	$(BIN)/python -m tools.fuzz_model_files --files 100000 --output benchmarks/results/fuzz.json
-	$(BIN)/python tools/kill_and_resume.py --kills 60 --output benchmarks/results/kill_and_resume.json
+	$(BIN)/python -m tools.kill_and_resume --kills 60 --output benchmarks/results/kill_and_resume.json
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -128,12 +128,18 @@ def kills(figures: Figures) -> str:
     """How many fits were killed where, and what became of them."""
     record = figures["kill_and_resume"]
     places = {
-        "any": "at a random moment", "half": "with half of a file written",
-        "sync": "before it is synchronised", "between": "between two renames", "after": "just after the last",
+        "a moment": "at a random moment", "open": "before a file is opened",
+        "write": "with half of a file written", "sync": "before it is synchronised",
+        "rename to previous": "before the old one is renamed",
+        "rename": "before the new one gets its name", "sync folder": "before the folder is synchronised",
     }  # fmt: skip
-    rows = [[places[step], str(count)] for step, count in record["by_step"].items()]
-    told = f"{record['kills']} kills in {record['fits']} fits, {record['losses']} losses; "
-    return table(["killed", "times"], rows) + f"\n\n{told}{record['resumed']} starts found a checkpoint."
+    rows = [[words, str(record["strikes_by_step"].get(step, 0))] for step, words in places.items()]
+    told = (
+        f"{record['kills']:,} kills in {record['fits']} fits, {record['of_them_power_losses']} of them power "
+        f"losses, and {record['full_disks']} full disks: {record['losses']} losses. {record['resumed']:,} "
+        "starts found a checkpoint."
+    )
+    return table(["struck", "times"], rows) + f"\n\n{told}"
 
 
 def fuzz(figures: Figures) -> str:

@@ -1,211 +1,119 @@
-"""Kill fits with SIGKILL at random moments, and see that they end as if nothing had happened.
+"""Kill fits, cut their power, fill their disks, and see that they end as if nothing had happened.
 
-    python tools/kill_and_resume.py --kills 60 --output benchmarks/results/kill_and_resume.json
+    python -m tools.kill_and_resume --kills 60 --output benchmarks/results/kill_and_resume.json
+    python -m tools.kill_and_resume --kills 1000 --jobs 15 --seconds 500
 
-Each fit runs in a process of its own and writes a checkpoint after every chunk of epochs. Half of the kills
-come from outside at a random time; the others strike inside the write, at one of its steps: half of the
-bytes written, before the file is synchronised, between the two renames, after the last. A fit is killed a few
-times, always started again, and then let through.
-
-A loss is a fit whose parameters differ in any bit from those of a fit that was never killed, a start that
-goes on from an earlier epoch than the last checkpoint that was written in full, or a process that ends
-otherwise.
+Fits in memory, of classes, of a table, from a stream and of two processes (`tools/kills/fits.py`) write a
+checkpoint after every chunk of epochs. A third of the SIGKILLs comes from outside at a random moment. The
+others strike at one of the calls that write a file: opening, half of the bytes written, synchronising, the
+two renames, synchronising the folder; half of these are power losses, after which the file system has
+forgotten what was not synchronised (`tools/kills/disk.py`). Other fits find the disk full at one of these
+calls, for a while or for ever. What counts as a loss is in `tools/kills/chain.py`.
 """
 
 import argparse
+import contextlib
 import json
+import multiprocessing
 import os
-import random
-import signal
+import shutil
 import sys
 import tempfile
 import time
-import warnings
+from collections import Counter
 from pathlib import Path
 
-import numpy as np
-
-from tggm import TGGMClassifier, TGGMRegressor
-from tggm.storage import files
-from tggm.training import checkpoints
-from tggm.training.compilation_cache import use_compilation_cache
-from tggm.training.observer import Observer
-
-STEPS = ("half", "sync", "between", "after")
-KILLS_A_FIT = 6
-EPOCHS = int(os.environ.get("EPOCHS", 2500))  # fewer in the tests
+from tools.kills.chain import STRIKES, Chain
+from tools.kills.fits import KINDS
 
 
-def model_of(number, path):
-    """One of a few kinds of estimators, and its data."""
-    rng = np.random.default_rng(number)
-    X = rng.normal(size=(1500, 6))
-    y = np.sin(X[:, 0]) + 0.3 * np.abs(X[:, 1]) * rng.normal(size=len(X))
-    common = {"random_state": number, "max_epochs": EPOCHS, "checkpoint": path}
-    kinds = [
-        lambda: TGGMRegressor(hidden=12, n_members=2, patience=None, **common),
-        lambda: TGGMClassifier(hidden=12, **common),
-        lambda: TGGMRegressor(hidden=12, n_members=1, early_stopping=False, optimizer="rmsprop", **common),
-    ]
-    kind = number % len(kinds)
-    return kinds[kind](), X, (y > 0) if kind == 1 else y
+def chain(task):
+    """One fit, struck many times; in a process of the pool, on one processor."""
+    return Chain(*task).run()
 
 
-def parameters(model):
-    return model.fitted_.model.arrays() | model.history_
+def pin(turns):
+    """Give a process of the pool one processor: its children then start no more threads than that."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[turns.get() % len(cores)]})
 
 
-class Log(Observer):
-    """Writes down from which epoch a fit goes on."""
-
-    def __init__(self, log):
-        self.log = log
-
-    def resumed(self, epochs):
-        """Add a line."""
-        os.write(self.log, f"resumed {epochs}\n".encode())
-
-
-def fit(number, folder, strike):
-    """What a child does: go on with the fit, log what was written and from where it went on, and save."""
-    checkpoints.SECONDS = 0.0
-    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    write = checkpoints.Checkpoints.write
-
-    def logged(self, *, finished=False):
-        epochs = self._last.train.shape[1] if self._last is not None else 0
-        write(self, finished=finished)
-        os.write(log, f"wrote {epochs}\n".encode())
-
-    checkpoints.Checkpoints.write = logged
-    if strike is not None:
-        strike_at(*strike)
-    model, X, y = model_of(number, folder / "fit.checkpoint")
-    model.fit(X, y, observer=Log(log))
-    np.savez(folder / "result.npz", **parameters(model))
+@contextlib.contextmanager
+def new_folder():
+    """A folder that ends with the block; `TemporaryDirectory` would end it with any child, too."""
+    place = Path(tempfile.mkdtemp())
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
-def strike_at(step, count):
-    """Make the process kill itself at a step of its `count`-th write of a file."""
-    sync, replace, left = os.fsync, os.replace, [count]
-
-    def die():
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def fsync(handle):
-        regular = os.path.isfile(f"/proc/self/fd/{handle}")
-        left[0] -= regular
-        if regular and left[0] == 0 and step in ("half", "sync"):
-            if step == "half":
-                os.ftruncate(handle, os.fstat(handle).st_size // 2)
-            die()
-        sync(handle)
-
-    def rename(source, target):
-        replace(source, target)
-        last = not str(target).endswith(".previous")
-        if left[0] <= 0 and step == ("after" if last else "between"):
-            die()
-
-    files.os = type(sys)("os")
-    files.os.__dict__.update(os.__dict__, fsync=fsync, replace=rename)
-
-
-def start(number, folder, strike=None):
-    """Fork: what takes long, the imports, is done already, and JAX's threads do not run yet."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            use_compilation_cache(folder.parent / "programs")
-            fit(number, folder, strike)
-            code = 0
-        finally:
-            os._exit(code)
-    return child
+def run(kills, seed=0, jobs=1, seconds=float("inf"), kinds=KINDS, strikes=STRIKES, show=lambda text: None):
+    """Figures of so many kills, or as many as time allows."""
+    end = time.monotonic() + seconds
+    fork = multiprocessing.get_context("fork")
+    turns = fork.SimpleQueue()
+    for k in range(jobs):
+        turns.put(k)
+    found, total = [], 0
+    with new_folder() as place, fork.Pool(jobs, pin, (turns,)) as pool:
+        (place / "programs").mkdir(mode=0o700)
+        tasks = ((kinds[k % len(kinds)], k, seed, place, end, strikes) for k in range(10**6))
+        running = []
+        while running or (total < kills and time.monotonic() < end):
+            while len(running) < jobs and total < kills and time.monotonic() < end:
+                running.append(pool.apply_async(chain, (next(tasks),)))
+            ready = [one for one in running if one.ready()]
+            running = [one for one in running if not one.ready()]
+            for one in ready:
+                found.append(one.get())
+                total += found[-1].kills
+                for loss in found[-1].losses:
+                    show(loss)
+                show(f"{len(found)} fits, {total} kills, {sum(len(r.losses) for r in found)} losses")
+            time.sleep(0.02)
+    return figures(found)
 
 
-def killed(number, folder, seconds, rng):
-    """One attempt that is meant to be killed: how it ended and at which step."""
-    if rng.random() < 0.5:
-        step = rng.choice(STEPS)
-        child = start(number, folder, (step, rng.randint(1, 4)))
-    else:
-        step = "any"
-        child = start(number, folder)
-        time.sleep(rng.uniform(0.0, seconds / 2))
-        os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), step
-
-
-def told(folder):
-    """Written and resumed epochs in the order in which they happened."""
-    log = folder / "log"
-    lines = log.read_text().splitlines() if log.exists() else []
-    return [(word, int(epochs)) for word, epochs in map(str.split, lines)]
-
-
-def goes_on(events):
-    """Whether every start went on from the last checkpoint that was written in full, or a later one."""
-    written = 0
-    for _, epochs in events:
-        if epochs < written:  # also of a start that found nothing to go on from
-            return False
-        written = epochs
-    return True
-
-
-def run(kills, seed):
-    rng, counts = random.Random(seed), dict.fromkeys(("any", *STEPS), 0)
-    fits = losses = resumed = 0
-    with tempfile.TemporaryDirectory() as place:
-        while sum(counts.values()) < kills:
-            folder, witness = (Path(place, f"{fits}-{name}") for name in ("killed", "whole"))
-            folder.mkdir()
-            witness.mkdir()
-            begin = time.monotonic()
-            fine = os.waitpid(start(fits, witness), 0)[1] == 0
-            seconds = time.monotonic() - begin
-            for _ in range(min(KILLS_A_FIT, kills - sum(counts.values()))):
-                code, step = killed(fits, folder, seconds, rng)
-                counts[step] += code == -signal.SIGKILL
-                fine &= code in (-signal.SIGKILL, 0)
-                if code != -signal.SIGKILL:
-                    break
-            fine &= os.waitpid(start(fits, folder), 0)[1] == 0 and goes_on(told(folder))
-            resumed += sum(word == "resumed" for word, _ in told(folder))
-            fine = fine and same(folder / "result.npz", witness / "result.npz")
-            losses += not fine
-            fits += 1
-            print(f"{fits} fits, {sum(counts.values())} kills, {losses} losses", flush=True)
+def figures(found):
+    """Sums over all fits, by kind and by step."""
+    kinds, steps = Counter(), Counter()
+    for record in found:
+        kinds[record.kind] += record.kills
+        steps.update(record.steps)
     return {
-        "kills": sum(counts.values()),
-        "by_step": counts,
-        "fits": fits,
-        "resumed": resumed,
-        "losses": losses,
+        "kills": sum(record.kills for record in found),
+        "of_them_power_losses": sum(record.power_losses for record in found),
+        "full_disks": sum(record.full_disks for record in found),
+        "kills_by_kind": dict(sorted(kinds.items())),
+        "strikes_by_step": dict(sorted(steps.items())),
+        "fits": len(found),
+        "resumed": sum(record.resumed for record in found),
+        "losses": sum(len(record.losses) for record in found),
     }
-
-
-def same(one, other):
-    a, b = np.load(one), np.load(other)
-    return set(a) == set(b) and all(np.array_equal(a[name], b[name], equal_nan=True) for name in a)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="fits at the same time, each on one processor")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no more after so many")
+    parser.add_argument("--strikes", type=int, default=STRIKES, help="of one fit at most")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    figures = run(options.kills, options.seed)
-    text = json.dumps(figures, indent=1) + "\n"
+    begin = time.monotonic()
+    found = run(
+        options.kills, options.seed, options.jobs, options.seconds, options.kinds,
+        options.strikes, lambda text: print(text, flush=True),
+    )  # fmt: skip
+    found |= {"jobs": options.jobs, "seconds": round(time.monotonic() - begin)}
+    text = json.dumps(found, indent=1) + "\n"
     print(text, end="")
     if options.output is not None:
         options.output.write_text(text)
-    return 1 if figures["losses"] else 0
+    return 1 if found["losses"] else 0
 
 
 if __name__ == "__main__":
