@@ -26,6 +26,8 @@ def entry(name, value, first=None):
 STUDENT = [["student", 1.0, 0.5, 0.1]]
 PAST = {
     "members far apart under a power": ("power", [entry("model.likelihood.output.b1", 1e6, 1)], "loaded"),
+    "a power of 1e30, more than deviations can be told from": ("power", [entry("y.shift", 1e30)], "loaded"),
+    "a power of 1e300": ("power", [entry("y.shift", 1e300)], "loaded"),
     "a logarithm of 1e59": ("log", [entry("y.shift", 1e59)], "loaded"),
     "a logarithm of -1e30": ("log", [entry("y.shift", -1e30)], "loaded"),
     "a logarithm's scale": ("log", [entry("y.scale", 1e150)], "loaded"),

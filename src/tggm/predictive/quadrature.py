@@ -38,7 +38,8 @@ class Quadrature:
     """Nodes of some rows, those of row i at centre_i + width_i · sinh t."""
 
     def __init__(self, centre: Floats, width: Floats) -> None:
-        self._centre, self._width = centre, width
+        self._centre = centre
+        self._width = np.maximum(width, np.spacing(np.abs(centre)))  # too large to tell apart
 
     def nodes(self, rows: Ints) -> tuple[Floats, Floats]:
         """Nodes and weights of the trapezoid rule, (rows, NODES) each."""
@@ -72,7 +73,7 @@ class Quadrature:
                 squares = np.exp(log + 2 * np.log(np.abs(y - mean[:, None])))
                 found[:, rows] = mean, np.where(p > 0, squares, 0.0).sum(1) / total, total
         mean, var, seen = found
-        if (lost := np.flatnonzero(np.abs(seen - 1) > _LOST)).size:
+        if (lost := np.flatnonzero(~(np.abs(seen - 1) <= _LOST))).size:
             y = place(quantiles(lost, (np.arange(_QUANTILES) + 0.5) / _QUANTILES))
             with np.errstate(over="ignore", invalid="ignore"):
                 mean[lost] = (y / _QUANTILES).sum(1)
