@@ -76,6 +76,34 @@ def test_larger_tables_get_more_and_smaller_steps(rows, steps):
     assert_allclose(rate(TGGMRegressor.one_layer(hidden=1, max_epochs=300).recipe(), rows), 0.03, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("rows", "batch", "peak"),
+    [(100, 128, 0.01), (4096, 256, 0.01), (8192, 256, 0.01 / 2**0.5), (10**6, 256, 0.005)],
+)
+def test_cycles_of_larger_tables_are_calmer(rows, batch, peak):
+    recipe = TGGMRegressor(hidden=1).recipe()
+    assert recipe.timetable(rows)[0] == batch
+    assert_allclose(rate(recipe, rows), peak, rtol=1e-6)
+    assert TGGMClassifier(hidden=1).recipe().timetable(10**6)[0] == 512
+
+
+@pytest.mark.parametrize(
+    ("columns", "sparse", "layers", "linear", "init", "decay"),
+    [
+        (200, False, (100, 100), True, "scaled", 5.0),
+        (201, False, (100, 100), False, "scaled", 201 / 40),
+        (200, True, (100,), False, "small", 1.0),
+    ],
+)
+def test_classes_of_wide_and_sparse_tables(columns, sparse, layers, linear, init, decay):
+    recipe = TGGMClassifier().recipe()
+    recipe.size(columns, sparse=sparse)
+    assert (recipe.layers, recipe.linear, recipe.init) == (layers, linear, init)
+    model = recipe.draw(recipe.architecture(1, 2), np.random.default_rng(0))
+    hyper = recipe.program(model, Blocks(None, 1, 100, 100), n_features=columns)[1]
+    assert_allclose(hyper.weight_decay, decay, rtol=1e-6)
+
+
 def rate(recipe, rows):
     model = recipe.draw(recipe.architecture(1, 1), np.random.default_rng(0))
     return recipe.program(model, Blocks(None, 1, rows, rows), n_features=1)[1].learning_rate

@@ -36,6 +36,11 @@ def test_training_goes_on_while_it_gains(held, done, ends):
     assert Milestones((4, 12), 0.1).reached(held, done) == ends
 
 
+@pytest.mark.parametrize(("held", "ends"), [(scores(1, 2), False), (scores(2, 1), True)])
+def test_a_first_cycle_of_two_epochs_says_whether_it_was_falling(held, ends):
+    assert Milestones((2, 6), 0.1).reached(held, 2) == ends
+
+
 def test_a_log_probability_near_zero_need_gain_only_a_share_of_itself():
     held = scores(-0.2, -0.1, -0.06, -0.05, -0.05, -0.05, -0.05, -0.05, -0.05, -0.05, -0.05, -0.045)
     assert Milestones((4, 12), 0.01).reached(held, 12)

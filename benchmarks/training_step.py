@@ -1,0 +1,112 @@
+"""Where the time of the default's training step goes, and how far it is from the arithmetic floor.
+
+    python benchmarks/training_step.py
+
+A gradient of ten members of the default (8 columns, periodic features, 50-50 units, a linear part, batches of
+256 rows, float32) and of its parts alone, forward and back: microseconds a row and member, best of several
+rounds, elapsed and of all processors. The floor is the number of floating-point operations that XLA counts
+for the whole step over the speed of one product of 1,536 × 1,536 matrices in the same process. Parts that are
+fused with others in the whole cost more by themselves. Writes ``benchmarks/results/training_step.json``.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from record import keep
+
+from tggm.models import Architecture
+from tggm.models.features.periodic import Periodic
+from tggm.models.hidden.unit import averages, moments
+from tggm.training import METHODS, Options, Rows
+
+MEMBERS, ROWS, COLUMNS, UNITS = 10, 256, 8, 50
+ROUNDS, CALLS = 8, 20
+SIDE = 1536
+
+
+def taken(f: Callable[..., Any], *arguments: Any) -> tuple[float, float, float]:
+    """Seconds of a call, elapsed and of all processors, and its operations as XLA counts them."""
+    program = jax.jit(f).lower(*arguments).compile()
+    jax.block_until_ready(program(*arguments))
+    elapsed, busy = [], []
+    for _ in range(ROUNDS):
+        clock, processor = time.perf_counter(), time.process_time()
+        for _ in range(CALLS):
+            found = program(*arguments)
+        jax.block_until_ready(found)
+        elapsed.append((time.perf_counter() - clock) / CALLS)
+        busy.append((time.process_time() - processor) / CALLS)
+    return min(elapsed), min(busy), float(program.cost_analysis()["flops"])
+
+
+def normal(*shape: int) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(sum(shape)).standard_normal(shape), jnp.float32)
+
+
+def pulled_back(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Values of `f` and the derivatives of their sum."""
+    return jax.value_and_grad(lambda *a: sum(x.sum() for x in jax.tree.leaves(f(*a))), argnums=(0, 1))
+
+
+def parts() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """Functions and arguments, by name."""
+    rng = np.random.default_rng(0)
+    drawn = [Periodic.draw(rng, COLUMNS) for _ in range(MEMBERS)]
+    features = jax.tree.map(lambda *a: jnp.asarray(np.stack(a), jnp.float32), *drawn)
+    X, psi = normal(MEMBERS, ROWS, COLUMNS), normal(MEMBERS, ROWS, Periodic.width(COLUMNS))
+    h, W0 = normal(MEMBERS, ROWS, UNITS), normal(MEMBERS, UNITS, psi.shape[-1])
+    W, spread = normal(MEMBERS, UNITS, UNITS), jnp.abs(h) + 0.1
+
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
+        return a @ b.mT
+
+    return {
+        "features": (pulled_back(lambda f, x: jax.vmap(lambda one, rows: one(rows))(f, x)), (features, X)),
+        "product with W0": (pulled_back(product), (psi, W0)),
+        "moments of the first layer": (pulled_back(lambda a, b: moments(a + b)), (h, spread)),
+        "three products with W": (
+            pulled_back(lambda a, w: (product(a, w), product(a * a, w * w), a @ w)), (h, W),
+        ),
+        "averaged moments of the second": (pulled_back(lambda a, s: averages(3, a, s)), (h, spread)),
+    }  # fmt: skip
+
+
+def step() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The whole gradient."""
+    rng = np.random.default_rng(0)
+    sizes = Architecture(COLUMNS, (UNITS, UNITS), 1, "gaussian", "directed", 0, "periodic", True)
+    drawn = sizes.members(rng, MEMBERS, np.float32, s0=0.01, noise=0.5, init="sharp")
+    model = jax.tree.map(jnp.asarray, drawn)
+    method = METHODS["moments"](Options())
+
+    def loss(member: Any, X: jax.Array, y: jax.Array) -> jax.Array:
+        return method(member, Rows(X, y), jnp.float32(0)).mean()
+
+    arguments = model, normal(MEMBERS, ROWS, COLUMNS), normal(MEMBERS, ROWS, 1)
+    return jax.vmap(jax.value_and_grad(loss)), arguments
+
+
+def main() -> None:
+    side = normal(SIDE, SIDE)
+    speed = 2 * SIDE**3 / taken(jnp.matmul, side, side)[0]
+    scale = 1e6 / (MEMBERS * ROWS)
+    found = []
+    whole, arguments = step()
+    for name, (f, given) in {**parts(), "the whole step": (whole, arguments)}.items():
+        elapsed, busy, operations = taken(f, *given)
+        row = {"elapsed_us": scale * elapsed, "cpu_us": scale * busy, "operations": scale * operations / 1e6}
+        found.append({"part": name, **row})
+        text = "{elapsed_us:6.2f} us elapsed, {cpu_us:6.2f} of processors, {operations:7.0f} operations"
+        print(f"{name:32s}", text.format(**row), flush=True)
+    floor = 1e6 * found[-1]["operations"] / speed
+    ratio = found[-1]["elapsed_us"] / floor
+    print(f"floor {floor:.2f} us at {speed / 1e9:.0f} GFlop/s: the step takes {ratio:.1f} times as long")
+    keep("training_step", {"parts": found, "flops_per_second": speed, "floor_us": floor, "ratio": ratio})
+
+
+if __name__ == "__main__":
+    main()
