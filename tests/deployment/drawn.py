@@ -65,7 +65,7 @@ def _adopted(made, n, y, pool, transform, d):
 def table_model():
     """A regressor of a table with every kind of column."""
     learned = (
-        Number("size", 0.5, True),
+        Number("size", 0.5, True, knots=(-1.0, 0.2, 0.4, 1.5)),
         Category("kind", ("a", "b"), True, True),
         Ordinal("grade", ("low", "mid", "top"), 1.0, True),
         Moment("day", 18262.0, 1.2, ("year", "week"), True, True),

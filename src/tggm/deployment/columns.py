@@ -8,6 +8,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from tggm.arrays import Floats
 from tggm.deployment.graph import GraphValue, OnnxArithmetic
 from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
 from tggm.tables.columns.moment import LENGTH, YEAR
@@ -34,7 +35,17 @@ def _(column: Number, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue
             "exported; make a column of numbers and one of marks of it before fitting."
         )
     gaps = ops.node("IsNaN", given)
-    return [ops.where(gaps, ops.constant(column.fill), given), *[_indicator(ops, gaps)] * column.indicator]
+    filled = ops.where(gaps, ops.constant(column.fill), given)
+    ranked = [_interpolated(ops, filled, column.knots, column.ranks)] if column.knots else []
+    return [filled, *ranked, *[_indicator(ops, gaps)] * column.indicator]
+
+
+def _interpolated(ops: OnnxArithmetic, x: GraphValue, knots: tuple[float, ...], values: Floats) -> GraphValue:
+    """Linear between knots and constant beyond: a ramp between 0 and 1 for each step."""
+    low, step = np.asarray(knots[:-1]), np.diff(knots)
+    ramp = ops.minimum(ops.maximum((x - low) / step, 0.0), 1.0)
+    found: GraphValue = ops.sum(ramp * np.diff(values), axis=1) + float(values[0])
+    return found
 
 
 @encoded.register
