@@ -13,7 +13,7 @@ from tggm.tables.table import Table, odd_listed, odd_words
 
 MOST_MARKS = 10
 LEAST_ROWS = 3  # that a mark must have
-USUAL = 0.5  # of the rows: a value that more have is the usual one
+USUAL = 0.75  # of the rows: a value that more have is the usual one
 LEAST_OTHERS = 500  # rows with other values than the usual one, for their ranks to say something
 LEAST_DIFFERENT = 20  # values among these
 KNOTS = 33  # quantiles of the others
@@ -27,7 +27,7 @@ class Number(Column):
     `marks` are words among the numbers, as ``<LOD``: each has a column that says where it stands, and the
     number is the one behind it (``<0.5``) or the median.
 
-    If most rows have the smallest value, as 0 of a sum that few people have, the others would be crowded on
+    If nearly all rows have the smallest value, as 0 of a sum that few people have, the others are crowded on
     the scale of all. A column of their ranks tells them apart: 0 to 1 over `knots`, the first of which is the
     usual value, a little below 0.
     """
@@ -134,7 +134,7 @@ class Number(Column):
 
 
 def knots_of(known: Floats) -> tuple[float, ...]:
-    """The smallest value and quantiles of the others, if most rows have it and the others are many."""
+    """The smallest value and quantiles of the others, if three quarters have it and the others are many."""
     if not len(known) or not np.isfinite(known).all():
         return ()
     others = known[known > known.min()]
