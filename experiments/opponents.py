@@ -102,14 +102,14 @@ def show(record: dict[str, Any], tables: list[str], models: list[str]) -> None:
     """Means over splits: RMSE (or share of errors) and log-likelihood, one line a table each."""
     runs = record.get("runs", {})
     for names, title in ((("rmse", "error"), "RMSE, or share of errors"), (("ll",), "log-likelihood")):
-        print(f"\n{title:24s}" + "".join(f"{model:>11s}" for model in models))
+        print(f"\n{title:24s}" + "".join(f"{model:>13s}" for model in models))
         for table in tables:
             cells = []
             for model in models:
                 made = [runs.get(key((table, model, k)), {}) for k in range(SPLITS)]
                 values = [run[name] for run in made for name in names if name in run]
                 cells.append(f"{np.mean(values):.4g}" + "*" * (len(values) < SPLITS) if values else "-")
-            print(f"{table:24s}" + "".join(f"{cell:>11s}" for cell in cells))
+            print(f"{table:24s}" + "".join(f"{cell:>13s}" for cell in cells))
     print("\n* not all splits; - none")
 
 

@@ -65,7 +65,8 @@ def _adopted(made, n, y, pool, transform, d):
 def table_model():
     """A regressor of a table with every kind of column."""
     learned = (
-        Number("size", 0.5, True),
+        Number("size", 0.5, True, knots=(-1.0, 0.2, 0.4, 1.5)),
+        Number("dose", 0.4, True, marks=("<", "n.d.")),
         Category("kind", ("a", "b"), True, True),
         Ordinal("grade", ("low", "mid", "top"), 1.0, True),
         Moment("day", 18262.0, 1.2, ("year", "week"), True, True),
@@ -82,6 +83,7 @@ def table():
     """Rows for it, with gaps and unknown words."""
     columns = {
         "size": [1.0, np.nan, -2.0, 0.3],
+        "dose": ["0.1", "<0.5", None, "n.d."],
         "kind": ["a", "b", None, "z"],
         "grade": ["mid", None, "top", "low"],
         "day": pd.to_datetime(["2020-03-01", "2021-07-05", None, "2022-01-01"]),

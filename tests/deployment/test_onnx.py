@@ -75,11 +75,13 @@ def test_single_precision_in_and_out(computed):
     assert_allclose(found["mean"], model.predict(rows.astype(np.float64)), rtol=1e-4, atol=1e-5)
 
 
-def test_a_table_with_words_grades_dates_and_gaps(computed):
+def test_a_table_with_words_grades_dates_marks_and_gaps(computed):
     model, rows = table_model(), table()
     inputs = {name: rows[[name]].astype(object).fillna("").to_numpy() for name in ("kind", "grade", "town")}
     days = (rows[["day"]] - pd.Timestamp("1970-01-01")) / pd.Timedelta("1D")
     inputs |= {"size": rows[["size"]].to_numpy(float), "day": days.to_numpy(float)}
+    inputs["dose"] = np.array([[0.1], [0.5], [np.nan], [np.nan]])
+    inputs["dose: mark"] = np.array([[""], ["<"], [""], ["n.d."]], dtype=object)
     assert_allclose(computed(model, inputs)["mean"], model.predict(rows), **NEAR)
 
 

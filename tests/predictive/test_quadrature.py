@@ -43,3 +43,19 @@ def test_moments_hold_what_is_far_out():
     mean, var = grid.moments(density, log_density, np.exp, lambda rows, q: np.zeros((len(rows), len(q))))
     assert_allclose(mean, lognorm.mean(std), rtol=1e-6)
     assert_allclose(var, lognorm.var(std), rtol=1e-6)
+
+
+def test_moments_of_members_far_apart():
+    """Three quarters near −1 and a quarter near 2, in the units of y; nothing between them."""
+    share, at, width = np.array([0.75, 0.25]), np.array([-1.0, 2.0]), 0.15
+
+    def density(rows, z):
+        return norm.pdf(z[:, None], at, width) @ share
+
+    def log_density(rows, z):
+        return np.log(density(rows, z) + 1e-300)
+
+    grid = Quadrature(np.array([-0.95]), np.array([1.0]))
+    mean, var = grid.moments(density, log_density, lambda z: z, lambda rows, q: np.zeros((1, len(q))))
+    assert_allclose(mean, -0.25, rtol=1e-6)
+    assert_allclose(var, 0.75 * 0.75**2 + 0.25 * 2.25**2 + width**2, rtol=1e-6)

@@ -71,6 +71,7 @@ def test_a_table_travels_with_its_model(preparation, tmp_path):
                         "decimal": ".",
                         "unit": "",
                         "marks": [],
+                        "knots": [],
                     }
                 ]
             },

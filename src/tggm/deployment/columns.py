@@ -1,13 +1,14 @@
 """Columns of a table in an ONNX graph: what each expects, and the numbers that the model sees of it.
 
 An input has the name of its column and the shape (rows, 1): numbers with NaN for gaps, words with "" for
-gaps, dates as days since 1970-01-01.
+gaps, dates as days since 1970-01-01. Numbers with marks have a second input, of the marks.
 """
 
 from functools import singledispatch
 
 import numpy as np
 
+from tggm.arrays import Floats
 from tggm.deployment.graph import GraphValue, OnnxArithmetic
 from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
 from tggm.tables.columns.moment import LENGTH, YEAR
@@ -15,26 +16,41 @@ from tggm.tables.columns.moment import LENGTH, YEAR
 GAP = ""
 
 
-def is_words(column: Column) -> bool:
-    """Whether a column expects words."""
-    return isinstance(column, Category | Ordinal | Statistic)
+def inputs_of(column: Column) -> dict[str, bool]:
+    """Names of what a column expects, and whether these are words."""
+    if isinstance(column, Number) and column.marks:
+        return {column.name: False, f"{column.name}: mark": True}
+    return {column.name: isinstance(column, Category | Ordinal | Statistic)}
 
 
 @singledispatch
-def encoded(column: Column, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
+def encoded(column: Column, ops: OnnxArithmetic, *given: GraphValue) -> list[GraphValue]:
     """The columns that the model sees, (rows, ·) each."""
     raise ValueError(f"column {column.name!r} is {column.description}, which cannot be exported.")
 
 
 @encoded.register
-def _(column: Number, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
-    if column.marks:
-        raise ValueError(
-            f"column {column.name!r} has numbers with marks ({', '.join(column.marks)}), which cannot be "
-            "exported; make a column of numbers and one of marks of it before fitting."
-        )
+def _(
+    column: Number, ops: OnnxArithmetic, given: GraphValue, mark: GraphValue | None = None
+) -> list[GraphValue]:
     gaps = ops.node("IsNaN", given)
-    return [ops.where(gaps, ops.constant(column.fill), given), *[_indicator(ops, gaps)] * column.indicator]
+    filled = ops.where(gaps, ops.constant(column.fill), given)
+    ranked = [_interpolated(ops, filled, column.knots, column.ranks)] if column.knots else []
+    if mark is None:
+        return [filled, *ranked, *[_indicator(ops, gaps)] * column.indicator]
+    code = _code(ops, mark, column.marks, other=-1, gap=-1)
+    places = ops.constant(np.arange(len(column.marks)), np.int64)
+    bare = ops.node("And", gaps, ops.node("Less", code, ops.constant(0, np.int64)))
+    marked = _indicator(ops, ops.node("Equal", code, places))
+    return [filled, *ranked, *[_indicator(ops, bare)] * column.indicator, marked]
+
+
+def _interpolated(ops: OnnxArithmetic, x: GraphValue, knots: tuple[float, ...], values: Floats) -> GraphValue:
+    """Linear between knots and constant beyond: a ramp between 0 and 1 for each step."""
+    low, step = np.asarray(knots[:-1]), np.diff(knots)
+    ramp = ops.minimum(ops.maximum((x - low) / step, 0.0), 1.0)
+    found: GraphValue = ops.sum(ramp * np.diff(values), axis=1) + float(values[0])
+    return found
 
 
 @encoded.register

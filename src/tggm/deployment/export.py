@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tggm.deployment.classes import GRAPH_NODES, log_probabilities, mixed, scores
-from tggm.deployment.columns import encoded, is_words
+from tggm.deployment.columns import encoded, inputs_of
 from tggm.deployment.graph import GraphValue, OnnxArithmetic
 from tggm.deployment.laws import MixtureLaw, pooled_law
 from tggm.deployment.network import outputs, variances
@@ -50,6 +50,7 @@ def export_onnx(
     ``mean``, ``deviation`` and ``quantiles``; of a classifier ``probabilities`` and ``label``. A model of an
     array takes ``X``, shape (rows, columns), NaN for gaps. A model of a table takes each column by its name,
     shape (rows, 1): numbers with NaN for gaps, words with "" for gaps, dates as days since 1970-01-01.
+    Numbers with marks, as ``<LOD`` in a column "dose", have a second input "dose: mark", "" for none.
 
     Parameters
     ----------
@@ -102,10 +103,12 @@ def _inputs(
         return _standardised(ops, w, ops.where(ops.node("IsNaN", X), w.x.shift, X)), [info]
     parts, infos = [], []
     for column in preparation.columns:
-        words = is_words(column)
-        given, info = ops.given(column.name, "str" if words else dtype, 1)
-        infos.append(info)
-        parts += encoded(column, ops, given if words else ops.number(given))
+        values = []
+        for name, words in inputs_of(column).items():
+            given, info = ops.given(name, "str" if words else dtype, 1)
+            infos.append(info)
+            values.append(given if words else ops.number(given))
+        parts += encoded(column, ops, *values)
     return _standardised(ops, w, ops.concat(parts)), infos
 
 

@@ -143,14 +143,13 @@ def _exact_outskirts(
 
 
 def _replace_small(values: Floats, nodes: Floats, weight: Floats, exact: AtPairs) -> None:
-    """Exact values from the first small one outwards, (rows, nodes), in place.
+    """Exact values beyond the last one that is not small, (rows, nodes), in place.
 
     Blocks of nodes are added until the last value, times its weight, is a slight share of the row's sum; what
-    is farther out is taken as 0.
+    is farther out is taken as 0. Densities may be small between members, too: there they are left alone.
     """
     n = values.shape[1]
-    small = values < _ROUGH
-    begin = np.where(small.any(1), small.argmax(1), n)
+    begin = n - (values >= _ROUGH)[:, ::-1].argmax(1)  # n if all are small
     values[np.arange(n) >= begin[:, None]] = 0.0
     rows = np.flatnonzero(begin < n)
     bound = _ROUGH * weight[rows, begin[rows]]

@@ -13,6 +13,11 @@ from tggm.tables.table import Table, odd_listed, odd_words
 
 MOST_MARKS = 10
 LEAST_ROWS = 3  # that a mark must have
+USUAL = 0.75  # of the rows: a value that more have is the usual one
+LEAST_OTHERS = 500  # rows with other values than the usual one, for their ranks to say something
+LEAST_DIFFERENT = 20  # values among these
+KNOTS = 33  # quantiles of the others
+APART = 0.3  # rank of the usual value below the lowest other one
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,10 @@ class Number(Column):
 
     `marks` are words among the numbers, as ``<LOD``: each has a column that says where it stands, and the
     number is the one behind it (``<0.5``) or the median.
+
+    If nearly all rows have the smallest value, as 0 of a sum that few people have, the others are crowded on
+    the scale of all. A column of their ranks tells them apart: 0 to 1 over `knots`, the first of which is the
+    usual value, a little below 0.
     """
 
     name: str
@@ -29,6 +38,11 @@ class Number(Column):
     decimal: str = "."
     unit: str = ""
     marks: tuple[str, ...] = ()
+    knots: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.knots) == 1 or any(np.diff(self.knots) <= 0):
+            raise ValueError("the knots of a column of numbers must be increasing")
 
     @classmethod
     def of(cls, table: Table, name: str, spelling: Spelling, marks: tuple[str, ...] = ()) -> "Number":
@@ -38,13 +52,19 @@ class Number(Column):
         known = values[~np.isnan(values)]
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
-        return cls(name, fill, gaps, spelling.decimal, spelling.unit, marks)
+        return cls(name, fill, gaps, spelling.decimal, spelling.unit, marks, knots_of(known))
 
     @property
     def features(self) -> list[str]:
         """Names of the columns that the model sees."""
         marked = [f"{self.name} = {mark}" for mark in self.marks]
-        return [self.name, *[f"{self.name} is missing"] * self.indicator, *marked]
+        ranked = [f"{self.name}: rank"] * bool(self.knots)
+        return [self.name, *ranked, *[f"{self.name} is missing"] * self.indicator, *marked]
+
+    @property
+    def ranks(self) -> Floats:
+        """Of the knots."""
+        return np.concatenate([[-APART], np.linspace(0.0, 1.0, len(self.knots) - 1)])
 
     @property
     def description(self) -> str:
@@ -54,6 +74,8 @@ class Number(Column):
             parts.append("with decimal commas")
         if self.marks:
             parts.append(f"marked {', '.join(self.marks)}")
+        if self.knots:
+            parts.append(f"and its rank where it is not {self.knots[0]:g}")
         gaps = f"; gaps become {self.fill:g}, and are told to the model" if self.indicator else ""
         return " ".join(parts) + gaps
 
@@ -72,7 +94,8 @@ class Number(Column):
                 f"{self.name}: {rows(gaps)} without a value, filled with the median {self.fill:g}{known}"
             )
         filled = np.where(np.isnan(values), self.fill, values)
-        parts = [filled, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
+        ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
+        parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
         return np.stack(parts, axis=1).astype(np.float64)
 
     def _read(self, table: Table) -> tuple[Floats, Ints]:
@@ -108,6 +131,19 @@ class Number(Column):
         words = table.columns[self.name].tolist()
         read = np.array([values[word] for word in words], dtype=np.float64)
         return read, np.array([places.get(word, -1) for word in words])
+
+
+def knots_of(known: Floats) -> tuple[float, ...]:
+    """The smallest value and quantiles of the others, if three quarters have it and the others are many."""
+    if not len(known) or not np.isfinite(known).all():
+        return ()
+    others = known[known > known.min()]
+    if not LEAST_OTHERS <= len(others) < (1 - USUAL) * len(known):
+        return ()
+    if len(np.unique(others)) < LEAST_DIFFERENT:
+        return ()
+    quantiles = np.unique(np.quantile(others, np.linspace(0.0, 1.0, KNOTS)))
+    return (float(known.min()), *map(float, quantiles))
 
 
 def marks_of(table: Table, name: str, spelling: Spelling) -> tuple[str, ...] | None:
