@@ -4,7 +4,8 @@
 
 A table stands between <!-- name --> and <!-- /name -->: README.md has `comparison`, docs/benchmarks.md has
 `ratios`, `growth` and `machines`, docs/scaling.md has
-`streaming`, `kills`, `fuzz`, `devices` and `costs`, docs/truncated-normal.md has `boxes`.
+`streaming`, `kills`, `fuzz`, `devices` and `costs`, docs/truncated-normal.md has
+`boxes`, SECURITY.md has `promises`.
 """
 
 import re
@@ -151,6 +152,21 @@ def fuzz(figures: Figures) -> str:
     return table([f"of {found['files']:,} files", f"{found['violations']} violations"], rows)
 
 
+def promises(figures: Figures) -> str:
+    """How often each promise was tried, and how often it was broken."""
+    files, kills = figures["fuzz"]["model_files"], figures["kill_and_resume"]
+    strikes = kills["kills"] + kills["full_disks"]
+    rows = [
+        ["model files that were changed", files["files"], files["violations"], files["seconds"]],
+        ["kills, power losses and full disks", strikes, kills["losses"], kills["seconds"]],
+    ]
+    if load := figures.get("load"):
+        asked = load["predictions"] + load["answers_of_the_server"]
+        rows.append(["predictions while a model learns", asked, int(not load["sound"]), load["seconds"]])
+    cells = [[name, *(f"{round(number):,}" for number in numbers)] for name, *numbers in rows]
+    return table(["tried", "cases", "failures", "seconds"], cells)
+
+
 def cost_tables(figures: Figures) -> str:
     """The cost model on two shapes."""
     shapes = (costs.Shape(), costs.Shape(units=1000, members=10))
@@ -196,6 +212,7 @@ def boxes(figures: Figures) -> str:
 
 PAGES = {
     "docs/truncated-normal.md": {"boxes": boxes},
+    "SECURITY.md": {"promises": promises},
     "README.md": {"comparison": comparison},
     "docs/benchmarks.md": {"ratios": ratio_table, "growth": growth, "machines": machines},
     "docs/scaling.md": {

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.training.straight_line import fit
+from tggm.training import observer
 from tggm.training.observer import CheckpointWarning, Observer, Printer
 from tggm.training.state import Trace
 
@@ -85,3 +86,17 @@ def test_an_observer_may_end_training(data):
     stopper = Stopper()
     assert fit(data, 2, epochs=20, observer=stopper).train.shape[1] == 6
     assert stopper.over
+
+
+def test_a_first_epoch_that_takes_long_is_announced(monkeypatch, capsys):
+    monkeypatch.setattr(observer, "SILENCE", 0.0)
+    printer = Printer(False)
+    printer.planned(3)
+    printer._silence.join(10)
+    assert "the first epoch is not done yet: compiling" in capsys.readouterr().out
+    monkeypatch.setattr(observer, "SILENCE", 60.0)
+    printer.planned(3)
+    printer.ended()
+    printer._silence.join(10)
+    assert not printer._silence.is_alive()
+    assert capsys.readouterr().out == ""

@@ -19,6 +19,7 @@ from tools.kills.fits import NO_SPACE, log, started
 STRIKES = 12  # of one fit; a third as many fits more, whose disk becomes full
 CALLS = 16  # among the first so many calls of a process, about two checkpoints, one is struck
 PATIENCE = 120  # seconds, after which a process does not end
+ALL = 0.75  # how often a kill takes all processes of a fit; else the others must notice, within PATIENCE
 MOMENT = 1.0  # a kill from outside comes within so many seconds after training begins
 
 
@@ -40,7 +41,8 @@ class Chain:
     """One fit in a folder of its own, and its witness."""
 
     def __init__(self, kind, number, seed, place, end, strikes=STRIKES):
-        self.kind, self.number, self.end, self.strikes = kind, number, end, strikes
+        self.kind, self.number, self.end = kind, number, end
+        self.strikes = strikes if kind != "two processes" else strikes // 3 + 1  # they take longer
         self.rng = random.Random(f"{seed} {number}")
         self.place = place / f"{kind} {number}"
         self.record = Record(kind, number)
@@ -85,7 +87,7 @@ class Chain:
         else:
             kind, more = (PowerLoss, {"folder": folder / "disk"}) if fault == "power" else (Kill, {})
             children = self.start(folder, kind(*self.call(folder), **more))
-        codes = self.ended(children)
+        codes = self.ended(children, follow=self.rng.random() < ALL)
         wrong = codes - {0, -signal.SIGKILL} if len(children) == 1 else codes & {None}
         if wrong:
             self.lost(f"a process ended with {wrong}", folder)
@@ -148,21 +150,23 @@ class Chain:
             for k in range(2)
         ]
 
-    def ended(self, children):
-        """The exit statuses of all; None of one that had to be ended."""
-        limit, codes = time.monotonic() + PATIENCE, set()
-        for child in children:
-            while True:
+    def ended(self, children, follow=False):
+        """The exit statuses of all; None of one that had to be ended. All `follow` one that is killed."""
+        limit, codes, left = time.monotonic() + PATIENCE, set(), list(children)
+        while left:
+            for child in list(left):
                 done, status = os.waitpid(child, os.WNOHANG)
                 if done:
                     codes.add(os.waitstatus_to_exitcode(status))
-                    break
-                if time.monotonic() > limit:
+                    left.remove(child)
+            late = time.monotonic() > limit
+            if late or (follow and -signal.SIGKILL in codes):
+                codes |= {None} if left and late else set()
+                for child in left:
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
-                    codes.add(None)
-                    break
-                time.sleep(0.005)
+                break
+            time.sleep(0.005)
         return codes
 
     def folder(self, name):

@@ -10,10 +10,11 @@ from jax.lax.linalg import cholesky, triangular_solve
 
 from tggm.models.hidden.base import Hidden, Latent
 from tggm.models.likelihoods.base import EvidenceEngine, Likelihood, Output
+from tggm.models.likelihoods.many_outputs import LOG_2PI as LOG_2PI
+from tggm.models.likelihoods.many_outputs import many_outputs_log_density
 from tggm.models.part import part
 from tggm.models.template import Zeros
 
-LOG_2PI = 1.8378770664093453
 MOST_LOG_NOISE = {"float32": 80.0, "float64": 600.0}
 LEAST_LOG_NOISE = -600.0  # exp of it is a number in double precision, which densities are computed in
 
@@ -44,7 +45,17 @@ class Gaussian(Likelihood):
 
     def by_moments(self, y: Array, latent: Latent) -> Array:
         """The Gaussian that has the first two moments of p(y | x)."""
+        outputs, units = self.output.W1.shape
+        if outputs > units:
+            return self._of_many_outputs(y, latent)
         return gaussian_log_density(y, *self.moments(latent))
+
+    def _of_many_outputs(self, y: Array, latent: Latent) -> Array:
+        """The same, from the covariance of the units, which are fewer."""
+        W1, root = self.output.W1, jnp.exp(-0.5 * self.log_noise)
+        h, cov = latent.covariance(jnp.eye(W1.shape[1], dtype=W1.dtype))
+        error = (y - self.output.of(h)) * root[None, :]
+        return many_outputs_log_density(error, W1 * root[:, None], cov) - 0.5 * self.log_noise.sum()
 
     def by_mean(self, y: Array, mean: Array) -> Array:
         """Log N(y | mean, diag(v)), v = exp(log_noise) the same for all rows."""
