@@ -13,7 +13,7 @@ cheaper operations for each result.
 """
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from tggm.special import kernels
 from tggm.special.box_kernels import START, STEEP, WIDE, Box, Cumulants, fall_below_one
@@ -77,7 +77,7 @@ def _narrow(kappa: Array, half: Array) -> tuple[Array, Array]:
     inverse, spread = (
         _polynomial([_polynomial(row, x) for row in rows], y) for rows in NARROW[str(kappa.dtype)].values()
     )
-    slope = 1 / inverse
+    slope = lax.optimization_barrier(1 / inverse)
     return -kappa * slope, slope / (1 + square * spread)
 
 
