@@ -203,8 +203,9 @@ def boxes(figures: Figures) -> str:
     ]
     names = ["d", "boxes", "mean: median of the worst", "largest", "sd: largest", "referee's own", "a call"]
     told = (
-        "SciPy's number of points was doubled until its error was 1e-3. Errors of EP's means, in standard "
-        "deviations, and of its\nstandard deviations, relative, in random boxes with random covariances:"
+        "SciPy's number of points was doubled until its error was 1e-3, or its time twenty times ours.\n"
+        "Errors of EP's means, in standard deviations, and of its standard deviations, relative, in random\n"
+        "boxes with random covariances:"
     )
     note = f"{record['machine']}, commit {record['commit']}."
     return f"{table(heads, rows)}\n\n{told}\n\n{table(names, moments)}\n\n{note}"

@@ -27,7 +27,8 @@ import numpy as np
 from record import results
 from scipy.stats import truncnorm
 
-from tggm.special import box_moments, hazard, log_ndtr_interval, standard_moments
+from tggm.special import hazard, standard_moments
+from tggm.special.box_standard import edge_moments
 
 ROOT = Path(__file__).parents[1]
 RANGE = 20.0
@@ -43,8 +44,9 @@ def ours(a):
 
 
 def ours_box(a):
-    zero, width = jnp.zeros_like(a), jnp.full_like(a, WIDTH)
-    return log_ndtr_interval(-a, width - a), *box_moments(a, zero, width)
+    found = edge_moments(a, jnp.zeros_like(a), jnp.full_like(a, WIDTH))
+    inside = jnp.where(a < WIDTH, a + found.mean, WIDTH - found.high)
+    return found.log_mass, jnp.where(a <= 0, found.low, inside), found.var
 
 
 def plain(a):

@@ -1,5 +1,6 @@
 """The multivariate normal in a box: against closed forms, SciPy and one-dimensional integrals."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_errors():
 
 
 def test_tolerance_out_of_reach_is_a_warning(law, monkeypatch):
-    monkeypatch.setattr("tggm.truncated_normal._MOST_POINTS", 1000)
+    monkeypatch.setattr(sys.modules["tggm.inference.orthant.adaptive"], "_MOST_POINTS", 1000)
     with pytest.warns(RuntimeWarning, match=r"above `tol` = 1e-12, with the most points that are used"):
         law.log_prob_box(tol=1e-12)
     with warnings.catch_warnings():

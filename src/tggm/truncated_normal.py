@@ -19,7 +19,8 @@ from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
 from tggm.inference import ep, hmc
 from tggm.inference.linear import linear_moments
-from tggm.inference.orthant.points import candidates, weighted_points
+from tggm.inference.orthant.adaptive import AdaptivePoints
+from tggm.inference.orthant.points import candidates
 from tggm.inference.orthant.probability import log_orthant
 from tggm.inference.orthant.weights import (
     BoxEstimate,
@@ -27,16 +28,12 @@ from tggm.inference.orthant.weights import (
     MomentEstimates,
     moments,
     probability,
-    relative_error,
     weighted_quantiles,
 )
 from tggm.precision import Dense
 from tggm.special import box_mean, box_var, log_ndtr_interval
 
 ENGINES = ("auto", "exact", "separation", "ep")
-_MOST_POINTS = 2**17  # per shift
-_MOST_NUMBERS = 2**28  # in the points of all shifts
-_SHIFTS = 8
 _QUADRATURE = 2  # dimensions up to which `auto` integrates
 _LARGEST = 1000  # dimensions up to which it separates variables
 _LEAST_ACCEPTED = 1e-3
@@ -91,8 +88,8 @@ class MultivariateTruncatedNormal:
             )
         self.lower, self.upper = _limits(lower, upper, self.dim)
         self._root = _cholesky(self.scale)
-        self._engine, self._seed = self._chosen(engine), seed
-        self._points: tuple[int, Floats, Floats] | None = None
+        self._engine = self._chosen(engine)
+        self._points = AdaptivePoints(self.scale, self.location, self.lower, self.upper, seed)
 
     def _chosen(self, engine: str) -> str:
         independent = not np.any(self.scale - np.diag(np.diag(self.scale)))
@@ -124,7 +121,7 @@ class MultivariateTruncatedNormal:
                 value = float(log_ndtr_interval(*self._standardised()).sum())
             return BoxEstimate(value, _ROUNDING * max(abs(value), 1))
         if self._engine == "separation":
-            return probability(self._weighted(tol)[0])
+            return probability(self._points.log_weights(tol))
         with jax.enable_x64(True):
             found = log_orthant(self.gaussian(), self._engine)
             return BoxEstimate(float(found.value), float(found.error))
@@ -142,7 +139,7 @@ class MultivariateTruncatedNormal:
             return self._independent_moments()
         if self._engine == "ep":
             return self._ep_moments()
-        return moments(*self._weighted(None, tol))
+        return moments(*self._points.points(tol))
 
     def mean(self, *, tol: float = 1e-2) -> Floats:
         """Mean inside the box, shape (d,); `moments` has its error."""
@@ -155,7 +152,7 @@ class MultivariateTruncatedNormal:
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
         """Mean, standard deviation and quantiles of each variable by itself, from weighted points."""
         _check_tol(tol)
-        log_w, h = self._weighted(None, tol)
+        log_w, h = self._points.points(tol)
         found = moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
         levels = np.atleast_1d(np.asarray(q, float))
@@ -221,31 +218,6 @@ class MultivariateTruncatedNormal:
         limits = Limits(jnp.asarray(self.lower), jnp.asarray(self.upper))
         return jnp.asarray(self.scale), jnp.asarray(self.location), limits
 
-    def _weighted(self, tol: float | None, mean_tol: float | None = None) -> tuple[Floats, Floats]:
-        """Points as accurate as asked for; they are kept, and used again."""
-        n = 1000 if self._points is None else self._points[0]
-        most = min(_MOST_POINTS, _MOST_NUMBERS // (_SHIFTS * self.dim))
-        while True:
-            if self._points is None or self._points[0] != n:
-                with jax.enable_x64(True):
-                    found = weighted_points(*self._box(), n_points=n, n_shifts=_SHIFTS, seed=self._seed)
-                self._points = (n, np.asarray(found.log_w), np.asarray(found.h))
-            _, log_w, h = self._points
-            error = probability(log_w).error if tol is not None else relative_error(log_w, h)
-            limit = tol if tol is not None else mean_tol
-            if limit is None or error <= limit:
-                return log_w, h
-            if 2 * n > most:
-                warnings.warn(
-                    f"the standard error is {error:.2g}, above `tol` = {limit:g}, with the most points that "
-                    f"are used ({n} for each of {_SHIFTS} shifts); a larger `tol` is quicker.",
-                    RuntimeWarning,
-                    stacklevel=4,
-                )
-                return log_w, h
-            # errors fall about as 1/n
-            n = min(most, n * 2 ** int(np.ceil(np.log2(np.clip(error / limit, 1.5, 16)))))
-
     def _independent_moments(self) -> MomentEstimates:
         std = np.sqrt(np.diag(self.scale))
         with jax.enable_x64(True):
@@ -257,10 +229,16 @@ class MultivariateTruncatedNormal:
         with jax.enable_x64(True):
             tg = self.gaussian().rows()
             found = ep(tg)
-            cov = np.array(linear_moments(tg, jnp.eye(self.dim), engine="ep")[1][0])
+            cov = np.array(_ep_covariance(tg))
         mean, var = np.asarray(found.mean[0]), np.asarray(found.var[0])
         cov[np.diag_indices(self.dim)] = var
         return MomentEstimates(mean, np.full_like(mean, np.nan), cov, np.full_like(cov, np.nan))
+
+
+@jax.jit
+def _ep_covariance(tg: TruncatedGaussian) -> Array:
+    """Of one row."""
+    return linear_moments(tg, jnp.eye(tg.size, dtype=tg.shift.dtype), engine="ep")[1][0]
 
 
 def _limits(lower: ArrayLike, upper: ArrayLike, dim: int) -> tuple[Floats, Floats]:

@@ -1,9 +1,9 @@
-"""Fit the moments of a narrow box and write ``src/tggm/special/narrow_fits.py``.
+"""Fit mean and variance in a narrow box and write ``src/tggm/special/narrow_fits.py``.
 
-On [-1, 1], with f(u) = exp(-kappa u - eps u^2), 0 <= kappa <= 3/2 and 0 <= eps <= 25/32, the integrals of
-f, -f u / kappa and f u^2 are entire functions of x = kappa^2 and eps. Each is interpolated at Chebyshev
-points in both, terms of a total degree above the stated one are dropped, and what is left is written in
-powers of x and eps, both mapped to [-1, 1].
+Of the density proportional to exp(-kappa u - eps u^2) on [-1, 1], 0 <= kappa <= 3/2 and 0 <= eps <= 25/32,
+the mean is -kappa M and the variance M / (1 + kappa^2 G), where 1/M ("mean") and G ("spread") are smooth
+functions of x = kappa^2 and eps. Each is interpolated at Chebyshev points in both, terms of a total degree
+above the stated one are dropped, and what is left is written in powers of x and eps, both mapped to [-1, 1].
 
     python tools/precompute/narrow_fits.py
 """
@@ -15,25 +15,26 @@ import numpy as np
 from fits import monomials
 
 TARGET = Path(__file__).parents[2] / "src" / "tggm" / "special" / "narrow_fits.py"
-DEGREE = {"float32": 6, "float64": 11}
+DEGREE = {"float32": (5, 5), "float64": (11, 12)}  # of each
 NODES = 17
 ENDS = (mp.mpf(9) / 4, mp.mpf(25) / 32)  # of x and eps
 GRID = np.linspace(-1, 1, 9)  # where errors are looked at
-NAMES = ("zeroth", "first", "second")
+NAMES = ("mean", "spread")
+LEAST = mp.mpf("1e-15")  # x in place of 0
 
 
-def moments(x: mp.mpf, eps: mp.mpf) -> tuple[mp.mpf, mp.mpf, mp.mpf]:
-    """The three integrals, by power series."""
+def moments(x: mp.mpf, eps: mp.mpf) -> tuple[mp.mpf, mp.mpf]:
+    """1/M and G, from integrals by power series."""
+    x = max(x, LEAST)
     even = [
-        sum((-eps) ** j / mp.factorial(j) * mp.mpf(2) / (k + 2 * j + 1) for j in range(25))
+        sum((-eps) ** j / mp.factorial(j) * mp.mpf(2) / (k + 2 * j + 1) for j in range(30))
         for k in range(0, 60, 2)
     ]  # integrals of u^k exp(-eps u^2)
     terms = [x**k / mp.factorial(2 * k) for k in range(25)]
-    return (
-        mp.fsum(t * even[k] for k, t in enumerate(terms)),
-        mp.fsum(t / (2 * k + 1) * even[k + 1] for k, t in enumerate(terms)),
-        mp.fsum(t * even[k + 1] for k, t in enumerate(terms)),
-    )
+    zeroth = mp.fsum(t * even[k] for k, t in enumerate(terms))
+    M = mp.fsum(t / (2 * k + 1) * even[k + 1] for k, t in enumerate(terms)) / zeroth
+    V = mp.fsum(t * even[k + 1] for k, t in enumerate(terms)) / zeroth - x * M * M
+    return 1 / M, (M / V - 1) / x
 
 
 def interpolated() -> list[list[list[mp.mpf]]]:
@@ -69,7 +70,7 @@ def worst(coefficients: list[list[mp.mpf]], true: list[list[mp.mpf]]) -> float:
 
 
 def main() -> None:
-    mp.mp.dps = 30
+    mp.mp.dps = 50
     series = interpolated()
     grid = [
         [moments(*(e * (1 + mp.mpf(t)) / 2 for e, t in zip(ENDS, (a, b), strict=True))) for b in GRID]
@@ -80,9 +81,9 @@ def main() -> None:
         "",
     ]
     lines += ["# fmt: off", "NARROW: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {"]
-    for dtype, degree in DEGREE.items():
+    for dtype, degrees in DEGREE.items():
         lines += [f'    "{dtype}": {{']
-        for k, name in enumerate(NAMES):
+        for k, (name, degree) in enumerate(zip(NAMES, degrees, strict=True)):
             rows = powers(series[k], degree)
             error = worst(rows, [[values[k] for values in line] for line in grid])
             print(f"{dtype} {name:8s} degree {degree:2d}  error {error:.1e}")

@@ -5,7 +5,7 @@ densities at the limits,
 
     tail     p = R_a R_b / (R_b − e^{−δ} R_a),                        mean − a = G_a − (q/R_b)(w + G_b − G_a)
     middle   p = E R_a R_b / (√(2π) R_a R_b − E (R_b + e^{−δ} R_a)),  mean = p − q
-    narrow   p = (1 − V) / (mean − a + e^{−δ} (b − mean)),            mean and V from three fitted integrals
+    narrow   p = (1 − V) / (mean − a + e^{−δ} (b − mean)),            mean and V are fitted
 
 (in the middle R_a is taken at |a|, and E = e^{−a²/2}), and log(Φ(b) − Φ(a)) = log φ(a) − log p everywhere.
 What several results share ends in a division or an exponential, because XLA computes those once, and repeats
@@ -13,7 +13,7 @@ cheaper operations for each result.
 """
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from tggm.special import kernels
 from tggm.special.box_kernels import START, STEEP, WIDE, Box, Cumulants, fall_below_one
@@ -31,8 +31,8 @@ def second_order(at: Box) -> Cumulants:
     Rt, Rb = t + Gt, b + Gb
     E, fall = kernels.gaussian(t), jnp.exp(-at.delta)
     both, kappa, half = Rt * Rb, jnp.minimum(0.5 * at.delta, 0.5 * STEEP), 0.5 * jnp.minimum(w, WIDE)
-    zeroth, m, m2 = _narrow(kappa, half)
-    low_n, var_n = half * (1 + m), half * half * (m2 - m * m)
+    m, v = _narrow(kappa, half)
+    low_n, var_n = half * (1 + m), half * half * v
     outside = E * (Rb + fall * Rt) / (kernels.SQRT_2PI * both)
 
     over = jnp.where(narrow, 1 - var_n, jnp.where(middle, E * both, both))
@@ -55,8 +55,8 @@ def second_order(at: Box) -> Cumulants:
     log = jnp.log(jnp.where(middle, inside, p))
     return Cumulants(
         jnp.where(middle, log - (outside - (1 - inside)) / inside, -0.5 * a * a - LOG_SQRT_2PI - log),
-        chosen(1 / p, kernels.SQRT_2PI * inside, half * zeroth),
-        chosen(low * (a + 0.5 * low) + 0.5 * var, 0.5 * (1 + first), kappa * m + eps * m2),
+        chosen(1 / p, kernels.SQRT_2PI * inside, jnp.exp(kappa - eps) / p),
+        chosen(low * (a + 0.5 * low) + 0.5 * var, 0.5 * (1 + first), kappa * m + eps * (v + m * m)),
         chosen(a + low, mean_m, 0.5 * (a + at.b) + half * m),
         low, jnp.where(narrow, half * (1 - m), jnp.where(middle, b - mean_m, w - low)), var, zero, zero,
         p, q, chosen(Gt + odds * (Gt + a), p - a, p - a),
@@ -70,14 +70,15 @@ def _excess(t: Array) -> Array:
     return _polynomial(coefficients, u) / (t + c)
 
 
-def _narrow(kappa: Array, half: Array) -> tuple[Array, Array, Array]:
-    """Integral over [−1, 1], mean and second moment of the density exp(−κu − εu²), ε = half²/2."""
-    x = kappa * kappa * (8 / STEEP**2) - 1
-    y = half * half * (8 / WIDE**2) - 1
-    zeroth, first, second = (
+def _narrow(kappa: Array, half: Array) -> tuple[Array, Array]:
+    """Mean and variance on [−1, 1] of the density exp(−κu − εu²), ε = half²/2; both end in a division."""
+    square = kappa * kappa
+    x, y = square * (8 / STEEP**2) - 1, half * half * (8 / WIDE**2) - 1
+    inverse, spread = (
         _polynomial([_polynomial(row, x) for row in rows], y) for rows in NARROW[str(kappa.dtype)].values()
     )
-    return zeroth, -kappa * (first / zeroth), second / zeroth
+    slope = lax.optimization_barrier(1 / inverse)
+    return -kappa * slope, slope / (1 + square * spread)
 
 
 def _polynomial(coefficients: "tuple[float, ...] | list[Array]", u: Array) -> Array:

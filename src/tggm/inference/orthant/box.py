@@ -158,8 +158,11 @@ def integrate_box(box: SeparatedBox, log_u: Array, n_sets: int) -> Integral:
     return averaged(log_w, h, n_sets, box)
 
 
-def walk_box(box: SeparatedBox, log_u: Array) -> tuple[Array, Array]:
-    """Log weights (n,) and places (m, n) over scale of points u (m, n); of free variables, the means."""
+def walk_box(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
+    """Log weights (n,) and places (m, n) over scale of points u (m, n); of free variables, the means.
+
+    Computed in the dtype of `log_u`; log weights are summed in the dtype `total`, the same if not given.
+    """
     m = log_u.shape[0]
     below = box.U - jnp.eye(m, dtype=log_u.dtype)
 
@@ -170,10 +173,10 @@ def walk_box(box: SeparatedBox, log_u: Array) -> tuple[Array, Array]:
         low, high = lower - drift - tilt, upper - drift - tilt
         log_mass = log_ndtr_interval(low, high)
         z = jnp.where(truncated, _inside(low, high, log_mass, log_u_k) + tilt, 0)
-        log_w = log_w + jnp.where(truncated, log_mass + tilt * (tilt / 2 - z), 0)
+        log_w = log_w + jnp.where(truncated, log_mass + tilt * (tilt / 2 - z), 0).astype(log_w.dtype)
         return (lax.dynamic_update_index_in_dim(Z, z, k, 0), log_w, k + 1), drift + z
 
-    start = (jnp.zeros_like(log_u), jnp.zeros_like(log_u[0]), jnp.int32(0))
+    start = (jnp.zeros_like(log_u), jnp.zeros_like(log_u[0], dtype=total), jnp.int32(0))
     given = (below, *box.limits, box.tilt, box.truncated, log_u)
     (_, log_w, _), h = lax.scan(variable, start, given)
     return log_w, h + box.mean[:, None]
