@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -157,6 +156,10 @@ def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, cap
     assert run([*words, "--resume", "--epochs", "1", "--quiet"]) == 0  # nothing to go on from: anew
 
 
+def pipe(content=b""):
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", write_through=True)
+
+
 def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
     words = [
         "fit",
@@ -166,21 +169,17 @@ def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
         "-o",
         "-",
         "--quiet",
-        "--hidden",
-        "4",
-        "--members",
-        "1",
+        *SMALL,
         "--epochs",
         "1",
-        "--test-size",
-        "0",
     ]
-    data = (folder / "train.csv").read_bytes()
-    done = subprocess.run(
-        [sys.executable, "-m", "tggm", *words], input=data, capture_output=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(done.stdout)))
+    with monkeypatch.context() as patch:
+        given, sent, said = pipe((folder / "train.csv").read_bytes()), pipe(), io.StringIO()
+        for name, stream in (("stdin", given), ("stdout", sent), ("stderr", said)):
+            patch.setattr(sys, name, stream)
+        assert run(words) == 0
+    assert said.getvalue() == ""
+    monkeypatch.setattr(sys, "stdin", pipe(sent.buffer.getvalue()))
     assert "regression of 'price'" in answer(capsys, "info", "-")
 
 

@@ -33,7 +33,7 @@ def test_it_learns(table, fitted):
     [
         {"method": "bp"},
         {"method": "meanfield", "factorised": True},
-        {"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)},
+        pytest.param({"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)}, marks=pytest.mark.slow),
         {"method": "ep"},
     ],
     ids=lambda s: "-".join(map(str, s.values())),
