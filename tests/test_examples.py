@@ -87,6 +87,7 @@ def test_bounded_rates():
     assert noise < 0.03
 
 
+@pytest.mark.slow
 def test_rounded_targets():
     slope, noise = load("rounded_targets").main()
     assert slope < 0.02

@@ -75,7 +75,9 @@ def test_several_outputs(reloaded):
 
 
 @pytest.mark.parametrize("temperature", [(), (2.5,)])
-@pytest.mark.parametrize("labels", [["no", "yes"], [1, 2, 3, 5]], ids=len)
+@pytest.mark.parametrize(
+    "labels", few([["no", "yes"], [1, 2, 3, 5]], "4", name=lambda a: str(len(a))), ids=len
+)
 def test_probabilities(reloaded, labels, temperature):
     model = classifier(labels, temperature=temperature)
     copy = reloaded(model)

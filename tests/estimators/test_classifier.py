@@ -32,7 +32,7 @@ def test_it_learns(table, fitted):
     "settings",
     [
         {"method": "bp"},
-        {"method": "meanfield", "factorised": True},
+        pytest.param({"method": "meanfield", "factorised": True}, marks=pytest.mark.slow),
         pytest.param({"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)}, marks=pytest.mark.slow),
         {"method": "ep"},
     ],
