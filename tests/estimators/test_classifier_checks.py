@@ -1,6 +1,6 @@
 """scikit-learn's own checks of the classifier.
 
-Some of what it shares with the regressor, with tables that need programs of their own, are slow here: the
+Those of what it shares with the regressor are slow here: each brings a table of its own shape, and the
 regressor takes all of them in `make test`.
 """
 
@@ -15,21 +15,12 @@ from tggm import TGGMClassifier
 WEIGHTS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 ELSEWHERE = dict.fromkeys(WEIGHTS, "held-out rows and batches depend on their number")
 CHECKS = estimator_checks_generator(TGGMClassifier(**QUICK), expected_failed_checks=ELSEWHERE, mark="skip")
-SHARED = {
-    "check_fit_score_takes_y",
-    "check_estimators_overwrite_params",
-    "check_n_features_in_after_fitting",
-    "check_estimators_dtypes",
-    "check_dtype_object",
-    "check_estimator_sparse_tag",
-    "check_estimator_sparse_array",
-    "check_fit2d_1feature",
-    "check_pipeline_consistency",
-}
+OWN = ("class", "sample_weights", "proba", "invariance", "idempotent", "constructible")
 
 
 def marked(check):
-    return pytest.param(check, id=name(check), marks=pytest.mark.slow if name(check) in SHARED else ())
+    own = any(word in name(check) for word in OWN)
+    return pytest.param(check, id=name(check), marks=() if own else pytest.mark.slow)
 
 
 @pytest.mark.usefixtures("few_shapes")
