@@ -74,6 +74,7 @@ def test_unsupervised():
     assert skew > 0.8
 
 
+@pytest.mark.slow
 def test_digits():
     score, error = load("digits").main(rows=500, images=100, hidden=48, epochs=40)
     assert score[0] > score[1] + 1  # factor analysis is linear
