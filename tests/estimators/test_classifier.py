@@ -75,6 +75,7 @@ def test_same_seed_same_model(table, fitted):
     assert not np.array_equal(quick(random_state=1).fit(*table).W0_, fitted.W0_)
 
 
+@pytest.mark.slow  # the same code as of the regressor, test_regressor.py
 def test_global_configuration_is_left_alone(table):
     before = jax.config.jax_enable_x64
     with jax.enable_x64(False):

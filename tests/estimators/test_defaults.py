@@ -180,6 +180,7 @@ def test_one_layer_with_features_and_a_linear_part_is_trained_by_its_density(kno
     assert np.isfinite(trained.score_samples(*known)).all()
 
 
+@pytest.mark.slow  # the pools' own densities are integrated in tests/predictive
 def test_calibration_of_one_layer_keeps_a_proper_density(known):
     X, y = known
     model = TGGMRegressor(**{**QUICK, "hidden": (6,)}).fit(X, y)
@@ -189,6 +190,7 @@ def test_calibration_of_one_layer_keeps_a_proper_density(known):
     assert_allclose(np.trapezoid(pdf, grid, axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow  # missing targets of one layer: test_targets.py; several outputs of two: test_deep.py
 def test_two_outputs_and_missing_targets(known):
     X, y = known
     Y = np.column_stack([y, X[:, 2] ** 2])

@@ -90,7 +90,8 @@ def test_column_target_keeps_its_shape(table):
     assert model.score_samples(X, y[:, None]).shape == (60,)
 
 
-@pytest.mark.parametrize("hidden", [(6,), (6, 6)])
+# several layers: test_laws.py and test_deep.py
+@pytest.mark.parametrize("hidden", [(6,), pytest.param((6, 6), marks=pytest.mark.slow)])
 def test_several_outputs_have_marginals_and_a_joint_density(table, hidden):
     """Of members as they are, and of calibrated ones."""
     X, y = table
