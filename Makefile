@@ -1,5 +1,5 @@
 # Two commands do everything on a machine that has git, make and Python >= 3.11:
-#   make demo    runs the main job            make test    runs the checks (make test-all: the slow one, too)
+#   make demo    runs the main job            make test    runs the checks (make test-all: slow ones, too)
 # Both first bring .venv into order if it is missing, out of date, moved or damaged (tools/setup_venv.py).
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-matrix lint bench fuzz clean venv-demo venv-dev
+.PHONY: demo test test-all test-matrix lint style types special others bench fuzz clean venv-demo venv-dev
 
 demo: venv-demo
 	@$(BIN)/python -m tggm demo
@@ -20,28 +20,40 @@ demo: venv-demo
 # tests of them that allow for more (ROUGH).
 # `pytest` by hand uses the best for all. A file stays with one worker, which compiles its programs once.
 # Programs are kept in .venv: a run after the first compiles only those that changed since (half of the time).
-HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false
+HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false \
+	--xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1
 
 ROUGH := $(patsubst %,tests/special/test_%.py,characteristic probit probit_bound)
 OTHERS := $(filter-out tests/special/ %__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
 PROGRAMS := $(CURDIR)/.venv/programs
 KEPT := JAX_COMPILATION_CACHE_DIR="$(PROGRAMS)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.02
 
-test: lint
+# Types and special functions are checked by one process beside the two that run all other tests: two cores are
+# busy from the first minute to the last.
+test: style
 	@mkdir -p -m 700 $(PROGRAMS) && find $(PROGRAMS) -type f -mtime +30 -delete
+	@$(MAKE) --no-print-directory -j 2 others special
+
+others: venv-dev
 	@if XLA_FLAGS="$(HURRY)" $(BIN)/python -c "import jax; jax.devices()" 2>/dev/null; then flags="$(HURRY)"; fi; \
 	$(KEPT) XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile $(OTHERS) $(ROUGH)
-	$(KEPT) $(BIN)/python -m pytest -n 2 --dist loadfile tests/special $(ROUGH:%=--ignore=%)
 
-# The few tests that take a minute each; a quick version of each is part of `make test`.
+special: types
+	$(KEPT) $(BIN)/python -m pytest tests/special $(ROUGH:%=--ignore=%)
+
+# Further cases of tests that `make test` runs with a few, and whole examples and pages of the documentation.
 test-all: test
-	$(KEPT) $(BIN)/python -m pytest -m slow
+	$(KEPT) $(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
-lint: venv-dev
+lint: style types
+
+style: venv-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: venv-dev
+	$(BIN)/mypy
 
 bench: venv-dev
 	$(BIN)/python benchmarks/bench.py

@@ -1,4 +1,7 @@
-"""The examples do what they say, in at most forty lines each."""
+"""The examples do what they say, in at most forty lines each.
+
+Those that learn for several seconds run in `make test-all` only; tests of the estimators have their claims.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -21,6 +24,12 @@ def test_examples_are_short(name):
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 40
 
 
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_examples_use_is_there(name):
+    """Loading a script runs its imports."""
+    assert callable(load(name).main)
+
+
 def test_skew_normal():
     assert load("skew_normal").main() < 1e-10
 
@@ -31,35 +40,41 @@ def test_shallow_regression():
     assert log_density > 0.2  # noise of 0.1 gives 0.88 at best; a constant mean gives −1.2
 
 
+@pytest.mark.slow
 def test_deep_undirected():
     error, spread = load("deep_undirected").main(epochs=50)
     assert error < 0.4 * spread
 
 
+@pytest.mark.slow
 def test_censored_regression():
     used, dropped = load("censored_regression").main()
     assert used < 0.25
     assert dropped > 1.5 * used
 
 
+@pytest.mark.slow
 def test_ordinal_regression():
     defect, accuracy = load("ordinal_regression").main()
     assert defect < 0.02  # EP's error
     assert accuracy > 0.6
 
 
+@pytest.mark.slow
 def test_missing_targets():
     moved, narrowed = load("missing_targets").main(epochs=240)
     assert moved > 0.3  # 0.8 lies 0.8 above the second output's mean, and the noise is nearly all common
     assert narrowed < 0.7
 
 
+@pytest.mark.slow
 def test_unsupervised():
     log_density, gaussian, skew = load("unsupervised").main()
     assert log_density > gaussian + 0.1
     assert skew > 0.8
 
 
+@pytest.mark.slow
 def test_digits():
     score, error = load("digits").main(rows=500, images=100, hidden=48, epochs=40)
     assert score[0] > score[1] + 1  # factor analysis is linear
@@ -73,6 +88,7 @@ def test_bounded_rates():
     assert noise < 0.03
 
 
+@pytest.mark.slow
 def test_rounded_targets():
     slope, noise = load("rounded_targets").main()
     assert slope < 0.02

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from tests.cases import few
 from tests.models.small_models import EP, drawn_model, with_members
 from tggm.estimators import class_prediction
 from tggm.gaussian import TruncatedGaussian
@@ -127,9 +128,19 @@ ENGINES = {
 }
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_engines(engine, name):
+def crossed(functions):
+    """Every function with one structure; two that are at the bottom of most, with all."""
+    all_ = [(name, structure) for name in functions for structure in STRUCTURES]
+    quick = [pair for pair in all_ if pair[0] in BASIC or pair[1] == "low rank"]
+    return few(all_, *map(", ".join, quick), name=", ".join)
+
+
+BASIC = ("ep", "mean_field")
+
+
+@pytest.mark.parametrize("pair", crossed(ENGINES), ids=", ".join)
+def test_engines(pair):
+    engine, name = pair
     assert_full(ENGINES[engine], TruncatedGaussian(structure(name), numbers(ROWS, M)))
 
 
@@ -159,9 +170,10 @@ def classes():
     return jnp.asarray(numbers(N, 3)), jnp.zeros(N, jnp.float32), jnp.zeros(ROWS, jnp.int32)
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
-@pytest.mark.parametrize("log_z", LOG_Z)
-def test_gradients(log_z, name):
+@pytest.mark.parametrize("pair", crossed(LOG_Z), ids=", ".join)
+def test_gradients(pair):
+    log_z, name = pair
+
     def total(P, shift):
         return LOG_Z[log_z](TruncatedGaussian(P, shift)).sum()
 
@@ -194,7 +206,7 @@ def model(form, likelihood="gaussian", n=N):
     return jax.tree.map(lambda a: np.asarray(a, np.float32), drawn)
 
 
-@pytest.mark.parametrize("form", ["shallow", "lateral", "undirected"])
+@pytest.mark.parametrize("form", few(["shallow", "lateral", "undirected"], "shallow", "undirected"))
 @pytest.mark.parametrize("likelihood", ["gaussian", "probit"])
 @pytest.mark.parametrize("method", ["ep", "meanfield"])
 def test_likelihoods_and_scores_by_an_engine(method, likelihood, form):

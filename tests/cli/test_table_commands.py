@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -30,9 +29,9 @@ Q = "--quiet"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Data, and a model fitted to it by the command line."""
+    """Data, and a model fitted to it by the command line; tables of one length share their programs."""
     folder = tmp_path_factory.mktemp("commands")
-    train, test = write(folder / "train.csv", rows(90, 0)), write(folder / "test.csv", rows(30, 1))
+    train, test = write(folder / "train.csv", rows(90, 0)), write(folder / "test.csv", rows(90, 1))
     # classes: dear or cheap
     for name, source in (("ctrain.csv", train), ("ctest.csv", test)):
         table = [
@@ -157,6 +156,10 @@ def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, cap
     assert run([*words, "--resume", "--epochs", "1", "--quiet"]) == 0  # nothing to go on from: anew
 
 
+def pipe(content=b""):
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", write_through=True)
+
+
 def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
     words = [
         "fit",
@@ -166,21 +169,17 @@ def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
         "-o",
         "-",
         "--quiet",
-        "--hidden",
-        "4",
-        "--members",
-        "1",
+        *SMALL,
         "--epochs",
         "1",
-        "--test-size",
-        "0",
     ]
-    data = (folder / "train.csv").read_bytes()
-    done = subprocess.run(
-        [sys.executable, "-m", "tggm", *words], input=data, capture_output=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(done.stdout)))
+    with monkeypatch.context() as patch:
+        given, sent, said = pipe((folder / "train.csv").read_bytes()), pipe(), io.StringIO()
+        for name, stream in (("stdin", given), ("stdout", sent), ("stderr", said)):
+            patch.setattr(sys, name, stream)
+        assert run(words) == 0
+    assert said.getvalue() == ""
+    monkeypatch.setattr(sys, "stdin", pipe(sent.buffer.getvalue()))
     assert "regression of 'price'" in answer(capsys, "info", "-")
 
 
@@ -283,7 +282,7 @@ def test_evaluate_warns_of_a_drift(folder, tmp_path, capsys):
         answer(capsys, "evaluate", str(folder / "m.tggm"), str(folder / "train.csv"), "--json")
     )
     assert usual["warnings"] == []
-    large = [(str(5 * float(r[0])) if r[0] else "", *r[1:]) for r in rows(60, 2)]
+    large = [(str(5 * float(r[0])) if r[0] else "", *r[1:]) for r in rows(90, 2)]
     text = answer(capsys, "evaluate", str(folder / "m.tggm"), write(tmp_path / "large.csv", large), "--quiet")
     assert "warning: 1 of" in text
     assert "inputs have other means than in training, in deviations: area by +" in text
@@ -299,7 +298,7 @@ def test_evaluate_classes(folder, capsys):
     table = read_table(str(folder / "ctest.csv"))
     y = table.words("kind").astype(str)
     p = model.predict_proba(preparation.features(table))
-    right = p[np.arange(30), np.searchsorted(model.classes_, y)]
+    right = p[np.arange(90), np.searchsorted(model.classes_, y)]
     assert facts["figures"]["model"]["log_loss"] == pytest.approx(-np.log(right).mean())
     assert facts["figures"]["model"]["accuracy"] == np.mean(model.classes_[p.argmax(1)] == y)
     assert set(facts["figures"]) == {"model", "linear", "naive"}

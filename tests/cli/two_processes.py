@@ -1,7 +1,7 @@
 """One of two processes that share fits: ``python -m tests.cli.two_processes PROCESS PORT FOLDER [--resume]``.
 
-Without --resume, `tggm fit --distributed`, in which the second process kills itself. With it, the fit goes
-on; then follow what tests compare: the same without an interruption, and small fits.
+Without --resume, `tggm fit --distributed` and what else tests compare, and the same fit again, in which the
+second process kills itself. With it, that fit goes on.
 """
 
 import itertools
@@ -57,20 +57,22 @@ def disagreements(process):
 
 def main(process, port, place, *more):
     checkpoints.SECONDS = 0.0  # a checkpoint after every chunk
-    if process == "1" and not more:
-        die_after(5)
     folder = Path(place)
     joined = ["--distributed", "--coordinator", f"127.0.0.1:{port}", "--processes", "2"]
-    code = run(words(folder, "model.tggm", *joined, "--process-id", process, *more))
+    joined += ["--process-id", process]
+    if more:
+        return run(words(folder, "model.tggm", *joined, *more))
+    code = run(words(folder, "whole.tggm", *joined))
     if code:
         return code
-    run(words(folder, f"whole{process}.tggm", "--quiet"))
     np.savez(folder / f"small{process}.npz", **{name: fitted(name) for name in FITS})
     if process == "0":  # a fit of its own, of which the other knows nothing
         with use_devices(jax.local_devices()):
             np.savez(folder / "own.npz", **{FITS[0]: fitted(FITS[0])})
     (folder / f"errors{process}").write_text("\n".join(disagreements(process)))
-    return 0
+    if process == "1":
+        die_after(5)
+    return run(words(folder, "model.tggm", "--quiet"))
 
 
 if __name__ == "__main__":

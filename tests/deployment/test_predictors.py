@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.cases import few
 from tests.deployment.drawn import (
     COLUMNS,
     KINDS,
@@ -53,7 +54,7 @@ def test_means_deviations_and_quantiles_of_two_layers(reloaded, settings):
     assert_allclose(copy.score_samples(ROWS, y), model.score_samples(ROWS, y), **SAME)
 
 
-@pytest.mark.parametrize("features", [None, "bounded", "periodic"])
+@pytest.mark.parametrize("features", few([None, "bounded", "periodic"], "None", "periodic"))
 @pytest.mark.parametrize("linear", [False, True])
 def test_features_and_linear_part_of_one_layer(reloaded, features, linear):
     model = regressor(hidden=(6,), features=features, linear=linear)
@@ -74,7 +75,9 @@ def test_several_outputs(reloaded):
 
 
 @pytest.mark.parametrize("temperature", [(), (2.5,)])
-@pytest.mark.parametrize("labels", [["no", "yes"], [1, 2, 3, 5]], ids=len)
+@pytest.mark.parametrize(
+    "labels", few([["no", "yes"], [1, 2, 3, 5]], "4", name=lambda a: str(len(a))), ids=len
+)
 def test_probabilities(reloaded, labels, temperature):
     model = classifier(labels, temperature=temperature)
     copy = reloaded(model)

@@ -1,16 +1,26 @@
-"""Every code block of the documentation runs, and prints what the page says it prints."""
+"""Every code block of the documentation runs, and prints what the page says it prints.
 
+Pages that fit several models run in `make test-all` only; `make test` reads their code and looks up names.
+"""
+
+import ast
+import importlib
 import warnings
 
 import pytest
 
+from tests.cases import few
 from tests.docs.blocks import ROOT, blocks, differences, run_page
+from tggm import TGGMClassifier, TGGMRegressor
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))  # the README is run by tests/test_repository.py
 WITH_CODE = [p for p in PAGES if any(b.kind in ("python", "sh") for b in blocks(p.read_text()))]
 
+QUICK = ("deployment", "index")
+RUN = few(WITH_CODE, *QUICK, name=lambda path: path.stem)
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.stem)
+
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
 def test_the_code_of_a_page_runs_and_prints_what_it_says(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
@@ -22,6 +32,24 @@ def test_the_code_of_a_page_runs_and_prints_what_it_says(path, tmp_path, monkeyp
         if after is not None
     }
     assert not {place: lines for place, lines in wrong.items() if lines}
+
+
+def parsed(path):
+    return [ast.parse(block.text) for block in blocks(path.read_text()) if block.kind == "python"]
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.stem)
+def test_the_code_of_a_page_can_be_read(path):
+    """What it takes from the package is there, and so are the settings that it gives to estimators."""
+    nodes = [node for tree in parsed(path) for node in ast.walk(tree)]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("tggm"):
+            module = importlib.import_module(node.module)
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+    for kind in (TGGMRegressor, TGGMClassifier):
+        known = {*kind().get_params(), None}  # None: **settings
+        calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == kind.__name__]
+        assert {word.arg for call in calls for word in call.keywords} <= known
 
 
 def test_the_comparison_notices_words_and_numbers():

@@ -58,6 +58,7 @@ def test_probabilities_under_the_true_parameters_are_frequencies(truth):
                 assert abs((label[rows] == c).mean() - p[rows, c].mean()) < 5 * error + 0.02
 
 
+@pytest.mark.slow  # of a regressor: test_fit_recovers_the_conditional_density of test_prediction.py
 def test_a_fitted_model_is_close(truth):
     model, X, label = truth
     fitted = TGGMClassifier.one_layer(hidden=(M,), random_state=0, max_epochs=40, batch_size=250).fit(

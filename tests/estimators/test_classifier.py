@@ -32,8 +32,8 @@ def test_it_learns(table, fitted):
     "settings",
     [
         {"method": "bp"},
-        {"method": "meanfield", "factorised": True},
-        {"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)},
+        pytest.param({"method": "meanfield", "factorised": True}, marks=pytest.mark.slow),
+        pytest.param({"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)}, marks=pytest.mark.slow),
         {"method": "ep"},
     ],
     ids=lambda s: "-".join(map(str, s.values())),
@@ -75,6 +75,7 @@ def test_same_seed_same_model(table, fitted):
     assert not np.array_equal(quick(random_state=1).fit(*table).W0_, fitted.W0_)
 
 
+@pytest.mark.slow  # the same code as of the regressor, test_regressor.py
 def test_global_configuration_is_left_alone(table):
     before = jax.config.jax_enable_x64
     with jax.enable_x64(False):

@@ -1,25 +1,36 @@
-"""scikit-learn's own checks of the classifier."""
+"""scikit-learn's own checks of the classifier.
+
+Those of what it shares with the regressor are slow here: each brings a table of its own shape, and the
+regressor takes all of them in `make test`.
+"""
 
 import pytest
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from tests.estimators.test_regressor_checks import QUICK, name
+from tests.cases import few
+from tests.estimators.test_regressor_checks import QUICK, name, settings
 from tggm import TGGMClassifier
 
 WEIGHTS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 ELSEWHERE = dict.fromkeys(WEIGHTS, "held-out rows and batches depend on their number")
 CHECKS = estimator_checks_generator(TGGMClassifier(**QUICK), expected_failed_checks=ELSEWHERE, mark="skip")
+OWN = ("class", "sample_weights", "proba", "invariance", "idempotent", "constructible")
+
+
+def marked(check):
+    own = any(word in name(check) for word in OWN)
+    return pytest.param(check, id=name(check), marks=() if own else pytest.mark.slow)
 
 
 @pytest.mark.usefixtures("few_shapes")
-@pytest.mark.parametrize("check", [pytest.param(check, id=name(check)) for _, check in CHECKS])
+@pytest.mark.parametrize("check", [marked(check) for _, check in CHECKS])
 def test_scikit_learn_contract(check):
-    check(TGGMClassifier(**QUICK))
+    check(TGGMClassifier(**settings(check)))
 
 
 @pytest.mark.usefixtures("few_shapes")
-@pytest.mark.parametrize("check", WEIGHTS)
+@pytest.mark.parametrize("check", few(WEIGHTS, WEIGHTS[0]))
 def test_weights_equal_repetitions_with_full_batches(check):
     full = {**QUICK, "batch_size": 1000, "max_epochs": 10}
     model = TGGMClassifier(**full, early_stopping=False, dtype="float64")

@@ -57,6 +57,7 @@ def test_densities_are_finite_everywhere(regressor):
     assert np.isfinite(dist.interval(0.999)).all()
 
 
+@pytest.mark.slow  # classes by two layers: test_defaults.py; files of classes: test_classifier.py
 def test_classes_round_trip(table, tmp_path):
     X, y = table
     label = np.where(y > 0, "up", "down")

@@ -90,7 +90,8 @@ def test_column_target_keeps_its_shape(table):
     assert model.score_samples(X, y[:, None]).shape == (60,)
 
 
-@pytest.mark.parametrize("hidden", [(6,), (6, 6)])
+# several layers: test_laws.py and test_deep.py
+@pytest.mark.parametrize("hidden", [(6,), pytest.param((6, 6), marks=pytest.mark.slow)])
 def test_several_outputs_have_marginals_and_a_joint_density(table, hidden):
     """Of members as they are, and of calibrated ones."""
     X, y = table
@@ -140,13 +141,13 @@ def test_pit_is_uniform_under_the_truth():
 
 
 def test_fit_recovers_the_conditional_density():
-    """Mean KL divergence from 5,000 rows at most 0.02 nats; 2,000 new rows estimate it within 0.004 or so."""
+    """Mean KL divergence from 2,000 rows at most 0.04 nats; 2,000 new rows estimate it within 0.006 or so."""
     rng = np.random.default_rng(5)
     truth = Truth(rng)
-    X, y = truth.draw(rng, 5_000)
+    X, y = truth.draw(rng, 2_000)
     model = TGGMRegressor.one_layer(
-        hidden=(8,), method="ep", n_members=1, max_epochs=60, batch_size=250, random_state=0
+        hidden=(8,), method="ep", n_members=1, max_epochs=60, batch_size=100, random_state=0
     )
     model.fit(X, y)
     X, y = truth.draw(rng, 2_000)
-    assert np.mean(truth.dist(X).logpdf(y) - model.score_samples(X, y)) < 0.02
+    assert np.mean(truth.dist(X).logpdf(y) - model.score_samples(X, y)) < 0.04

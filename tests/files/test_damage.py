@@ -163,7 +163,7 @@ ENTRIES = st.fixed_dictionaries(
 
 
 @given(st.dictionaries(st.text(max_size=4), ENTRIES | JSON, max_size=3), st.binary(max_size=64))
-@settings(max_examples=300, deadline=5000)
+@settings(max_examples=150, deadline=5000)
 def test_any_header_with_a_right_checksum_is_an_error_or_consistent_arrays(entries, data):
     try:
         arrays, _ = container.decode(sealed(entries, data))
@@ -173,7 +173,7 @@ def test_any_header_with_a_right_checksum_is_an_error_or_consistent_arrays(entri
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=5000)
+@settings(max_examples=150, deadline=5000)
 def test_any_edit_of_the_bytes_is_an_error(data):
     content = container.encode(ARRAYS, {"class": "Toy", "state": META})
     start = data.draw(st.integers(0, len(content)))
@@ -185,7 +185,7 @@ def test_any_edit_of_the_bytes_is_an_error(data):
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=5000)
+@settings(max_examples=100, deadline=5000)
 def test_noise_is_an_error(noise):
     with pytest.raises(ModelFileError):
         container.decode(noise)

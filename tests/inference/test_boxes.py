@@ -35,7 +35,9 @@ def test_sites_are_not_negative():
     assert np.all(sites.mismatch <= 1e-9)
 
 
-@pytest.mark.parametrize(("engine", "tol"), [("ep", 5e-3), ("mean_field", 0.05)])
+@pytest.mark.parametrize(
+    ("engine", "tol"), [("ep", 5e-3), pytest.param("mean_field", 0.05, marks=pytest.mark.slow)]
+)
 def test_derivatives_by_the_limits(engine, tol):
     def total(lower, upper):
         return log_partition(TruncatedGaussian(P, SHIFTS, lower, upper), engine=engine).sum()

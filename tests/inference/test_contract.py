@@ -1,9 +1,11 @@
 """One contract that every engine takes, against witnesses that are not our code.
 
 Each engine states how far its means and its log Z may be from the truth; samplers by their number of draws.
+Every engine takes a box and a coupled pair in `make test`; what is a special case of them is slow for some.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax
@@ -13,6 +15,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 
+from tests.cases import few
 from tests.inference.boxes import equicorrelated, grid_box, log_volume
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, exact, gibbs, hmc, mean_field, orthant
@@ -26,6 +29,9 @@ class Engine:
     name: str
     mean: float  # largest error of a mean, in its standard deviations, on weakly coupled problems
     log_z: float | None  # largest error of log Z in nats there; None where there is none to give
+
+    def __str__(self) -> str:
+        return self.name
 
     def __call__(self, tg: TruncatedGaussian) -> Any:
         if self.name == "gibbs":
@@ -54,6 +60,10 @@ def ids(engine):
     return engine.name
 
 
+def engines(*quick):
+    return few(ENGINES, *quick, name=ids)
+
+
 def check(got, mean, var, log_z, engine, slack=1.0):
     assert np.all(np.asarray(got.var) > 0)
     assert_allclose((np.asarray(got.mean) - mean) / np.sqrt(var), 0, atol=slack * engine.mean)
@@ -63,7 +73,7 @@ def check(got, mean, var, log_z, engine, slack=1.0):
         assert_allclose(got.log_z, log_z, atol=slack * engine.log_z)
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=ids)
+@pytest.mark.parametrize("engine", engines("newton", "cyclic", "ep", "exact"), ids=ids)
 def test_independent_variables(engine):
     p, gamma = np.array([0.5, 1.0, 4.0]), np.array([[1.0, -2.0, 0.3], [-1.0, 0.5, -6.0]])
     mu, sigma = gamma / p, 1 / np.sqrt(p)
@@ -88,8 +98,13 @@ def test_arcsine_law(engine, rho):
     assert_allclose(got.log_z, log_z, atol=engine.log_z)
 
 
-def two_variables(P, gamma):
+P2, GAMMA2 = np.array([[1.5, 0.4], [0.4, 1.0]]), np.array([0.7, -0.5])
+
+
+@cache
+def two_variables():
     """Normaliser and means of two truncated variables: one by quadrature, the other in closed form."""
+    P, gamma = P2, GAMMA2
 
     def slice_(x):  # integral over h2, and of h2, at h1 = x
         a, s = gamma[1] - P[0, 1] * x, P[1, 1] ** -0.5
@@ -110,9 +125,8 @@ def two_variables(P, gamma):
 
 @pytest.mark.parametrize("engine", ENGINES, ids=ids)
 def test_two_coupled_variables(engine):
-    P, gamma = np.array([[1.5, 0.4], [0.4, 1.0]]), np.array([0.7, -0.5])
-    log_z, mean, v1 = two_variables(P, gamma)
-    got = engine(TruncatedGaussian(P, gamma))
+    log_z, mean, v1 = two_variables()
+    got = engine(TruncatedGaussian(P2, GAMMA2))
     check(got, mean, np.array([v1, np.asarray(got.var)[1]]), log_z, engine)
     if engine.name == "exact":
         assert_allclose(got.var[0], v1, rtol=1e-8)
@@ -128,7 +142,10 @@ def test_equicorrelated_orthant(engine):
     assert_allclose(engine(TruncatedGaussian(np.linalg.inv(S), np.zeros(d))).log_z, log_z, atol=tol)
 
 
-@pytest.mark.parametrize("engine", [e for e in ENGINES if e.name != "exact"], ids=ids)
+FREE = [e for e in ENGINES if e.name != "exact"]
+
+
+@pytest.mark.parametrize("engine", few(FREE, "newton", "ep", "orthant", "gibbs", name=ids), ids=ids)
 def test_free_variables_are_gaussian(engine, rng):
     A = rng.normal(size=(3, 3))
     P, gamma = A @ A.T + 2 * np.eye(3), rng.normal(size=3)
@@ -170,7 +187,10 @@ def test_permutation_and_scale(engine, rng):
     assert_allclose(scaled.log_z + 5 * np.log(c), got.log_z, atol=1e-7)
 
 
-@pytest.mark.parametrize("engine", [e for e in DETERMINISTIC if e.name != "cyclic"], ids=ids)
+NO_CYCLES = [e for e in DETERMINISTIC if e.name != "cyclic"]
+
+
+@pytest.mark.parametrize("engine", few(NO_CYCLES, "newton", "ep", name=ids), ids=ids)
 def test_single_precision_agrees_with_double(engine, rng):
     got, want = (
         engine(problem(np.random.default_rng(3), dtype=np.float32)),
@@ -187,18 +207,30 @@ COUPLED = np.array([[1.5, 0.4, -0.3], [0.4, 1.2, 0.2], [-0.3, 0.2, 1.0]])
 SHIFTS = np.array([[0.7, -0.5, 0.3], [-3.0, 2.0, -4.0]])
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=ids)
-def test_box(engine):
-    lower = np.array([LOWER, [2.0, 0.0, -np.inf]])
-    upper = np.array([UPPER, [2.5, np.inf, np.inf]])
-    witness = [grid_box(COUPLED, *row) for row in zip(SHIFTS, lower, upper, strict=True)]
-    log_z, mean, var = (np.array(x) for x in zip(*witness, strict=True))
-    got = engine(TruncatedGaussian(COUPLED, SHIFTS, lower, upper))
+@cache
+def box(m):
+    """The first m variables of two boxes, and their log Z, means and variances by a grid."""
+    lower = np.array([LOWER, [2.0, 0.0, -np.inf]])[:, :m]
+    upper = np.array([UPPER, [2.5, np.inf, np.inf]])[:, :m]
+    P, shifts = COUPLED[:m, :m], SHIFTS[:, :m]
+    witness = [grid_box(P, *row) for row in zip(shifts, lower, upper, strict=True)]
+    return (P, shifts, lower, upper), [np.array(x) for x in zip(*witness, strict=True)]
+
+
+# quadrature over three variables is a large program: two of them in `make test`
+BOXED = [(2 if engine.name == "exact" else 3, engine) for engine in ENGINES]
+LARGE = pytest.param(3, ENGINES[3], marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("m", "engine"), [*BOXED, LARGE], ids=str)
+def test_box(m, engine):
+    (P, shifts, lower, upper), (log_z, mean, var) = box(m)
+    got = engine(TruncatedGaussian(P, shifts, lower, upper))
     check(got, mean, var, log_z, engine)
     assert np.all((got.mean > lower) & (got.mean < upper))
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=ids)
+@pytest.mark.parametrize("engine", engines("exact", "ep"), ids=ids)
 def test_independent_box(engine):
     p, gamma = np.array([0.5, 1.0, 4.0]), SHIFTS
     mu, sigma = gamma / p, 1 / np.sqrt(p)
@@ -213,14 +245,16 @@ def test_independent_box(engine):
 
 
 @pytest.mark.parametrize("engine", [e for e in ENGINES if e.name in ("orthant", "ep")], ids=ids)
-def test_equicorrelated_box(engine):
-    d, rho = 8, 0.5
+@pytest.mark.parametrize("d", [3, pytest.param(8, marks=pytest.mark.slow)])
+def test_equicorrelated_box(d, engine):
+    rho = 0.5
     S = (1 - rho) * np.eye(d) + rho
     lower, upper = np.linspace(-1.5, 0.3, d), np.linspace(0.1, 2.0, d)
     log_z = np.log(equicorrelated(rho, lower, upper)) + log_volume(S, np.zeros(d))
     tol = 0.01 if engine.name == "orthant" else 0.02
-    got = engine(TruncatedGaussian(np.linalg.inv(S), np.zeros(d), lower, upper))
-    assert_allclose(got.log_z, log_z, atol=tol)
+    shifts, limits = np.zeros((2, d)), (np.tile(limit, (2, 1)) for limit in (lower, upper))  # as in test_box
+    got = engine(TruncatedGaussian(np.linalg.inv(S), shifts, *limits))
+    assert_allclose(got.log_z, [log_z, log_z], atol=tol)
 
 
 @pytest.mark.parametrize("engine", [e for e in DETERMINISTIC if e.name == "ep"], ids=ids)

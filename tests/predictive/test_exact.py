@@ -141,20 +141,20 @@ def test_logpdf_is_finite_for_every_finite_y(dist):
 
 
 def test_draws_follow_the_distribution():
-    # the probability integral transform of draws of the true model is uniform, 10^4 rows
+    # the probability integral transform of draws of the true model is uniform, 2,500 rows
     rng = np.random.default_rng(5)
-    d = random_predictive(rng, K=2, N=10_000, m=4)
+    d = random_predictive(rng, K=2, N=2_500, m=4)
     y = d.rvs(random_state=11)
     assert kstest(d.cdf(y), "uniform").pvalue > 0.01
-    many = d[:2].rvs(40_000, random_state=1)
-    assert many.shape == (40_000, 2)
-    assert np.all(np.abs(many.mean(0) - d[:2].mean()) < 4.5 * d[:2].std() / 200)
+    many = d[:2].rvs(10_000, random_state=1)
+    assert many.shape == (10_000, 2)
+    assert np.all(np.abs(many.mean(0) - d[:2].mean()) < 4.5 * d[:2].std() / 100)
     assert_allclose(d[:2].rvs(3, random_state=4), d[:2].rvs(3, random_state=np.random.default_rng(4)))
     # the mean score of draws of the model is half the mean distance between draws
     score = d.crps(y)
     between = np.abs(y - d.rvs(random_state=12))
     gap = score - 0.5 * between
-    assert abs(gap.mean()) < 4.5 * gap.std() / 100
+    assert abs(gap.mean()) < 4.5 * gap.std() / 50
 
 
 def test_tiny_noise_stays_sane():
@@ -215,7 +215,7 @@ def two_outputs(log_density=None, N=3):
 
 def test_several_outputs_have_exact_marginals_and_covariance():
     d = two_outputs()
-    n = 100_000
+    n = 20_000
     draws = d.rvs(n, random_state=3)
     assert draws.shape == (n, 3, 2)
     assert_allclose(np.einsum("njj->nj", d.cov()), d.var(), rtol=1e-12)

@@ -8,6 +8,7 @@ from tools.fuzz.mutations import Contents
 from tools.fuzz.originals import filled as as_if_fitted
 from tools.fuzz.originals import originals
 
+from tests.cases import few
 from tggm import ModelFileError, TGGMClassifier, TGGMRegressor
 from tggm.estimators.state import ASIDE, COLUMNS, COUNTS
 from tggm.files import model_file, parse_model
@@ -23,8 +24,8 @@ from tools import fuzz_model_files as fuzz
 def test_changed_model_files_are_refused_or_load(monkeypatch):
     complaints = []
     monkeypatch.setattr(judge, "LOADING", 1.0)  # on a busy machine
-    found = fuzz.run(5000, seed=1, show=complaints.append, predicts=False)
-    assert found["files"] > 4900
+    found = fuzz.run(2000, seed=1, show=complaints.append, predicts=False)
+    assert found["files"] > 1950
     assert found["violations"] == 0, complaints
 
 
@@ -143,7 +144,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", few(CHANGES, "missing", "longer", "of bytes"))
 def test_every_array_must_be_what_the_settings_ask_for(sound, change):
     edit, reason = CHANGES[change]
     for _, arrays, description in changed(sound, edit):

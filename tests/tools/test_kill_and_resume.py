@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 OLD, NEW = b"old" * 9, b"new" * 9
 
 
+@pytest.mark.slow  # fits in several processes; below, the calls of a write are struck one by one
 def test_killed_fits_end_as_if_nothing_had_happened(tmp_path):
     figures = tmp_path / "figures.json"
     words = ["--kills", "1", "--kinds", "memory", "--strikes", "2", "--seed", "7", "--output", figures]

@@ -88,7 +88,7 @@ def test_back_propagation_treats_units_as_known(rng):
     eta = jnp.asarray(h @ W1.T + b1)
     want = log_probit(eta, jnp.ones_like(eta), rows.y)
     bp = METHODS["bp"](Options())
-    assert_allclose(bp(model, rows, BEGIN), want, atol=1e-4)
+    assert_allclose(jax.jit(bp)(model, rows, BEGIN), want, atol=1e-4)
     # and the gradient is that of the chain rule: E[z | c] − η through the derivative ω² of the activation
     error = np.asarray(jax.jit(jax.grad(lambda e: log_probit(e, jnp.ones_like(e), rows.y).sum()))(eta))
     got = gradient(bp, model, rows)
@@ -98,9 +98,9 @@ def test_back_propagation_treats_units_as_known(rng):
 
 def test_held_out_rows_are_judged_by_the_moments(rng):
     model, rows = problem(rng)
-    want = METHODS["moments"](Options())(model, rows, BEGIN)
+    want = jax.jit(METHODS["moments"](Options()))(model, rows, BEGIN)
     for method in ("meanfield", "ep"):
-        assert_allclose(METHODS[method](Options()).score(model, rows), want)
+        assert_allclose(jax.jit(METHODS[method](Options()).score)(model, rows), want)
 
 
 def test_finish_has_no_noise_to_correct(rng):

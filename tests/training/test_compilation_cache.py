@@ -37,16 +37,30 @@ TGGMRegressor.one_layer(hidden=(2,), n_members=1, max_epochs=1).fit(np.eye(8), n
 print(jax.config.jax_compilation_cache_dir)
 """
 
+# what a fit does first, without the fit
+DECISION = """
+import jax
+from tggm.training.compilation_cache import keep_compiled
+keep_compiled()
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.jit(lambda x: x + 1)(1.0)
+print(jax.config.jax_compilation_cache_dir)
+"""
+
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
-    [({}, True), ({"TGGM_COMPILATION_CACHE": "off"}, False), ({"JAX_COMPILATION_CACHE_DIR": "other"}, False)],
+    ("given", "script", "kept"),
+    [
+        ({}, FIT, True),
+        ({"TGGM_COMPILATION_CACHE": "off"}, DECISION, False),
+        ({"JAX_COMPILATION_CACHE_DIR": "other"}, DECISION, False),
+    ],
 )
-def test_a_fit_keeps_its_programs_unless_told_otherwise(tmp_path, given, kept):
+def test_a_fit_keeps_its_programs_unless_told_otherwise(tmp_path, given, script, kept):
     clean = {k: v for k, v in os.environ.items() if "COMPILATION_CACHE" not in k}
     here = {k: str(tmp_path / v) if v == "other" else v for k, v in given.items()}
     env = clean | {"XDG_CACHE_HOME": str(tmp_path)} | here
-    done = subprocess.run([sys.executable, "-c", FIT], env=env, check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], env=env, check=True, capture_output=True, text=True)
     assert any((tmp_path / "tggm").rglob("*-cache")) == kept
     assert done.stdout.strip().startswith(str(tmp_path)) == ("off" not in here.values())
 

@@ -30,7 +30,7 @@ def stationarity(tg, moments):
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize(("n", "m"), [(1, 50), (10, 100), (20, 200)])
+@pytest.mark.parametrize(("n", "m"), [(1, 50), (10, 100), pytest.param(20, 200, marks=pytest.mark.slow)])
 def test_newton_is_stationary_from_a_cold_start(scale, n, m, rng):
     tg = shallow(rng, m=m, n=n, scale=scale)
     got = mean_field(tg)
@@ -39,7 +39,7 @@ def test_newton_is_stationary_from_a_cold_start(scale, n, m, rng):
     assert drift.max() <= 1e-9 * max(1.0, float(jnp.abs(tg.shift).max()))
 
 
-@pytest.mark.parametrize("m", [100, 200])
+@pytest.mark.parametrize("m", [100, pytest.param(200, marks=pytest.mark.slow)])
 def test_newton_is_stationary_for_layers(m, rng):
     tg = deep(rng, m=m)
     got = mean_field(tg)
@@ -74,12 +74,12 @@ def test_cycles_of_any_structure_agree(rng):
 
 @pytest.mark.parametrize("noise", [0.05, 0.5])
 def test_it_is_a_bound(noise, rng):
-    tg = shallow(rng, m=30, noise=noise)
+    tg = shallow(rng, m=50, noise=noise)
     assert np.all(mean_field(tg).log_z <= exact(tg).log_z + 1e-8)
 
 
 def test_a_good_start_saves_iterations(rng):
-    tg = deep(rng, m=40)
+    tg = deep(rng, m=100)
     cold = mean_field(tg)
     warm = mean_field(tg, start=cold.mean)
     assert warm.n_iter.max() < cold.n_iter.max()
@@ -94,7 +94,7 @@ def test_a_strongly_coupled_unit_is_not_thrown_out(rng):
 
 
 def test_bad_arguments_and_failure_are_told(rng):
-    tg = shallow(rng, m=10, scale=3.0)
+    tg = shallow(rng, m=50, scale=3.0)
     with pytest.raises(ValueError, match="`solver` must be one of"):
         mean_field(tg, solver="gauss")
     with pytest.raises(ValueError, match="`n_cycles` must be at least 1; got 0"):

@@ -47,7 +47,7 @@ def test_two_variables_follow_the_arcsine_law(rho):
     assert_allclose(got, np.log(0.25 + np.arcsin(rho) / (2 * np.pi)), atol=1e-4)
 
 
-@pytest.mark.parametrize(("d", "tolerance"), [(15, 2e-3), (60, 1e-2)])
+@pytest.mark.parametrize(("d", "tolerance"), [(15, 2e-3), pytest.param(60, 1e-2, marks=pytest.mark.slow)])
 def test_equicorrelated_half_is_one_in_d_plus_one(d, tolerance):
     tg = equicorrelated(d, 0.5)
     moments = orthant(tg)

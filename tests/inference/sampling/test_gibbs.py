@@ -15,7 +15,10 @@ from tggm.precision import Dense, Diagonal
 N_CHAINS = 2000
 
 
-@pytest.mark.parametrize("truncated", [(True, True, True), (True, False, True)])
+ALL = pytest.param((True, True, True), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("truncated", [ALL, (True, False, True)])
 def test_moments_match_a_grid(rng, truncated):
     P, shift = random_precision(rng, 3), rng.normal(0, 2, (3, 3))
     tg = TruncatedGaussian(Dense(P), shift, np.array(truncated))

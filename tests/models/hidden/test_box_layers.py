@@ -50,7 +50,11 @@ def by_classes(model, label):
 
 @pytest.mark.parametrize(
     ("form", "likelihood", "by"),
-    [("shallow", "gaussian", "gaussian"), ("directed", "gaussian", "moments"), ("shallow", "probit", None)],
+    [
+        ("shallow", "gaussian", "gaussian"),
+        ("directed", "gaussian", "moments"),
+        pytest.param("shallow", "probit", None, marks=pytest.mark.slow),  # the largest program
+    ],
 )
 def test_gradients_by_learned_limits_are_differences(form, likelihood, by):
     """Of the likelihood by moments, of EP's, and of the mean-field bound of classes."""
