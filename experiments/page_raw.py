@@ -34,9 +34,14 @@ def figures() -> str:
         for model in TITLES:
             made = list(runs.get((data, model), {}).values())
             error, ll = (np.mean([of(r) for r in made]) if made else None for of in (error_of, _ll))
-            cells.append("" if error is None else f"{error:.3g} / {ll:.3g}")
+            cells.append("" if error is None else f"{number(error)} / {ll:.3g}")
         rows.append([data, *cells])
     return table(["table", *TITLES.values()], rows) if runs else "Not run."
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Large ones without an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def _ll(run: dict[str, Any]) -> float:
@@ -73,7 +78,7 @@ def behind() -> str:
             for data in (*CSV, *GENERATED):
                 found = gains(runs, data, model, gain)
                 if found and found[0] < -found[1]:
-                    parts.append(f"{data} ({name} by {-found[0]:.2g} ± {found[1]:.1g})")
+                    parts.append(f"{data} ({name} by {number(-found[0], 2)} ± {number(found[1], 2)})")
         lines.append(f"- {TITLES[model]}: {', '.join(parts) or 'nowhere'}.")
     return "\n".join(lines) if runs else "Not run."
 
@@ -85,7 +90,7 @@ def seconds() -> str:
         cells = []
         for model in TITLES:
             made = [r["cpu_s"] for r in runs.get((data, model), {}).values() if "cpu_s" in r]
-            cells.append(f"{np.median(made):.2g}" if made else "")
+            cells.append(number(float(np.median(made)), 2) if made else "")
         rows.append([data, *cells])
     return table(["table", *TITLES.values()], rows) if runs else "Not run."
 
