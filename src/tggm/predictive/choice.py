@@ -1,7 +1,7 @@
 """The predictive distribution that a model offers.
 
-Units that are independent make an exact one; units that an engine knows, its density; all others a Gaussian
-with the moments of y.
+Independent units, with one limit or two, make an exact one; units that an engine knows, its density; all
+others a Gaussian with the moments of y.
 """
 
 from functools import partial
@@ -34,6 +34,10 @@ def marginal(
     if "sum" in members.hidden.offers:
         alpha, W, b, noise = _sums(members, X)
         return Predictive(alpha, W[:, j], b[:, :, j], 1.0, noise[:, j], loc=loc, scale=width)
+    if members.hidden.bounded:
+        alpha, W, b, noise = _sums(members, X)
+        limits = np.asarray(jax.vmap(lambda m: jnp.stack(m.hidden.bounds))(members), np.float64).T
+        return Predictive(alpha, W[:, j], b[:, :, j], 1.0, noise[:, j], loc=loc, scale=width, limits=limits)
     if members.knows_moments:  # of a sum over many units: single precision is far finer than the Gaussian
         mean, var = member_moments(members, X, engine, members.likelihood.output.b1.dtype)
         return MomentPredictive(mean[:, :, j], var[:, :, j], loc=loc, scale=width)

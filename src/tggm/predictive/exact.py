@@ -1,4 +1,4 @@
-"""The exact predictive distribution of a scalar output of a shallow model, by Fourier inversion."""
+"""The exact predictive distribution of a scalar output of one layer, by Fourier inversion."""
 
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from tggm.arrays import Floats, Ints
+from tggm.inference.exact.box_sum import BoxSum
 from tggm.inference.exact.fourier import log_density, log_tails
 from tggm.inference.exact.saddle import Sum
 from tggm.predictive.base import ScalarPredictive, mixture_weights
@@ -23,7 +24,7 @@ from tggm.predictive.spectrum import (
     characteristic_block,
     radius,
 )
-from tggm.special import standard_moments
+from tggm.special import box_moments, box_quantile, standard_moments
 
 _CHUNK = 2048  # sums per compiled call; fewer are padded to a power of two, so that few programs are compiled
 _SLAB = 4096  # rows whose spectra are computed together
@@ -35,7 +36,8 @@ _log_mgf = jax.jit(lambda sums, order: sums.log_mgf(order, jnp.zeros_like(order)
 class Predictive(ScalarPredictive):
     """Y = loc + scale · (bias + weights · h + ε), h_i ~ N_T(locations_i, s0) independent, ε ~ N(0, s1).
 
-    A mixture over K ensemble members; every method is exact to rounding error, tails included.
+    Truncated to h_i ≥ 0, or to a box. A mixture over K ensemble members; every method is exact to rounding
+    error, tails included.
 
     Parameters
     ----------
@@ -51,6 +53,8 @@ class Predictive(ScalarPredictive):
         Equal by default.
     loc, scale : float
         Affine map from what the model predicts to the output.
+    limits : array_like, shape (2, K), optional
+        Lower and upper limit of the latent variables of each member, in units of √s0; 0 and ∞ if not given.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Predictive(ScalarPredictive):
         member_weights: ArrayLike | None = None,
         loc: float = 0.0,
         scale: float = 1.0,
+        limits: ArrayLike | None = None,
     ) -> None:
         a, w = np.asarray(locations, dtype=np.float64), np.asarray(weights, dtype=np.float64)
         if a.ndim != 3 or w.shape != (a.shape[0], a.shape[2]):
@@ -82,6 +87,7 @@ class Predictive(ScalarPredictive):
         super().__init__(a.shape[1], mixture_weights(member_weights, K), loc, scale)
         self._alpha = a / np.sqrt(s0_)[:, None, None]
         self._coef = w * np.sqrt(s0_)[:, None]
+        self._limits = None if limits is None else np.asarray(limits, np.float64)
 
     def __getitem__(self, rows: slice | Ints) -> "Predictive":
         """The distributions of some rows."""
@@ -94,12 +100,16 @@ class Predictive(ScalarPredictive):
             member_weights=self._mix,
             loc=self._loc,
             scale=self._scale,
+            limits=self._limits,
         )
 
     def latent_moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of each latent variable in units of √s0, (K, N, m) each."""
         with jax.enable_x64(True):
-            g, v = standard_moments(self._alpha)
+            if self._limits is None:
+                g, v = standard_moments(self._alpha)
+            else:
+                g, v = box_moments(self._alpha, *self._limits[:, :, None, None])
             return np.asarray(g), np.asarray(v)
 
     def log_mean_exp(self, order: float) -> Floats | None:
@@ -124,13 +134,23 @@ class Predictive(ScalarPredictive):
             at = slice(start, start + _CHUNK)
             k, n = member[at], row[at]
             size = _CHUNK if start else max(least, 1 << (len(k) - 1).bit_length())
-            args = (self._alpha[k, n], self._coef[k], self._noise[k], *(v[at] for v in values))
+            args = (*self._sums(k, n), *(v[at] for v in values))
             padded = [np.pad(v, [(0, size - len(k))] + [(0, 0)] * (v.ndim - 1), "edge") for v in args]
             with jax.enable_x64(True):
-                alpha, coef, noise, *rest = map(jnp.asarray, padded)
-                out = function(Sum(alpha, coef, noise), *rest)
+                arrays = [jnp.asarray(v) for v in padded]
+                terms, rest = arrays[: -len(values)], arrays[-len(values) :]
+                out = function(Sum(*terms) if self._limits is None else BoxSum(*terms), *rest)
             parts.append(jax.tree.map(lambda v, k=k: np.asarray(v)[: len(k)], out))
         return jax.tree.map(lambda *v: np.concatenate(v), *parts)
+
+    def _sums(self, k: Ints, n: Ints) -> tuple[Floats, ...]:
+        """What a sum is made of, for pairs of member and row."""
+        alpha = self._alpha[k, n]
+        shared = alpha, self._coef[k], self._noise[k]
+        if self._limits is None:
+            return shared
+        lower, upper = (np.broadcast_to(limit[k, None], alpha.shape) for limit in self._limits)
+        return *shared, lower, upper
 
     def _members(self, function: Callable[..., Any], rows: Ints, z: Floats) -> Any:
         """Apply a compiled function of (sums, y) to every member at pairs (row, z); results (K, pairs)."""
@@ -211,9 +231,18 @@ class Predictive(ScalarPredictive):
         out = np.empty((size, N))
         for draw in out:
             k = rng.choice(len(self._mix), size=N, p=self._mix)
-            signal = (truncated_draws(self._alpha[k, np.arange(N)], rng) * self._coef[k]).sum(1)
+            signal = (self._latent_draws(k, rng) * self._coef[k]).sum(1)
             draw[:] = self._bias[k, np.arange(N)] + signal + np.sqrt(self._noise[k]) * rng.standard_normal(N)
         return out
+
+    def _latent_draws(self, k: Ints, rng: np.random.Generator) -> Floats:
+        """One draw of each latent variable, (N, m), of the member that each row has."""
+        alpha = self._alpha[k, np.arange(len(self))]
+        if self._limits is None:
+            return truncated_draws(alpha, rng)
+        lower, upper = (limit[k, None] for limit in self._limits)
+        with jax.enable_x64(True):
+            return np.asarray(box_quantile(rng.random(alpha.shape), alpha, 1.0, lower, upper))
 
 
 def truncated_draws(alpha: Floats, rng: np.random.Generator) -> Floats:

@@ -22,8 +22,7 @@ from jax import Array
 
 from tggm.arrays import Floats, Ints
 from tggm.inference.exact.fourier import by_chunks
-from tggm.inference.exact.saddle import Sum, period
-from tggm.special.characteristic import mass, numerator, times
+from tggm.inference.exact.saddle import AnySum, period
 
 Complexes = np.ndarray[Any, np.dtype[np.complex128]]
 
@@ -35,7 +34,7 @@ _CHUNK = 2**21  # complex numbers formed at a time when a series is summed
 
 
 @jax.jit
-def radius(sums: Sum, centre: Array) -> Array:
+def radius(sums: AnySum, centre: Array) -> Array:
     """R for each row of sums: P(|Y − centre| > R) is negligible."""
     return period(sums, jnp.zeros_like(centre), centre)
 
@@ -46,15 +45,14 @@ def block_size(begin: int) -> int:
 
 
 @partial(jax.jit, static_argnums=0)
-def characteristic_block(size: int, sums: Sum, shift: Array, R: Array, first: Array) -> Array:
+def characteristic_block(size: int, sums: AnySum, shift: Array, R: Array, first: Array) -> Array:
     """E[e^{it(Y + shift)}] at nodes first, …, first + size − 1 of each row, shape (rows, size)."""
 
-    def compute(sums: Sum, rest: tuple[Array, Array, Array]) -> Array:
+    def compute(sums: AnySum, rest: tuple[Array, Array, Array]) -> Array:
         shift, R, first = rest
         odd = 2 * (first[:, None] + jnp.arange(size, dtype=R.dtype)[None, :]) + 1
         t = (0.5 * jnp.pi / R)[:, None] * odd
-        psi = numerator(sums.alpha[:, :, None], sums.coef[:, :, None] * t[:, None, :])
-        product = jnp.prod(times((1 / mass(sums.alpha))[:, :, None], psi), 1)
+        product = sums.characteristic(t)
         phase, window = (sums.anchor() + shift)[:, None] * t, jnp.exp(-0.5 * sums.noise[:, None] * t**2)
         return product * jax.lax.complex(window * jnp.cos(phase), window * jnp.sin(phase))
 

@@ -91,8 +91,10 @@ def test_learned_limits_start_apart_and_are_checked():
             wrong.check("float64")
 
 
-def test_several_layers_have_no_joint_gaussian_and_none_an_exact_sum():
+def test_several_layers_have_no_joint_gaussian_and_none_a_sum_to_train():
     with pytest.raises(MissingCapabilityError, match="BoxLayers units have no joint"):
         built("directed", "tanh").hidden.gaussian(X)
-    with pytest.raises(MissingCapabilityError, match="BoxLayer units"):
-        built("shallow", "tanh").hidden.standard(X)
+    with pytest.raises(MissingCapabilityError, match="BoxLayers units do not have two limits"):
+        _ = built("directed", "tanh").hidden.bounds
+    assert not any("sum" in kind.offers for kind in BOXED.values())  # which training would differentiate
+    assert_allclose(built("shallow", "tanh").hidden.bounds, (-4, 4))

@@ -25,9 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from tggm.inference.exact.saddle import Sum, digits, period, saddle
+from tggm.inference.exact.saddle import AnySum, Sum, digits, period, saddle
 from tggm.special import standard_moments
-from tggm.special.characteristic import mass, numerator, numerator_moments, times
+from tggm.special.characteristic import mass, numerator_moments, times
 
 _BLOCK = 16  # nodes per pass of the loop
 _LAST = 3  # of them that must be negligible to stop: one alone may lie at a zero
@@ -37,14 +37,14 @@ _MAX_NODES = 8192
 class Contour(NamedTuple):
     """A vertical line through λ and the trapezoidal rule on it."""
 
-    tilted: Sum  # locations α + cλ
+    tilted: AnySum  # locations α + cλ
     lam: Array  # (rows,)
     step: Array  # (rows,) 2π/T
     offset: Array  # (rows,) what is left of the phase, per unit of t
     log_scale: Array  # (rows,) K(λ) − λy
 
 
-def vertical(sums: Sum, y: Array, lam: Array, at_least: Array | None = None) -> Contour:
+def vertical(sums: AnySum, y: Array, lam: Array, at_least: Array | None = None) -> Contour:
     """The line through λ, with a period of at least `at_least`."""
     tilted = sums.tilted(lam)
     T = period(sums, lam, y)
@@ -53,8 +53,8 @@ def vertical(sums: Sum, y: Array, lam: Array, at_least: Array | None = None) -> 
     offset = tilted.anchor() + sums.noise * lam - y
     # where even the last node allowed is not negligible, noise too small to be resolved is widened
     end = step * _MAX_NODES
-    psi = jnp.abs(numerator(tilted.alpha, tilted.coef * end[:, None])) / mass(tilted.alpha)
-    left = jnp.log(psi).sum(1) - 0.5 * sums.noise * end**2 > -digits(y.dtype)
+    size = jnp.abs(tilted.characteristic(end[:, None]))[:, 0]
+    left = jnp.log(size) - 0.5 * sums.noise * end**2 > -digits(y.dtype)
     noise = jnp.where(left, jnp.maximum(sums.noise, 2 * digits(y.dtype) / end**2), sums.noise)
     return Contour(tilted._replace(noise=noise), lam, step, offset, sums.log_mgf(lam, y))
 
@@ -89,24 +89,14 @@ def sweep(contour: Contour, factors: Callable[[Array], tuple[Array, ...]], total
     return lax.while_loop(unfinished, block, start)[2]
 
 
-def _product(contour: Contour) -> Callable[[Array], tuple[Array, ...]]:
-    alpha, coef, _ = contour.tilted
-    scale = 1 / mass(alpha)
-
-    def factors(t: Array) -> tuple[Array, ...]:
-        psi = numerator(alpha[:, :, None], coef[:, :, None] * t[:, None, :])
-        return (jnp.prod(times(scale[:, :, None], psi), 1),)
-
-    return factors
-
-
 def _integral(contour: Contour, weight: Callable[[Array], Array] | None = None) -> Array:
     """(1/π) ∫ Re(F weight(s)) dt, at least tiny."""
 
     def gather(s: Array, F: Array) -> Array:
         return (F if weight is None else F * weight(s)).real.sum(1)
 
-    total = sweep(contour, _product(contour), jnp.zeros_like(contour.lam), gather)
+    tilted = contour.tilted
+    total = sweep(contour, lambda t: (tilted.characteristic(t),), jnp.zeros_like(contour.lam), gather)
     return jnp.maximum(total * contour.step / jnp.pi, float(np.finfo(total.dtype).tiny))
 
 
@@ -123,7 +113,7 @@ class Averages(NamedTuple):
 
 def _averages(sums: Sum, y: Array) -> Averages:
     contour = vertical(sums, y, saddle(sums, y))
-    alpha, coef, _ = contour.tilted
+    alpha, coef = contour.tilted.alpha, contour.tilted.coef
     scale = 1 / mass(alpha)
     centre = standard_moments(alpha)[0]
 
@@ -148,7 +138,7 @@ def _averages(sums: Sum, y: Array) -> Averages:
     return Averages(log_f, s, s2, mean, s_mean, var)
 
 
-def by_chunks(compute: Callable[[Sum, Any], Any], sums: Sum, y: Any) -> Any:
+def by_chunks(compute: Callable[[Any, Any], Any], sums: AnySum, y: Any) -> Any:
     """Compute with a bounded working set: so many rows at a time; y is any tree of row-wise arrays."""
     rows, m = sums.alpha.shape
     elements = 2**24 if jax.default_backend() == "gpu" else 2**18
@@ -174,13 +164,14 @@ def averages(sums: Sum, y: Array) -> Averages:
 
 
 @jax.custom_jvp
-def log_density(sums: Sum, y: Array) -> Array:
+def log_density(sums: AnySum, y: Array) -> Array:
     """Log f(y) for each row, relative accuracy in both tails.
 
-    Differentiable (first order) with respect to every argument at about four times the price of the value.
+    Differentiable (first order) with respect to every argument at about four times the price of the value;
+    that of a `BoxSum` is not.
     """
 
-    def compute(sums: Sum, y: Array) -> Array:
+    def compute(sums: AnySum, y: Array) -> Array:
         contour = vertical(sums, y, saddle(sums, y))
         return contour.log_scale + jnp.log(_integral(contour))
 
@@ -198,7 +189,7 @@ def _log_density_jvp(primals: tuple[Sum, Array], tangents: tuple[Sum, Array]) ->
     return a.log_density, by_variable.sum(1) - a.s * d_y + 0.5 * a.s2 * d_sums.noise
 
 
-def clear_of_zero(sums: Sum, y: Array) -> Array:
+def clear_of_zero(sums: AnySum, y: Array) -> Array:
     """A tilt that makes y the middle but stays away from the pole at s = 0, of the sign of y − E[Y].
 
     1.7 over the standard deviation is far enough, unless the tail is nearly exponential and E[e^{λY}] huge
@@ -211,13 +202,13 @@ def clear_of_zero(sums: Sum, y: Array) -> Array:
     return side * jnp.maximum(jnp.abs(saddle(sums, y)), least)
 
 
-def log_tails(sums: Sum, y: Array) -> tuple[Array, Array]:
+def log_tails(sums: AnySum, y: Array) -> tuple[Array, Array]:
     """Logarithms of P(Y ≤ y) and P(Y > y); the smaller of the two has relative accuracy.
 
     The integrand has a pole at s = 0, which adds e^{−|λ|T} to the error of the trapezoidal rule.
     """
 
-    def compute(sums: Sum, y: Array) -> tuple[Array, Array]:
+    def compute(sums: AnySum, y: Array) -> tuple[Array, Array]:
         lam = clear_of_zero(sums, y)
         contour = vertical(sums, y, lam, (digits(y.dtype) + 2) / jnp.abs(lam))
         sign = lax.complex(jnp.sign(lam), jnp.zeros_like(lam))[:, None]

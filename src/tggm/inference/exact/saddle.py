@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from tggm.inference.exact.box_sum import BoxSum
 from tggm.special import standard_moments
-from tggm.special.characteristic import log_mass
+from tggm.special.characteristic import log_mass, mass, numerator, times
 
 _MAX_ITER = 80
 
@@ -55,13 +56,21 @@ class Sum(NamedTuple):
         """Σ c max(α, 0): Y were its latent variables their locations, rectified."""
         return (self.coef * jnp.maximum(self.alpha, 0)).sum(1)
 
+    def characteristic(self, t: Array) -> Array:
+        """Π E[e^{i t c (x − max(α, 0))}] over variables; t of shape (rows, nodes)."""
+        psi = numerator(self.alpha[:, :, None], self.coef[:, :, None] * t[:, None, :])
+        return jnp.prod(times((1 / mass(self.alpha))[:, :, None], psi), 1)
+
+
+AnySum = Sum | BoxSum
+
 
 def digits(dtype: np.dtype[Any]) -> float:
     """Negative logarithm of what may be neglected: some 1e-15 in float64, 1e-7 in float32."""
     return 35.0 if dtype == np.float64 else 17.0
 
 
-def saddle(sums: Sum, y: Array) -> Array:
+def saddle(sums: AnySum, y: Array) -> Array:
     """λ with K'(λ) = y to a fiftieth of a standard deviation: contours need no more.
 
     K' has slope between s1 and s1 + Σc², which brackets λ; Newton steps that leave the bracket are replaced
@@ -101,7 +110,7 @@ def saddle(sums: Sum, y: Array) -> Array:
     return sign * lam
 
 
-def period(sums: Sum, lam: Array, y: Array) -> Array:
+def period(sums: AnySum, lam: Array, y: Array) -> Array:
     """A distance T with P_λ(|Y − y| > T) negligible on both sides: Chernoff's bound, three tilts each."""
     tilted = sums.tilted(lam)
     scale = jnp.sqrt(tilted.mean_var()[1])

@@ -49,7 +49,7 @@ def _slopes(sums: Sum, y: Array) -> tuple[Array, ...]:
     """Which tail was computed, its logarithm, and the derivatives of that."""
     lam = clear_of_zero(sums, y)
     contour = vertical(sums, y, lam, (digits(y.dtype) + 2) / jnp.abs(lam))
-    alpha, coef, _ = contour.tilted
+    alpha, coef = contour.tilted.alpha, contour.tilted.coef
     scale, centre = 1 / mass(alpha), standard_moments(alpha)[0]
 
     def factors(t: Array) -> tuple[Array, ...]:

@@ -57,7 +57,8 @@ class Hidden(ABC):
     """p(h | ψ), h ≥ 0 or between limits. σ0² = s0 is a gauge: it sets a scale and is never learned."""
 
     offers: ClassVar[frozenset[str]]
-    by_moments: ClassVar[bool]  # whether an output is predicted as a Gaussian with its two moments
+    by_moments: ClassVar[bool]  # whether an output is judged as a Gaussian with its two moments
+    bounded: ClassVar[bool] = False  # whether units are independent with two limits: `standard` and `bounds`
 
     @property
     @abstractmethod
@@ -83,6 +84,11 @@ class Hidden(ABC):
     def standard(self, psi: Any) -> Array:
         """Locations of independent units over their deviation, (rows, m)."""
         raise MissingCapabilityError(f"{type(self).__name__} units are not independent.")
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Lower and upper limit of units that have two, in units of their deviation."""
+        raise MissingCapabilityError(f"{type(self).__name__} units do not have two limits.")
 
     @classmethod
     @abstractmethod

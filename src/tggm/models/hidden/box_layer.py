@@ -2,7 +2,7 @@
 
     p(h | x) = N(h | W0 ψ + b0, s0 I) given l σ0 ≤ h ≤ u σ0
 
-Moments are exact. The density of an output is not known in closed form: it is that of its two moments.
+Moments are exact. So is the density of one output, by Fourier inversion: the units are independent.
 """
 
 from typing import Any, ClassVar, Self
@@ -32,11 +32,22 @@ class BoxLayer(Hidden):
 
     offers: ClassVar = frozenset({"moments", "mean", "gaussian"})
     by_moments: ClassVar = True
+    bounded: ClassVar = True
 
     @property
     def gauge(self) -> Array:
         """s0."""
         return lax.stop_gradient(self.s0)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Both limits of the units, in units of σ0."""
+        lower, upper = (jnp.asarray(limit, self.b0.dtype) for limit in self.limits.at(0))
+        return lower, upper
+
+    def standard(self, psi: Any) -> Array:
+        """Locations of the units in units of σ0."""
+        return self._half_line().standard(psi)
 
     def moments(self, psi: Any, engine: LinearEngine | None = None) -> Independent:
         """Exact, as the units are independent."""
