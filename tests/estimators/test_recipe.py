@@ -104,6 +104,14 @@ def test_classes_of_wide_and_sparse_tables(columns, sparse, layers, linear, init
     assert_allclose(hyper.weight_decay, decay, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("outputs", "layers"), [(100, 2), (101, 1)])
+def test_many_outputs_have_one_layer(outputs, layers):
+    for kind in (TGGMRegressor, TGGMClassifier):
+        recipe = kind().recipe()
+        recipe.size(3, outputs)
+        assert len(recipe.layers) == layers
+
+
 def rate(recipe, rows):
     model = recipe.draw(recipe.architecture(1, 1), np.random.default_rng(0))
     return recipe.program(model, Blocks(None, 1, rows, rows), n_features=1)[1].learning_rate

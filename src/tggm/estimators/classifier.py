@@ -48,7 +48,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     ----------
     hidden : tuple of int, int or "auto", default "auto"
         Number of hidden units in each layer, from the input to the output. "auto" is (100, 100), or 100 for
-        sparse tables and the methods that train one layer only.
+        sparse tables, more than 100 classes, and methods that train one layer only.
     features : {"auto", "periodic"} or None, default "auto"
         As in `TGGMRegressor`; "auto" is None for sparse tables.
     linear : bool or "auto", default "auto"

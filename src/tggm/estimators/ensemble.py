@@ -120,7 +120,7 @@ class Ensemble(Explained, ABC):
         self, recipe: Recipe, source: Source, n_outputs: int, before: Fitted | None
     ) -> Architecture:
         """The model for these rows; where settings leave its sizes open, those of an earlier fit."""
-        recipe.size(source.X.shape[1], sparse=source.sparse)
+        recipe.size(source.X.shape[1], n_outputs, sparse=source.sparse)
         if before is not None and recipe.given_layers is None:
             recipe.layers = Architecture.of(before.model).layers
         return recipe.architecture(source.X.shape[1], n_outputs)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +29,7 @@ LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
 CYCLE_STEPS = 400  # of the first cycle
 LEAST_BATCH, MOST_BATCH = 128, 512
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
+MOST_DEEP = 100  # outputs or classes up to which hidden="auto" means two layers: a row costs outputs × units²
 SPARSE_DECAY = 0.2  # times the weight decay of a dense table
 
 
@@ -161,15 +161,18 @@ class Recipe:
         )
         if self.lateral and len(self.given_layers or ()) > 1:
             raise ValueError(f"`lateral` connections need one hidden layer; got hidden={given['hidden']!r}.")
-        self._known = [n for n in METHODS if METHODS[n].needs in LIKELIHOODS[likelihood].offers]
-        kind = METHODS[settings.one_of("method", given["method"], self._known)]
+        self.known_methods = [n for n in METHODS if METHODS[n].needs in LIKELIHOODS[likelihood].offers]
+        kind = METHODS[settings.one_of("method", given["method"], self.known_methods)]
         self.method: Method = kind(options)
         if self.units != "relu":
             require_boxes(self.units, given, likelihood)
         self.size(1)
-        self._require(kind.needs)
+        if kind.needs not in self.architecture(1, 1).offers:
+            from tggm.estimators.mismatch import mismatch
 
-    def size(self, n_inputs: int, *, sparse: bool = False) -> None:
+            raise mismatch(self)
+
+    def size(self, n_inputs: int, n_outputs: int = 1, *, sparse: bool = False) -> None:
         """Settle what the settings leave to the data: layers, features, a linear part, where training starts.
 
         Several layers, and a linear part, only where the method can train them. Words of a text and pixels of
@@ -177,7 +180,8 @@ class Recipe:
         """
         need, self.sparse = self.method.needs, sparse
         kind = HIDDEN[self.form] if self.units == "relu" else BOXED.get(self.form)
-        deep = kind is not None and need in kind.offers and not self.lateral and not sparse
+        deep = kind is not None and need in kind.offers and not self.lateral
+        deep &= n_outputs <= MOST_DEEP and not sparse
         self.layers = self.given_layers or default_layers(self.likelihood, deep)
         features = self.given["features"]
         if features == "auto":
@@ -189,35 +193,6 @@ class Recipe:
         self.linear = able if self.given_linear is None else self.given_linear
         usual = "sharp" if self.likelihood == "gaussian" else "small" if sparse else "scaled"
         self.init = usual if self.given["init"] == "auto" else self.given["init"]
-
-    def _require(self, need: str) -> None:
-        """Raise where the model lacks what the method needs."""
-        offers = self.architecture(1, 1).offers
-        if need not in offers:
-            remedy = self._remedy(need, [n for n in self._known if METHODS[n].needs in offers])
-            method = self.given["method"]
-            raise ValueError(f"{self._described()} cannot be trained with method={method!r}; {remedy}.")
-
-    def _described(self) -> str:
-        if self.lateral:
-            return f"a model with lateral={self.given['lateral']!r}"
-        alone = self.linear and self.method.needs in self.architecture(1, 1).hidden.offers
-        linear = " and linear=True" if alone else ""
-        units = "" if self.units == "relu" else f" and units={self.units!r}"
-        return f"a model with hidden={self.given['hidden']!r} and deep={self.given['deep']!r}{units}{linear}"
-
-    def _remedy(self, need: str, allowed: list[str]) -> str:
-        *most, last = [f"method={name!r}" for name in sorted(allowed)]
-        if self.lateral:
-            other = "lateral=0"
-        elif need in self.architecture(1, 1).hidden.offers:
-            other = "linear=False"
-        elif need in replace(self.architecture(1, 1), units="relu").offers:
-            other = "units='relu'"
-        else:
-            forms = (f"deep={form!r}" for form in DEEP if need in HIDDEN[form].offers)
-            other = next(forms, "one hidden layer")
-        return f"pass {', '.join(most)} or {last}, or {other}"
 
     def architecture(self, n_inputs: int, n_outputs: int) -> Architecture:
         """The model for so many inputs and outputs."""

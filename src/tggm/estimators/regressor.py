@@ -52,8 +52,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     Parameters
     ----------
     hidden : tuple of int, int or "auto", default "auto"
-        Number of hidden units in each layer, from the input to the output. "auto" is (50, 50), or 50 for the
-        methods that train one layer only.
+        Number of hidden units in each layer, from the input to the output. "auto" is (50, 50), or 50 for
+        more than 100 outputs and for methods that train one layer only.
     features : {"auto", "periodic"} or None, default "auto"
         What the first layer sees of each column: itself and learned waves of it, or itself alone. "auto" is
         "periodic" up to 200 columns.
