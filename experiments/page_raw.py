@@ -9,6 +9,8 @@ from page_defaults import Runs, error_of, runs_of
 from raw_inputs import CSV, GENERATED
 from runs import mean_error
 
+from tables import SPLITS
+
 FILE = "raw_tables.json"
 TITLES = {
     "tggm": "`tggm`",
@@ -34,7 +36,8 @@ def figures() -> str:
         for model in TITLES:
             made = list(runs.get((data, model), {}).values())
             error, ll = (np.mean([of(r) for r in made]) if made else None for of in (error_of, _ll))
-            cells.append("" if error is None else f"{number(error)} / {ll:.3g}")
+            few = f" ({len(made)} splits)" if len(made) < SPLITS else ""
+            cells.append("" if error is None else f"{number(error)} / {ll:.3g}{few}")
         rows.append([data, *cells])
     return table(["table", *TITLES.values()], rows) if runs else "Not run."
 

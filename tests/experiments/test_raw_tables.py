@@ -95,5 +95,5 @@ def test_the_page_counts_what_is_within_a_standard_error(monkeypatch):
     assert told[0].startswith("- CatBoost: adult (error by 0.1 ± ")
     assert "holes" not in told[0]
     assert told[2] == "- HistGradientBoosting: nowhere."
-    assert "| adult | 0.25 / -0.5 | 0.15 / -0.3 |  |" in page_raw.figures()
+    assert "| adult | 0.25 / -0.5 (2 splits) | 0.15 / -0.3 (2 splits) |  |" in page_raw.figures()
     assert "| adult | 3 | 3 |  | 3 |" in page_raw.seconds()
