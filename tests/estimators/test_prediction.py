@@ -140,14 +140,18 @@ def test_pit_is_uniform_under_the_truth():
     assert stats.kstest(truth.dist(X).cdf(y), "uniform").pvalue > 0.01
 
 
-def test_fit_recovers_the_conditional_density():
-    """Mean KL divergence from 2,000 rows at most 0.04 nats; 2,000 new rows estimate it within 0.006 or so."""
+@pytest.mark.parametrize(
+    ("rows", "most"),
+    [(2_000, 0.04), pytest.param(5_000, 0.02, marks=pytest.mark.slow)],  # the same, stricter
+)
+def test_fit_recovers_the_conditional_density(rows, most):
+    """Mean KL divergence of a fit; 2,000 new rows estimate it within 0.006 or so."""
     rng = np.random.default_rng(5)
     truth = Truth(rng)
-    X, y = truth.draw(rng, 2_000)
+    X, y = truth.draw(rng, rows)
     model = TGGMRegressor.one_layer(
         hidden=(8,), method="ep", n_members=1, max_epochs=60, batch_size=100, random_state=0
     )
     model.fit(X, y)
     X, y = truth.draw(rng, 2_000)
-    assert np.mean(truth.dist(X).logpdf(y) - model.score_samples(X, y)) < 0.04
+    assert np.mean(truth.dist(X).logpdf(y) - model.score_samples(X, y)) < most
