@@ -101,6 +101,7 @@ def test_the_description_has_every_column(address):
     assert reply.headers["Content-Type"] == "application/json"
     assert {column["name"]: column["kind"] for column in found["columns"]} == {
         "size": "number",
+        "dose": "number",
         "kind": "words",
         "grade": "words",
         "day": "text",

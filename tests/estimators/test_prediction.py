@@ -150,7 +150,7 @@ def test_fit_recovers_the_conditional_density(rows, most):
     truth = Truth(rng)
     X, y = truth.draw(rng, rows)
     model = TGGMRegressor.one_layer(
-        hidden=(8,), method="ep", n_members=1, max_epochs=60, batch_size=100, random_state=0
+        hidden=(8,), method="ep", n_members=1, max_epochs=60, batch_size=rows // 20, random_state=0
     )
     model.fit(X, y)
     X, y = truth.draw(rng, 2_000)
