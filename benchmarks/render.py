@@ -3,7 +3,7 @@
     python benchmarks/render.py
 
 A table stands between <!-- name --> and <!-- /name -->: README.md has `comparison`, docs/benchmarks.md has
-`ratios`, `growth` and `machines`, docs/scaling.md has
+`ratios`, `training-step`, `growth` and `machines`, docs/scaling.md has
 `streaming`, `kills`, `fuzz`, `devices` and `costs`, docs/truncated-normal.md has
 `boxes`, SECURITY.md has `promises`.
 """
@@ -70,6 +70,22 @@ def ratio_table(figures: Figures) -> str:
         for row in ratios(figures)
     ]
     return table(["job", "opponent", "ratio", "tggm", "opponent takes", "accuracy: tggm, opponent"], rows)
+
+
+def training_step(figures: Figures) -> str:
+    """Where the time of a gradient goes."""
+    record = figures["training_step"]
+    rows = [
+        [x["part"], f"{x['elapsed_us']:.2f}", f"{x['cpu_us']:.2f}", f"{x['operations']:,.0f}"]
+        for x in record["parts"]
+    ]
+    heads = ["part, forward and back", "elapsed, µs", "of processors, µs", "operations"]
+    note = (
+        f"A product of large matrices runs at {record['flops_per_second'] / 1e9:.0f} GFlop/s there: the "
+        f"floor is {record['floor_us']:.2f} µs: the step takes\n{record['ratio']:.1f} times as long. "
+        f"{record['machine']}, commit {record['commit']}."
+    )
+    return f"{table(heads, rows)}\n\n{note}"
 
 
 def growth(figures: Figures) -> str:
@@ -215,7 +231,12 @@ PAGES = {
     "docs/truncated-normal.md": {"boxes": boxes},
     "SECURITY.md": {"promises": promises},
     "README.md": {"comparison": comparison},
-    "docs/benchmarks.md": {"ratios": ratio_table, "growth": growth, "machines": machines},
+    "docs/benchmarks.md": {
+        "ratios": ratio_table,
+        "training-step": training_step,
+        "growth": growth,
+        "machines": machines,
+    },
     "docs/scaling.md": {
         "streaming": streaming,
         "kills": kills,
