@@ -11,7 +11,7 @@ from tggm.special.fits import FITS
 
 SQRT_2PI = 2.5066282746310002
 FAR = 1e8  # right of this the limits are reached
-N_NODES = 3  # of the quadrature over the location of a unit above others
+N_NODES = 3  # of the quadrature over a location, as many as in training (`tggm.training.methods`)
 _FITS = FITS["float64"]
 _SURE = 9.0  # right of this Φ is 1 to rounding
 
