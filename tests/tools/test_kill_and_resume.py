@@ -24,8 +24,8 @@ OLD, NEW = b"old" * 9, b"new" * 9
 @pytest.mark.slow  # fits in several processes; below, the calls of a write are struck one by one
 def test_killed_fits_end_as_if_nothing_had_happened(tmp_path):
     figures = tmp_path / "figures.json"
-    words = ["--kills", "1", "--kinds", "memory", "--strikes", "2", "--seed", "7", "--output", figures]
-    shorter = os.environ | {"EPOCHS": "300"}
+    words = ["--kills", "1", "--kinds", "memory", "--strikes", "8", "--seed", "7", "--output", figures]
+    shorter = os.environ | {"EPOCHS": "300"}  # a few strikes come before the first checkpoint, not all eight
     command = [sys.executable, "-m", "tools.kill_and_resume", *words]
     done = subprocess.run(command, cwd=ROOT, env=shorter, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
