@@ -4,6 +4,7 @@ Members that held out the same rows are mixed, and the mixture is judged on them
 little softer than two or three are; that is left as it is.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,9 +12,9 @@ import numpy as np
 
 from tggm.arrays import Floats, Ints
 from tggm.estimators.class_prediction import mixture_of
-from tggm.estimators.fitted import Fitted
+from tggm.models import Model
 from tggm.predictive.calibration import Calibration
-from tggm.predictive.temperature import KIND, fitted_temperature
+from tggm.predictive.temperature import FRESH, HELD, KIND, fitted_temperature
 from tggm.training.rows import RowBlock
 from tggm.training.state import Membership
 
@@ -21,36 +22,50 @@ MOST_ROWS = 5_000  # temperatures are then good to a hundredth
 _BLOCK = 1024  # rows at once
 
 
-def temperature(log_p: Floats, label: Ints, weight: Floats) -> tuple[Calibration, ...]:
+def temperature(log_p: Floats, label: Ints, weight: Floats, spread: float = FRESH) -> tuple[Calibration, ...]:
     """What a model keeps of rows that members have not seen; nothing if probabilities stay as they are."""
-    numbers = fitted_temperature(log_p, label, weight)
+    numbers = fitted_temperature(log_p, label, weight, spread)
     return (Calibration(KIND, numbers),) if numbers else ()
 
 
-def held_out_temperature(fitted: Fitted, block: RowBlock, engine: Any) -> tuple[Calibration, ...]:
-    """The same, of the rows that each group of members held out."""
-    groups = _groups(block.members)
-    most = -(-MOST_ROWS // len(groups))
-    log_p, label, weight = [], [], []
-    for members, held in groups:
-        for rows in _parts(held[:most]):
-            inputs = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], block.data.X)
-            log_p.append(mixture_of(fitted.model, inputs, members, engine))
-            label.append(np.asarray(block.data.y)[rows])
-            weight.append(np.asarray(block.weight, np.float64)[rows])
-    if not log_p:
-        return ()
-    found = np.concatenate(log_p).astype(np.float64)
-    found -= np.logaddexp.reduce(found, axis=1)[:, None]
-    return temperature(found, np.concatenate(label), np.concatenate(weight))
+class HeldClasses:
+    """Rows that groups of members held out, some thousand of them, and what the members say of them."""
+
+    def __init__(self, block: RowBlock, engine: Any) -> None:
+        self.groups = held_groups(block.members)
+        most = -(-MOST_ROWS // max(len(self.groups), 1))
+        self._rows = [held[:most] for _, held in self.groups]
+        self._X, self._engine = block.data.X, engine
+        rows = np.concatenate([np.zeros(0, np.int32), *self._rows])
+        self.label = np.asarray(block.data.y)[rows]
+        self.weight = np.asarray(block.weight, np.float64)[rows]
+
+    def log_probabilities(self, models: Sequence[Model]) -> Floats:
+        """Those of the mixture of each group's members, (rows, n), in a model of its own for each group."""
+        found = []
+        for model, (members, _), held in zip(models, self.groups, self._rows, strict=True):
+            for rows in _parts(held):
+                inputs = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], self._X)
+                found.append(mixture_of(model, inputs, members, self._engine).astype(np.float64))
+        log_p = np.concatenate(found)
+        log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
+        return log_p
+
+    def temperature(self, model: Model) -> tuple[Calibration, ...]:
+        """How sharp probabilities of this model should be."""
+        if not len(self.label):
+            return ()
+        log_p = self.log_probabilities([model] * len(self.groups))
+        return temperature(log_p, self.label, self.weight, HELD)
 
 
-def _groups(members: Membership) -> list[tuple[list[int], Ints]]:
+def held_groups(members: Membership) -> list[tuple[list[int], Ints]]:
     """Members that held out the same rows, and these rows."""
     found: dict[bytes, tuple[list[int], Ints]] = {}
     for k, (held, count) in enumerate(zip(members.held, members.n_held, strict=True)):
         rows = np.asarray(held)[: int(count)]
-        found.setdefault(np.sort(rows).tobytes(), ([], rows))[0].append(k)
+        if len(rows):
+            found.setdefault(np.sort(rows).tobytes(), ([], rows))[0].append(k)
     return list(found.values())
 
 

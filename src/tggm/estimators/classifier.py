@@ -52,7 +52,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     features : {"auto", "periodic"} or None, default "auto"
         As in `TGGMRegressor`; "auto" is None for sparse tables.
     linear : bool or "auto", default "auto"
-        Whether scores have a linear part; "auto" for the methods "moments" and "bp" and dense tables of up
+        Whether scores have a linear part, and fall back to logistic regression as far as held-out rows
+        advise (up to 20,000 rows); "auto" for the methods "moments" and "bp" and dense tables of up
         to 200 columns.
     method : {"moments", "bp", "meanfield", "ep"}, default "moments"
         What training maximises: the log-probability of the class with h integrated out through the exact
@@ -348,14 +349,17 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         return Rows(prepared(X, scales.x, np.dtype(self.dtype), most=most), y)
 
     def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
-        """Made as sharp as held-out rows advise."""
-        from tggm.estimators.class_calibration import held_out_temperature
+        """Blended with a logistic regression, and made as sharp, as held-out rows advise."""
+        from tggm.estimators.class_calibration import HeldClasses
+        from tggm.estimators.logistic import fallen_back
 
-        if not self.calibrate:
-            return fitted._replace(calibration=())
-        with blas_lock(not fitted.model.knows_moments):
-            engine = engine_of(fitted.method, fitted.model)
-            return fitted._replace(calibration=held_out_temperature(fitted, block, engine))
+        model = fitted.model
+        with blas_lock(not model.knows_moments):
+            held = HeldClasses(block, engine_of(fitted.method, model))
+            if begun.recipe.linear and begun.source.whole and not begun.source.sparse:
+                model = fallen_back(model, block, held)
+            calibration = held.temperature(model) if self.calibrate else ()
+        return fitted._replace(model=model, calibration=calibration)
 
     def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything a model file holds: arrays, and values that JSON can hold."""

@@ -24,7 +24,9 @@ LOWEST, HIGHEST = 0.1, 10.0  # temperatures
 _MOST_BIAS = 10.0
 _FEWEST_ROWS = 20  # of equal weight
 _WORST = -50.0  # log-probability of a label that one row can lose at most by
-_SPREAD = 0.5  # deviation of log T and of biases before any row is seen
+# deviations of log T and of biases before any row is seen: of fresh rows, and of rows that members held out,
+# which seem easier than they are as they have said when training ends
+FRESH, HELD = 0.5, 0.2
 
 
 def tempered(log_p: Floats, numbers: Sequence[float]) -> Floats:
@@ -36,7 +38,7 @@ def tempered(log_p: Floats, numbers: Sequence[float]) -> Floats:
     return scaled
 
 
-def fitted_temperature(log_p: Floats, label: Ints, weight: Floats) -> Numbers:
+def fitted_temperature(log_p: Floats, label: Ints, weight: Floats, spread: float = FRESH) -> Numbers:
     """T, or T and a bias for each class, for these held-out rows; () if they had better stay as they are.
 
     Parameters
@@ -47,30 +49,32 @@ def fitted_temperature(log_p: Floats, label: Ints, weight: Floats) -> Numbers:
         Places of the classes that were observed.
     weight : array, shape (rows,)
         Rows without a weight are ignored.
+    spread : float
+        How far log T and biases may be from 0 before any row is seen.
     """
     total = weight.sum()
     if total <= 0 or total**2 / (weight**2).sum() < _FEWEST_ROWS:
         return ()
     w = weight * total / (weight**2).sum()  # sums to the number of rows that equal weights would be worth
     tame = np.maximum(log_p, 2 * _WORST)
-    plain = -_loss(np.zeros(1), tame, label, w)
+    plain = -_loss(np.zeros(1), tame, label, w, spread)
     n = log_p.shape[1]
-    soft, softer = _best(1, tame, label, w)
-    biased, better = _best(1 + n, tame, label, w) if n < 0.1 * len(w) else (soft, -np.inf)
+    soft, softer = _best(1, tame, label, w, spread)
+    biased, better = _best(1 + n, tame, label, w, spread) if n < 0.1 * len(w) else (soft, -np.inf)
     if better - (n - 1) > softer and better - n > plain:
         return _numbers(biased)
     return _numbers(soft) if softer - 1 > plain else ()
 
 
-def _best(count: int, log_p: Floats, label: Ints, w: Floats) -> tuple[Floats, float]:
+def _best(count: int, log_p: Floats, label: Ints, w: Floats, spread: float) -> tuple[Floats, float]:
     bounds = [(np.log(LOWEST), np.log(HIGHEST))] + [(-_MOST_BIAS, _MOST_BIAS)] * (count - 1)
-    found = minimize(_loss, np.zeros(count), args=(log_p, label, w), method="L-BFGS-B", bounds=bounds)
+    found = minimize(_loss, np.zeros(count), args=(log_p, label, w, spread), method="L-BFGS-B", bounds=bounds)
     return found.x, -float(found.fun)
 
 
-def _loss(u: Floats, log_p: Floats, label: Ints, w: Floats) -> float:
+def _loss(u: Floats, log_p: Floats, label: Ints, w: Floats, spread: float) -> float:
     each = tempered(log_p, _numbers(u))[np.arange(len(label)), label]
-    return float(-w @ np.maximum(each, _WORST) + 0.5 * np.sum((u / _SPREAD) ** 2))
+    return float(-w @ np.maximum(each, _WORST) + 0.5 * np.sum((u / spread) ** 2))
 
 
 def _numbers(u: Floats) -> Numbers:
