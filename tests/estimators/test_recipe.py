@@ -78,13 +78,16 @@ def test_larger_tables_get_more_and_smaller_steps(rows, steps):
 
 @pytest.mark.parametrize(
     ("rows", "batch", "peak"),
-    [(100, 128, 0.01), (4096, 256, 0.01), (8192, 256, 0.01 / 2**0.5), (10**6, 256, 0.005)],
+    [(100, 128, 0.01), (4096, 128, 0.01), (8192, 128, 0.01 / 2**0.5), (10**6, 256, 0.005)],
 )
 def test_cycles_of_larger_tables_are_calmer(rows, batch, peak):
     recipe = TGGMRegressor(hidden=1).recipe()
     assert recipe.timetable(rows)[0] == batch
     assert_allclose(rate(recipe, rows), peak, rtol=1e-6)
-    assert TGGMClassifier(hidden=1).recipe().timetable(10**6)[0] == 512
+    classes = TGGMClassifier(hidden=1).recipe()
+    assert [classes.timetable(count)[0] for count in (16_384, 10**6)] == [128, 512]
+    classes.size(10, sparse=True)
+    assert classes.timetable(16_384)[0] == 512
 
 
 @pytest.mark.parametrize(

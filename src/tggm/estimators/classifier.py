@@ -76,7 +76,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     schedule : {"restarts", "cosine", "linear", "constant"}, default "restarts"
         As in `TGGMRegressor`.
     batch_size : int or "auto", default "auto"
-        Rows in a mini-batch; more than there are means all of them.
+        Rows in a mini-batch; more than there are means all of them. "auto" is as in `TGGMRegressor`, but 512
+        for sparse tables and for more than 16,384 rows.
     max_epochs : int or "auto", default "auto"
         Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
         first that does not gain 0.01 nats a held-out row, or a twentieth of their log-loss if that is less;

@@ -116,20 +116,20 @@ def _path(X: Floats, label: Ints, weight: Floats, n: int, strengths: Iterable[fl
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(warm_start=True, max_iter=MOST_STEPS)
+    solver = LogisticRegression(warm_start=True, max_iter=MOST_STEPS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a regression that is nearly there will do
         w = weight / weight.mean()
-        return [_logits(model.set_params(C=C).fit(X, label, w), n, len(X)) for C in strengths]
+        return [_logits(solver.set_params(C=C).fit(X, label, w), n, len(X)) for C in strengths]
 
 
-def _logits(model: Any, n: int, count: int) -> Logits:
+def _logits(found: Any, n: int, count: int) -> Logits:
     """Of all classes; those that no row has are as rare as half a row."""
-    A, b = model.coef_, model.intercept_
-    if len(model.classes_) == 2:
+    A, b = found.coef_, found.intercept_
+    if len(found.classes_) == 2:
         A, b = np.concatenate([-A, A]) / 2, np.concatenate([-b, b]) / 2
     all_A, all_b = np.zeros((n, A.shape[1])), np.full(n, b.mean() - np.log(2 * count))
-    all_A[model.classes_], all_b[model.classes_] = A, b
+    all_A[found.classes_], all_b[found.classes_] = A, b
     return Logits(all_A, all_b)
 
 

@@ -28,6 +28,7 @@ from tggm.training.state import Hyper, Layout, Plan, hyper_parameters
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
 CYCLE_STEPS = 400  # of the first cycle
 LEAST_BATCH, MOST_BATCH = 128, 512
+LARGE = 16_384  # rows from which mini-batches are larger: below, small ones learn as much in half of the time
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
 MOST_DEEP = 100  # outputs or classes up to which hidden="auto" means two layers: a row costs outputs × units²
 SPARSE_DECAY = 0.2  # times the weight decay of a dense table
@@ -46,7 +47,7 @@ class Rules(NamedTuple):
     steps: Callable[[int], float]  # gradient steps, by the number of rows
     rate: Callable[[float, float], float]  # the learning rate, by itself and the planned steps
     cycle_rate: Callable[[int], float]  # its factor in training by cycles, by the rows
-    cycle_batch: int  # rows in a mini-batch of such training at most
+    cycle_batch: int  # rows in a mini-batch of such training at most, if the table is large
     gain: float  # nats a row that a cycle must gain for another, twice as long
     share: float | None = None  # of the log-probability, where that is less
 
@@ -222,7 +223,9 @@ class Recipe:
     def timetable(self, n_rows: int) -> tuple[int, int]:
         """Batch size and number of epochs for this many rows to train on."""
         given = self.given["batch_size"], self.given["max_epochs"]
-        most = self.rules.cycle_batch if self.schedule == "restarts" else MOST_BATCH
+        most = MOST_BATCH
+        if self.schedule == "restarts":
+            most = LEAST_BATCH if n_rows <= LARGE and not self.sparse else self.rules.cycle_batch
         batch = default_batch_size(n_rows, most) if given[0] == "auto" else int(given[0])
         if given[1] != "auto":
             return batch, int(given[1])

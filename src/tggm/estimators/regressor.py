@@ -92,8 +92,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         How the learning rate falls over the planned number of steps; "restarts" is five cosines, each over
         twice as many steps as the one before.
     batch_size : int or "auto", default "auto"
-        Rows in a mini-batch; more than there are means all of them. "auto" is an eighth of the rows, at least
-        128 and at most 256 (512 with another schedule than "restarts").
+        Rows in a mini-batch; more than there are means all of them. "auto" is 128, and 256 for more than
+        16,384 rows; with another schedule than "restarts" an eighth of the rows, 128 to 512.
     max_epochs : int or "auto", default "auto"
         Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
         first that does not gain 0.02 nats a held-out row; with other schedules than "restarts", five steps
