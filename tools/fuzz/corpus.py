@@ -43,6 +43,7 @@ PAST = {
     "far locations of layers": ("undirected classes", [entry("model.features.E", 1e10)], "refused"),
     "no noise of lateral units": ("lateral", [entry("model.likelihood.log_noise", -600.0, 1)], "loaded"),
     "a target far from zero": ("bounded", [entry("y.shift", 1e300)], "loaded"),
+    "large weights of a mapped pool": ("bounded", [entry("model.likelihood.output.W1", 1e10, 1)], "loaded"),
     "a version that is no word": ("one", [entry("version", {})], "refused"),
     "a section that is none": ("one", [entry("more", 1)], "refused"),
 }
