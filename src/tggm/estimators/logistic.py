@@ -115,9 +115,11 @@ def _path(X: Floats, label: Ints, weight: Floats, n: int, strengths: Iterable[fl
     """Regressions with these inverse penalties, each from where the one before ended."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     solver = LogisticRegression(warm_start=True, max_iter=MOST_STEPS)
-    with warnings.catch_warnings():
+    # threads of BLAS would wait for each other at every one of the many small products
+    with warnings.catch_warnings(), threadpool_limits(1, "blas"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # a regression that is nearly there will do
         w = weight / weight.mean()
         return [_logits(solver.set_params(C=C).fit(X, label, w), n, len(X)) for C in strengths]
