@@ -1,5 +1,11 @@
-"""Means and variances of the outputs under each member, in blocks of rows."""
+"""Means and variances of the outputs under each member, in blocks of rows.
 
+A block's arrays stay in a core's cache, and in memory that the process keeps: larger ones are mapped anew for
+every block, which takes as long as the arithmetic. One core works on a block; several blocks share the cores.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -13,22 +19,62 @@ from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.products import QUICKLY, full_precision
+from tggm.training.parallel.crew import n_cores
 from tggm.training.rows import bucket
 
-BLOCK = 2048  # rows predicted at once: what stays in a cache
+NUMBERS = 2**18  # of the widest layer of all members in a block of rows
+LEAST, MOST = 64, 2048  # rows of a block
+ON_DEVICE = 16  # times as many of both where an accelerator computes: it has no cache to fit, but calls cost
 
 
 def member_moments(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> tuple[Floats, Floats]:
     """Mean and variance of each output under each member, (members, rows, n), on the scale of the model."""
-    means, variances = [], []
+    mean, var = _by_blocks(_variances, members, X.astype(dtype, copy=False), engine)
+    return mean, var
+
+
+def member_means(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> Floats:
+    """The means alone, for little more than half the work.
+
+    Few rows take the program that gives both, which has been compiled for the variances that others ask for.
+    """
+    program = _means if len(X) > block_size(members) else _variances
+    return _by_blocks(program, members, X.astype(dtype, copy=False), engine)[0]
+
+
+def block_size(members: Model) -> int:
+    """Rows that are predicted at once."""
+    shapes = [np.shape(a) for a in jax.tree.leaves(members)]
+    widest = max(max(shape[1:], default=1) for shape in shapes)
+    times = 1 if jax.default_backend() == "cpu" else ON_DEVICE
+    fitting = max(1, times * NUMBERS // (shapes[0][0] * widest))
+    return int(np.clip(2 ** int(np.log2(fitting)), LEAST, times * MOST))
+
+
+def _by_blocks(program: Any, members: Model, X: NDArray[Any], engine: LinearEngine) -> list[Floats]:
+    """What a program gives for rows, (members, rows, n) each; engines that factorise run one at a time."""
+    size = block_size(members)
+    rows = size if len(X) > size else bucket(len(X))
+    placed = jax.device_put(members)
+    double = bool(jax.config.read("jax_enable_x64"))  # a setting of the thread that asks
+
+    def one(begin: int) -> list[NDArray[Any]]:
+        with jax.enable_x64(double):
+            return [np.asarray(a) for a in program(placed, padded(X[begin : begin + size], rows), engine)]
+
     with blas_lock(not members.knows_moments):
-        for begin in range(0, len(X), BLOCK):
-            block = X[begin : begin + BLOCK].astype(dtype)
-            mean, var = _variances(members, padded(block), engine)
-            means.append(np.asarray(mean)[:, : len(block)])
-            variances.append(np.asarray(var)[:, : len(block)])
-    mean64, var64 = (np.concatenate(a, axis=1).astype(np.float64) for a in (means, variances))
-    return mean64, var64
+        blocks = _mapped(one, range(0, max(len(X), 1), size), n_cores() if members.knows_moments else 1)
+    joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
+    return [a.astype(np.float64) for a in joined]
+
+
+def _mapped(function: Callable[[int], Any], places: range, threads: int) -> list[Any]:
+    """In order, by as many threads."""
+    if len(places) < 2 or threads < 2:
+        return [function(place) for place in places]
+    function(places[0])  # compiled once, not by each of them
+    with ThreadPoolExecutor(threads, thread_name_prefix="tggm-predict") as pool:
+        return list(pool.map(function, places))
 
 
 def member_covariances(members: Model, X: Floats, engine: LinearEngine) -> tuple[Floats, Floats]:
@@ -38,9 +84,10 @@ def member_covariances(members: Model, X: Floats, engine: LinearEngine) -> tuple
         return np.asarray(mean)[:, : len(X)], np.asarray(cov)[:, : len(X)]
 
 
-def padded(a: NDArray[Any]) -> NDArray[Any]:
-    """Rows of zeros added, so that few shapes are compiled."""
-    return np.pad(a, [(0, bucket(len(a)) - len(a)), *[(0, 0)] * (a.ndim - 1)])
+def padded(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:
+    """Rows of zeros added, up to `rows` or so that few shapes are compiled."""
+    missing = (bucket(len(a)) if rows is None else rows) - len(a)
+    return np.pad(a, [(0, missing), *[(0, 0)] * (a.ndim - 1)])
 
 
 def doubled(members: Model) -> Model:
@@ -54,6 +101,13 @@ def doubled(members: Model) -> Model:
 def _variances(members: Model, X: Array, engine: LinearEngine) -> tuple[Array, Array]:
     found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X, engine)))(members)
     return found
+
+
+@partial(jax.jit, static_argnames="engine", compiler_options=QUICKLY)
+@full_precision
+def _means(members: Model, X: Array, engine: LinearEngine) -> tuple[Array]:
+    """The compiler leaves out what only the variances need."""
+    return (jax.vmap(lambda m: m.outputs(X).variances(m.latent(X, engine))[0])(members),)
 
 
 @partial(jax.jit, static_argnames="engine")

@@ -108,7 +108,8 @@ def n_groups(n_members: int, cores: int) -> int:
     return max(k for k in range(1, max(1, min(n_members, cores)) + 1) if n_members % k == 0)
 
 
-def _cores() -> int:
+def n_cores() -> int:
+    """Cores of a CPU that this process may use; 1 where an accelerator computes."""
     if jax.default_backend() != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -174,7 +175,7 @@ class Crew:
 def crew(n_members: int, batch_size: int) -> Iterator[Crew]:
     """The workers for so many members and rows in a mini-batch; their threads end with the block."""
     devices = devices_for(n_members * batch_size)
-    groups = 1 if devices else n_groups(n_members, _cores())
+    groups = 1 if devices else n_groups(n_members, n_cores())
     if groups == 1:
         yield Crew(None, n_members, Mates(devices) if devices else None)
         return
