@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tggm.arrays import Floats
+from tggm.blas_lock import blas_lock
 from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.labels import encoded
 from tggm.estimators.sources import prepared
-from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product

@@ -15,7 +15,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
-from tggm.inference.blas_lock import blas_lock
+from tggm.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.products import QUICKLY, full_precision

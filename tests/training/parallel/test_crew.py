@@ -10,7 +10,7 @@ from jax import lax
 from numpy.testing import assert_allclose
 
 from tests.training.straight_line import Squares, fit
-from tggm.inference.blas_lock import factorises
+from tggm.blas_lock import factorises
 from tggm.training.parallel.crew import n_groups
 
 

@@ -24,7 +24,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tggm.inference.blas_lock import blas_lock, factorises
+from tggm.blas_lock import blas_lock, factorises
 from tggm.products import QUICKLY
 from tggm.training.loop import AXIS, chunk, run_chunk
 from tggm.training.parallel.processes import chosen, shared, together
