@@ -19,11 +19,13 @@ from tggm.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.products import QUICKLY, full_precision
+from tggm.training.compilation_cache import FOLDERS
 from tggm.training.parallel.crew import n_cores
 from tggm.training.rows import bucket
 
 NUMBERS = 2**18  # of the widest layer of all members in a block of rows
 LEAST, MOST = 64, 2048  # rows of a block
+Program = Callable[[LinearEngine, Model, Array], tuple[Array, ...]]
 ON_DEVICE = 16  # times as many of both where an accelerator computes: it has no cache to fit, but calls cost
 
 
@@ -38,8 +40,8 @@ def member_means(members: Model, X: Floats, engine: LinearEngine, dtype: Any) ->
 
     Few rows take the program that gives both, which has been compiled for the variances that others ask for.
     """
-    program = _means if len(X) > block_size(members) else _variances
-    return _by_blocks(program, members, X.astype(dtype, copy=False), engine)[0]
+    function = _means if len(X) > block_size(members) else _variances
+    return _by_blocks(function, members, X.astype(dtype, copy=False), engine)[0]
 
 
 def block_size(members: Model) -> int:
@@ -51,21 +53,31 @@ def block_size(members: Model) -> int:
     return int(np.clip(2 ** int(np.log2(fitting)), LEAST, times * MOST))
 
 
-def _by_blocks(program: Any, members: Model, X: NDArray[Any], engine: LinearEngine) -> list[Floats]:
+def _by_blocks(function: Program, members: Model, X: NDArray[Any], engine: LinearEngine) -> list[Floats]:
     """What a program gives for rows, (members, rows, n) each; engines that factorise run one at a time."""
     size = block_size(members)
     rows = size if len(X) > size else bucket(len(X))
-    placed = jax.device_put(members)
+    program = _program(function, engine, jax.device_put(members), padded(X[:size], rows))
     double = bool(jax.config.read("jax_enable_x64"))  # a setting of the thread that asks
 
     def one(begin: int) -> list[NDArray[Any]]:
         with jax.enable_x64(double):
-            return [np.asarray(a) for a in program(placed, padded(X[begin : begin + size], rows), engine)]
+            return [np.asarray(a) for a in program(padded(X[begin : begin + size], rows))]
 
     with blas_lock(not members.knows_moments):
         blocks = _mapped(one, range(0, max(len(X), 1), size), n_cores() if members.knows_moments else 1)
     joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
     return [a.astype(np.float64) for a in joined]
+
+
+def _program(function: Program, engine: LinearEngine, members: Model, X: NDArray[Any]) -> Any:
+    """A compiled function of rows like X, read from a file where it was traced before."""
+    if members.knows_moments and FOLDERS:
+        from tggm.training.traced_programs import kept
+
+        if (found := kept(function, (engine,), _LIKE[function], (members, X))) is not None:
+            return partial(found.call, members)
+    return partial(_COMPILED[function], engine, members)
 
 
 def _mapped(function: Callable[[int], Any], places: range, threads: int) -> list[Any]:
@@ -96,18 +108,20 @@ def doubled(members: Model) -> Model:
     return double
 
 
-@partial(jax.jit, static_argnames="engine", compiler_options=QUICKLY)
 @full_precision
-def _variances(members: Model, X: Array, engine: LinearEngine) -> tuple[Array, Array]:
+def _variances(engine: LinearEngine, members: Model, X: Array) -> tuple[Array, ...]:
     found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X, engine)))(members)
     return found
 
 
-@partial(jax.jit, static_argnames="engine", compiler_options=QUICKLY)
 @full_precision
-def _means(members: Model, X: Array, engine: LinearEngine) -> tuple[Array]:
+def _means(engine: LinearEngine, members: Model, X: Array) -> tuple[Array, ...]:
     """The compiler leaves out what only the variances need."""
-    return (jax.vmap(lambda m: m.outputs(X).variances(m.latent(X, engine))[0])(members),)
+    return _variances(engine, members, X)[:1]
+
+
+_LIKE: dict[Program, Any] = {_variances: (0, 0), _means: (0,)}
+_COMPILED = {each: jax.jit(each, static_argnums=0, compiler_options=QUICKLY) for each in _LIKE}
 
 
 @partial(jax.jit, static_argnames="engine")
