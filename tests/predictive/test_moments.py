@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm.models import Architecture
-from tggm.predictive import moments
-from tggm.predictive.moments import block_size, member_means, member_moments
+from tggm.predictive import row_blocks
+from tggm.predictive.moments import member_means, member_moments
 from tggm.training.engine import Inference
 
 ENGINE = Inference("mean_field", nodes=3)
@@ -27,7 +27,7 @@ def X():
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(moments, "MOST", 64)
+    monkeypatch.setattr(row_blocks, "MOST", 64)
 
 
 @pytest.mark.parametrize("cores", [1, 3])
@@ -36,8 +36,8 @@ def test_blocks_give_what_all_rows_at_once_give(X, dtype, cores, monkeypatch):
     model = drawn(dtype, linear=True)
     with jax.enable_x64(dtype == "float64"):
         whole = member_moments(model, X, ENGINE, dtype)
-        monkeypatch.setattr(moments, "MOST", 64)
-        monkeypatch.setattr(moments, "n_cores", lambda: cores)
+        monkeypatch.setattr(row_blocks, "MOST", 64)
+        monkeypatch.setattr(row_blocks, "n_cores", lambda: cores)
         found = member_moments(model, X, ENGINE, dtype)
         means = member_means(model, X, ENGINE, dtype)
     for a, b in zip((*found, means), (*whole, whole[0]), strict=True):
@@ -47,26 +47,15 @@ def test_blocks_give_what_all_rows_at_once_give(X, dtype, cores, monkeypatch):
 
 
 def test_several_threads_compute_in_the_precision_of_the_caller(X, small_blocks, monkeypatch):
-    monkeypatch.setattr(moments, "n_cores", lambda: 2)
+    monkeypatch.setattr(row_blocks, "n_cores", lambda: 2)
     with jax.enable_x64(True):
         found = member_means(drawn("float64", linear=True), X, ENGINE, "float64")
     assert np.any(found != found.astype(np.float32))
 
 
 def test_one_core_takes_the_rows_of_a_model_whose_units_an_engine_infers(X, small_blocks, monkeypatch):
-    monkeypatch.setattr(moments, "ThreadPoolExecutor", None)  # not to be called
-    monkeypatch.setattr(moments, "n_cores", lambda: 2)
+    monkeypatch.setattr(row_blocks, "ThreadPoolExecutor", None)  # not to be called
+    monkeypatch.setattr(row_blocks, "n_cores", lambda: 2)
     rng = np.random.default_rng(0)
     model = Architecture(2, (3,), 1, lateral=1).members(rng, 2, np.float32)
     assert member_means(model, X[:70], Inference("ep"), "float32").shape == (2, 70, 1)
-
-
-@pytest.mark.parametrize(("units", "members", "rows"), [(50, 10, 512), (8, 1, 2048), (4000, 10, 64)])
-def test_wider_models_take_fewer_rows_at_once(units, members, rows, monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
-    assert block_size(Architecture(2, (units,), 1).template(members)) == rows
-
-
-def test_accelerators_take_more_rows_at_once(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert block_size(Architecture(2, (50,), 1).template(10)) == 8192

@@ -1,11 +1,6 @@
-"""Means and variances of the outputs under each member, in blocks of rows.
-
-A block's arrays stay in a core's cache, and in memory that the process keeps: larger ones are mapped anew for
-every block, which takes as long as the arithmetic. One core works on a block; several blocks share the cores.
-"""
+"""Means and variances of the outputs under each member, in blocks of rows."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -18,15 +13,12 @@ from tggm.arrays import Floats
 from tggm.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
+from tggm.predictive.row_blocks import block_size, over_blocks
 from tggm.products import QUICKLY, full_precision
 from tggm.training.compilation_cache import FOLDERS
-from tggm.training.parallel.crew import n_cores
 from tggm.training.rows import bucket
 
-NUMBERS = 2**18  # of the widest layer of all members in a block of rows
-LEAST, MOST = 64, 2048  # rows of a block
 Program = Callable[[LinearEngine, Model, Array], tuple[Array, ...]]
-ON_DEVICE = 16  # times as many of both where an accelerator computes: it has no cache to fit, but calls cost
 
 
 def member_moments(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> tuple[Floats, Floats]:
@@ -44,28 +36,18 @@ def member_means(members: Model, X: Floats, engine: LinearEngine, dtype: Any) ->
     return _by_blocks(function, members, X.astype(dtype, copy=False), engine)[0]
 
 
-def block_size(members: Model) -> int:
-    """Rows that are predicted at once."""
-    shapes = [np.shape(a) for a in jax.tree.leaves(members)]
-    widest = max(max(shape[1:], default=1) for shape in shapes)
-    times = 1 if jax.default_backend() == "cpu" else ON_DEVICE
-    fitting = max(1, times * NUMBERS // (shapes[0][0] * widest))
-    return int(np.clip(2 ** int(np.log2(fitting)), LEAST, times * MOST))
-
-
 def _by_blocks(function: Program, members: Model, X: NDArray[Any], engine: LinearEngine) -> list[Floats]:
     """What a program gives for rows, (members, rows, n) each; engines that factorise run one at a time."""
     size = block_size(members)
     rows = size if len(X) > size else bucket(len(X))
     program = _program(function, engine, jax.device_put(members), padded(X[:size], rows))
-    double = bool(jax.config.read("jax_enable_x64"))  # a setting of the thread that asks
 
-    def one(begin: int) -> list[NDArray[Any]]:
-        with jax.enable_x64(double):
-            return [np.asarray(a) for a in program(padded(X[begin : begin + size], rows))]
+    def one(at: slice) -> list[NDArray[Any]]:
+        return [np.asarray(a) for a in program(padded(X[at], rows))]
 
-    with blas_lock(not members.knows_moments):
-        blocks = _mapped(one, range(0, max(len(X), 1), size), n_cores() if members.knows_moments else 1)
+    alone = not members.knows_moments
+    with blas_lock(alone):
+        blocks = over_blocks(one, len(X), size, alone=alone)
     joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
     return [a.astype(np.float64) for a in joined]
 
@@ -78,15 +60,6 @@ def _program(function: Program, engine: LinearEngine, members: Model, X: NDArray
         if (found := kept(function, (engine,), _LIKE[function], (members, X))) is not None:
             return partial(found.call, members)
     return partial(_COMPILED[function], engine, members)
-
-
-def _mapped(function: Callable[[int], Any], places: range, threads: int) -> list[Any]:
-    """In order, by as many threads."""
-    if len(places) < 2 or threads < 2:
-        return [function(place) for place in places]
-    function(places[0])  # compiled once, not by each of them
-    with ThreadPoolExecutor(threads, thread_name_prefix="tggm-predict") as pool:
-        return list(pool.map(function, places))
 
 
 def member_covariances(members: Model, X: Floats, engine: LinearEngine) -> tuple[Floats, Floats]:
