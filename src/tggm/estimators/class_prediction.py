@@ -21,7 +21,7 @@ from tggm.estimators.sources import prepared
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
-from tggm.predictive.row_blocks import block_size, over_blocks
+from tggm.predictive.moments import block_size, over_blocks
 from tggm.predictive.temperature import tempered
 from tggm.products import QUICKLY, full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all

@@ -1,8 +1,13 @@
-"""Means and variances of the outputs under each member, in blocks of rows."""
+"""Means and variances of the outputs under each member, in blocks of rows.
+
+A block's arrays stay in a core's cache, and in memory that the process keeps: larger ones are mapped anew for
+every block, which takes as long as the arithmetic. One core works on a block; several blocks share the cores.
+"""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -13,11 +18,16 @@ from tggm.arrays import Floats
 from tggm.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
-from tggm.predictive.row_blocks import block_size, over_blocks
 from tggm.products import QUICKLY, full_precision
 from tggm.training.compilation_cache import FOLDERS
+from tggm.training.parallel.crew import n_cores
 from tggm.training.rows import bucket
 
+NUMBERS = 2**18  # of the widest array of all members in a block of rows
+LEAST, MOST = 64, 2048  # rows of a block
+ON_DEVICE = 16  # times as many of both where an accelerator computes: it has no cache to fit, but calls cost
+
+T = TypeVar("T")
 Program = Callable[[LinearEngine, Model, Array], tuple[Array, ...]]
 
 
@@ -34,6 +44,38 @@ def member_means(members: Model, X: Floats, engine: LinearEngine, dtype: Any) ->
     """
     function = _means if len(X) > block_size(members) else _variances
     return _by_blocks(function, members, X.astype(dtype, copy=False), engine)[0]
+
+
+def block_size(members: Model) -> int:
+    """Rows that are predicted at once."""
+    shapes = {name: np.shape(a) for name, a in members.arrays().items()}
+    K, n, m = shapes["likelihood.output.W1"]
+    units = [shape[1] for name, shape in shapes.items() if name.startswith("hidden.W")]
+    psi = shapes["hidden.W0"][2] if jax.tree.leaves(members.features) else 1  # inputs are shared by members
+    widest = max(psi, n * m // 4, *units)  # of n × m a few, of the others a dozen are needed at a time
+    times = 1 if jax.default_backend() == "cpu" else ON_DEVICE
+    fitting = max(1, times * NUMBERS // (K * widest))
+    return int(np.clip(2 ** int(np.log2(fitting)), LEAST, times * MOST))
+
+
+def over_blocks(function: Callable[[slice], T], rows: int, size: int, *, alone: bool) -> list[T]:
+    """What a function gives for each block of rows, in order; in the thread that asks if `alone`.
+
+    Threads have the precision of the caller.
+    """
+    double = bool(jax.config.read("jax_enable_x64"))
+
+    def one(begin: int) -> T:
+        with jax.enable_x64(double):
+            return function(slice(begin, begin + size))
+
+    places = range(0, max(rows, 1), size)
+    threads = 1 if alone else min(n_cores(), len(places))
+    if threads == 1:
+        return [one(begin) for begin in places]
+    first = one(places[0])  # compiles, once for all
+    with ThreadPoolExecutor(threads, thread_name_prefix="tggm-predict") as pool:
+        return [first, *pool.map(one, places[1:])]
 
 
 def _by_blocks(function: Program, members: Model, X: NDArray[Any], engine: LinearEngine) -> list[Floats]:
