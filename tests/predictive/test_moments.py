@@ -75,12 +75,12 @@ def test_one_core_takes_the_rows_of_a_model_whose_units_an_engine_infers(X, smal
 )
 def test_wider_models_take_fewer_rows_at_once(sizes, members, rows, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
-    assert block_size(Architecture(*sizes).template(members)) == rows
+    assert block_size(Architecture(*sizes).template(members), 10**6) == rows
 
 
 def test_accelerators_take_more_rows_at_once(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert block_size(Architecture(2, (50,), 1).template(10)) == 8192
+    assert block_size(Architecture(2, (50,), 1).template(10), 10**6) == 8192
 
 
 @pytest.mark.parametrize(("cores", "alone", "threads"), [(1, False, 1), (3, True, 1), (3, False, 4)])

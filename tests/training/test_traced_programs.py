@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -106,8 +107,8 @@ def test_what_other_packages_define_is_not_kept(model, folder):
 
 
 def described(model):
-    leaves, tree = traced_programs.jax.tree.flatten((model, X.astype(np.float32)))
-    shapes = tuple(traced_programs.jax.ShapeDtypeStruct(a.shape, a.dtype) for a in leaves)
+    leaves, tree = jax.tree.flatten((model, X.astype(np.float32)))
+    shapes = tuple((a.shape, a.dtype) for a in leaves)
     return traced_programs._described(
         traced_programs.Traced(moments._variances, (ENGINE,), tree, shapes, (False,))
     )

@@ -140,7 +140,8 @@ class ClassPrediction(Ensemble, ABC):
         model, columns = _unscaled(self.fitted_.model, self.fitted_.scales.x, self.dtype)
         folded = columns is not self.fitted_.scales.x
         by_scipy = sparse.issparse(X_) and folded and jax.default_backend() == "cpu"
-        size = block_size(model) if by_scipy or not sparse.issparse(X_) else SPARSE_BLOCK
+        dense = by_scipy or not sparse.issparse(X_)
+        size = block_size(model, X_.shape[0]) if dense else SPARSE_BLOCK
         rows = size if X_.shape[0] > size else bucket(X_.shape[0])
         engine, alone = self.engine(), not model.knows_moments
 

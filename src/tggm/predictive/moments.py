@@ -33,7 +33,8 @@ Program = Callable[[LinearEngine, Model, Array], tuple[Array, ...]]
 
 def member_moments(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> tuple[Floats, Floats]:
     """Mean and variance of each output under each member, (members, rows, n), on the scale of the model."""
-    mean, var = _by_blocks(_variances, members, X.astype(dtype, copy=False), engine)
+    size = block_size(members, len(X))
+    mean, var = _by_blocks(_variances, members, X.astype(dtype, copy=False), engine, size)
     return mean, var
 
 
@@ -42,12 +43,15 @@ def member_means(members: Model, X: Floats, engine: LinearEngine, dtype: Any) ->
 
     Few rows take the program that gives both, which has been compiled for the variances that others ask for.
     """
-    function = _means if len(X) > block_size(members) else _variances
-    return _by_blocks(function, members, X.astype(dtype, copy=False), engine)[0]
+    size = block_size(members, len(X))
+    function = _means if len(X) > size else _variances
+    return _by_blocks(function, members, X.astype(dtype, copy=False), engine, size)[0]
 
 
-def block_size(members: Model) -> int:
-    """Rows that are predicted at once."""
+def block_size(members: Model, rows: int) -> int:
+    """Rows that are predicted at once, if there are so many."""
+    if rows <= LEAST:
+        return LEAST
     shapes = {name: np.shape(a) for name, a in members.arrays().items()}
     K, n, m = shapes["likelihood.output.W1"]
     units = [shape[1] for name, shape in shapes.items() if name.startswith("hidden.W")]
@@ -63,26 +67,28 @@ def over_blocks(function: Callable[[slice], T], rows: int, size: int, *, alone: 
 
     Threads have the precision of the caller.
     """
-    double = bool(jax.config.read("jax_enable_x64"))
-
-    def one(begin: int) -> T:
-        with jax.enable_x64(double):
-            return function(slice(begin, begin + size))
-
-    places = range(0, max(rows, 1), size)
+    places = [slice(begin, begin + size) for begin in range(0, max(rows, 1), size)]
     threads = 1 if alone else min(n_cores(), len(places))
     if threads == 1:
-        return [one(begin) for begin in places]
-    first = one(places[0])  # compiles, once for all
+        return [function(at) for at in places]
+    double = bool(jax.config.read("jax_enable_x64"))
+
+    def one(at: slice) -> T:
+        with jax.enable_x64(double):
+            return function(at)
+
+    first = function(places[0])  # compiles, once for all
     with ThreadPoolExecutor(threads, thread_name_prefix="tggm-predict") as pool:
         return [first, *pool.map(one, places[1:])]
 
 
-def _by_blocks(function: Program, members: Model, X: NDArray[Any], engine: LinearEngine) -> list[Floats]:
+def _by_blocks(
+    function: Program, members: Model, X: NDArray[Any], engine: LinearEngine, size: int
+) -> list[Floats]:
     """What a program gives for rows, (members, rows, n) each; engines that factorise run one at a time."""
-    size = block_size(members)
     rows = size if len(X) > size else bucket(len(X))
-    program = _program(function, engine, jax.device_put(members), padded(X[:size], rows))
+    placed = jax.device_put(members) if len(X) > size else members  # once, if it is asked often
+    program = _program(function, engine, placed, jax.ShapeDtypeStruct((rows, *X.shape[1:]), X.dtype))
 
     def one(at: slice) -> list[NDArray[Any]]:
         return [np.asarray(a) for a in program(padded(X[at], rows))]
@@ -94,8 +100,8 @@ def _by_blocks(function: Program, members: Model, X: NDArray[Any], engine: Linea
     return [a.astype(np.float64) for a in joined]
 
 
-def _program(function: Program, engine: LinearEngine, members: Model, X: NDArray[Any]) -> Any:
-    """A compiled function of rows like X, read from a file where it was traced before."""
+def _program(function: Program, engine: LinearEngine, members: Model, X: jax.ShapeDtypeStruct) -> Any:
+    """A compiled function of such rows, read from a file where it was traced before."""
     if members.knows_moments and FOLDERS:
         from tggm.training.traced_programs import kept
 

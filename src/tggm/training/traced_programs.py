@@ -48,7 +48,7 @@ def kept(function: Callable[..., Any], static: tuple[Any, ...], like: Any, argum
     function : callable
         What is traced.
     static, arguments : tuple
-        What it is called with; the first are hashable.
+        What it is called with; the first are hashable, of the second shapes and dtypes count.
     like : pytree
         Something of the structure of its result.
     """
@@ -58,8 +58,7 @@ def kept(function: Callable[..., Any], static: tuple[Any, ...], like: Any, argum
     leaves, tree = jax.tree.flatten(arguments)
     if folder is None or not usual or not all(hasattr(a, "dtype") for a in leaves):
         return None
-    shapes = [jax.ShapeDtypeStruct(np.shape(a), jax.dtypes.canonicalize_dtype(a.dtype)) for a in leaves]
-    traced = Traced(function, static, tree, tuple(shapes), settings)
+    traced = Traced(function, static, tree, tuple([(a.shape, a.dtype) for a in leaves]), settings)
     return _found(folder, traced, jax.tree.structure(like))
 
 
@@ -69,7 +68,7 @@ class Traced(NamedTuple):
     function: Callable[..., Any]
     static: tuple[Any, ...]
     tree: Any  # of the other arguments
-    shapes: tuple[jax.ShapeDtypeStruct, ...]
+    shapes: tuple[tuple[tuple[int, ...], Any], ...]  # and dtypes
     settings: tuple[Any, ...]
 
     def flat(self, *leaves: Any) -> tuple[Any, ...]:
@@ -112,8 +111,9 @@ def _written(traced: Traced) -> bytes:
     from jax import export
 
     program = jax.jit(traced.flat)
-    flag = b"\1" if factorises(program.trace(*traced.shapes).jaxpr.jaxpr) else b"\0"
-    body = bytes(export.export(program)(*traced.shapes).serialize())
+    arrays = [jax.ShapeDtypeStruct(s, jax.dtypes.canonicalize_dtype(dtype)) for s, dtype in traced.shapes]
+    flag = b"\1" if factorises(program.trace(*arrays).jaxpr.jaxpr) else b"\0"
+    body = bytes(export.export(program)(*arrays).serialize())
     return hashlib.sha256(flag + body).digest() + flag + body
 
 
