@@ -7,8 +7,8 @@ process, compilation included, a second fit, and 300 epochs), `TGGMRegressor()` 
 included, and a second), scikit-learn's `MLPRegressor`
 (the spread of its training errors as a constant width) and `GaussianProcessRegressor` (at most 2,000 rows),
 NGBoost and CatBoost with uncertainty, each with its own defaults. Missing opponents are left out: `pip
-install ngboost catboost`. Then a first fit on Boston housing in fresh processes, import included, with an
-empty and with a filled compilation cache. Prints tables and writes ``benchmarks/results/fit.json``.
+install ngboost catboost`. Prints tables and writes ``benchmarks/results/fit.json``. What a fresh process
+takes, import included: ``benchmarks/first_fit.py``.
 """
 
 import argparse
@@ -142,21 +142,6 @@ def compare(name: str, split: int, seed: int) -> list[Figures]:
     return [{"dataset": name, "rows": len(X), **r} for r in rows]
 
 
-def first_fit_seconds(cache: str) -> float:
-    """Wall time of a fresh Python process that imports, fits one layer to Boston and predicts."""
-    code = (
-        "from tggm.training.compilation_cache import use_compilation_cache\n"
-        f"use_compilation_cache({cache!r})\n"
-        f"import sys; sys.path.insert(0, {EXPERIMENTS!r})\n"
-        "from datasets import load_uci; d = load_uci('boston'); t, s = d.splits[0]\n"
-        "from tggm import TGGMRegressor\n"
-        "TGGMRegressor.one_layer(random_state=0).fit(d.X[t], d.y[t]).predict(d.X[s])"
-    )
-    clock = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True)
-    return time.perf_counter() - clock
-
-
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--datasets", default="concrete,power")
@@ -171,16 +156,12 @@ def main() -> None:
         for row in compare(name, args.split, args.seed):
             table.append(row)
             print("{dataset:10s} {model:18s} {seconds:8.2f} {rmse:8.3f} {ll:8.3f}".format(**row), flush=True)
-    with tempfile.TemporaryDirectory() as cache:
-        cold = first_fit_seconds(cache)
-        warm = min(first_fit_seconds(cache) for _ in range(2))
-    print(f"\nfirst fit on Boston, fresh process: {cold:.1f} s, empty cache, {warm:.1f} s, full")
 
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     record = {
         "seed": args.seed, "split": args.split, "commit": commit.stdout.strip(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores", "python": platform.python_version(),
-        "fits": table, "first_fit_cold_s": cold, "first_fit_warm_s": warm,
+        "fits": table,
     }  # fmt: skip
     (results() / "fit.json").write_text(json.dumps(record, indent=1) + "\n")
 

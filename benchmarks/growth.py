@@ -19,7 +19,7 @@ import numpy as np
 from record import keep
 
 from tggm import TGGMRegressor
-from tggm.inference.blas_lock import blas_lock
+from tggm.blas_lock import blas_lock
 from tggm.training.parallel import crew
 
 BASE = {"rows": 2**13, "columns": 32, "units": 64, "outputs": 1}

@@ -231,7 +231,8 @@ def test_what_models_hand_to_engines(form):
 def test_predictions(form):
     X, Y, engine = numbers(ROWS, 3), numbers(ROWS, N), EP
     members, classifiers = with_members(model(form)), with_members(model(form, "probit", 3))
-    assert_full(partial(inner(moments._variances), engine=engine), members, X)
+    for function in (moments._variances, moments._means):
+        assert_full(partial(function, engine), members, X)
     assert_full(partial(moments._covariances, engine=engine), members, X)
     scores = inner(class_prediction._scores)
     assert_full(partial(scores, members=False, engine=engine), classifiers, X)

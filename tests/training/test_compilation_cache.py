@@ -62,6 +62,7 @@ def test_a_fit_keeps_its_programs_unless_told_otherwise(tmp_path, given, script,
     env = clean | {"XDG_CACHE_HOME": str(tmp_path)} | here
     done = subprocess.run([sys.executable, "-c", script], env=env, check=True, capture_output=True, text=True)
     assert any((tmp_path / "tggm").rglob("*-cache")) == kept
+    assert any((tmp_path / "tggm").rglob("*-traced")) == kept
     assert done.stdout.strip().startswith(str(tmp_path)) == ("off" not in here.values())
 
 
@@ -71,5 +72,8 @@ def test_the_longest_unused_programs_go(tmp_path):
         path.write_bytes(bytes(100))
         os.utime(path, (1000 - age, 1000 - age))
     (tmp_path / "c-atime").write_bytes(b"")  # read just now
+    (tmp_path / "d-traced").write_bytes(bytes(100))
+    os.utime(tmp_path / "d-traced", (990, 990))
     prune(tmp_path, 200)
+    assert not (tmp_path / "d-traced").exists()
     assert sorted(path.name for path in tmp_path.glob("*-cache")) == ["a-cache", "c-cache"]

@@ -14,20 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tggm.arrays import Floats
+from tggm.blas_lock import blas_lock
 from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.labels import encoded
 from tggm.estimators.sources import prepared
-from tggm.inference.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
+from tggm.predictive.moments import block_size, over_blocks
 from tggm.predictive.temperature import tempered
 from tggm.products import QUICKLY, full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.streams.columns import Columns
 from tggm.training.rows import bucket
 
-BLOCK = 8192  # rows predicted at once
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory
 NODES = (24, 64, 192)  # sizes of the grid of a row; the smallest that suffices is used
 CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few shapes, as each is compiled
@@ -140,13 +140,16 @@ class ClassPrediction(Ensemble, ABC):
         model, columns = _unscaled(self.fitted_.model, self.fitted_.scales.x, self.dtype)
         folded = columns is not self.fitted_.scales.x
         by_scipy = sparse.issparse(X_) and folded and jax.default_backend() == "cpu"
-        block = BLOCK if by_scipy or not sparse.issparse(X_) else SPARSE_BLOCK
-        engine = self.engine()
-        with self._precision(), blas_lock(not model.knows_moments):
-            parts = [
-                _block(model, _rows(X_[at : at + block], model, columns, by_scipy), by_scipy, log, engine)
-                for at in range(0, X_.shape[0], block)
-            ]
+        dense = by_scipy or not sparse.issparse(X_)
+        size = block_size(model, X_.shape[0]) if dense else SPARSE_BLOCK
+        rows = size if X_.shape[0] > size else bucket(X_.shape[0])
+        engine, alone = self.engine(), not model.knows_moments
+
+        def block(at: slice) -> NDArray[Any]:
+            return _block(model, _rows(X_[at], model, columns, by_scipy), by_scipy, log, engine, rows)
+
+        with self._precision(), blas_lock(alone):
+            parts = over_blocks(block, X_.shape[0], size, alone=alone)
         result = np.concatenate(parts).astype(np.float64)
         lost = np.isnan(result).any(1) | (result.max(1) == -np.inf)
         if lost.any():
@@ -195,30 +198,32 @@ def _product(X: Any, W: NDArray[Any]) -> NDArray[Any]:
     return np.moveaxis(product.reshape(-1, members, m), 1, 0)
 
 
-def _padded(inputs: Any, count: int) -> Any:
-    extra = bucket(count) - count
+def _padded(inputs: Any, count: int, rows: int) -> Any:
+    extra = rows - count
     if not extra:
         return inputs  # to pad by nothing would copy all
     return jax.tree.map(lambda a: np.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, extra), (0, 0)]), inputs)
 
 
-def _block(model: Model, inputs: Any, members: bool, log: bool, engine: LinearEngine) -> NDArray[Any]:
+def _block(
+    model: Model, inputs: Any, members: bool, log: bool, engine: LinearEngine, rows: int
+) -> NDArray[Any]:
     """Each row is computed with the nodes that it needs itself, whatever rows are beside it."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
-    return _mixed(*_member_scores(model, inputs, count, members, engine), count, log)
+    return _mixed(*_member_scores(model, _padded(inputs, count, rows), members, engine), count, log)
 
 
 def mixture_of(model: Model, inputs: Any, members: list[int], engine: LinearEngine) -> NDArray[Any]:
     """Log-probabilities of the mixture of some members, (rows, n); inputs in units of the model."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
-    mean, std = _member_scores(model, inputs, count, False, engine)
+    mean, std = _member_scores(model, _padded(inputs, count, bucket(count)), False, engine)
     return _mixed(mean[members], std[members], count, True)
 
 
 def _member_scores(
-    model: Model, inputs: Any, count: int, members: bool, engine: LinearEngine
+    model: Model, inputs: Any, members: bool, engine: LinearEngine
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    mean, std = _scores(model, _padded(inputs, count), members, engine)
+    mean, std = _scores(model, inputs, members, engine)
     return np.asarray(mean), np.asarray(std)
 
 

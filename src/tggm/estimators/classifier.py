@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from tggm import settings
+from tggm.blas_lock import blas_lock
 from tggm.estimators.class_prediction import ClassPrediction
 from tggm.estimators.ensemble import engine_of
 from tggm.estimators.fitted import Fitted, Scales
@@ -26,7 +27,6 @@ from tggm.estimators.sources import MemorySource, Source, StreamSource, as_strea
 from tggm.estimators.start import Start
 from tggm.estimators.stored_labels import restored_classes, stored_classes
 from tggm.estimators.transaction import intact
-from tggm.inference.blas_lock import blas_lock
 from tggm.streams import Stream
 from tggm.streams.columns import Columns
 from tggm.training import Rows

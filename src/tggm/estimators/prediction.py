@@ -13,7 +13,7 @@ from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.fitted import Fitted
 from tggm.models.likelihoods import measured
 from tggm.predictive.base import require_level
-from tggm.predictive.moments import member_moments
+from tggm.predictive.moments import member_means, member_moments
 from tggm.streams.columns import require_moderate
 
 if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when asked for
@@ -48,16 +48,14 @@ class Prediction(Ensemble, ABC):
             if not return_std:
                 return centre
             return centre, self._shaped(np.stack([each.std() for each in marginals], axis=1))
-        Z = self._standardised(X)
-        with self._precision():
-            mean, var = member_moments(self.fitted_.model, Z, self.engine(), self.dtype)
+        given = self.fitted_.model, self._standardised(X), self.engine(), self.dtype
         y = self.fitted_.scales.y
-        scale = y.scale[None, None, :]
-        mean, var = mean * scale + y.shift[None, None, :], var * scale**2
-        centre = self._shaped(mean.mean(0))
-        if not return_std:
-            return centre
-        return centre, self._shaped(np.sqrt(var.mean(0) + mean.var(0)))
+        with self._precision():
+            if not return_std:
+                return self._shaped(member_means(*given).mean(0) * y.scale + y.shift)
+            mean, var = member_moments(*given)
+        spread = np.sqrt(var.mean(0) + mean.var(0)) * y.scale
+        return self._shaped(mean.mean(0) * y.scale + y.shift), self._shaped(spread)
 
     def predict_dist(self, X: ArrayLike) -> "ScalarPredictive | JointPredictive[Any]":
         """The predictive distribution of each row, pooled from the members.
@@ -146,7 +144,7 @@ class Prediction(Ensemble, ABC):
 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with self._precision():
-            mean, _ = member_moments(self.fitted_.model, Z, self.engine(), self.dtype)
+            mean = member_means(self.fitted_.model, Z, self.engine(), self.dtype)
         return _relative_squares(mean[members].mean(0), measured(y))
 
     def _reshaped(self, spread: bool) -> bool:

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference.factors import standardised
@@ -165,7 +163,10 @@ def ep_block(block: KernelRows, max_iter: Array, tol: Array) -> Answer:
 def run(
     solve: Callable[..., Answer], kind: str, tg: TruncatedGaussian, *numbers: Array, interpret: bool = False
 ) -> Moments:
-    """Apply a block solver to all rows."""
+    """Apply a block solver to all rows; the language of kernels is imported for the first of them."""
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
     P = tg.precision
     assert isinstance(P, LowRank)
     n, m = tg.shift.shape
@@ -204,6 +205,9 @@ def run(
 def _kernel(
     solve: Callable[..., Answer], shape: tuple[int, int], gamma: Any, d: Any, u: Any, *refs: Any
 ) -> None:
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
     truncated, *numbers = refs[:-5]
     outputs = refs[-5:]
     height, width = gamma.shape

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from tggm.arrays import Floats, Ints
-from tggm.inference.blas_lock import blas_lock
+from tggm.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.engine import EnginePredictive

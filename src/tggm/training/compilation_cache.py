@@ -22,7 +22,11 @@ from jax.experimental.compilation_cache import compilation_cache
 
 SWITCH = "TGGM_COMPILATION_CACHE"
 OFF = ("off", "0", "no", "false")
+TRACED = "-traced"  # how names of `traced_programs` end
 MOST_BYTES = 256 * 2**20  # of all programs kept; the default fit's are 0.3 MB
+
+
+FOLDERS: list[Path] = []  # private ones that this process was told to use, the last one last
 
 
 @cache
@@ -67,12 +71,20 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     update("jax_compilation_cache_dir", str(path))
     update("jax_persistent_cache_min_compile_time_secs", 0.1)
     compilation_cache.reset_cache()  # a cache opened before, or found missing, would stay
+    FOLDERS.append(path)
     return path
+
+
+def folder_in_use() -> Path | None:
+    """The private folder with programs; None if there is none, or if JAX was given another."""
+    folder = FOLDERS[-1] if FOLDERS else None
+    return folder if str(folder) == getattr(jax.config, "jax_compilation_cache_dir", None) else None
 
 
 def prune(folder: Path, most: int) -> None:
     """Delete the programs that were not used for longest until at most so many bytes are left."""
-    kept = sorted(folder.rglob("*-cache"), key=_used, reverse=True)
+    programs = (path for kind in ("-cache", TRACED) for path in folder.rglob("*" + kind))
+    kept = sorted(programs, key=_used, reverse=True)
     total = 0
     for path in kept:
         total += path.stat().st_size

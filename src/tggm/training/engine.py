@@ -110,7 +110,7 @@ class Inference:
         self, hidden: Hidden, psi: Any, start: Array | None, above: Array, means: Callable[[], Array] | None
     ) -> Array:
         """Log Z of the prior, computed after `above`; `means` gives those of the posterior."""
-        from tggm.inference.blas_lock import sequenced
+        from tggm.blas_lock import sequenced
         from tggm.inference.mean_field.upper_bound import guarded_log_z
 
         if start is None:  # one layer: the prior is as easy as can be

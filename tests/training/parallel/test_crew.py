@@ -10,7 +10,7 @@ from jax import lax
 from numpy.testing import assert_allclose
 
 from tests.training.straight_line import Squares, fit
-from tggm.inference.blas_lock import factorises
+from tggm.blas_lock import factorises
 from tggm.training.parallel.crew import n_groups
 
 
@@ -23,9 +23,9 @@ def test_members_are_dealt_in_equal_groups(members, cores, groups):
 
 @pytest.mark.parametrize("cores", [1, 2, 4])
 def test_members_learn_the_same_in_any_number_of_groups(data, monkeypatch, cores):
-    monkeypatch.setattr("tggm.training.parallel.crew._cores", lambda: cores)
+    monkeypatch.setattr("tggm.training.parallel.crew.n_cores", lambda: cores)
     result = fit(data, 4, batch=5, epochs=6, seed=3)
-    monkeypatch.setattr("tggm.training.parallel.crew._cores", lambda: 1)
+    monkeypatch.setattr("tggm.training.parallel.crew.n_cores", lambda: 1)
     together = fit(data, 4, batch=5, epochs=6, seed=3)
     assert_allclose(result.params["w"], together.params["w"], rtol=1e-12)
     assert_allclose(result.train, together.train, rtol=1e-12)
@@ -42,7 +42,7 @@ class WhitenedSquares(Squares):
 
 
 def test_programs_that_factorise_run_alone(data, monkeypatch):
-    monkeypatch.setattr("tggm.training.parallel.crew._cores", lambda: 2)
+    monkeypatch.setattr("tggm.training.parallel.crew.n_cores", lambda: 2)
     traced = jax.jit(jax.vmap(lambda a: lax.fori_loop(0, 2, lambda _, x: jnp.linalg.cholesky(x), a))).trace
     assert factorises(traced(np.ones((2, 3, 3))).jaxpr.jaxpr)
     assert not factorises(jax.jit(jnp.sin).trace(1.0).jaxpr.jaxpr)

@@ -172,7 +172,7 @@ def solve(
     """(P + diag(extra) − T″)⁻¹ r.
 
     By factorisation where that is cheap and there is no T; elsewhere by conjugate gradients, which need no
-    batched factorisation (see `tggm.inference.blas_lock`). With U of n rows in a `LowRank` P, and T a
+    batched factorisation (see `tggm.blas_lock`). With U of n rows in a `LowRank` P, and T a
     function of U m, what is left beside diag(base + extra) has rank n at most, which bounds their steps.
     """
     P = tg.precision

@@ -2,10 +2,8 @@
 
 from typing import Any, ClassVar, Self
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from tggm.models.features.base import Features
 from tggm.models.part import part
@@ -15,11 +13,14 @@ BULK = 4.0  # deviations within which a column is left as it is
 MOST = 1e6  # deviations; beyond, the logarithm says nothing that a model could have learned
 
 
-@jax.jit
-def bounded(X: Array) -> Array:
-    """The same within `BULK`, its logarithm beyond: one outlier moves nothing, and no row overflows."""
-    far = jnp.abs(X) - BULK
-    return jnp.where(far <= 0, X, jnp.sign(X) * (BULK + jnp.log1p(jnp.maximum(far, 0.0))))
+def bounded(X: Any) -> Any:
+    """The same within `BULK`, its logarithm beyond: one outlier moves nothing, and no row overflows.
+
+    NumPy arrays stay such, for which nothing has to be compiled.
+    """
+    xp: Any = np if isinstance(X, np.ndarray) else jnp
+    far = xp.abs(X) - BULK
+    return xp.where(far <= 0, X, xp.sign(X) * (BULK + xp.log1p(xp.maximum(far, 0.0))))
 
 
 @part

@@ -24,8 +24,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tggm.inference.blas_lock import blas_lock, factorises
+from tggm.blas_lock import blas_lock, factorises
 from tggm.products import QUICKLY
+from tggm.training.compilation_cache import FOLDERS
 from tggm.training.loop import AXIS, chunk, run_chunk
 from tggm.training.parallel.processes import chosen, shared, together
 from tggm.training.parallel.processes import use_devices as use_devices
@@ -35,6 +36,7 @@ LEAST_ROWS = (
     2048  # of a mini-batch, counted over members, for each device: fewer are done before they are dealt
 )
 
+_TRACE: Any = Trace._make((0, 0))  # its structure
 _ONE_AT_A_TIME = threading.Lock()  # two programs could wait for each other's devices
 
 
@@ -108,7 +110,8 @@ def n_groups(n_members: int, cores: int) -> int:
     return max(k for k in range(1, max(1, min(n_members, cores)) + 1) if n_members % k == 0)
 
 
-def _cores() -> int:
+def n_cores() -> int:
+    """Cores of a CPU that this process may use; 1 where an accelerator computes."""
     if jax.default_backend() != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -120,6 +123,7 @@ class Crew:
     def __init__(self, pool: ThreadPoolExecutor | None, size: int, mates: Mates | None = None) -> None:
         self._pool, self._size, self._mates = pool, size, mates
         self._ready = self._factorises = False
+        self._program: Any = run_chunk
         self._double = bool(jax.config.read("jax_enable_x64"))  # a setting of the thread that asks
 
     def place(self, tree: Any) -> Any:
@@ -134,13 +138,13 @@ class Crew:
             self._prepare(plan, objective, self._part(0, state, each), shared, counts)
         if self._pool is None:
             whole: tuple[State, Trace]
-            call = run_chunk if self._mates is None else self._mates.run
+            call = self._program if self._mates is None else self._mates.run
             with blas_lock(self._factorises):
                 whole = self._run(call, plan, objective, (state, *each), shared, counts)
             return whole
 
         def one(k: int) -> Any:
-            return self._run(run_chunk, plan, objective, self._part(k, state, each), shared, counts)
+            return self._run(self._program, plan, objective, self._part(k, state, each), shared, counts)
 
         groups = list(self._pool.map(one, range(len(state.seed) // self._size)))
         joined: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts), *groups)
@@ -160,21 +164,34 @@ class Crew:
         self._ready = True
         if self._mates is not None and not self._mates.threads():
             return
-        traced = self._run(run_chunk.trace, plan, objective, part, shared, counts)
-        self._factorises = factorises(traced.jaxpr.jaxpr)
+        self._factorises = self._trace(plan, objective, part, shared, counts)
         if self._factorises and self._mates is not None:
             self._mates.use(one_each(self._mates.devices))
-        elif self._factorises:
-            self._pool = None
+        elif self._factorises and self._pool is not None:
+            self._pool, self._program = None, run_chunk  # of all members
         elif self._pool is not None:
-            self._run(run_chunk, plan, objective, part, shared, (np.int32(0), counts[1]))
+            self._run(self._program, plan, objective, part, shared, (np.int32(0), counts[1]))
+
+    def _trace(self, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> bool:
+        """Whether the program factorises matrices; it is read from a file if it was traced before."""
+        if self._mates is None and FOLDERS:
+            from tggm.training.traced_programs import kept
+
+            def read(plan: Plan, objective: Objective, state: State, *rest: Any) -> Any:
+                return kept(chunk, (plan, objective), (state, _TRACE), (state, *rest))
+
+            if (found := self._run(read, plan, objective, part, shared, counts)) is not None:
+                self._program = lambda plan, objective, *arguments: found.call(*arguments)
+                return bool(found.factorises)
+        traced = self._run(run_chunk.trace, plan, objective, part, shared, counts)
+        return factorises(traced.jaxpr.jaxpr)
 
 
 @contextmanager
 def crew(n_members: int, batch_size: int) -> Iterator[Crew]:
     """The workers for so many members and rows in a mini-batch; their threads end with the block."""
     devices = devices_for(n_members * batch_size)
-    groups = 1 if devices else n_groups(n_members, _cores())
+    groups = 1 if devices else n_groups(n_members, n_cores())
     if groups == 1:
         yield Crew(None, n_members, Mates(devices) if devices else None)
         return

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from tggm.inference.blas_lock import blas_lock, factorises, sequenced
+from tggm.blas_lock import blas_lock, factorises, sequenced
 
 
 def threads():

@@ -1,0 +1,105 @@
+"""Moments of many rows, block by block and on several cores, are those of each row alone."""
+
+import threading
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tggm.models import Architecture
+from tggm.predictive import moments
+from tggm.predictive.moments import block_size, member_means, member_moments, over_blocks
+from tggm.training.engine import Inference
+
+ENGINE = Inference("mean_field", nodes=3)
+ROWS = 150  # two blocks of 64 rows and a part of one
+RTOL = {"float32": 1e-5, "float64": 1e-12}
+
+
+def drawn(dtype, **settings):
+    rng = np.random.default_rng(0)
+    return Architecture(2, (5, 4), 2, "gaussian", "directed", **settings).members(rng, 3, dtype)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(1).standard_normal((ROWS, 2))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(moments, "MOST", 64)
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_give_what_all_rows_at_once_give(X, dtype, cores, monkeypatch):
+    model = drawn(dtype, linear=True)
+    with jax.enable_x64(dtype == "float64"):
+        whole = member_moments(model, X, ENGINE, dtype)
+        monkeypatch.setattr(moments, "MOST", 64)
+        monkeypatch.setattr(moments, "n_cores", lambda: cores)
+        found = member_moments(model, X, ENGINE, dtype)
+        means = member_means(model, X, ENGINE, dtype)
+    for a, b in zip((*found, means), (*whole, whole[0]), strict=True):
+        assert a.shape == (3, ROWS, 2)
+        assert a.dtype == np.float64
+        assert_allclose(a, b, rtol=RTOL[dtype], atol=RTOL[dtype])
+
+
+def test_several_threads_compute_in_the_precision_of_the_caller(X, small_blocks, monkeypatch):
+    monkeypatch.setattr(moments, "n_cores", lambda: 2)
+    with jax.enable_x64(True):
+        found = member_means(drawn("float64", linear=True), X, ENGINE, "float64")
+    assert np.any(found != found.astype(np.float32))
+
+
+def test_one_core_takes_the_rows_of_a_model_whose_units_an_engine_infers(X, small_blocks, monkeypatch):
+    monkeypatch.setattr(moments, "ThreadPoolExecutor", None)  # not to be called
+    monkeypatch.setattr(moments, "n_cores", lambda: 2)
+    rng = np.random.default_rng(0)
+    model = Architecture(2, (3,), 1, lateral=1).members(rng, 2, np.float32)
+    assert member_means(model, X[:70], Inference("ep"), "float32").shape == (2, 70, 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "members", "rows"),
+    [
+        ((8, (50, 50), 1, "gaussian", "directed", 0, "periodic"), 10, 512),  # the default
+        ((100, (50, 50), 1, "gaussian", "directed", 0, "periodic"), 10, 64),
+        ((784, (100,), 10, "probit"), 1, 1024),
+        ((2, (8,), 1), 1, 2048),
+        ((2, (4000,), 1), 10, 64),
+    ],
+)
+def test_wider_models_take_fewer_rows_at_once(sizes, members, rows, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
+    assert block_size(Architecture(*sizes).template(members), 10**6) == rows
+
+
+def test_accelerators_take_more_rows_at_once(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert block_size(Architecture(2, (50,), 1).template(10), 10**6) == 8192
+
+
+@pytest.mark.parametrize(("cores", "alone", "threads"), [(1, False, 1), (3, True, 1), (3, False, 4)])
+def test_blocks_come_in_order_whoever_computes_them(cores, alone, threads, monkeypatch):
+    monkeypatch.setattr(moments, "n_cores", lambda: cores)
+    together = threading.Barrier(3 if threads > 1 else 1)  # the first block is computed by the caller
+    seen = set()
+
+    def block(at):
+        seen.add(threading.current_thread().name)
+        if at.start:
+            together.wait(timeout=60)
+        return at.start, at.stop, bool(jax.config.read("jax_enable_x64"))
+
+    with jax.enable_x64(False):
+        found = over_blocks(block, 14, 4, alone=alone)
+    assert found == [(0, 4, False), (4, 8, False), (8, 12, False), (12, 16, False)]
+    assert len(seen) == threads
+
+
+def test_a_table_without_rows_is_one_block():
+    assert over_blocks(lambda at: at.start, 0, 4, alone=True) == [0]
