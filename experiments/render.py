@@ -18,6 +18,7 @@ import numpy as np
 import page_calibration
 import page_deep
 import page_defaults
+import page_fallback
 import page_raw
 import page_units
 import undirected_engine
@@ -218,6 +219,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "origin": _origin,
         "wide": _wide,
         **page_defaults.METHOD,
+        "class-fallback": page_fallback.block,
     },
     "uncertainty.md": {
         **page_defaults.UNCERTAINTY,
