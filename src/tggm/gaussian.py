@@ -160,14 +160,15 @@ def _read_limits(
                 f"`{name}` must have one number per variable ({m}), or the shape {shift.shape} of the shift; "
                 f"got shape {value.shape}."
             )
-    limits = Limits(jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape))
-    truncated = jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper)
-    truncated = truncated.reshape(-1, m).any(0)
     if isinstance(low, np.ndarray) and isinstance(high, np.ndarray):
         low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
         _check_order(low, high)
-        return truncated, None if _is_orthant(low, high) else limits
-    return truncated, limits
+        known = (np.isfinite(low) | np.isfinite(high)).reshape(-1, m).any(0)
+        limits = None if _is_orthant(low, high) else Limits(jnp.asarray(low), jnp.asarray(high))
+        return jnp.asarray(known), limits
+    limits = Limits(jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape))
+    truncated = jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper)
+    return truncated.reshape(-1, m).any(0), limits
 
 
 def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

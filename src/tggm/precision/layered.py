@@ -66,7 +66,8 @@ class Layered:
         object.__setattr__(self, "diagonal_blocks", tuple(a.astype(common) for a in A))
         object.__setattr__(self, "lower_blocks", tuple(b.astype(common) for b in B))
         if is_concrete(*A, *B):
-            require_positive_definite("precision", self.dense())
+            known: tuple[Any, Any] = jax.tree.map(np.asarray, (self.diagonal_blocks, self.lower_blocks))
+            require_positive_definite("precision", _matrix(*known, np))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -120,12 +121,22 @@ class Layered:
 
     def dense(self) -> Array:
         """The matrix itself."""
-        P: Array = jax.scipy.linalg.block_diag(*self.diagonal_blocks)
-        start = np.concatenate([[0], np.cumsum(self.sizes)])
-        for i, b in enumerate(self.lower_blocks):
-            low, mid, high = start[i], start[i + 1], start[i + 2]
-            P = P.at[mid:high, low:mid].set(b).at[low:mid, mid:high].set(b.T)
+        P: Array = _matrix(self.diagonal_blocks, self.lower_blocks, jnp)
         return P
+
+
+def _matrix(diagonal: tuple[Any, ...], lower: tuple[Any, ...], xp: Any) -> Any:
+    """The whole of its blocks, by JAX or, to look at known values, by NumPy."""
+    blocks = {(i, i): a for i, a in enumerate(diagonal)}
+    for i, b in enumerate(lower):
+        blocks |= {(i + 1, i): b, (i, i + 1): b.T}
+    layers = range(len(diagonal))
+
+    def block(i: int, j: int) -> Any:
+        shape = (len(diagonal[i]), len(diagonal[j]))
+        return blocks[i, j] if (i, j) in blocks else xp.zeros(shape, diagonal[0].dtype)
+
+    return xp.block([[block(i, j) for j in layers] for i in layers])
 
 
 @pytree("roots", "gains")

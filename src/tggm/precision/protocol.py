@@ -107,7 +107,8 @@ def as_float(name: str, value: ArrayLike, *, ndim: int) -> Array:
         array = array.astype(jnp.result_type(float))
     if array.ndim != ndim:
         raise ValueError(f"`{name}` must have {ndim} axes; got shape {array.shape}.")
-    if is_concrete(array) and not bool(jnp.isfinite(array).all()):
+    # NumPy looks at values: JAX would compile a program for every shape
+    if is_concrete(array) and not np.isfinite(np.asarray(array)).all():
         where = np.argwhere(~np.isfinite(np.asarray(array)))[0].tolist()
         raise ValueError(
             f"`{name}` must be finite; got {np.asarray(array)[tuple(where)]} at index {where}. "
@@ -118,8 +119,8 @@ def as_float(name: str, value: ArrayLike, *, ndim: int) -> Array:
 
 def require_positive(name: str, array: Array) -> None:
     """Raise unless every entry is positive; errors name the smallest entry."""
-    if is_concrete(array) and not bool((array > 0).all()):
-        k = int(jnp.argmin(array))
+    if is_concrete(array) and not (np.asarray(array) > 0).all():
+        k = int(np.argmin(np.asarray(array)))
         raise ValueError(
             f"`{name}` must be positive; got {float(array[k]):.3g} at index {k}. "
             "A precision is the inverse of a variance: pass 1 / variance."

@@ -10,6 +10,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Moments, TruncatedGaussian
@@ -51,7 +52,7 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
         raise ValueError(f"`max_iter` must be at least 1; got {max_iter}.")
     rows = tg.rows()
     result = _ep(rows, jnp.int32(max_iter), site_tolerance(rows.shift.dtype, tol))
-    if is_concrete(result.converged) and not bool(result.converged.all()):
+    if is_concrete(result.converged) and not np.asarray(result.converged).all():
         warnings.warn(
             f"ep did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
             f"{max_iter} sweeps; raise `max_iter` or `tol`, or use float64 (see Moments.converged).",

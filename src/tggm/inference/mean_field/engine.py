@@ -13,6 +13,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
@@ -72,7 +73,7 @@ def mean_field(
     begin = None if start is None else jnp.asarray(start, rows.shift.dtype).reshape(rows.shift.shape)
     if solver == "newton":
         result = newton_moments(rows, begin, jnp.int32(max_iter))
-        if is_concrete(result.converged) and not bool(result.converged.all()):
+        if is_concrete(result.converged) and not np.asarray(result.converged).all():
             warnings.warn(
                 f"mean_field did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
                 f"{max_iter} steps (see Moments.converged); raise `max_iter`, or use float64 where couplings "

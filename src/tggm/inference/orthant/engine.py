@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 
@@ -100,7 +101,7 @@ def _require_double(tg: TruncatedGaussian) -> None:
 
 
 def _warn(result: Moments, tol: float | None) -> None:
-    if result.log_z_error is None or not is_concrete(result.converged) or bool(result.converged.all()):
+    if result.log_z_error is None or not is_concrete(result.converged) or np.asarray(result.converged).all():
         return
     worst = float(result.log_z_error.max())
     limit = "" if tol is None else f" (the most, {_MAX_POINTS} points a shift, were used)"
