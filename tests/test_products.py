@@ -1,6 +1,7 @@
 """Engines, densities and predictions multiply in full precision: read from traced programs, without a GPU."""
 
 from functools import partial
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -206,10 +207,19 @@ def model(form, likelihood="gaussian", n=N):
     return jax.tree.map(lambda a: np.asarray(a, np.float32), drawn)
 
 
-@pytest.mark.parametrize("form", few(["shallow", "lateral", "undirected"], "shallow", "undirected"))
-@pytest.mark.parametrize("likelihood", ["gaussian", "probit"])
-@pytest.mark.parametrize("method", ["ep", "meanfield"])
-def test_likelihoods_and_scores_by_an_engine(method, likelihood, form):
+CASES = list(product(("ep", "meanfield"), ("gaussian", "probit"), ("shallow", "lateral", "undirected")))
+# every word once
+PAIRED = (
+    "ep gaussian shallow",
+    "ep probit undirected",
+    "meanfield gaussian undirected",
+    "meanfield probit shallow",
+)
+
+
+@pytest.mark.parametrize("case", few(CASES, *PAIRED, name=" ".join), ids=" ".join)
+def test_likelihoods_and_scores_by_an_engine(case):
+    method, likelihood, form = case
     y = numbers(ROWS, N) if likelihood == "gaussian" else np.zeros(ROWS, np.int32)
     method, rows = METHODS[method](), Rows(numbers(ROWS, 3), y)
     assert_full(jax.grad(lambda m: method(m, rows, jnp.float32(0)).sum()), model(form, likelihood))
@@ -227,7 +237,7 @@ def test_what_models_hand_to_engines(form):
     assert_full(lambda m: m.hidden.gaussian(numbers(ROWS, 3), U), model(form))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", few(FORMS, "shallow", "undirected"))
 def test_predictions(form):
     X, Y, engine = numbers(ROWS, 3), numbers(ROWS, N), EP
     members, classifiers = with_members(model(form)), with_members(model(form, "probit", 3))

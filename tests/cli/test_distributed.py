@@ -16,8 +16,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.cli.commands import complaint
-from tests.cli.two_processes import FITS
-from tests.training.small_fits import fitted
+from tests.cli.two_processes import FEW
+from tests.training.small_fits import ALL, fitted
 from tggm import load
 
 ROOT = Path(__file__).parents[2]
@@ -55,21 +55,24 @@ def parameters(path):
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(load(path).fitted_.model)])
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Where two processes shared fits, the last of which was cut by the death of the second."""
-    place = tmp_path_factory.mktemp("two")
+def shared(place, *more):
+    """Let two processes share fits there, the last of which is cut by the death of the second."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     table = np.c_[X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)]
     np.savetxt(place / "data.csv", table, delimiter=",", header="a,b,y", comments="")
     checkpoint = place / "model.tggm.checkpoint"
-    with both(place) as (survivor, victim):
+    with both(place, *more) as (survivor, victim):
         assert victim.wait(240) == -signal.SIGKILL, (place / "said1").read_text()
         died = time.monotonic()
         code = survivor.wait(60)
         (place / "survived").write_text(f"{code} {time.monotonic() - died} {checkpoint.exists()}")
     return place
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return shared(tmp_path_factory.mktemp("two"))
 
 
 @pytest.fixture
@@ -108,16 +111,25 @@ def test_only_the_first_process_speaks(folder):
     assert all(line.startswith(ends) for line in (folder / "said1").read_text().splitlines())
 
 
-@pytest.mark.parametrize("name", FITS)
-def test_two_processes_give_what_one_gives(folder, name):
+def assert_as_one(folder, name):
     close = CLOSE[name.split()[1]]
     first, second = (np.load(folder / f"small{process}.npz")[name] for process in (0, 1))
     assert_array_equal(first, second)
     assert_allclose(first, fitted(name), rtol=close, atol=close)
 
 
+@pytest.mark.parametrize("name", FEW)
+def test_two_processes_give_what_one_gives(folder, name):
+    assert_as_one(folder, name)
+
+
+@pytest.mark.slow  # two more processes; eight devices fit classes in tests/training/parallel/test_devices.py
+def test_two_processes_fit_classes_as_one_does(tmp_path):
+    assert_as_one(shared(tmp_path, "--all"), ALL[1])
+
+
 def test_a_process_may_fit_by_itself(folder):
-    own, alone = np.load(folder / "own.npz")[FITS[0]], fitted(FITS[0])
+    own, alone = np.load(folder / "own.npz")[FEW[0]], fitted(FEW[0])
     assert_allclose(own, alone, rtol=1e-9, atol=1e-9)
 
 

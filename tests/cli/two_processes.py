@@ -1,7 +1,7 @@
-"""One of two processes that share fits: ``python -m tests.cli.two_processes PROCESS PORT FOLDER [--resume]``.
+"""One of two processes that share fits: ``python -m tests.cli.two_processes PROCESS PORT FOLDER [OPTION]``.
 
-Without --resume, `tggm fit --distributed` and what else tests compare, and the same fit again, in which the
-second process kills itself. With it, that fit goes on.
+`tggm fit --distributed` and what else tests compare, and the same fit again, in which the second process is
+killed; one small fit more with --all. With --resume, the fit that was cut goes on.
 """
 
 import itertools
@@ -13,13 +13,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from tests.training.small_fits import fitted
+from tests.training.small_fits import ALL, fitted
 from tggm.cli.app import run
 from tggm.distributed import use_devices
 from tggm.training import checkpoints, training
 from tggm.training.parallel.processes import ProcessError, from_first, require_same
 
-FITS = ("regressor float64", "classifier float32")
+FEW = ALL[:1]
 
 
 def words(folder, output, *more):
@@ -60,15 +60,15 @@ def main(process, port, place, *more):
     folder = Path(place)
     joined = ["--distributed", "--coordinator", f"127.0.0.1:{port}", "--processes", "2"]
     joined += ["--process-id", process]
-    if more:
+    if "--resume" in more:
         return run(words(folder, "model.tggm", *joined, *more))
     code = run(words(folder, "whole.tggm", *joined))
     if code:
         return code
-    np.savez(folder / f"small{process}.npz", **{name: fitted(name) for name in FITS})
+    np.savez(folder / f"small{process}.npz", **{name: fitted(name) for name in (ALL if more else FEW)})
     if process == "0":  # a fit of its own, of which the other knows nothing
         with use_devices(jax.local_devices()):
-            np.savez(folder / "own.npz", **{FITS[0]: fitted(FITS[0])})
+            np.savez(folder / "own.npz", **{FEW[0]: fitted(FEW[0])})
     (folder / f"errors{process}").write_text("\n".join(disagreements(process)))
     if process == "1":
         die_after(5)

@@ -34,7 +34,7 @@ def test_it_learns(table, fitted):
         {"method": "bp"},
         pytest.param({"method": "meanfield", "factorised": True}, marks=pytest.mark.slow),
         pytest.param({"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)}, marks=pytest.mark.slow),
-        {"method": "ep"},
+        pytest.param({"method": "ep"}, marks=pytest.mark.slow),  # learns numbers in test_defaults.py
     ],
     ids=lambda s: "-".join(map(str, s.values())),
 )
@@ -44,7 +44,12 @@ def test_every_method_learns(table, settings):
 
 def test_sparse_rows_are_the_same_rows(table):
     X, y = table
-    settings = {"standardize": False, "init": "scaled", "weight_decay": 0.1}  # "auto" depends on the kind
+    settings = {
+        "standardize": False,
+        "init": "scaled",
+        "weight_decay": 0.1,
+        "max_epochs": 40,
+    }  # "auto" depends on the kind
     dense = quick(**settings).fit(X, y)
     for kind in (sparse.csr_matrix, sparse.csc_array):
         model = quick(**settings).fit(kind(X), y)

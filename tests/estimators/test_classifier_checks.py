@@ -8,14 +8,13 @@ import pytest
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from tests.cases import few
 from tests.estimators.test_regressor_checks import QUICK, name, settings
 from tggm import TGGMClassifier
 
 WEIGHTS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 ELSEWHERE = dict.fromkeys(WEIGHTS, "held-out rows and batches depend on their number")
 CHECKS = estimator_checks_generator(TGGMClassifier(**QUICK), expected_failed_checks=ELSEWHERE, mark="skip")
-OWN = ("class", "sample_weights", "proba", "invariance", "idempotent", "constructible")
+OWN = ("class", "proba", "constructible")  # order and subsets of rows: test_laws.py
 
 
 def marked(check):
@@ -30,7 +29,8 @@ def test_scikit_learn_contract(check):
 
 
 @pytest.mark.usefixtures("few_shapes")
-@pytest.mark.parametrize("check", few(WEIGHTS, WEIGHTS[0]))
+@pytest.mark.slow  # the regressor takes it, and test_classifier.py leaves out rows of weight 0
+@pytest.mark.parametrize("check", WEIGHTS)
 def test_weights_equal_repetitions_with_full_batches(check):
     full = {**QUICK, "batch_size": 1000, "max_epochs": 10}
     model = TGGMClassifier(**full, early_stopping=False, dtype="float64")

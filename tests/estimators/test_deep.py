@@ -75,7 +75,7 @@ def test_undirected_learns_and_predicts_as_it_was_trained(table, tmp_path):
         deep="undirected",
         prior="same",
         n_members=1,
-        max_epochs=80,
+        max_epochs=40,
         batch_size=16,
         random_state=0,
     ).fit(X, y)

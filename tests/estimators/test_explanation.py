@@ -41,11 +41,10 @@ def friedman():
 
 
 @pytest.fixture(scope="module")
-def classifiers():
+def two():
+    """A classifier of two classes."""
     X, y = houses()
-    label = np.digitize(y, (250, 350))
-    two = TGGMClassifier(**QUICK).fit(X.drop(columns="same"), label > 0)
-    return two, TGGMClassifier(**QUICK).fit(X.drop(columns="same"), label)
+    return TGGMClassifier(**QUICK).fit(X.drop(columns="same"), y > 250)
 
 
 def test_parts_of_a_table_add_up_to_the_prediction(regressor):
@@ -83,13 +82,19 @@ def test_the_same_seed_gives_the_same_parts(regressor):
     assert (first != other).any()
 
 
-def test_probabilities_of_classes_add_up(classifiers):
+def test_probabilities_of_two_classes_add_up(two):
     X = houses()[0].drop(columns="same")
-    two, three = classifiers
     found = two.explain(X, n_walks=4)
     assert_allclose(found.prediction, two.predict_proba(X)[:, 1], rtol=1e-6, atol=1e-12)
     odds = two.explain(X, what="log-odds", n_walks=4)
     assert_allclose(odds.prediction, two.decision_function(X), rtol=1e-6)
+
+
+@pytest.mark.slow  # two classes, above; several outputs, below
+def test_probabilities_of_three_classes_add_up():
+    X, y = houses()
+    X = X.drop(columns="same")
+    three = TGGMClassifier(**QUICK).fit(X, np.digitize(y, (250, 350)))
     several = three.explain(X, n_walks=4)
     assert several.parts.shape == (60, 3, 3)
     assert_allclose(several.prediction, three.predict_proba(X), rtol=1e-6, atol=1e-12)
@@ -133,8 +138,7 @@ def test_shuffling_a_column_costs_what_scikit_learn_says(friedman):
     assert (np.abs(ours.mean - theirs.importances_mean) <= 5 * np.sqrt(2) * scatter + 1e-6).all()
 
 
-def test_importances_of_classes_and_their_users(classifiers):
-    two, _ = classifiers
+def test_importances_of_classes_and_their_users(two):
     X, y = houses(60, 4)
     found = two.permutation_importances(X.drop(columns="same"), y > 250)
     assert found.mean[0] < found.mean[1]

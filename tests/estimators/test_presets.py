@@ -1,6 +1,7 @@
 """The paper's own settings."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
@@ -28,6 +29,10 @@ def test_a_classifier_as_in_the_paper():
 def test_the_papers_models_of_several_layers_are_undirected():
     for make in (TGGMClassifier.paper_ml, TGGMClassifier.paper_bp, TGGMRegressor.paper_ml):
         assert make(hidden=(4, 4)).deep == "undirected"
+
+
+@pytest.mark.slow  # two solvers in layers of classes; their gradients: tests/training/test_deep_methods.py
+def test_the_papers_classifier_of_several_layers_is_fitted():
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
     model = TGGMClassifier.paper_ml(hidden=(4, 4), n_cycles=3, max_epochs=1, random_state=0).fit(X, y)

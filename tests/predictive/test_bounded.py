@@ -45,6 +45,7 @@ def test_tails(law):
     np.testing.assert_allclose(law.logsf(y), by_grid(lambda z, k: norm.logsf(z)), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow  # draws of units with one limit: test_exact.py
 def test_draws_have_the_moments(law):
     draws = law.rvs(400, random_state=0)
     error = law.std() / np.sqrt(400)

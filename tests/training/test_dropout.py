@@ -81,8 +81,8 @@ def wide(rng, n):
 
 def test_it_helps_where_columns_repeat_each_other(rng):
     X, y = wide(rng, 60)
-    X_test, y_test = wide(rng, 2000)
-    settings = {"hidden": 20, "weight_decay": 0.0, "max_epochs": 300, "early_stopping": False}
+    X_test, y_test = wide(rng, 1000)
+    settings = {"hidden": 20, "n_members": 2, "weight_decay": 0.0, "max_epochs": 300, "early_stopping": False}
 
     def score(dropout):
         model = TGGMClassifier.one_layer(**settings, dropout=dropout, random_state=0).fit(X, y)

@@ -171,7 +171,7 @@ def test_bound_never_falls_under_exact_m_steps(rng):
 
 def test_bound_rises_along_its_gradient(rng):
     """A full-batch gradient M-step with backtracking on all parameters never lowers the bound."""
-    model, rows = problem(rng, rows=30)
+    model, rows = problem(rng, rows=40, m=8)
     objective = METHODS["meanfield"](Options())
     both = jax.jit(jax.value_and_grad(lambda m: objective(m, rows, BEGIN).sum()))
     value, grad = both(model)

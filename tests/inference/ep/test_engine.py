@@ -10,7 +10,7 @@ from tggm.inference import ep, exact, mean_field
 @pytest.mark.parametrize("scale", [0.3, 1.0])
 @pytest.mark.parametrize("noise", [0.05, 0.5])
 def test_log_z_is_right_to_two_thousandths_of_a_nat(scale, noise, rng):
-    tg = shallow(rng, m=50, scale=scale, noise=noise, rows=200)
+    tg = shallow(rng, m=50, scale=scale, noise=noise)
     got, want = ep(tg), exact(tg)
     assert got.converged.all()
     assert np.abs(got.log_z - want.log_z).max() <= 2e-3
@@ -44,7 +44,7 @@ def test_float32_keeps_its_digits(rng):
 
 
 def test_bad_arguments_and_failure_are_told(rng):
-    tg = shallow(rng, m=10)
+    tg = shallow(rng, m=50)
     with pytest.raises(ValueError, match="`max_iter` must be at least 1"):
         ep(tg, max_iter=0)
     with pytest.raises(ValueError, match="`tol` must be positive; got -1"):

@@ -166,8 +166,8 @@ def test_log_z_gradient_is_finite_difference(name, rng):
 
 
 def test_single_precision_is_rounded_double(rng):
-    P = LowRank(np.float32([0.5, 2.0]), np.float32([[1.0, -1.5]]))
-    tg = TruncatedGaussian(P, rng.normal(size=(3, 2)).astype(np.float32))
+    P = LowRank(np.float32([0.5, 2.0, 1.0]), np.float32([[1.0, -1.5, 0.6]]))  # as in test_rank_one_of_three
+    tg = TruncatedGaussian(P, rng.normal(size=(2, 3)).astype(np.float32))
     got = exact(tg)
     double = exact(jax.tree.map(lambda a: a.astype(float) if a.dtype != bool else a, tg))
     assert got.mean.dtype == got.log_z.dtype == jnp.float32

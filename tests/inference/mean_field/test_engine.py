@@ -30,7 +30,9 @@ def stationarity(tg, moments):
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize(("n", "m"), [(1, 50), (10, 100), pytest.param(20, 200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n", "m"), [(1, 50), *(pytest.param(n, 10 * n, marks=pytest.mark.slow) for n in (10, 20))]
+)
 def test_newton_is_stationary_from_a_cold_start(scale, n, m, rng):
     tg = shallow(rng, m=m, n=n, scale=scale)
     got = mean_field(tg)
@@ -55,7 +57,7 @@ def test_float32_converges(rng):
 
 
 def test_cycles_end_where_newton_does(rng):
-    tg = shallow(rng, m=20, scale=0.5)
+    tg = shallow(rng, m=50, scale=0.5)
     newton, few, many = mean_field(tg), mean_field(tg, solver="cyclic", n_cycles=3), None
     many = mean_field(tg, solver="cyclic", n_cycles=500)
     assert_allclose(many.mean, newton.mean, atol=1e-7)
@@ -65,7 +67,7 @@ def test_cycles_end_where_newton_does(rng):
 
 
 def test_cycles_of_any_structure_agree(rng):
-    tg = shallow(rng, m=12, n=3, scale=0.5, rows=6)
+    tg = shallow(rng, m=50, scale=0.5)
     same = TruncatedGaussian(tg.precision.dense(), tg.shift)
     a, b = (mean_field(t, solver="cyclic", n_cycles=7) for t in (tg, same))
     assert_allclose(a.mean, b.mean, rtol=1e-9)
@@ -87,8 +89,10 @@ def test_a_good_start_saves_iterations(rng):
 
 
 def test_a_strongly_coupled_unit_is_not_thrown_out(rng):
-    # one hundred units for an output with very little noise, from a cold start
-    got = mean_field(shallow(rng, m=100, n=5, scale=3.0, noise=0.05))
+    # one hundred units for outputs with very little noise, from a cold start
+    tg = shallow(rng, m=100, n=5, scale=3.0, noise=0.05)
+    got = mean_field(tg)
+    assert stationarity(tg, got).max() <= 1e-9 * max(1.0, float(np.abs(tg.shift).max()))
     assert got.converged.all()
     assert np.isfinite(got.log_z).all()
 

@@ -5,13 +5,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, truncnorm
 
+from tests.cases import few
 from tests.inference.grid_witness import grid_moments, random_precision
 from tests.inference.sampling.checks import assert_draws_match, assert_geweke
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference.sampling.hmc import hmc
 from tggm.precision import Dense, Diagonal
 
-N_CHAINS = 2000
+N_CHAINS = 1000
 
 
 ALL = pytest.param((True, True, True), marks=pytest.mark.slow)
@@ -44,7 +45,9 @@ def test_moments_under_strong_correlation():
 
 
 @pytest.mark.parametrize("alpha", [-5.0, -1.0, 3.0])
+@pytest.mark.parametrize("dtype", few(["float32", "float64"], "float32"))
 def test_one_variable_has_the_distribution_of_a_truncated_normal(alpha, dtype):
+    dtype = np.dtype(dtype)
     tg = TruncatedGaussian(Diagonal(np.full(1, 4.0, dtype)), np.full(1, 2 * alpha, dtype))
     result = hmc(tg, jax.random.key(3), 10_000, n_chains=10_000, burn_in=10)
     assert result.draws.dtype == dtype

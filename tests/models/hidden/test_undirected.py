@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
@@ -12,6 +13,7 @@ from tggm.models.hidden import Undirected
 from tggm.models.likelihoods import Probit
 
 
+@pytest.mark.slow  # several layers against sampling, below
 def test_no_layer_above_the_first_is_the_shallow_model(rng):
     model = random_model(rng, m=6)
     shallow, output = model.hidden, model.likelihood.output
