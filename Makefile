@@ -10,39 +10,38 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-matrix lint style types special others bench fuzz clean venv-demo venv-dev
+.PHONY: demo test test-all test-matrix lint style types digits others bench fuzz clean venv-demo venv-dev
 
 demo: venv-demo
 	@$(BIN)/python -m tggm demo
 
 # Most of the time of a test goes into compiling its programs, so the compiler is told to hurry (where it knows
-# these words). Special functions, whose last digits depend on the code that it makes, get its best, but for those
-# tests of them that allow for more (ROUGH).
-# `pytest` by hand uses the best for all. A file stays with one worker, which compiles its programs once.
+# these words). Tables of special functions, whose last digits depend on the code that it makes, get its best (DIGITS).
+# `pytest` by hand uses the best for all, and so does `make test-all` for all of tests/special. A file stays with one worker, which compiles its programs once.
 # Programs are kept in .venv: a run after the first compiles only those that changed since (half of the time).
 HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false \
 	--xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1
 
-ROUGH := $(patsubst %,tests/special/test_%.py,characteristic probit probit_bound)
-OTHERS := $(filter-out tests/special/ %__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
+DIGITS := tests/special/test_reference.py tests/special/test_box_reference.py
 PROGRAMS := $(CURDIR)/.venv/programs
 KEPT := JAX_COMPILATION_CACHE_DIR="$(PROGRAMS)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.02
 
-# Types and special functions are checked by one process beside the two that run all other tests: two cores are
-# busy from the first minute to the last.
+# Types and digits are checked by one process beside the two that run all other tests: two cores are busy from
+# the first minute to the last.
 test: style
 	@mkdir -p -m 700 $(PROGRAMS) && find $(PROGRAMS) -type f -mtime +30 -delete
-	@$(MAKE) --no-print-directory -j 2 others special
+	@$(MAKE) --no-print-directory -j 2 others digits
 
 others: venv-dev
 	@if XLA_FLAGS="$(HURRY)" $(BIN)/python -c "import jax; jax.devices()" 2>/dev/null; then flags="$(HURRY)"; fi; \
-	$(KEPT) XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile $(OTHERS) $(ROUGH)
+	$(KEPT) XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile $(DIGITS:%=--ignore=%)
 
-special: types
-	$(KEPT) $(BIN)/python -m pytest tests/special $(ROUGH:%=--ignore=%)
+digits: types
+	$(KEPT) $(BIN)/python -m pytest $(DIGITS)
 
 # Further cases of tests that `make test` runs with a few, and whole examples and pages of the documentation.
 test-all: test
+	$(KEPT) $(BIN)/python -m pytest tests/special
 	$(KEPT) $(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 lint: style types

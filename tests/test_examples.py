@@ -34,6 +34,7 @@ def test_skew_normal():
     assert load("skew_normal").main() < 1e-10
 
 
+@pytest.mark.slow
 def test_shallow_regression():
     error, log_density = load("shallow_regression").main()
     assert error < 0.25

@@ -16,7 +16,7 @@ from tggm import TGGMClassifier, TGGMRegressor
 PAGES = sorted((ROOT / "docs").glob("*.md"))  # the README is run by tests/test_repository.py
 WITH_CODE = [p for p in PAGES if any(b.kind in ("python", "sh") for b in blocks(p.read_text()))]
 
-QUICK = ("deployment", "index")
+QUICK = ("index",)
 RUN = few(WITH_CODE, *QUICK, name=lambda path: path.stem)
 
 

@@ -17,7 +17,14 @@ X = RNG.normal(3.0, [1.0, 20.0, 0.0], size=(3000, 3)).astype(np.float32)
 Y = np.sin(X[:, 0]) + 0.05 * X[:, 1] + 0.1 * RNG.normal(size=3000)
 
 
-QUICK = {"hidden": 8, "n_members": 2, "max_epochs": 12, "patience": None, "random_state": 1, "batch_size": 64}
+QUICK = {
+    "hidden": (8, 6),
+    "n_members": 2,
+    "max_epochs": 12,
+    "patience": None,
+    "random_state": 1,
+    "batch_size": 64,
+}
 
 
 def batches(X=X, Y=Y, size=70):
@@ -46,7 +53,8 @@ def test_a_stream_is_fitted_nearly_as_well_as_can_be(whole):
 
 def test_held_out_rows_of_a_stream_calibrate_it():
     """Members that say four times the noise: the pool of the rows that all held out is right again."""
-    model = TGGMRegressor(**QUICK, features=None, linear=False, noise=0.64 * Y.var()).fit(stream())
+    one_layer = {**QUICK, "hidden": 8, "features": None, "linear": False}
+    model = TGGMRegressor(**one_layer, noise=0.64 * Y.var()).fit(stream())
     (pool,) = model.fitted_.calibration
     assert pool.kind == "beta"
     pooled = np.mean(np.abs(model.predict_dist(X).cdf(Y) - 0.5) < 0.25)
@@ -61,7 +69,8 @@ def test_a_stream_of_labels():
     # the second label comes late
     order = np.argsort(label)
     source = from_batches(batches(X[order], label[order]), block_rows=3000)
-    model = TGGMClassifier(hidden=4, max_epochs=12, learning_rate=0.05, random_state=0).fit(source)
+    settings = {"hidden": 4, "n_members": 2, "max_epochs": 12, "learning_rate": 0.05, "random_state": 0}
+    model = TGGMClassifier(**settings).fit(source)
     assert model.classes_.tolist() == ["high", "low"]
     assert model.score(X, label) > 0.95
 

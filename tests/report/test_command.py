@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
             table.writerow(
                 [f"{size:.3f}", rooms, district, f"street {row + 1}", "" if row == 0 else f"{price:.2f}"]
             )
-    small = ["--hidden", "8", "--members", "2", "--epochs", "40", "--quiet"]
+    small = ["--hidden", "6,5", "--members", "2", "--epochs", "40", "--quiet"]
     assert (
         run(["fit", str(path / "houses.csv"), "--target", "price", "-o", str(path / "m.tggm"), *small]) == 0
     )

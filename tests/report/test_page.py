@@ -17,6 +17,9 @@ from tests.report import chromium
 from tests.report.conftest import NASTY
 from tests.report.tree import Tree
 from tggm.report import html, render_report, write_report
+from tggm.report.effects import ranked
+from tggm.report.examination import examined
+from tggm.report.importance import importances
 
 HOUSES = {"house": [f"No. {k}" for k in range(64)]}
 KINDS = pytest.mark.parametrize("kind", ["regression", "classes"])
@@ -153,6 +156,14 @@ def test_columns_of_the_users_own_table_are_shown(regression, bare):
     worst = int(np.argmin(model.predict_dist(X).logpdf(y)))
     section = bare[bare.index('<section id="worst"') : bare.index('<section id="effects"')]
     assert re.findall(r"No\. (\d+)<", section)[0] == str(worst)
+
+
+def test_the_first_feature_matters_most(regression, classes):
+    for model, (X, y), _ in (regression, classes):
+        case = examined(model, X, y)
+        found = importances(case, [feature for feature, _ in ranked(case)])
+        assert found.names[found.mean.argmax()] == "x1"
+        assert len(found.names) == 4
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,6 @@ from matplotlib.figure import Figure
 from tggm.graph import Graph
 from tggm.plotting import plot_graph
 from tggm.report.classification import sureness_verdict
-from tggm.report.effects import ranked
-from tggm.report.examination import examined
-from tggm.report.importance import importances
 from tggm.report.regression import coverage_verdict
 from tggm.report.svg import picture
 
@@ -26,14 +23,6 @@ def test_probabilities_that_are_off_are_called_so():
     sure = np.full(100, 0.9)
     for count, words in ((90, "they can"), (70, "too sure"), (100, "too modest")):
         assert words in sureness_verdict(sure, np.arange(100) < count)
-
-
-def test_the_first_feature_matters_most(regression, classes):
-    for model, (X, y), _ in (regression, classes):
-        case = examined(model, X, y)
-        found = importances(case, [feature for feature, _ in ranked(case)])
-        assert found.names[found.mean.argmax()] == "x1"
-        assert len(found.names) == 4
 
 
 def test_long_numbers_below_an_axis_do_not_touch():

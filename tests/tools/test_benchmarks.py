@@ -78,6 +78,7 @@ def test_more_devices_compute_less_each_and_exchange_more():
     assert four["exchanging"] == pytest.approx(steps * (1e-5 + ring))
 
 
+@pytest.mark.slow  # of a script; digits of engines: tests/inference
 @pytest.mark.usefixtures("scripts")
 def test_the_digits_of_engines_are_measured_against_double_precision(monkeypatch):
     import inference_gpu

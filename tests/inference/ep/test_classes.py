@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.cases import few
 from tests.inference.classes import above_a_layer, assert_gradient, prior, problem, true_log_probability
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import log_partition
@@ -33,6 +32,7 @@ def test_without_coupling_only_z_is_approximated(rng):
     assert_allclose(jax.jit(log_probability)(p), want, atol=0.02)
 
 
+@pytest.mark.slow  # layers of classes: tests/training/test_deep_methods.py
 def test_layers_that_do_not_meet_add_their_log_z(rng):
     p = problem(rng, m=5)
     joined, below = above_a_layer(rng, p)
@@ -47,7 +47,8 @@ BUILDS = {
 }
 
 
-@pytest.mark.parametrize("kind", few(BUILDS, "layers"))
+@pytest.mark.slow  # the same of whole models: tests/training/test_class_methods.py, test_deep_methods.py
+@pytest.mark.parametrize("kind", BUILDS)
 def test_gradient(rng, kind):
     p = problem(rng, rows=3, m=4)
     build, more = BUILDS[kind]
