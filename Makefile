@@ -17,7 +17,8 @@ demo: venv-demo
 
 # Most of the time of a test goes into compiling its programs, so the compiler is told to hurry (where it knows
 # these words). Tables of special functions, whose last digits depend on the code that it makes, get its best (DIGITS).
-# `pytest` by hand uses the best for all, and so does `make test-all` for all of tests/special. A file stays with one worker, which compiles its programs once.
+# `pytest` by hand uses the best for all, and so does `make test-all` for all of tests/special.
+# A file stays with one worker, which compiles its programs once.
 # Programs are kept in .venv: a run after the first compiles only those that changed since (half of the time).
 HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false \
 	--xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1

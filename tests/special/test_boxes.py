@@ -1,4 +1,4 @@
-"""The normal truncated to a box: another library, laws, edges. The table tests are in test_box_reference.py."""
+"""The normal truncated to a box: another library, laws, edges. The table is in test_box_reference.py."""
 
 import jax
 import jax.numpy as jnp
