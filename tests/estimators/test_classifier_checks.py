@@ -1,7 +1,7 @@
 """scikit-learn's own checks of the classifier.
 
 Those of what it shares with the regressor are slow here: each brings a table of its own shape, and the
-regressor takes all of them in `make test`.
+regressor takes most of them in `make test`.
 """
 
 import pytest

@@ -209,12 +209,21 @@ def test_unknown_words_are_named(bent, words):
         TGGMRegressor(**QUICK, **words).fit(*bent)
 
 
-def test_a_classifier_has_features_and_a_linear_part(rng):
-    X = rng.standard_normal((300, 3))
-    label = np.where(X[:, 0] + np.sin(3 * X[:, 1]) > 0, "up", "down")
+@pytest.fixture(scope="module")
+def labels(known):
+    X, _ = known
+    return X, np.where(X[:, 0] + np.sin(3 * X[:, 1]) > 0, "up", "down")
+
+
+def test_a_linear_part_of_classes_needs_a_method_that_knows_it(labels):
+    with pytest.raises(ValueError, match=r"linear=True cannot be trained with method='ep'.*linear=False"):
+        TGGMClassifier(hidden=4, linear=True, method="ep").fit(*labels)
+
+
+@pytest.mark.slow  # the same default of a data frame: test_tables.py
+def test_a_classifier_has_features_and_a_linear_part(labels):
+    X, label = labels
     model = TGGMClassifier(**{**QUICK, "n_members": 2}).fit(X[:200], label[:200])
     assert model.score(X[200:], label[200:]) > 0.85
     assert model.A_.shape == (2, 2, 3)
     assert np.isfinite(model.predict_proba(1e9 * X[:2])).all()
-    with pytest.raises(ValueError, match=r"linear=True cannot be trained with method='ep'.*linear=False"):
-        TGGMClassifier(hidden=4, linear=True, method="ep").fit(X, label)

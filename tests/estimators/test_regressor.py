@@ -105,6 +105,7 @@ def test_batch_larger_than_data_is_the_whole_data(table):
     assert_array_equal(a, b)
 
 
+@pytest.mark.slow  # several outputs: test_prediction.py, test_deep.py
 def test_several_outputs(table):
     X, y = table
     model = quick(max_epochs=120).fit(X, np.column_stack([y, -y, X[:, 2]]))

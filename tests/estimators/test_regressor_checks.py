@@ -30,8 +30,18 @@ def settings(check):
     return LONGER if "train" in name(check) else QUICK
 
 
+# what every scikit-learn estimator is asked, on tables of shapes that no other check has
+SHAPES = ("fit_score_takes_y", "overwrite_params", "n_features_in_after", "estimators_dtypes", "dtype_object")
+SHAPES += ("estimators_pickle", "fit2d_1feature")
+
+
+def marked(check):
+    alone = any(word in name(check) for word in SHAPES)
+    return pytest.param(check, id=name(check), marks=pytest.mark.slow if alone else ())
+
+
 @pytest.mark.usefixtures("few_shapes")
-@pytest.mark.parametrize("check", [pytest.param(check, id=name(check)) for _, check in CHECKS])
+@pytest.mark.parametrize("check", [marked(check) for _, check in CHECKS])
 def test_scikit_learn_contract(check):
     check(TGGMRegressor(**settings(check)))
 

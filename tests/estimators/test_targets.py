@@ -71,14 +71,11 @@ def test_lateral_connections_are_learned_and_kept(curve, tmp_path):
     model = quick(method="ep", lateral=2).fit(X, y)
     assert model.fitted_.model.hidden.V.shape == (1, 2, 10)
     assert np.abs(model.fitted_.model.hidden.V).max() > 0.1
-    dist = model.predict_dist(X[:20])
+    dist = model.predict_dist(X[:20])  # its density: tests/predictive/test_choice.py
     assert_allclose(dist.mean(), model.predict(X[:20]), atol=2e-3)  # float64 and float32
-    line = np.linspace(-3, 6, 181)
-    density = np.stack([dist.logpdf(np.full(20, v)) for v in line[::4]])
-    assert_allclose(np.exp(density).sum(0) * 4 * (line[1] - line[0]), 1, atol=3e-2)  # EP's error
     save(model, tmp_path / "lateral.tggm")
     again = load(tmp_path / "lateral.tggm")
-    assert_allclose(again.predict(X[:5]), model.predict(X[:5]))
+    assert_allclose(again.predict(X[:20]), model.predict(X[:20]))
 
 
 def test_limits_in_several_layers_need_directed_ones(curve):

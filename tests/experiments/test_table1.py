@@ -90,6 +90,7 @@ def small(monkeypatch, rng):
     monkeypatch.setattr(table1, "model_of", model_of)
 
 
+@pytest.mark.slow  # what a ledger lacks, above
 def test_a_larger_run_adds_what_is_missing(small, tmp_path, capsys):
     def run(*words):
         args = table1.arguments(["--datasets", "yacht", "--rows", "single", "--out", str(tmp_path), *words])

@@ -125,6 +125,7 @@ def test_joint_density_integrates_to_the_marginal(two):
     assert joint.value[-1] == -np.inf
 
 
+@pytest.mark.slow  # of the default engine: the moments of a density, above
 def test_covariance_by_every_engine(two):
     h, w = latent_grid(P0, W0 @ X[0] + b0)
     mean = w @ h
@@ -134,7 +135,9 @@ def test_covariance_by_every_engine(two):
     assert_allclose(two.cov(X, engine="ep")[0], want, atol=0.02)
 
 
-@pytest.mark.parametrize("precision", [P0, np.diag(P0)], ids=["correlated", "independent"])
+@pytest.mark.parametrize(
+    "precision", [P0, pytest.param(np.diag(P0), marks=pytest.mark.slow)], ids=["correlated", "independent"]
+)
 def test_samples_have_the_moments(precision):
     model = TGGM(W0, b0, W1, b1, precision, P1)
     draws = model.sample(X, 12_800, key=3)

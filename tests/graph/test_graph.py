@@ -148,6 +148,7 @@ def test_signs_are_probabilities():
     assert_allclose(unknown, 0, atol=1e-12)
 
 
+@pytest.mark.slow  # a missing value is among the evidence of the first test
 def test_missing_values_are_integrated_out():
     graph, line = shallow(), np.linspace(-7, 9, 161)
     row = np.repeat(X[:1], len(line), 0)
@@ -156,6 +157,7 @@ def test_missing_values_are_integrated_out():
     assert_allclose(np.exp(both.value).sum() * (line[1] - line[0]), np.exp(one.value[0]), rtol=1e-8)
 
 
+@pytest.mark.slow  # of the general model: test_general.py
 def test_samples_have_the_moments():
     graph = coupled()
     draws = graph.sample(n=12_800, key=1)

@@ -39,6 +39,7 @@ def test_log_density_far_into_the_tails(law):
     np.testing.assert_allclose(law.logpdf(np.tile(Y, (N, 1))), want, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow  # tails with one limit: test_exact.py
 def test_tails(law):
     y = np.tile(Y, (N, 1))
     np.testing.assert_allclose(law.logcdf(y), by_grid(lambda z, k: norm.logcdf(z)), rtol=1e-8, atol=1e-9)

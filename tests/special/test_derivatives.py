@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.cases import few
 from tggm import special
 
 ONE = ("log_ndtr", "hazard")
@@ -56,7 +57,7 @@ def test_moments_and_their_jacobian():
     assert_allclose(g, special.truncated_mean(POINTS, 1.0), rtol=1e-15)
 
 
-@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize("name", few(TWO, "truncated_mean", "truncated_log_z"))
 def test_transformations_agree(name, dtype):
     f = getattr(special, name)
     mu = POINTS.astype(dtype)

@@ -1,4 +1,4 @@
-"""Small fits of 50 steps whose parameters processes compare: ``python -m tests.training.small_fits OUT``.
+"""Small fits of 50 steps whose parameters processes compare: ``python -m tests.training.small_fits OUT NAME``
 
 Run by the tests in processes of their own, with several devices or several processes of one fit.
 """
@@ -39,4 +39,4 @@ def main(out, names, devices=None):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], ALL, jax.devices())
+    main(sys.argv[1], sys.argv[2:], jax.devices())

@@ -196,6 +196,7 @@ def test_saddle_point_is_where_it_says(rng):
     assert (np.abs(k1 + np.asarray(s.noise * lam) - y) / np.sqrt(k2)).max() < 0.05
 
 
+@pytest.mark.slow  # the engine takes double precision: test_engine.py
 def test_single_precision(rng):
     s, mean, std = random_sums(rng, ROWS, MANY)
     y = mean + std * np.linspace(-20, 20, ROWS)

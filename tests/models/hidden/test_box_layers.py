@@ -31,7 +31,12 @@ def built(form, units, *, likelihood="gaussian", n=1):
     return model
 
 
-@pytest.mark.parametrize(("form", "units"), [("shallow", "tanh"), ("directed", "sigmoid")])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("form", "units"), [("shallow", "tanh"), pytest.param("directed", "sigmoid", marks=SLOW)]
+)
 def test_what_is_offered_is_right(form, units):
     model = built(form, units)
     y = np.array([[0.4], [-0.3], [1.1]])
@@ -51,9 +56,10 @@ def by_classes(model, label):
 @pytest.mark.parametrize(
     ("form", "likelihood", "by"),
     [
-        ("shallow", "gaussian", "gaussian"),
         ("directed", "gaussian", "moments"),
-        pytest.param("shallow", "probit", None, marks=pytest.mark.slow),  # the largest program
+        # EP's derivatives by limits are in tests/inference/test_boxes.py; of classes, the largest program
+        pytest.param("shallow", "gaussian", "gaussian", marks=SLOW),
+        pytest.param("shallow", "probit", None, marks=SLOW),
     ],
 )
 def test_gradients_by_learned_limits_are_differences(form, likelihood, by):
