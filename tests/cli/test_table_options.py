@@ -103,13 +103,24 @@ def test_truth_of_csv_is_that_of_parquet(tmp_path, capsys, spelled):
     assert first == answer(capsys, "predict", model, csv, "--strict")
 
 
-def test_dates_are_reported_and_copied(tmp_path, capsys):
+def days(tmp_path):
+    """A table with dates, and a model of it."""
     table = [(f"2024-01-{k % 28 + 1:02d}", f"{k}.123456789012", k * 7 % 23 / 2) for k in range(60)]
     file = write(tmp_path / "t.csv", table, ("day", "x", "y"))
     model = str(tmp_path / "m.tggm")
     assert run(["fit", file, "-t", "y", "-o", model, *SMALL, "--quiet"]) == 0
+    return model, file
+
+
+@pytest.mark.slow  # dates in a page: tests/report/test_page.py
+def test_dates_are_reported(tmp_path):
+    model, file = days(tmp_path)
     assert run(["report", model, file, "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
     assert "2024-01-" in (tmp_path / "r.html").read_text()
+
+
+def test_dates_are_copied(tmp_path, capsys):
+    model, file = days(tmp_path)
     copied = answer(capsys, "predict", model, file, "--inputs", "--quiet").splitlines()
     assert copied[2].startswith("2024-01-02,1.123456789012,3.5,")
     (first, *_) = json.loads(answer(capsys, "predict", model, file, "--inputs", "--json", "--quiet"))

@@ -14,7 +14,8 @@ from tggm import TGGMClassifier
 WEIGHTS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 ELSEWHERE = dict.fromkeys(WEIGHTS, "held-out rows and batches depend on their number")
 CHECKS = estimator_checks_generator(TGGMClassifier(**QUICK), expected_failed_checks=ELSEWHERE, mark="skip")
-OWN = ("class", "proba", "constructible")  # order and subsets of rows: test_laws.py
+# learning, and what is no label; kinds of labels: test_labels.py; order and subsets of rows: test_laws.py
+OWN = ("classifiers_train", "one_label", "regression_target", "proba", "constructible")
 
 
 def marked(check):

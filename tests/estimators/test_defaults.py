@@ -90,6 +90,7 @@ def test_fresh_rows_set_the_width_anew(bent, fitted, rng):
         model.recalibrate(X, np.column_stack([y, y]))
 
 
+@pytest.mark.slow  # passes: test_regressor.py; transforms and pools: below and above
 def test_passes_keep_transform_and_calibration(prices):
     X, y = prices
     model = TGGMRegressor(**{**QUICK, "learning_rate": 1e-4}, target_transform="log").fit(X, y)
@@ -174,7 +175,8 @@ def test_one_layer_with_features_and_a_linear_part_has_an_exact_density(known):
     assert_allclose(np.trapezoid(grid * dist.pdf(grid), grid, axis=1), model.predict(X[:5]), rtol=1e-4)
 
 
-@pytest.mark.parametrize("method", few(["ep", "exact"], "ep"))  # exact, without features: test_regressor.py
+@pytest.mark.slow  # without features: test_regressor.py
+@pytest.mark.parametrize("method", ["ep", "exact"])
 def test_one_layer_with_features_and_a_linear_part_is_trained_by_its_density(known, method):
     """EP knows the density to 1e-2 nats, Fourier inversion exactly; both see the linear part."""
     trained = TGGMRegressor(**ONE_LAYER, method=method).fit(*known)

@@ -172,6 +172,7 @@ def test_without_held_out_rows_there_are_no_importances(tmp_path):
     assert not hasattr(tggm.load(tmp_path / "m.tggm"), "feature_importances_")
 
 
+@pytest.mark.slow  # of numbers and of classes, above
 def test_importances_of_limits_and_several_outputs():
     X, y = make_friedman1(60, n_features=5, random_state=0)
     small = {**SMALL, "max_epochs": 20}

@@ -51,6 +51,7 @@ def test_a_stream_is_fitted_nearly_as_well_as_can_be(whole):
     assert model.predict(X[:3]).shape == (3,)
 
 
+@pytest.mark.slow  # held-out rows of a table do in test_defaults.py
 def test_held_out_rows_of_a_stream_calibrate_it():
     """Members that say four times the noise: the pool of the rows that all held out is right again."""
     one_layer = {**QUICK, "hidden": 8, "features": None, "linear": False}

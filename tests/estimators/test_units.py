@@ -74,6 +74,7 @@ def test_one_layer_predicts_exactly(table):
     assert_allclose(dist.std(), std, rtol=1e-4)
 
 
+@pytest.mark.slow  # units with limits learn numbers, above
 def test_classes(table):
     X, y = table
     model = TGGMClassifier.one_layer(

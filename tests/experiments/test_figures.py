@@ -36,6 +36,7 @@ def test_densities_do_not_change_with_the_gauge(rng):
     assert np.abs(change).max() > 0.01  # carried along is what makes them equal
 
 
+@pytest.mark.slow  # starts do in tests/models/test_architecture.py
 def test_trainings_coincide_in_every_gauge(rng):
     X = rng.standard_normal((40, 2))
     y = np.abs(X[:, 0])

@@ -54,6 +54,7 @@ def test_shallow_graph_with_every_kind_of_evidence():
     assert found.error.max() < 1e-2
 
 
+@pytest.mark.slow  # their likelihood, above; moments: test_general.py
 def test_moments_of_missing_and_censored_outputs():
     value, side = np.array([[np.nan, 0.4]]), np.array([[0, 1]])
     found = shallow().moments({"x": X[:1], "y": Censored(value, side)}, engine="orthant", n_points=4000)

@@ -169,6 +169,7 @@ def test_bound_never_falls_under_exact_m_steps(rng):
     assert bounds[-1] > bounds[0] + 1
 
 
+@pytest.mark.slow  # the gradient is the paper's, above
 def test_bound_rises_along_its_gradient(rng):
     """A full-batch gradient M-step with backtracking on all parameters never lowers the bound."""
     model, rows = problem(rng, rows=40, m=8)

@@ -73,6 +73,7 @@ def test_newton_and_cycles_meet(rng, which):
     assert_allclose(bound(p, 50, which, "newton"), bound(p, 1000, which, "cyclic"), rtol=1e-9)
 
 
+@pytest.mark.slow  # of the engine: test_engine.py
 def test_single_precision_converges_in_few_steps(rng):
     p = problem(rng, rows=50, m=30, n=10)
     single = jax.tree.map(lambda a: a.astype(jnp.float32), (with_weights(p), p.W, p.b))
