@@ -19,7 +19,7 @@ def short(monkeypatch):
     monkeypatch.setattr(module, "command", command)
 
 
-@pytest.mark.slow  # the same commands on one table: test_readme.py; its figures: tests/test_plotting.py
+@pytest.mark.slow  # the same commands on one table: test_table_commands.py; figures: tests/test_plotting.py
 def test_the_demo_leaves_what_it_says(tmp_path, short, capsys):
     folder = tmp_path / "deep" / "demo"
     assert run(["demo", "--output", str(folder)]) == 0

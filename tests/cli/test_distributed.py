@@ -124,12 +124,9 @@ def test_two_processes_give_what_one_gives(folder, name):
 
 
 @pytest.mark.slow  # two more processes; eight devices fit classes in tests/training/parallel/test_devices.py
-def test_two_processes_fit_classes_as_one_does(tmp_path):
+def test_two_processes_fit_classes_as_one_does_and_one_of_them_by_itself(tmp_path):
     assert_as_one(shared(tmp_path, "--all"), ALL[1])
-
-
-def test_a_process_may_fit_by_itself(folder):
-    own, alone = np.load(folder / "own.npz")[FEW[0]], fitted(FEW[0])
+    own, alone = np.load(tmp_path / "own.npz")[FEW[0]], fitted(FEW[0])
     assert_allclose(own, alone, rtol=1e-9, atol=1e-9)
 
 

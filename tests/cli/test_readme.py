@@ -4,12 +4,15 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from tggm.cli.app import run
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "3"]
 
 
+@pytest.mark.slow  # the same commands: test_table_commands.py
 def test_the_commands_of_the_readme_work(tmp_path, monkeypatch, capsys):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

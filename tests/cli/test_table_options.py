@@ -14,6 +14,7 @@ from tggm.cli.wish import Wish, estimator
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "10"]
 
 
+@pytest.mark.slow  # encodings: tests/tables/test_reading.py; settings: below
 def test_a_compressed_latin_1_file_with_settings(tmp_path, capsys):
     plain = write(tmp_path / "train.csv", rows(90, 0), ("größe", "garden", "heating", "price"))
     packed, file = tmp_path / "train.csv.gz", str(tmp_path / "m.tggm")

@@ -1,7 +1,7 @@
 """One of two processes that share fits: ``python -m tests.cli.two_processes PROCESS PORT FOLDER [OPTION]``.
 
 `tggm fit --distributed` and what else tests compare, and the same fit again, in which the second process is
-killed; one small fit more with --all. With --resume, the fit that was cut goes on.
+killed; two small fits more with --all. With --resume, the fit that was cut goes on.
 """
 
 import itertools
@@ -66,7 +66,7 @@ def main(process, port, place, *more):
     if code:
         return code
     np.savez(folder / f"small{process}.npz", **{name: fitted(name) for name in (ALL if more else FEW)})
-    if process == "0":  # a fit of its own, of which the other knows nothing
+    if process == "0" and more:  # a fit of its own, of which the other knows nothing
         with use_devices(jax.local_devices()):
             np.savez(folder / "own.npz", **{FEW[0]: fitted(FEW[0])})
     (folder / f"errors{process}").write_text("\n".join(disagreements(process)))

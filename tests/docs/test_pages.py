@@ -1,6 +1,6 @@
 """Every code block of the documentation runs, and prints what the page says it prints.
 
-Pages that fit several models run in `make test-all` only; `make test` reads their code and looks up names.
+Pages fit models, so they run in `make test-all` only; `make test` reads their code and looks up names.
 """
 
 import ast
@@ -9,18 +9,15 @@ import warnings
 
 import pytest
 
-from tests.cases import few
 from tests.docs.blocks import ROOT, blocks, differences, run_page
 from tggm import TGGMClassifier, TGGMRegressor
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))  # the README is run by tests/test_repository.py
 WITH_CODE = [p for p in PAGES if any(b.kind in ("python", "sh") for b in blocks(p.read_text()))]
 
-QUICK = ("index",)
-RUN = few(WITH_CODE, *QUICK, name=lambda path: path.stem)
 
-
-@pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
+@pytest.mark.slow  # the README's code: tests/test_repository.py
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.stem)
 def test_the_code_of_a_page_runs_and_prints_what_it_says(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():

@@ -44,6 +44,7 @@ def calibration_error(p, label, bins=15):
     return sum(abs((sure - right)[which == b].sum()) for b in range(bins)) / len(label)
 
 
+@pytest.mark.slow  # against simulation, below
 def test_probabilities_under_the_true_parameters_are_frequencies(truth):
     model, X, label = truth
     p = model.predict_proba(X)

@@ -57,6 +57,7 @@ def test_sparse_rows_are_the_same_rows(table):
         assert_allclose(model.predict_proba(kind(X)), dense.predict_proba(X), atol=1e-4)
 
 
+@pytest.mark.slow  # fewer of them, above
 def test_hundred_thousand_sparse_columns():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 40)

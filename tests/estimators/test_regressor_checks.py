@@ -46,6 +46,7 @@ def test_scikit_learn_contract(check):
     check(TGGMRegressor(**settings(check)))
 
 
+@pytest.mark.slow  # the same of all kinds of models: test_laws.py
 @pytest.mark.usefixtures("few_shapes")
 def test_invariance_of_rows_predicted_by_themselves():
     """What the two checks on order and subsets of rows ask, for every method that takes rows."""

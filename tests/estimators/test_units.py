@@ -61,6 +61,7 @@ def test_limits_that_cannot_be_are_refused(regressor):
         TGGMRegressor.from_state(arrays, other)
 
 
+@pytest.mark.slow  # the law itself: tests/predictive/test_bounded.py
 def test_one_layer_predicts_exactly(table):
     """Mean and deviation are those of the model's moments; the density is no Gaussian with them."""
     X, y = table

@@ -114,6 +114,7 @@ def test_posterior_moments(two):
         assert_allclose(found.var[row], w @ (h - w @ h) ** 2, atol=1e-4)
 
 
+@pytest.mark.slow  # the marginal integrates to one, above
 def test_joint_density_integrates_to_the_marginal(two):
     Y = np.array([[0.5, -1.0], [2.0, 1.0]])
     nodes, weights = np.polynomial.legendre.leggauss(30)

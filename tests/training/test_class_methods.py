@@ -81,6 +81,7 @@ def test_gradients_are_those_of_the_values(rng, method):
     assert_gradient(lambda m: objective(m, rows, BEGIN).sum(), model, rng, eps=1e-4, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow  # its gradients are those of its values, above
 def test_back_propagation_treats_units_as_known(rng):
     model, rows = problem(rng)
     W0, b0, W1, b1 = numbers(model, "W0", "b0", "W1", "b1")

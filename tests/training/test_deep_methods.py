@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from tests.models.small_models import EP, S0, drawn_model, numbers
@@ -64,6 +65,7 @@ def hidden_gradients(layers, x, prior, posterior, ends):
     return found, W, b
 
 
+@pytest.mark.slow  # with classes, below
 def test_regression_gradients_of_the_supplement(rng):
     """Its Eqs. for a deep model, with the output's own variance σ1² in the output's blocks."""
     params = drawn_model(rng, (3, 4, 2), form="undirected")
@@ -128,6 +130,7 @@ def test_class_gradients_of_the_supplement(rng):
     require_gradients(got, total)
 
 
+@pytest.mark.slow  # of one layer: test_methods.py
 def test_back_propagation_through_the_prior(rng):
     """No iteration is differentiated, yet the derivative of E[y|x] is right."""
     model = drawn_model(rng, (4, 3), form="undirected")

@@ -79,6 +79,7 @@ def wide(rng, n):
     return (2 * label[:, None] - 1) * 0.1 + rng.standard_normal((n, 60)), label
 
 
+@pytest.mark.slow  # what learning from the rest amounts to, above
 def test_it_helps_where_columns_repeat_each_other(rng):
     X, y = wide(rng, 60)
     X_test, y_test = wide(rng, 1000)

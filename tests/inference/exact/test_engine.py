@@ -42,6 +42,7 @@ def test_rank_one_of_three(mask):
     check(TruncatedGaussian(LowRank(d, u), shift, mask), np.diag(d) + u.T @ u)
 
 
+@pytest.mark.slow  # the largest program; pairs, below
 @pytest.mark.parametrize("mask", MASKS, ids=["all", "some"])
 def test_dense_of_three(rng, mask):
     P = random_precision(rng, 3)
@@ -120,6 +121,7 @@ def test_tails_thirty_standard_deviations_out():
     )  # the witness cancels to 1e-12
 
 
+@pytest.mark.slow  # of pairs; rank one: ../test_contract.py
 def test_leading_axes_and_permutation(rng):
     P = random_precision(rng, 2)
     shift = rng.normal(size=(2, 4, 2))
