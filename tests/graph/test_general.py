@@ -47,6 +47,16 @@ def test_density_against_a_grid_over_the_latents(two):
         assert_allclose(found.value[row], np.log(w @ given_h), atol=1e-4)  # the midpoint rule's error, step²
 
 
+def test_joint_density_at_points_of_the_grid(two):
+    Y, H = np.array([[0.5, -1.0], [2.0, 1.0]]), np.array([[0.51, 0.31], [1.01, 0.11]])
+    found = two.log_joint(X, H, Y).value
+    for row in range(2):
+        h, w = latent_grid(P0, W0 @ X[row] + b0)
+        at = np.abs(h - H[row]).sum(1).argmin()
+        given_h = multivariate_normal(np.zeros(2), np.linalg.inv(P1)).logpdf(Y[row] - b1 - H[row] @ W1.T)
+        assert_allclose(found[row], np.log(w[at] / 0.02**2) + given_h, atol=1e-4)
+
+
 def test_density_of_two_outputs_integrates_to_one_and_has_the_stated_moments(two):
     line = np.linspace(-8, 10, 41)  # trapezoidal rule on an entire function: geometric convergence
     Y = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
@@ -114,7 +124,7 @@ def test_posterior_moments(two):
         assert_allclose(found.var[row], w @ (h - w @ h) ** 2, atol=1e-4)
 
 
-@pytest.mark.slow  # the marginal integrates to one, above
+@pytest.mark.slow  # the joint at points, and the marginal, above
 def test_joint_density_integrates_to_the_marginal(two):
     Y = np.array([[0.5, -1.0], [2.0, 1.0]])
     nodes, weights = np.polynomial.legendre.leggauss(30)
