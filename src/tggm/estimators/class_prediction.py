@@ -217,7 +217,10 @@ def mixture_of(model: Model, inputs: Any, members: list[int], engine: LinearEngi
     """Log-probabilities of the mixture of some members, (rows, n); inputs in units of the model."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
     mean, std = _member_scores(model, _padded(inputs, count, bucket(count)), False, engine)
-    return _mixed(mean[members], std[members], count, True)
+    # one by one: a program serves groups of any size
+    each = [_mixed(mean[[k]], std[[k]], count, True) for k in members]
+    mixed: NDArray[Any] = np.logaddexp.reduce(each) - math.log(len(each))
+    return mixed
 
 
 def _member_scores(
