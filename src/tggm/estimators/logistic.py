@@ -58,6 +58,8 @@ def fallen_back(model: Model, block: RowBlock, held: HeldClasses) -> Model:
         log_p = tempered(log_p, fitted_temperature(log_p, held.label, held.weight, HELD))
         loss = np.average(-log_p[np.arange(len(log_p)), held.label], weights=held.weight)
         doubt.append(rows * loss + 0.5 * ((share - EXPECTED) / SPREAD) ** 2)
+        if doubt[-1] > doubt[0] or (len(doubt) > 2 and doubt[-1] > doubt[-2] > doubt[-3]):
+            break  # a blend of logarithms has one best share, but for rounding
     return blended(model, found.whole, SHARES[int(np.argmin(doubt))])
 
 
