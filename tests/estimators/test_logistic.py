@@ -5,7 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from tests.estimators.small import quick
-from tggm.estimators.logistic import OUTPUT, PROBIT, Logits, blended, regressions
+from tggm.estimators.linear_part import OUTPUT
+from tggm.estimators.logistic import PROBIT, Logits, blended, regressions
 from tggm.predictive.temperature import tempered
 
 

@@ -30,7 +30,7 @@ def started(model: Model, parts: list[Any], X: Floats, Y: Floats, weight: Floats
     found = [ridge(X[part], Y[part], weight[part]) for part in parts]
     error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
     W1 = model.arrays()[OUTPUT + "W1"] * np.sqrt(error)[:, :, None]
-    return _replaced(model, W1, np.stack([each.A for each in found]), np.stack([each.b for each in found]))
+    return replaced(model, W1, np.stack([each.A for each in found]), np.stack([each.b for each in found]))
 
 
 def blended(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list[HeldOut]]:
@@ -42,7 +42,7 @@ def blended(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, li
     rest = 1 - share
     W1, A, b1 = (np.asarray(arrays[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
     old = np.exp(np.asarray(arrays["likelihood.log_noise"], np.float64))
-    made = _replaced(
+    made = replaced(
         model,
         rest[None, :, None] * W1,
         rest[None, :, None] * A + share[None, :, None] * linear.A[None],
@@ -92,7 +92,8 @@ def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
     return share, float((1 - (1 - share) ** 2) * squared)
 
 
-def _replaced(model: Model, W1: Floats, A: Floats, b1: Floats) -> Model:
+def replaced(model: Model, W1: Floats, A: Floats, b1: Floats) -> Model:
+    """The model with other weights of its outputs, in its own dtype."""
     arrays = model.arrays()
     new = {OUTPUT + "W1": W1, OUTPUT + "A": A, OUTPUT + "b1": b1}
     return model.replaced(arrays | {name: a.astype(arrays[name].dtype) for name, a in new.items()})

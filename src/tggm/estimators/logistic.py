@@ -14,11 +14,11 @@ import numpy as np
 
 from tggm.arrays import Floats, Ints
 from tggm.estimators.class_calibration import HeldClasses
+from tggm.estimators.linear_part import OUTPUT, replaced
 from tggm.models import Model
 from tggm.predictive.temperature import HELD, fitted_temperature, tempered
 from tggm.training.rows import RowBlock
 
-OUTPUT = "likelihood.output."
 STRENGTHS = np.logspace(-3, 2, 6)  # inverse penalties
 ENOUGH, FOLDS = 3000, 5  # rows that choose the penalty
 SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)  # of the regression
@@ -67,16 +67,9 @@ def blended(model: Model, logits: Logits, share: float) -> Model:
     """Members whose scores have this share of the regression."""
     if not share:
         return model
-    arrays = model.arrays()
-    W1, A, b1 = (np.asarray(arrays[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
+    W1, A, b1 = (np.asarray(model.arrays()[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
     rest, score = 1 - share, share * PROBIT
-    new = {
-        "W1": rest * W1,
-        "A": rest * A + score * logits.A[None],
-        "b1": rest * b1 + score * logits.b[None],
-    }
-    dtype = arrays[OUTPUT + "W1"].dtype
-    return model.replaced(arrays | {OUTPUT + name: a.astype(dtype) for name, a in new.items()})
+    return replaced(model, rest * W1, rest * A + score * logits.A[None], rest * b1 + score * logits.b[None])
 
 
 def _of_block(model: Model, block: RowBlock, held: HeldClasses) -> Regressions | None:
