@@ -28,13 +28,13 @@ def test_it_learns(table, fitted):
     assert fitted.converged_
 
 
-@pytest.mark.slow  # by the default, above; gradients of all methods: tests/training/test_class_methods.py
+# by the default, above; gradients of all methods: tests/training/test_class_methods.py
 @pytest.mark.parametrize(
     "settings",
     [
-        {"method": "bp"},
-        {"method": "meanfield", "factorised": True},
-        {"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)},
+        pytest.param({"method": "bp"}, marks=pytest.mark.slow),
+        pytest.param({"method": "meanfield", "factorised": True}, marks=pytest.mark.slow),
+        pytest.param({"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)}, marks=pytest.mark.slow),
         {"method": "ep"},
     ],
     ids=lambda s: "-".join(map(str, s.values())),
