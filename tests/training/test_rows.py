@@ -52,7 +52,9 @@ def test_nothing_is_held_out_on_demand(rng):
     assert all(len(held) == 0 for _, held in dealt(rng, np.arange(60), 0.0, 4))
 
 
-def test_shuffled_is_a_new_permutation_each_epoch():
+@pytest.mark.parametrize("packed", [2**16, 16])
+def test_shuffled_is_a_new_permutation_each_epoch(monkeypatch, packed):
+    monkeypatch.setattr("tggm.training.rows.PACKED", packed)
     rows = jnp.arange(100, 164, dtype=jnp.int32)
     orders = [
         np.asarray(shuffled(rows, jnp.int32(50), jnp.uint32(s), jnp.int32(e)))

@@ -11,17 +11,17 @@ from numpy.testing import assert_allclose
 
 from tests.training.straight_line import Squares, fit
 from tggm.blas_lock import factorises
-from tggm.training.parallel.crew import n_groups
+from tggm.training.parallel.crew import group_size
 
 
 @pytest.mark.parametrize(
-    ("members", "cores", "groups"), [(10, 2, 2), (10, 4, 2), (10, 64, 10), (7, 2, 1), (1, 8, 1), (3, 0, 1)]
+    ("members", "cores", "size"), [(10, 2, 5), (10, 4, 3), (10, 64, 1), (7, 2, 4), (1, 8, 1), (3, 0, 3)]
 )
-def test_members_are_dealt_in_equal_groups(members, cores, groups):
-    assert n_groups(members, cores) == groups
+def test_members_are_dealt_in_equal_groups(members, cores, size):
+    assert group_size(members, cores) == size
 
 
-@pytest.mark.parametrize("cores", [1, 2, 4])
+@pytest.mark.parametrize("cores", [2, 3, 4])
 def test_members_learn_the_same_in_any_number_of_groups(data, monkeypatch, cores):
     monkeypatch.setattr("tggm.training.parallel.crew.n_cores", lambda: cores)
     result = fit(data, 4, batch=5, epochs=6, seed=3)

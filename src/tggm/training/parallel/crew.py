@@ -105,9 +105,9 @@ class Mates:
         return result
 
 
-def n_groups(n_members: int, cores: int) -> int:
-    """Groups of equal size, at most one a core: equal, so that one program serves all."""
-    return max(k for k in range(1, max(1, min(n_members, cores)) + 1) if n_members % k == 0)
+def group_size(n_members: int, cores: int) -> int:
+    """Members in each of at most `cores` groups: equal, so that one program serves all; the last may be padded."""
+    return -(-n_members // max(1, min(n_members, cores)))
 
 
 def n_cores() -> int:
@@ -146,12 +146,14 @@ class Crew:
         def one(k: int) -> Any:
             return self._run(self._program, plan, objective, self._part(k, state, each), shared, counts)
 
-        groups = list(self._pool.map(one, range(len(state.seed) // self._size)))
-        joined: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts), *groups)
+        n_members = len(state.seed)
+        groups = list(self._pool.map(one, range(-(-n_members // self._size))))
+        joined: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts)[:n_members], *groups)
         return joined
 
     def _part(self, k: int, state: State, each: Any) -> Any:
-        share = slice(k * self._size, (k + 1) * self._size)
+        """What belongs to a group; the first members fill the last group, and nobody looks at them there."""
+        share = np.arange(k * self._size, (k + 1) * self._size) % len(state.seed)
         return jax.tree.map(lambda a: np.asarray(a)[share], (state, *each))
 
     def _run(self, call: Any, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> Any:
@@ -191,12 +193,12 @@ class Crew:
 def crew(n_members: int, batch_size: int) -> Iterator[Crew]:
     """The workers for so many members and rows in a mini-batch; their threads end with the block."""
     devices = devices_for(n_members * batch_size)
-    groups = 1 if devices else n_groups(n_members, n_cores())
-    if groups == 1:
+    size = n_members if devices else group_size(n_members, n_cores())
+    if size == n_members:
         yield Crew(None, n_members, Mates(devices) if devices else None)
         return
-    pool = ThreadPoolExecutor(groups, thread_name_prefix="tggm-train")
+    pool = ThreadPoolExecutor(-(-n_members // size), thread_name_prefix="tggm-train")
     try:
-        yield Crew(pool, n_members // groups)
+        yield Crew(pool, size)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # an interrupted chunk ends by itself
