@@ -48,16 +48,27 @@ def test_a_log_probability_near_zero_need_gain_only_a_share_of_itself():
 
 
 def test_room():
-    assert [Milestones((4, 12), 0.1).room(done) for done in (0, 3, 4, 12)] == [4, 1, 8, 1]
+    assert [Milestones((25, 75), 0.1).room(done) for done in (0, 1, 24, 25, 74, 75, 76)] == [2, 1, 1, 1, 1, 1, 2]
 
 
-def test_noise_ends_after_the_first_cycle(rng):
+def test_training_ends_when_members_have_fallen_far_below_their_best():
+    stones = Milestones((40, 120), 0.1, fall=1.0)
+    falling = np.concatenate([np.linspace(0, 3, 20), np.linspace(3, 0, 20)])
+    held = np.stack([falling, falling - 5])
+    ends = [done for done in range(1, 40) if stones.reached(held[:, :done], done)]
+    assert ends[0] == 32  # the mean of epochs 29 to 32 is the first of its kind that is more than 1 below
+    assert not any(stones.reached(held[:, :20], done) for done in range(1, 20))
+    still = np.stack([falling, np.full(40, 3.0)])  # half of the members have not fallen
+    assert not stones.reached(still[:, :32], 32)
+
+
+def test_noise_ends_within_the_first_cycle(rng):
     X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
     model = TGGMRegressor(hidden=(4, 4), n_members=2, random_state=0)
     model.fit(X, y)
     first = model.recipe().timetable(54)[1] // WHOLE
-    assert model.n_iter_ in [first * (2**k - 1) for k in range(1, CYCLES + 1)]
-    assert model.n_iter_ < first * WHOLE
+    assert model.n_iter_ % (first // 10) == 0  # where it is looked at what has fallen
+    assert model.n_iter_ <= first
 
 
 def test_a_time_budget_ends_training_with_what_it_has(rng):

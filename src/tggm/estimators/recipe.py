@@ -31,6 +31,7 @@ LEAST_BATCH, MOST_BATCH = 128, 512
 LARGE = 16_384  # rows from which mini-batches are larger: below, small ones learn as much in half of the time
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
 MOST_DEEP = 100  # outputs or classes up to which hidden="auto" means two layers: a row costs outputs × units²
+FALL = 1.0  # nats a row below their best scores from which members never came back on development tables
 SPARSE_DECAY = 0.2  # times the weight decay of a dense table
 
 
@@ -240,7 +241,7 @@ class Recipe:
             return None
         first = epochs // WHOLE
         return Milestones(
-            tuple(first * (2**k - 1) for k in range(1, CYCLES)), self.rules.gain, self.rules.share
+            tuple(first * (2**k - 1) for k in range(1, CYCLES)), self.rules.gain, self.rules.share, FALL
         )
 
     def program(

@@ -46,15 +46,25 @@ class Training:
 class Milestones:
     """Epochs after which training goes on only if the held-out score has risen enough since the last.
 
-    After the first it also ends if its best epoch came early: what follows would fit noise.
+    After the first it also ends if its best epoch came early: what follows would fit noise. It ends between
+    them, too, when members have fallen far below their best scores: no later cycle brings them back. That is
+    looked at every so many epochs, whatever the size of chunks, so that it never depends on the clock.
     """
 
     epochs: tuple[int, ...]
     gain: float  # of the mean score that the next cycle, twice as long, is worth
     share: float | None = None  # of a log-probability, where it is near 0 and can gain no more than itself
+    fall: float = np.inf  # of the mean score, from which on members are lost
+
+    @property
+    def every(self) -> int:
+        """Epochs from one look at what has fallen to the next: a tenth of the first cycle."""
+        return max(1, self.epochs[0] // 10)
 
     def reached(self, held: NDArray[np.floating], done: int) -> bool:
         """Whether training ends here; `held` are the scores of members after each epoch so far."""
+        if done % self.every == 0 and self._fallen(held):
+            return True
         if done not in self.epochs:
             return False
         best = np.fmax.reduce(held, axis=1).mean()
@@ -66,9 +76,14 @@ class Milestones:
         gain = self.gain if self.share is None else min(self.gain, -self.share * best)
         return bool(best - before < gain)
 
+    def _fallen(self, held: NDArray[np.floating]) -> bool:
+        below = np.fmax.reduce(held, axis=1)[:, None] - held[:, -self.every :]
+        return bool(np.nan_to_num(below, nan=0.0).mean() > self.fall)
+
     def room(self, done: int) -> int:
-        """Epochs to the next of them."""
-        return next((epoch - done for epoch in self.epochs if epoch > done), 1)
+        """Epochs to the next of them, or to the next look."""
+        ahead = next((epoch - done for epoch in self.epochs if epoch > done), self.every)
+        return min(ahead, self.every - done % self.every)
 
 
 EARLY = 0.6  # part of the first cycle within which a best epoch is early
