@@ -4,9 +4,10 @@
 
 A gradient of ten members of the default (8 columns, periodic features, 50-50 units, a linear part, batches of
 128 rows, float32) and of its parts alone, forward and back: microseconds a row and member, best of several
-rounds, elapsed and of all processors. As in training, each core has a group of members and a thread. The floor is the number of floating-point operations that XLA counts
-for the whole step over the speed of one product of 1,536 × 1,536 matrices in the same process. Parts that are
-fused with others in the whole cost more by themselves. Writes ``benchmarks/results/training_step.json``.
+rounds, elapsed and of all processors. As in training, each core has a group of members and a thread. The
+floor is the number of floating-point operations that XLA counts for the whole step over the speed of one
+product of 1,536 × 1,536 matrices in the same process. Parts that are fused with others in the whole cost more
+by themselves. Writes ``benchmarks/results/training_step.json``.
 """
 
 import time

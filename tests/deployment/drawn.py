@@ -15,10 +15,12 @@ COLUMNS, MEMBERS = 4, 3
 ROWS = np.random.default_rng(1).normal(2.0, 3.0, (40, COLUMNS))
 ROWS[-4:] *= 40  # far from what the model has seen
 STUDENT, BETA = ("student", (0.6, 2.0, 0.05)), ("beta", (1.4, 0.8))
+SHAPED = ("shaped", (0.6, 2.0, 0.05, *np.sin(np.arange(17.0))))
 SCALES = ("scales", (0.7, 1.2, 0.3))
 KINDS = {  # settings of `regressor`
     "mixture": {},
     "student": {"pool": STUDENT},
+    "shaped": {"pool": SHAPED},
     "scales": {"pool": SCALES},
     "beta": {"pool": BETA},
     "log-student": {"pool": ("student", (0.6, 2.0, 0.0)), "transform": LogTransform()},

@@ -118,6 +118,34 @@ def test_heavy_tails_that_end():
     assert abs(ends - never_ends) < 0.01
 
 
+def uniform(rng, size):
+    return rng.uniform(-1.7, 1.7, size)
+
+
+def skewed(rng, size):
+    return rng.exponential(1.0, size) - 1.0
+
+
+@pytest.mark.parametrize("noise", [uniform, skewed])
+def test_many_rows_bend_the_law_of_errors_and_leave_the_mean(noise):
+    ensemble = Ensemble(0, D=0.02, noise=noise)
+    held = ensemble.held_out(3000)
+    found = fitted(held, kinds=STUDENT)
+    assert found.kind == "shaped"
+    members, y = ensemble.fresh(FRESH)
+    bent, plain = (pooled(each, members) for each in (found, Calibration("student", found.numbers[:3])))
+    each = bent.logpdf(y) - plain.logpdf(y)
+    assert each.mean() > max(0.05, 5 * each.std() / np.sqrt(FRESH))
+    assert_allclose(bent.mean(), plain.mean(), rtol=1e-12)
+    off = [abs(np.mean(np.abs(law.cdf(y) - 0.5) < 0.25) - 0.5) for law in (bent, plain)]
+    assert off[0] < min(0.03, off[1])
+
+
+@pytest.mark.parametrize(("noise", "N"), [(uniform, 60), (np.random.Generator.standard_normal, 3000)])
+def test_few_rows_or_usual_ones_bend_nothing(noise, N):
+    assert fitted(Ensemble(0, D=0.02, noise=noise).held_out(N), kinds=STUDENT).kind == "student"
+
+
 def test_one_wild_row_does_not_set_the_width():
     held = Ensemble(0).held_out(300)
     before = fitted(held, kinds=["student"]).numbers[0]
@@ -169,7 +197,11 @@ def test_same_in_any_units():
 def test_what_a_file_says_is_checked():
     assert checked("student", [1, 2, 0.1]) == Calibration("student", (1.0, 2.0, 0.1))
     for kind, numbers, message in [
-        ("wide", (), "`calibration` must be one of 'beta', 'linear', 'scales', 'student'; got 'wide'"),
+        (
+            "wide",
+            (),
+            "must be one of 'beta', 'linear', 'scales', 'shaped', 'student'; got 'wide'",
+        ),
         ("beta", (1.0,), r"must be 2 \(a, b\); got \(1.0,\)"),
         ("linear", 3, r"must be 0 \(none\); got 3"),
         ("student", (0.0, 0.5, 0.1), "`f` of the calibration 'student' must be from 0.01 to 100; got 0.0"),

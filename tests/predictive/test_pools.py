@@ -17,6 +17,8 @@ CASES = [
     Calibration(),
     Calibration("student", (0.7, 0.5, 0.25)),
     Calibration("student", (0.7, 2.0, 0.0)),
+    Calibration("shaped", (0.7, 0.5, 0.25, *np.linspace(-1, 1, 17))),
+    Calibration("shaped", (0.7, 2.0, 0.0, *np.sin(np.arange(17)))),
     Calibration("scales", (0.7, 0.5, 0.4)),
     Calibration("beta", (2.5, 1.4)),
     Calibration("beta", (0.6, 0.8)),
@@ -31,7 +33,7 @@ def members():
     return MomentPredictive(mean, [[1.0, 0.3], [0.25, 2.0], [0.5, 0.5]], loc=LOC, scale=SCALE)
 
 
-@pytest.fixture(params=CASES, ids=lambda c: f"{c.kind}{c.numbers}")
+@pytest.fixture(params=CASES, ids=lambda c: f"{c.kind}{c.numbers[:3]}")
 def pool(request, members):
     return pooled(request.param, members)
 

@@ -16,6 +16,7 @@ from tggm.deployment.arithmetic import Arithmetic, Value
 from tggm.deployment.classes import log_sum
 from tggm.deployment.units import SQRT_2PI, log_probability
 from tggm.predictive.calibration import Calibration
+from tggm.predictive.shaped import ShapedPredictive
 from tggm.predictive.student import StudentPredictive
 
 N_STEPS = 40  # of Newton's method for a quantile, inside a bracket that halves where it would leave it
@@ -132,6 +133,21 @@ class StudentLaw(Law):
         return self.mean * order + self.width * self.width * float(np.asarray(log)[0])
 
 
+class ShapedLaw(StudentLaw):
+    """One law, moved and scaled, for all rows."""
+
+    def __init__(self, mixture: MixtureLaw, numbers: tuple[float, ...]) -> None:
+        super().__init__(mixture, numbers[:3])
+        self.standard = ShapedPredictive(np.zeros(1), np.ones(1), numbers[2], numbers[3:])
+
+    def log_density(self, z: Value) -> Value:
+        """Asked of transformed targets only, which are pooled otherwise."""
+        raise NotImplementedError("the density of the pool 'shaped' cannot be exported")
+
+    def log_mean_exp(self, order: float) -> None:
+        """Not in closed form."""
+
+
 class BetaLaw(Law):
     """The mixture with its distribution function mapped."""
 
@@ -187,6 +203,7 @@ def pooled_law(pool: Calibration, mixture: MixtureLaw) -> Law:
 LAWS: dict[str, Callable[[MixtureLaw, tuple[float, ...]], Law]] = {
     "linear": lambda mixture, numbers: mixture,
     "student": StudentLaw,
+    "shaped": ShapedLaw,
     "scales": scale_mixture,
     "beta": BetaLaw,
 }

@@ -3,7 +3,8 @@
 Each pool's numbers maximise the weighted log score of rows that members held out, as far as all members
 together would have predicted them (`held_out`), less a penalty that keeps few rows from saying much; the pool
 with the best score wins, a number costing one nat, as in Akaike's criterion. The Student's 1/ν is at least
-2/n, the tails that a Gaussian of estimated width has.
+2/n, the tails that a Gaussian of estimated width has. Where many rows speak for another law of the errors,
+uniform or skewed say, the Student's is bent (`shaped`); the mean stays.
 
 Several outputs are calibrated one by one: each marginal has its own `Calibration`, and what joins them is not
 calibrated. Members are taken for Gaussians with their moments; where they are not, `beta` and `linear` keep
@@ -21,11 +22,14 @@ from tggm import settings
 from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.held_out import HeldOut, PooledRows
-from tggm.predictive.pools import POOLS, Numbers, Pool, PoolNumber
+from tggm.predictive.pools import POOLS, Numbers, Pool, PoolNumber, shaped
+from tggm.predictive.shape import KNOTS, most_likely
 
 _MOST_ROWS = 5_000  # widths are then good to a hundredth
 _FEWEST_ROWS = 5  # of equal weight; fewer leave members alone
 _WORST = 50.0  # nats a row that one row can lose at most by: lost sensors should not set the width
+SEARCHED = tuple(kind for kind in POOLS if kind != "shaped")
+_ROUNDS = 3
 _WIDTHS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)  # logarithms of the widths where searches may start
 
 
@@ -71,7 +75,7 @@ def pooled(calibration: Calibration, members: ScalarPredictive) -> ScalarPredict
     return POOLS[calibration.kind].build(members, calibration.numbers)
 
 
-def fitted(held: HeldOut, *, kinds: Sequence[str] = tuple(POOLS), light_tails: bool = False) -> Calibration:
+def fitted(held: HeldOut, *, kinds: Sequence[str] = SEARCHED, light_tails: bool = False) -> Calibration:
     """The calibration with the best held-out log score.
 
     Parameters
@@ -79,7 +83,7 @@ def fitted(held: HeldOut, *, kinds: Sequence[str] = tuple(POOLS), light_tails: b
     held : HeldOut
         Rows without a weight, and rows that no member held out, are ignored.
     kinds : sequence of str
-        Pools to choose from, keys of `POOLS`.
+        Pools to choose from, keys of `POOLS`; a Student may become `shaped`.
     light_tails : bool
         No tails heavier than a Gaussian's: with them, targets of which logarithms are modelled have no mean.
     """
@@ -94,7 +98,25 @@ def fitted(held: HeldOut, *, kinds: Sequence[str] = tuple(POOLS), light_tails: b
         return Calibration()
     found = {kind: _best(POOLS[kind], rows, light_tails) for kind in able}
     winner = max(found, key=lambda kind: found[kind][1])
-    return Calibration(winner, found[winner][0])
+    best = Calibration(winner, found[winner][0])
+    return best if winner != "student" or light_tails else _bent(best, rows)
+
+
+def _bent(student: Calibration, rows: PooledRows) -> Calibration:
+    """The same with a shape of its own, if that gains more nats than the shape has knots.
+
+    What is bent is centred at its mean, which moves with the shape: a few rounds settle both, as a rule.
+    """
+    before = pooled(student, rows.members).logpdf(rows.y)
+    found, tried = Calibration("shaped", student.numbers + KNOTS * (0.0,)), []
+    for _ in range(_ROUNDS):
+        law = shaped(rows.members, found.numbers)
+        logs = most_likely(law.unbent(rows.y), rows.weight)
+        found = Calibration("shaped", student.numbers + tuple(map(float, logs)))
+        gain = rows.weight @ (pooled(found, rows.members).logpdf(rows.y) - before)
+        tried.append((float(gain), found))
+    most, best = max(tried)
+    return best if most > KNOTS else student
 
 
 def _best(pool: Pool, rows: PooledRows, light_tails: bool) -> tuple[Numbers, float]:

@@ -8,6 +8,7 @@ means and variances at a row, m their mean, v that of the variances, D = Σ (m_k
 =========  ===============  ==========================================================================
 linear     ()               the mixture itself, (1/K) Σ p_k
 student    (f, g, 1/ν)      m + √(f² v + g² D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
+shaped     (f, g, 1/ν, h)   the same with T's cdf bent by a density with logarithms h at its knots, centred
 scales     (f, g, τ)        Σ w_i N(m, (f² v + g² D) e^{2 τ x_i}), x_i, w_i of a Gauss-Hermite rule of 5 nodes
 beta       (a, b)           cdf I_{a,b}(F), F that of the mixture, whatever its members are
 =========  ===============  ==========================================================================
@@ -23,6 +24,8 @@ from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.beta_map import BetaMapped, log_beta_weight
 from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.shape import HIGHEST, KNOTS
+from tggm.predictive.shaped import ShapedPredictive
 from tggm.predictive.student import StudentPredictive
 
 _NODES, _SHARES = hermegauss(5)
@@ -72,6 +75,15 @@ def student(members: ScalarPredictive, numbers: Numbers) -> StudentPredictive:
     return StudentPredictive(centre, width, heaviness, loc=loc, scale=scale)
 
 
+def shaped(members: ScalarPredictive, numbers: Numbers) -> ShapedPredictive:
+    """One law, moved and scaled, for all rows."""
+    f, g, heaviness, *logs = numbers
+    centre, var, between = disagreement(members)
+    loc, scale = members.units
+    width = np.sqrt(f**2 * var + g**2 * between)
+    return ShapedPredictive(centre, width, heaviness, tuple(logs), loc=loc, scale=scale)
+
+
 def scales(members: ScalarPredictive, numbers: Numbers) -> MomentPredictive:
     """Five Gaussians a row, of one centre: heavy tails that end, so that a function of y may have moments."""
     f, g, tau = numbers
@@ -111,13 +123,12 @@ _FACTORS = (
     PoolNumber("f", 1.0, 0.01, 100.0, 1.0, width=1.0),
     PoolNumber("g", SCATTER**0.5, 0.01, 100.0, 0.5, width=1.0),
 )
+_STUDENT = (*_FACTORS, PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.2, by_log=False, tails=True))
+_KNOTS = (PoolNumber(f"h{k}", 0.0, -HIGHEST, HIGHEST, 1.0, by_log=False) for k in range(KNOTS))
 POOLS: dict[str, Pool] = {
     "linear": by_building(linear),
-    "student": by_building(
-        student,
-        *_FACTORS,
-        PoolNumber("1/ν", 0.0, 0.0, 0.4, 0.2, by_log=False, tails=True),
-    ),
+    "student": by_building(student, *_STUDENT),
+    "shaped": by_building(shaped, *_STUDENT, *_KNOTS),
     "scales": by_building(scales, *_FACTORS, PoolNumber("τ", 0.0, 0.0, 0.5, 0.3, by_log=False, tails=True)),
     "beta": Pool(
         tuple(PoolNumber(name, 1.0, 0.02, 1000.0, 1.4, width=-2.0) for name in "ab"),

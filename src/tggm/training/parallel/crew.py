@@ -106,7 +106,7 @@ class Mates:
 
 
 def group_size(n_members: int, cores: int) -> int:
-    """Members in each of at most `cores` groups: equal, so that one program serves all; the last may be padded."""
+    """Members in each of `cores` groups at most: equal, for one program to serve all; the last is padded."""
     return -(-n_members // max(1, min(n_members, cores)))
 
 
