@@ -20,6 +20,7 @@ from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
 from tggm.tables.preparation import FitRecord
 
 STUDENT = Calibration("student", (1.2, 0.5, 0.1))
+SHAPED = Calibration("shaped", (1.2, 0.5, 0.1, *(0.1 * k for k in range(17))))
 SCALES = Calibration("scales", (1.1, 0.7, 0.2))
 BETA = Calibration("beta", (1.3, 0.8))
 
@@ -59,7 +60,7 @@ def originals():
         "power": filled(
             TGGMRegressor(**deep), 2, 1, calibration=(SCALES,), transform=YeoJohnsonTransform(0.5)
         ),
-        "two": filled(TGGMRegressor(**small), 2, 2, calibration=(STUDENT, BETA)),
+        "two": filled(TGGMRegressor(**small), 2, 2, calibration=(SHAPED, BETA)),
         "two double": filled(TGGMRegressor(**small, dtype="float64", features=None), 2, 2),
         "two deep": filled(TGGMRegressor(**deep, dtype="float64"), 2, 2),
         "lateral": filled(TGGMRegressor(**small, lateral=2, method="ep"), 2, 1),

@@ -31,7 +31,6 @@ LEAST_BATCH, MOST_BATCH = 128, 512
 LARGE = 16_384  # rows from which mini-batches are larger: below, small ones learn as much in half of the time
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
 MOST_DEEP = 100  # outputs or classes up to which hidden="auto" means two layers: a row costs outputs × units²
-FALL = 1.0  # nats a row below their best scores from which members never came back on development tables
 SPARSE_DECAY = 0.2  # times the weight decay of a dense table
 
 
@@ -50,7 +49,8 @@ class Rules(NamedTuple):
     cycle_rate: Callable[[int], float]  # its factor in training by cycles, by the rows
     cycle_batch: int  # rows in a mini-batch of such training at most, if the table is large
     gain: float  # nats a row that a cycle must gain for another, twice as long
-    share: float | None = None  # of the log-probability, where that is less
+    fall: float  # nats a row below their best scores from which members never came back on development tables
+    share: float | None = None  # of the log-probability, which is gain enough where it is less
 
 
 def default_batch_size(n_rows: int, most: int = MOST_BATCH) -> int:
@@ -94,9 +94,9 @@ def calmer(n_rows: int) -> float:
     return float(np.clip(np.sqrt(4096 / n_rows), 0.5, 1.0))
 
 
-REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, calmer, 256, 0.02)
+REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, calmer, 256, 0.02, 1.0)
 CLASS_RULES = Rules(
-    lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, lambda _: 1.0, MOST_BATCH, 0.01, 0.05
+    lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, lambda _: 1.0, MOST_BATCH, 0.01, 0.25, 0.05
 )
 
 
@@ -240,9 +240,8 @@ class Recipe:
         if not (free and self.schedule == "restarts" and self.held_fraction):
             return None
         first = epochs // WHOLE
-        return Milestones(
-            tuple(first * (2**k - 1) for k in range(1, CYCLES)), self.rules.gain, self.rules.share, FALL
-        )
+        ends = tuple(first * (2**k - 1) for k in range(1, CYCLES))
+        return Milestones(ends, self.rules.gain, self.rules.share, self.rules.fall)
 
     def program(
         self,

@@ -29,6 +29,7 @@ _MOST_ROWS = 5_000  # widths are then good to a hundredth
 _FEWEST_ROWS = 5  # of equal weight; fewer leave members alone
 _WORST = 50.0  # nats a row that one row can lose at most by: lost sensors should not set the width
 SEARCHED = tuple(kind for kind in POOLS if kind != "shaped")
+_FEWEST_BENT = 100  # rows of equal weight: fewer hardly tell one law of the errors from another
 _ROUNDS = 3
 _WIDTHS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)  # logarithms of the widths where searches may start
 
@@ -99,7 +100,8 @@ def fitted(held: HeldOut, *, kinds: Sequence[str] = SEARCHED, light_tails: bool 
     found = {kind: _best(POOLS[kind], rows, light_tails) for kind in able}
     winner = max(found, key=lambda kind: found[kind][1])
     best = Calibration(winner, found[winner][0])
-    return best if winner != "student" or light_tails else _bent(best, rows)
+    few = rows.n_effective < _FEWEST_BENT
+    return best if winner != "student" or light_tails or few else _bent(best, rows)
 
 
 def _bent(student: Calibration, rows: PooledRows) -> Calibration:

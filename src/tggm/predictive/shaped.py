@@ -15,7 +15,7 @@ _REACH, _POINTS = 14.5, 8001  # of a grid that is even in arcsinh t: to a millio
 _OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 
 
-class Law(NamedTuple):
+class BentStudent(NamedTuple):
     """A bent Student-t S, and what is known of it by quadrature, to about 1e-9."""
 
     shape: Shape
@@ -123,7 +123,7 @@ def _student(heaviness: float) -> StudentPredictive:
 
 
 @cache
-def _law(heaviness: float, logs: tuple[float, ...]) -> Law:
+def _law(heaviness: float, logs: tuple[float, ...]) -> BentStudent:
     """The law with what a grid tells of it; half moments of tails are those of Student's, times the ends."""
     shape, student = Shape(np.asarray(logs)), _student(heaviness)
     x = np.linspace(-_REACH, _REACH, _POINTS)
@@ -137,7 +137,7 @@ def _law(heaviness: float, logs: tuple[float, ...]) -> Law:
     squares = 0.5 * sum(shape.ends) * student.var()[0] + 2 * _integral(np.abs(t) * rest * stretch, x)
     middle = _POINTS // 2  # of the grid is 0
     mean = _integral((bent_high * stretch)[middle:], x[middle:]) - float(below[middle])
-    return Law(
+    return BentStudent(
         shape,
         mean,
         float(squares - mean**2),
