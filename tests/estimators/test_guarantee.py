@@ -1,5 +1,7 @@
 """Rows set aside choose nothing, and guarantee intervals."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -107,3 +109,12 @@ def test_what_cannot_be_guaranteed_is_said(fitted):
         TGGMRegressor(**QUICK, guarantee=0.9).fit(from_arrays(X, y))
     with pytest.raises(ValueError, match="`guarantee` must be None for a warm start"):
         TGGMRegressor(**QUICK, guarantee=0.9, warm_start=True).fit(X, y).fit(X, y)
+
+
+def test_scores_beyond_all_floats_give_the_widest_interval(fitted):
+    far = copy(fitted)
+    far.fitted_ = fitted.fitted_._replace(guarantee=np.full((1, 9), np.inf))
+    low, high = far.predict_interval(sample(1)[0], 0.9, guarantee=True)
+    most = np.finfo(np.float64).max
+    assert (low == -most).all()
+    assert (high == most).all()

@@ -69,6 +69,7 @@ def test_the_fewest_rows_are_just_enough(level):
 
 def test_files_with_other_scores_are_refused():
     assert_allclose(checked_scores([[0.0, 1.0, np.nan]]), [[0.0, 1.0, np.nan]])
+    assert_allclose(checked_scores([[0.0, np.inf, np.inf]]), [[0.0, np.inf, np.inf]])
     with pytest.raises(ValueError, match="must rise from 0"):
         checked_scores([[1.0, 0.5]])
     with pytest.raises(ValueError, match="must rise from 0"):

@@ -58,3 +58,9 @@ def test_bad_input_is_named():
         MomentPredictive([[0.0]], [[0.0]])
     with pytest.raises(ValueError, match="must be 1 nonnegative numbers"):
         MomentPredictive([[0.0]], [[1.0]], member_weights=[1, 2])
+
+
+def test_a_small_scale_leaves_a_deviation():
+    """Its square is 0."""
+    small = MomentPredictive(np.array([[0.5]]), np.array([[1e-120]]), loc=1.0, scale=1e-130)
+    assert_allclose(small.std(), 1e-190, rtol=1e-12)

@@ -103,3 +103,13 @@ def test_blocks_come_in_order_whoever_computes_them(cores, alone, threads, monke
 
 def test_a_table_without_rows_is_one_block():
     assert over_blocks(lambda at: at.start, 0, 4, alone=True) == [0]
+
+
+def test_noise_too_small_for_single_precision_leaves_a_variance(X):
+    """Exp(−600) is 0 there."""
+    model = drawn("float32", linear=True)
+    zero = {"likelihood.log_noise": -600.0, "likelihood.output.W1": 0.0}
+    model = model.replaced({name: np.full_like(a, zero.get(name, a)) for name, a in model.arrays().items()})
+    _, var = member_moments(model, X, ENGINE, "float32")
+    assert 0 < var.max() < 1e-37
+    assert var.min() == var.max()

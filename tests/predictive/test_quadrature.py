@@ -59,3 +59,17 @@ def test_moments_of_members_far_apart():
     mean, var = grid.moments(density, log_density, lambda z: z, lambda rows, q: np.zeros((1, len(q))))
     assert_allclose(mean, -0.25, rtol=1e-6)
     assert_allclose(var, 0.75 * 0.75**2 + 0.25 * 2.25**2 + width**2, rtol=1e-6)
+
+
+def test_no_variance_is_less_than_rounding():
+    """A member too narrow for floats around its mean: all quantiles are one number, and no node is inside."""
+    at = np.array([0.0, 1e15, -40.0])
+    nothing = Quadrature(at, np.zeros(3)).moments(
+        lambda rows, z: np.zeros(len(z)),
+        lambda rows, z: np.full(len(z), -np.inf),
+        lambda z: z,
+        lambda rows, q: np.broadcast_to(at[rows, None], (len(rows), len(q))),
+    )
+    assert_allclose(nothing[0], at)
+    assert_allclose(np.sqrt(nothing[1][1:]), [0.125, 2.0**-47], rtol=1e-12)  # 50 and 5 bits before the point
+    assert 0 < nothing[1][0] < 1e-300

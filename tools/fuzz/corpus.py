@@ -3,6 +3,7 @@
 An entry is the kind of file, what was changed, and the verdict that is expected now.
 """
 
+import numpy as np
 from tools.fuzz.mutations import Contents
 
 
@@ -17,10 +18,14 @@ def entry(name, value, first=None):
         node = file.model
         *path, last = name.split("/")
         for key in path:
-            node = node[key]
-        node[last] = value
+            node = node[_key(node, key)]
+        node[_key(node, last)] = value
 
     return change
+
+
+def _key(node, key):
+    return int(key) if isinstance(node, list) else key
 
 
 STUDENT = [["student", 1.0, 0.5, 0.1]]
@@ -44,6 +49,28 @@ PAST = {
     "no noise of lateral units": ("lateral", [entry("model.likelihood.log_noise", -600.0, 1)], "loaded"),
     "a target far from zero": ("bounded", [entry("y.shift", 1e300)], "loaded"),
     "large weights of a mapped pool": ("bounded", [entry("model.likelihood.output.W1", 1e10, 1)], "loaded"),
+    "more rows of a word than floats": ("table", [entry("table/columns/3/counts/0", 10**400)], "refused"),
+    "a negative count of rows": ("class table", [entry("table/columns/3/counts/0", -3)], "refused"),
+    "infinite scores of rows set aside": ("bounded", [entry("guarantee.scores", np.inf)], "loaded"),
+    "large scores of rows set aside": (
+        "bounded",
+        [entry("guarantee.scores", 1e300), entry("y.scale", 1e150)],
+        "loaded",
+    ),
+    "a member far from the others, under a sharp map": (
+        "bounded",
+        [
+            entry("model.likelihood.output.A", [0.0, 0.0, 1e15, 0.0]),
+            entry("y.scale", 1e-60),
+            entry("state/calibration", [["beta", 1.3, 1000.0]]),
+        ],
+        "loaded",
+    ),
+    "no noise and no weights": (
+        "two undirected",
+        [entry("model.likelihood.log_noise", -600.0), entry("model.likelihood.output.W1", 1e-38)],
+        "loaded",
+    ),
     "a version that is no word": ("one", [entry("version", {})], "refused"),
     "a section that is none": ("one", [entry("more", 1)], "refused"),
 }

@@ -24,6 +24,7 @@ from tggm.predictive.conformal import (
 from tggm.predictive.moments import member_moments
 from tggm.streams.columns import require_moderate
 
+_MOST = float(np.finfo(np.float64).max)  # instead of what is beyond all floats
 _ROUNDING = 1e-6  # of single precision: a target that repeats should not fall out by it
 
 
@@ -80,7 +81,9 @@ def guaranteed(fitted: Fitted, X: Floats, level: float, engine: Any, dtype: Any)
     for j, scores in enumerate(fitted.guarantee):
         q = quantile(scores, level) * (1 + _ROUNDING)
         centre, width = centre_and_width(mean[:, :, j], var[:, :, j])
-        both = y.shift[j] + y.scale[j] * np.stack([centre - q * width, centre + q * width])
+        with np.errstate(over="ignore"):
+            both = y.shift[j] + y.scale[j] * np.stack([centre - q * width, centre + q * width])
+        both = np.clip(both, -_MOST, _MOST)
         ends.append(both if fitted.transform is None else fitted.transform.inverse(both))
     lower, upper = np.stack(ends, axis=2)
     return lower, upper

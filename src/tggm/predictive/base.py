@@ -105,7 +105,7 @@ class ScalarPredictive(ABC):
 
     def std(self) -> Floats:
         """Standard deviation, (N,)."""
-        std: Floats = np.sqrt(self.var())
+        std: Floats = self._scale * np.sqrt(self._moments[1])  # the square of a small scale may vanish
         return std
 
     def logpdf(self, y: ArrayLike) -> Floats:

@@ -57,7 +57,7 @@ def checked_scores(scores: Any) -> Floats:
     """What a file holds, or an error."""
     found = np.asarray(scores, np.float64)
     known = [row[~np.isnan(row)] for row in found]
-    if any((row < 0).any() or (np.diff(found[j, : len(row)]) < 0).any() for j, row in enumerate(known)):
+    if any((row < 0).any() or (row[1:] < row[:-1]).any() for row in known):
         raise ValueError("scores of rows that were set aside must rise from 0 on")
     if any(np.isnan(found[j, : len(row)]).any() for j, row in enumerate(known)):
         raise ValueError("scores that are missing must stand behind the others")

@@ -35,7 +35,7 @@ def member_moments(members: Model, X: Floats, engine: LinearEngine, dtype: Any) 
     """Mean and variance of each output under each member, (members, rows, n), on the scale of the model."""
     size = block_size(members, len(X))
     mean, var = _by_blocks(_variances, members, X.astype(dtype, copy=False), engine, size)
-    return mean, var
+    return mean, np.maximum(var, np.finfo(dtype).tiny)  # noise may vanish in single precision
 
 
 def member_means(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> Floats:

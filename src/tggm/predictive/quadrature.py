@@ -78,7 +78,7 @@ class Quadrature:
             with np.errstate(over="ignore", invalid="ignore"):
                 mean[lost] = (y / _QUANTILES).sum(1)
                 var[lost] = ((y - mean[lost][:, None]) ** 2).mean(1)
-        return mean, var
+        return mean, np.fmax(var, _least_variance(mean))
 
     def _squares(self, rows: Ints, y: Floats, place: Map) -> Floats:
         """1 + (Y less its value at the centre)², in units of its spread; finite."""
@@ -161,6 +161,13 @@ def _replace_small(values: Floats, nodes: Floats, weight: Floats, exact: AtPairs
         last = values[rows, at[:, -1]] * weight[rows, at[:, -1]]
         inner = begin[rows] < n
         rows, bound = rows[inner], last[inner]
+
+
+def _least_variance(mean: Floats) -> Floats:
+    """What rounding the mean is worth: a smaller variance cannot be told, and 0 is none."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        least: Floats = np.fmax(np.spacing(mean) ** 2, _TINY)
+    return least
 
 
 def _chunks(rows: int) -> list[Ints]:

@@ -22,6 +22,7 @@ from tggm.tables.table import Table
 
 FOLDS = 5
 MOST_WORDS = 20_000  # that a model file holds
+MOST_ROWS = 2**53  # that a word is counted in: a whole number in double precision
 LEAST_PRIOR, MOST_PRIOR = 1.0, 1000.0  # rows that the prior counts for
 
 
@@ -41,6 +42,8 @@ class Statistic(Column):
             raise ValueError("the statistics of a column must be one for each of its different words")
         if any(len(value) != len(self.outputs) for value in self.values):
             raise ValueError("the statistics of a column must be one for each output")
+        if not all(0 <= count <= MOST_ROWS for count in self.counts):
+            raise ValueError(f"the rows of a word must be from 0 to {MOST_ROWS}")
 
     @classmethod
     def of(cls, table: Table, name: str, outcome: Outcomes | None) -> "Statistic":
