@@ -48,15 +48,9 @@ def test_a_log_probability_near_zero_need_gain_only_a_share_of_itself():
 
 
 def test_room():
-    assert [Milestones((25, 75), 0.1).room(done) for done in (0, 1, 24, 25, 74, 75, 76)] == [
-        2,
-        1,
-        1,
-        1,
-        1,
-        1,
-        2,
-    ]
+    stones, short = Milestones((25, 75), 0.1), Milestones((4, 12), 0.1)
+    assert [stones.room(done) for done in (0, 1, 24, 25, 74, 75, 76)] == [2, 1, 1, 1, 1, 1, 2]
+    assert [short.room(done) for done in (0, 3, 4, 12)] == [4, 1, 4, 4]
 
 
 def test_training_ends_when_members_have_fallen_far_below_their_best():

@@ -58,8 +58,8 @@ class Milestones:
 
     @property
     def every(self) -> int:
-        """Epochs from one look at what has fallen to the next: a tenth of the first cycle."""
-        return max(1, self.epochs[0] // 10)
+        """Epochs from one look at what has fallen to the next: a tenth of the first cycle, or a short one."""
+        return self.epochs[0] // 10 or self.epochs[0]
 
     def reached(self, held: NDArray[np.floating], done: int) -> bool:
         """Whether training ends here; `held` are the scores of members after each epoch so far."""
