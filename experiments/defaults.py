@@ -44,6 +44,17 @@ def _default(**settings: Any) -> TGGMRegressor:
     return TGGMRegressor(**settings)
 
 
+class WholeCycles(TGGMRegressor):
+    """Trains every cycle to its end."""
+
+    rules = TGGMRegressor.rules._replace(fall=np.inf)
+
+
+def _whole_cycles(**settings: Any) -> TGGMRegressor:
+    linear_part.LEAST_SHARE = USUAL_SHARE
+    return WholeCycles(**settings)
+
+
 VARIANTS: dict[str, tuple[Callable[..., TGGMRegressor], dict[str, Any]]] = {
     "default": (_default, {}),
     "no-features": (_default, {"features": None}),
@@ -54,6 +65,7 @@ VARIANTS: dict[str, tuple[Callable[..., TGGMRegressor], dict[str, Any]]] = {
     "no-transform": (_default, {"target_transform": None}),
     "not-calibrated": (_default, {"calibrate": False}),
     "plain-scale": (_default, {"standardize": True}),
+    "whole-cycles": (_whole_cycles, {}),
     "no-patience": (_default, {"patience": None}),
     "former": (TGGMRegressor.one_layer, {}),
 }

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
-from tggm.predictive.shape import KNOTS, Shape, most_likely
+from tggm.predictive.shape import KNOTS, PLACES, Shape, most_likely
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def logs(rng):
 
 def test_cdf_is_the_integral_of_the_density(logs):
     shape = Shape(logs)
-    knots = np.linspace(0, 1, KNOTS)
+    knots = PLACES
     assert_allclose(np.diff(np.log(shape.density(knots))), np.diff(logs), rtol=1e-10)
     for u in (1e-9, 0.03, 0.4, 0.77, 1.0):
         inner = knots[(knots > 0) & (knots < u)]

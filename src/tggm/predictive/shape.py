@@ -1,4 +1,4 @@
-"""A density on [0, 1] that is linear between equidistant knots: how probabilities of a law are bent.
+"""A density on [0, 1] that is linear between knots: how probabilities of a law are bent.
 
 With u the probability that a law gives to at most y, density(u) multiplies its density at y, and cdf(u) is
 the probability of the bent law. Everything is in closed form, and tails keep their relative accuracy.
@@ -7,10 +7,14 @@ the probability of the bent law. Everything is in closed form, and tails keep th
 import numpy as np
 from scipy.optimize import minimize
 
-from tggm.arrays import Floats
+from tggm.arrays import Floats, Ints
 
-KNOTS = 17
-STEEP = 1.0  # deviation of the logarithm's change from 0 to 1 that is expected before any row is seen
+_HALF = [0.0, 0.01, 0.03, 0.06, 0.1, 0.175, 0.27, 0.38]
+PLACES = np.array(
+    [*_HALF, 0.5, *(1 - x for x in reversed(_HALF))]
+)  # denser at the ends: tails may be cut off
+KNOTS = len(PLACES)
+STEEP = 1.0  # deviation of the logarithm's change from end to end that is expected before any row is seen
 HIGHEST = 5.0  # of the logarithms' sizes
 
 
@@ -19,74 +23,71 @@ class Shape:
 
     def __init__(self, logs: Floats) -> None:
         h = np.exp(logs - np.max(logs))
-        self.cells = len(h) - 1
-        self._h: Floats = h / (0.5 * (h[:-1] + h[1:]).mean())
-        self._below = _masses(self._h)
-        self._above = _masses(self._h[::-1])
+        h /= 0.5 * (h[:-1] + h[1:]) @ np.diff(PLACES)
+        self._below, self._above = _Side(PLACES, h), _Side(1 - PLACES[::-1], h[::-1])
 
     @property
     def ends(self) -> tuple[float, float]:
         """The density at 0 and at 1."""
-        return float(self._h[0]), float(self._h[-1])
+        return float(self._below.h[0]), float(self._above.h[0])
 
     def density(self, u: Floats) -> Floats:
         """At probabilities."""
-        k, t = _cell(u, self.cells)
-        found: Floats = self._h[k] * (1 - t) + self._h[k + 1] * t
+        h, (k, t) = self._below.h, _cell(PLACES, u)
+        found: Floats = h[k] * (1 - t) + h[k + 1] * t
         return found
 
     def cdf(self, u: Floats) -> Floats:
         """Probability below u."""
-        return _cdf(self._h, self._below, u)
+        return self._below.cdf(u)
 
     def log_tails(self, log_u: Floats, log_v: Floats) -> tuple[Floats, Floats]:
         """Logs of both bent tails, from those of u and of v = 1 − u."""
-        return _log_cdf(self._h, self._below, log_u), _log_cdf(self._h[::-1], self._above, log_v)
+        return self._below.log_cdf(log_u), self._above.log_cdf(log_v)
 
     def lower(self, p: Floats) -> Floats:
         """The u with cdf(u) = p; as exact as p where it is small."""
-        return _inverse(self._h, self._below, p)
+        return self._below.inverse(p)
 
     def upper(self, p: Floats) -> Floats:
         """The v with 1 − cdf(1 − v) = p."""
-        return _inverse(self._h[::-1], self._above, p)
+        return self._above.inverse(p)
 
 
-def _cell(u: Floats, cells: int) -> tuple[Floats, Floats]:
+class _Side:
+    """The density seen from one of its ends."""
+
+    def __init__(self, x: Floats, h: Floats) -> None:
+        self.x, self.h, self.width = x, h, np.diff(x)
+        mass = np.concatenate([[0.0], np.cumsum(0.5 * (h[:-1] + h[1:]) * self.width)])
+        self.mass: Floats = mass / mass[-1]
+
+    def cdf(self, u: Floats) -> Floats:
+        k, t = _cell(self.x, u)
+        h = self.h
+        found: Floats = self.mass[k] + self.width[k] * t * (h[k] + 0.5 * t * (h[k + 1] - h[k]))
+        return found
+
+    def log_cdf(self, log_u: Floats) -> Floats:
+        """In the first cell by the logarithm of u, which may be too small for a number."""
+        u, (low, high), end = np.exp(log_u), self.h[:2], self.x[1]
+        first = log_u + np.log(low + 0.5 * (high - low) * np.minimum(u / end, 1.0))
+        found: Floats = np.where(u < end, first, np.log(np.maximum(self.cdf(u), self.mass[1])))
+        return found
+
+    def inverse(self, p: Floats) -> Floats:
+        h, k = self.h, np.clip(np.searchsorted(self.mass, p, side="right") - 1, 0, len(self.width) - 1)
+        rest, rise = np.maximum(p - self.mass[k], 0.0) / self.width[k], h[k + 1] - h[k]
+        t = 2 * rest / (h[k] + np.sqrt(np.maximum(h[k] ** 2 + 2 * rise * rest, 0.0)))
+        found: Floats = self.x[k] + self.width[k] * np.minimum(t, 1.0)
+        return found
+
+
+def _cell(x: Floats, u: Floats) -> tuple[Ints, Floats]:
     """In which cell, and where in it from 0 to 1."""
-    place = np.clip(u, 0.0, 1.0) * cells
-    k = np.minimum(place.astype(np.intp), cells - 1)
-    return k, place - k
-
-
-def _masses(h: Floats) -> Floats:
-    """Probability below each knot."""
-    below = np.concatenate([[0.0], np.cumsum(0.5 * (h[:-1] + h[1:]))]) / (len(h) - 1)
-    masses: Floats = below / below[-1]
-    return masses
-
-
-def _cdf(h: Floats, below: Floats, u: Floats) -> Floats:
-    k, t = _cell(u, len(h) - 1)
-    found: Floats = below[k] + t * (h[k] + 0.5 * t * (h[k + 1] - h[k])) / (len(h) - 1)
-    return found
-
-
-def _log_cdf(h: Floats, below: Floats, log_u: Floats) -> Floats:
-    """In the first cell by the logarithm of u, which may be too small for a number."""
-    u, cells = np.exp(log_u), len(h) - 1
-    first = log_u + np.log(h[0] + 0.5 * cells * np.minimum(u, 1 / cells) * (h[1] - h[0]))
-    found: Floats = np.where(u * cells < 1, first, np.log(np.maximum(_cdf(h, below, u), below[1])))
-    return found
-
-
-def _inverse(h: Floats, below: Floats, p: Floats) -> Floats:
-    cells = len(h) - 1
-    k = np.clip(np.searchsorted(below, p, side="right") - 1, 0, cells - 1)
-    mass, rise = np.maximum(p - below[k], 0.0) * cells, h[k + 1] - h[k]
-    t = 2 * mass / (h[k] + np.sqrt(np.maximum(h[k] ** 2 + 2 * rise * mass, 0.0)))
-    found: Floats = (k + np.minimum(t, 1.0)) / cells
-    return found
+    u = np.clip(u, 0.0, 1.0)
+    k = np.clip(np.searchsorted(x, u, side="right") - 1, 0, len(x) - 2)
+    return k, (u - x[k]) / (x[k + 1] - x[k])
 
 
 def most_likely(u: Floats, weight: Floats) -> Floats:
@@ -94,11 +95,10 @@ def most_likely(u: Floats, weight: Floats) -> Floats:
 
     Differences of neighbours are normal a priori, as of a random walk.
     """
-    cells = KNOTS - 1
-    k, t = _cell(u, cells)
-    area = np.full(KNOTS, 1.0 / cells)
-    area[[0, -1]] /= 2
-    stiff, total = cells / STEEP**2, weight.sum()
+    k, t = _cell(PLACES, u)
+    width = np.diff(PLACES)
+    area = 0.5 * (np.append(width, 0.0) + np.append(0.0, width))
+    stiff, total = (KNOTS - 1) / STEEP**2, weight.sum()
 
     def loss(logs: Floats) -> tuple[float, Floats]:
         h, rise = np.exp(logs), np.diff(logs)
