@@ -12,6 +12,10 @@ import jax
 import numpy as np
 import pytest
 
+from tggm.estimators import class_prediction, sources
+from tggm.predictive import moments
+from tggm.training import rows
+
 # Tests trace and compile most of the time: where a program's lines come from is not asked, and its many small
 # objects live long, so that looking for garbage among them is in vain.
 jax.config.update("jax_traceback_in_locations_limit", 0)
@@ -29,6 +33,32 @@ def dtype(request: pytest.FixtureRequest) -> np.dtype:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20160619)
+
+
+USUAL = rows.bucket
+TRAINING, PREDICTION = (rows, sources), (class_prediction, moments)  # modules that pad tables
+
+
+@pytest.fixture(autouse=True, scope="session")
+def few_shapes() -> Iterator[None]:
+    """Small tables are padded more than users' are: those of different lengths share their programs.
+
+    How many rows of padding there are changes no result; tests of that, or of something slow for each row,
+    take `usual_shapes`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in TRAINING:
+            patch.setattr(module, "bucket", lambda size: max(USUAL(size), 128))
+        for module in PREDICTION:
+            patch.setattr(module, "bucket", lambda size: 128 if size <= 128 else max(USUAL(size), 1024))
+        yield
+
+
+@pytest.fixture
+def usual_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are padded as users' are."""
+    for module in (*TRAINING, *PREDICTION):
+        monkeypatch.setattr(module, "bucket", USUAL)
 
 
 MAPS = Path("/proc/self/maps")

@@ -2,18 +2,17 @@
 
 import pytest
 
-from tggm.estimators import class_prediction, sources
-from tggm.predictive import moments
-from tggm.training import rows
+from tests.conftest import PREDICTION, TRAINING, USUAL
 
 
 @pytest.fixture
-def few_shapes(monkeypatch, request):
-    """Tables padded to 256 rows at least: those of different lengths need one program.
+def one_shape(monkeypatch, request):
+    """Tables padded to 256 rows at least: scikit-learn's checks of tables of one width need one program.
 
-    Checks of invariance compare predictions of tables of different lengths, so these are left alone there.
+    Checks of invariance compare predictions of tables of different lengths: these are padded as users' are.
     """
-    usual = rows.bucket
-    predicting = () if "invariance" in request.node.name else (class_prediction, moments)
-    for module in (rows, sources, *predicting):
-        monkeypatch.setattr(module, "bucket", lambda size: max(usual(size), 256))
+    predicting = () if "invariance" in request.node.name else PREDICTION
+    for module in PREDICTION:
+        monkeypatch.setattr(module, "bucket", USUAL)
+    for module in (*TRAINING, *predicting):
+        monkeypatch.setattr(module, "bucket", lambda size: max(USUAL(size), 256))

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.estimators.small import SMALL
 from tggm import TGGMClassifier, TGGMRegressor
 
 RNG = np.random.default_rng(5)
 
 
-X = RNG.normal(size=(16, 3))  # as many as one row is padded to: one program serves all cases
+X = RNG.normal(size=(16, 3))
 
 
 Y = X[:, 0] + 0.1 * RNG.normal(size=16)
@@ -116,8 +117,8 @@ def test_new_rows_far_away_are_finite():
 
 
 def test_new_rows_far_away_are_finite_or_refused():
-    regressor = TGGMRegressor.one_layer(**TINY).fit(X, Y)
-    classifier = TGGMClassifier.one_layer(**TINY).fit(X, X[:, 0] > 0)
+    plain = {**SMALL, "max_epochs": 20}  # without features
+    regressor, classifier = TGGMRegressor(**plain).fit(X, Y), TGGMClassifier(**plain).fit(X, X[:, 0] > 0)
     for predict in (regressor.predict, regressor.predict_interval, classifier.predict_proba):
         assert np.isfinite(predict(X[:1] * 1e7)).all()
         with pytest.raises(
@@ -126,6 +127,7 @@ def test_new_rows_far_away_are_finite_or_refused():
             predict(X[:1] * 1e300)
 
 
+@pytest.mark.usefixtures("usual_shapes")  # half as many rows of 500 columns
 def test_wide_tables_are_hardly_worse_than_the_mean():
     """Two of 500 columns matter; were decay not to grow with them, errors would be many times larger."""
     rng, rows, columns = np.random.default_rng(0), 60, 500

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tools.fuzz.originals import filled
 
+from tests.cases import few
 from tests.estimators.small import quick
+from tggm import TGGMClassifier
 from tggm.estimators.linear_part import OUTPUT
 from tggm.estimators.logistic import PROBIT, Logits, blended, regressions
 from tggm.predictive.temperature import tempered
@@ -40,8 +43,7 @@ def test_classes_that_a_group_never_sees_are_rare_not_impossible(rng):
 
 
 def test_a_blend_has_scores_between_both(rng):
-    X, y = rows(rng, 60)
-    model = quick(linear=True, max_epochs=5).fit(X, y).fitted_.model
+    model = filled(TGGMClassifier(hidden=6, n_members=2), 4, 3).fitted_.model
     logits = Logits(rng.normal(size=(3, 4)), rng.normal(size=3))
     some, whole = (blended(model, logits, share).arrays() for share in (0.3, 1.0))
     for name, linear in (("A", logits.A), ("b1", logits.b), ("W1", np.zeros_like(some[OUTPUT + "W1"][0]))):
@@ -51,7 +53,7 @@ def test_a_blend_has_scores_between_both(rng):
     assert blended(model, logits, 0.0) is model
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", few([2, 3], "3"))
 def test_where_members_know_nothing_probabilities_are_those_of_the_regression(rng, n):
     X, y = rows(rng, 400, n=n)
     model = quick(linear=True, max_epochs=1, learning_rate=1e-6, validation_fraction=0.3).fit(X, y)

@@ -100,6 +100,7 @@ def test_constant_target(table):
     assert np.all(np.isfinite(std))
 
 
+@pytest.mark.usefixtures("usual_shapes")  # the same sums: with more padding their last digit may differ
 def test_batch_larger_than_data_is_the_whole_data(table):
     a, b = (quick(batch_size=size, max_epochs=5).fit(*table).W0_ for size in (64, 100_000))
     assert_array_equal(a, b)

@@ -32,7 +32,7 @@ def settings(check):
 
 # what every scikit-learn estimator is asked, on tables of shapes that no other check has
 SHAPES = ("fit_score_takes_y", "overwrite_params", "n_features_in_after", "estimators_dtypes", "dtype_object")
-SHAPES += ("estimators_pickle", "fit2d_1feature")
+SHAPES += ("estimators_pickle", "fit2d_1feature", "positive_only_tag", "multioutput")
 
 
 def marked(check):
@@ -40,14 +40,14 @@ def marked(check):
     return pytest.param(check, id=name(check), marks=pytest.mark.slow if alone else ())
 
 
-@pytest.mark.usefixtures("few_shapes")
+@pytest.mark.usefixtures("one_shape")
 @pytest.mark.parametrize("check", [marked(check) for _, check in CHECKS])
 def test_scikit_learn_contract(check):
     check(TGGMRegressor(**settings(check)))
 
 
 @pytest.mark.slow  # the same of all kinds of models: test_laws.py
-@pytest.mark.usefixtures("few_shapes")
+@pytest.mark.usefixtures("one_shape")
 def test_invariance_of_rows_predicted_by_themselves():
     """What the two checks on order and subsets of rows ask, for every method that takes rows."""
     rng = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def test_invariance_of_rows_predicted_by_themselves():
         assert_allclose(np.concatenate([answer(X[i : i + 1]) for i in range(30)]), whole, atol=1e-6)
 
 
-@pytest.mark.usefixtures("few_shapes")
+@pytest.mark.usefixtures("one_shape")
 def test_weights_equal_repetitions_with_full_batches():
     full = {**QUICK, "batch_size": 1000, "max_epochs": 10}
     # leaving rows out one by one, the ridge regression of a linear part knows rows from weights

@@ -16,7 +16,7 @@ def regression():
     X = rng.normal(size=(160, 4))
     X[:, 3] = X[:, 3] > 0
     y = 3 * X[:, 0] + np.abs(X[:, 1]) + 0.3 * rng.normal(size=160)
-    model = TGGMRegressor(hidden=(8, 6), n_members=2, max_epochs=40, random_state=0).fit(X[:96], y[:96])
+    model = TGGMRegressor(hidden=(6, 5), n_members=2, max_epochs=40, random_state=0).fit(X[:96], y[:96])
     return model, (X[96:], y[96:]), (X[:96], y[:96])
 
 
