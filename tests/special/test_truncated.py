@@ -102,8 +102,7 @@ def test_natural_and_moment_parameters_agree():
 
 
 def test_not_a_number(dtype):
-    bad = np.array([NAN], dtype)
-    one = np.ones(1, dtype)
+    bad, one = np.full(3, NAN, dtype), np.ones(3, dtype)
     assert all(np.isnan(f(bad)).all() for f in ONE)
     assert all(np.isnan(x).all() for x in standard_moments(bad))
     for f in TWO:

@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm import TGGMClassifier
 from tggm.models.sparse import SparseRows
-from tggm.training.dropout import thinned
+from tggm.training import dropout
+
+thinned = jax.jit(dropout.thinned)
 
 
 def thin(X, rate, *, rows=None, seed=0, step=0):
@@ -65,7 +67,7 @@ def test_sparse_rows_keep_their_columns():
 def test_least_squares_with_inputs_left_out_is_a_ridge_regression(rng):
     """Averaged over what is left out, the squared error has the Hessian XᵀX + p/(1−p) diag(XᵀX)."""
     X, rate, draws = rng.standard_normal((40, 3)), 0.25, 4000
-    every = jax.vmap(thinned, (None, None, None, 0, None))
+    every = jax.jit(jax.vmap(dropout.thinned, (None, None, None, 0, None)))
     Z = np.asarray(every(X, jnp.arange(40), jnp.uint32(0), jnp.arange(draws), jnp.asarray(rate)))
     each = Z.mT @ Z
     expected = X.T @ X + rate / (1 - rate) * np.diag(np.diag(X.T @ X))

@@ -45,8 +45,8 @@ def test_values_and_derivatives_are_those_of_the_sums(grid, dtype):
 def test_a_loop_over_more_nodes_gives_the_same_sums(grid, dtype):
     """The variance by deviations from g(alpha): its rounding is that of their squares."""
     tolerance = 3e-5 if dtype == np.float32 else 1e-12
-    found = jnp.stack(unit.averages(7, *grid), axis=1)
-    expected = jax.vmap(lambda a, s: plain(7, a, s))(*grid)
+    found = jax.jit(lambda a, s: jnp.stack(unit.averages(7, a, s), axis=1))(*grid)
+    expected = jax.jit(jax.vmap(lambda a, s: plain(7, a, s)))(*grid)
     size = 1 + np.maximum(np.asarray(grid[0]) + 4 * np.asarray(grid[1]), 0)[:, None]
     scale = size ** np.array([1, 0, 0]) * np.stack([np.ones(len(size))] * 3, 1)
     scale[:, 2] = 1 + (4 * np.asarray(grid[1])) ** 2
@@ -56,5 +56,6 @@ def test_a_loop_over_more_nodes_gives_the_same_sums(grid, dtype):
 def test_one_location(dtype):
     """The slope of the variance, κ3, errs by no more than rounding g; relatively where it matters."""
     a = jnp.asarray(PLACES, dtype)
-    found, exact = (jax.vmap(jax.jacfwd(lambda x, f=f: f(x)[1]))(a) for f in (unit.moments, standard.moments))
+    ways = (unit.moments, standard.moments)
+    found, exact = (jax.jit(jax.vmap(jax.jacfwd(lambda x, f=f: f(x)[1])))(a) for f in ways)
     np.testing.assert_allclose(found, exact, rtol=2e4 * np.finfo(dtype).eps, atol=4 * np.finfo(dtype).eps)
