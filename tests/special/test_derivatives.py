@@ -65,7 +65,7 @@ def test_transformations_agree(name, dtype):
     sigma = np.full_like(mu, 1.5)
     eps = 4 * np.finfo(dtype).eps
     assert_allclose(jax.jit(f)(mu, 1.5), plain, rtol=eps, atol=eps)
-    assert_allclose(jax.vmap(f)(mu, sigma), plain, rtol=eps, atol=eps)
+    assert_allclose(jax.jit(jax.vmap(f))(mu, sigma), plain, rtol=eps, atol=eps)
     reverse = jax.jit(jax.vmap(jax.grad(f)))(mu, sigma)
     forward = jax.jit(lambda x, s: jax.jvp(lambda y: f(y, s), (x,), (jnp.ones_like(x),))[1])(mu, sigma)
     assert_allclose(forward, reverse, rtol=eps, atol=0)
