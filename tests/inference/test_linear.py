@@ -71,7 +71,7 @@ def test_gradient_of_the_mean(rng):
         P = Layered((jnp.eye(3) * a + b.T @ b, jnp.eye(3)), (-b,))
         return (linear_mean(TruncatedGaussian(P, shift), W) ** 2).sum()
 
-    assert_gradient(value, (W, tg.shift, jnp.asarray(1.3), -tg.precision.lower_blocks[0]), rng, rtol=1e-5)
+    assert_gradient(value, (W, tg.shift, np.array(1.3), -tg.precision.lower_blocks[0]), rng, rtol=1e-5)
 
 
 def test_unknown_engine(rng):

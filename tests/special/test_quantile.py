@@ -1,12 +1,14 @@
+import jax
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tggm.special.quantile import survival_quantile, truncated_excess
+from tggm.special import quantile
 
 mp.mp.dps = 40
+survival_quantile, truncated_excess = jax.jit(quantile.survival_quantile), jax.jit(quantile.truncated_excess)
 
 
 def log_survival(x):

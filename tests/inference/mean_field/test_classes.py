@@ -31,8 +31,12 @@ def scores(label):
     return partial(exact, label=label, n_nodes=64, n_steps=6), partial(factorised, label=label, n_steps=12)
 
 
-@partial(jax.jit, static_argnames=("which", "solver"))
 def bound(p, steps=50, which=0, solver="newton"):
+    return bounded(p, steps, which, solver)  # given in one way: a program serves all counts of steps
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def bounded(p, steps, which, solver):
     found, _ = class_mean_field(
         with_weights(p), p.W, p.b, scores(p.label)[which], start=None, steps=steps, solver=solver
     )

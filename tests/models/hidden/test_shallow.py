@@ -17,17 +17,21 @@ def test_moments_are_those_of_independent_truncated_normals(rng):
     h, v = truncated(a, sigma)
     for mu, *found in zip(a[0], h[0], v[0], strict=True):  # the textbook's formulas against scipy's integrals
         assert_allclose(found, stats.truncnorm.stats(-mu / sigma, np.inf, mu, sigma), rtol=1e-9)
-    latent, W = model.latent(jnp.asarray(X), EP), jnp.asarray(W1)
-    mean, cov = latent.covariance(W)
+
+    @jax.jit
+    def all_of(model, X, W, w):
+        latent = model.latent(X, EP)
+        moments = latent.covariance(W), latent.variances(W)[1], latent.products(W, w)
+        return *moments, model.hidden.mean(X, W), model.hidden.standard(X)
+
+    (mean, cov), variances, products, outputs, standard = all_of(model, X, W1, w)
     want = np.einsum("ik,bk,jk->bij", W1, v, W1)
     assert_allclose(mean, h, rtol=1e-9)
     assert_allclose(cov, want, rtol=1e-8, atol=1e-10)
-    assert_allclose(latent.variances(W)[1], np.diagonal(want, axis1=1, axis2=2), rtol=1e-8)
-    assert_allclose(
-        latent.products(W, jnp.asarray(w)), np.einsum("bij,bj->bi", want, w), rtol=1e-8, atol=1e-10
-    )
-    assert_allclose(model.hidden.mean(jnp.asarray(X), W), h @ W1.T, rtol=1e-9, atol=1e-12)
-    assert_allclose(model.hidden.standard(jnp.asarray(X)), a / sigma, rtol=1e-12)
+    assert_allclose(variances, np.diagonal(want, axis1=1, axis2=2), rtol=1e-8)
+    assert_allclose(products, np.einsum("bij,bj->bi", want, w), rtol=1e-8, atol=1e-10)
+    assert_allclose(outputs, h @ W1.T, rtol=1e-9, atol=1e-12)
+    assert_allclose(standard, a / sigma, rtol=1e-12)
 
 
 def test_one_output_has_the_same_moments_as_one_of_two(rng):
@@ -40,14 +44,15 @@ def test_gauge_leaves_the_outputs_unchanged(rng):
     model, X, c = random_model(rng), jnp.asarray(rng.standard_normal((5, 3))), 3.0
     W0, b0, W1 = numbers(model, "W0", "b0", "W1")
     parts = {"hidden.W0": c * W0, "hidden.b0": c * b0, "hidden.s0": S0 * c**2, "likelihood.output.W1": W1 / c}
-    both = (m.likelihood.moments(m.latent(X, EP)) for m in (model, changed(model, parts)))
+    moments = jax.jit(lambda m: m.likelihood.moments(m.latent(X, EP)))
+    both = (moments(m) for m in (model, changed(model, parts)))
     for a, b in zip(*both, strict=True):
         assert_allclose(a, b, rtol=1e-12)
 
 
 def test_gauge_is_not_differentiated(rng):
     model, X = random_model(rng), jnp.asarray(rng.standard_normal((5, 3)))
-    grad = jax.grad(lambda m: m.mean(X, EP).sum())(model)
+    grad = jax.jit(jax.grad(lambda m: m.mean(X, EP).sum()))(model)
     assert_array_equal(grad.hidden.s0, 0.0)
     assert np.all(np.asarray(grad.hidden.W0) != 0)
 
