@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.estimators.small import SMALL
 from tggm import TGGMClassifier, TGGMRegressor
 
 RNG = np.random.default_rng(5)
@@ -117,8 +116,8 @@ def test_new_rows_far_away_are_finite():
 
 
 def test_new_rows_far_away_are_finite_or_refused():
-    plain = {**SMALL, "max_epochs": 20}  # without features
-    regressor, classifier = TGGMRegressor(**plain).fit(X, Y), TGGMClassifier(**plain).fit(X, X[:, 0] > 0)
+    regressor = TGGMRegressor.one_layer(**TINY).fit(X, Y)
+    classifier = TGGMClassifier.one_layer(**TINY).fit(X, X[:, 0] > 0)
     for predict in (regressor.predict, regressor.predict_interval, classifier.predict_proba):
         assert np.isfinite(predict(X[:1] * 1e7)).all()
         with pytest.raises(

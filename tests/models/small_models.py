@@ -52,7 +52,12 @@ def numbers(model, *names):
     return [arrays[name] for name in names]
 
 
+def gaussian(model, *given):
+    """The truncated Gaussian of the units, given rows and what outputs say."""
+    return jax.jit(lambda hidden, *given: hidden.gaussian(*given))(model.hidden, *given)
+
+
 def exponents(tg, H):
     """−½ hᵀPh + γᵀh of the first row at several h."""
-    P, gamma = np.asarray(tg.precision.dense()), np.asarray(tg.shift[0])
+    P, gamma = map(np.asarray, jax.jit(lambda tg: (tg.precision.dense(), tg.shift[0]))(tg))
     return -0.5 * np.einsum("bi,ij,bj->b", H, P, H) + H @ gamma

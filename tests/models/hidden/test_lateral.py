@@ -12,6 +12,7 @@ from tests.models.small_models import (
     changed,
     drawn_model,
     exponents,
+    gaussian,
     numbers,
     random_model,
     with_members,
@@ -27,8 +28,8 @@ def test_energy_is_that_of_connected_units(rng):
     log_prior = -((away**2).sum(1) + ((away @ V.T) ** 2).sum(1)) / (2 * S0)
     residual = rng.standard_normal(2)
     log_joint = log_prior - ((residual - H @ W1.T) ** 2).sum(1) / 2
-    posterior = model.hidden.gaussian(jnp.asarray(X), jnp.asarray(W1), jnp.asarray(residual @ W1)[None])
-    for tg, want in ((model.hidden.gaussian(jnp.asarray(X)), log_prior), (posterior, log_joint)):
+    posterior = gaussian(model, X, W1, (residual @ W1)[None])
+    for tg, want in ((gaussian(model, X), log_prior), (posterior, log_joint)):
         assert_allclose(np.diff(exponents(tg, H)), np.diff(want), rtol=1e-10)
 
 

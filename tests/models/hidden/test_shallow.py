@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from tests.models.small_models import EP, S0, changed, exponents, numbers, random_model
+from tests.models.small_models import EP, S0, changed, exponents, gaussian, numbers, random_model
 from tests.models.textbook import truncated
 
 
@@ -65,8 +65,8 @@ def test_gaussian_is_the_exponent_of_the_prior_and_of_the_joint(rng):
     log_prior = stats.norm.logpdf(H, W0 @ X[0] + b0, np.sqrt(S0)).sum(1)
     log_joint = log_prior + stats.norm.logpdf(residual, H @ W1.T, 1 / root).sum(1)
     U = root[:, None] * W1
-    posterior = model.hidden.gaussian(jnp.asarray(X), jnp.asarray(U), jnp.asarray(root * residual @ U)[None])
-    for tg, want in ((model.hidden.gaussian(jnp.asarray(X)), log_prior), (posterior, log_joint)):
+    posterior = gaussian(model, X, U, (root * residual @ U)[None])
+    for tg, want in ((gaussian(model, X), log_prior), (posterior, log_joint)):
         assert_allclose(np.diff(exponents(tg, H)), np.diff(want), rtol=1e-10)
 
 

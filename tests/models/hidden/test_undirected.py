@@ -8,7 +8,16 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from tests.models.sampling import last_layer_draws, log_mean
-from tests.models.small_models import EP, MEAN_FIELD, S0, drawn_model, exponents, numbers, random_model
+from tests.models.small_models import (
+    EP,
+    MEAN_FIELD,
+    S0,
+    drawn_model,
+    exponents,
+    gaussian,
+    numbers,
+    random_model,
+)
 from tggm.models.hidden import Undirected
 from tggm.models.likelihoods import Probit
 
@@ -43,9 +52,9 @@ def test_energy_is_that_of_the_layers(rng):
     error = residual - parts[-1] @ W1.T
     U = W1 / np.sqrt(0.3)
     pull = (residual @ U / np.sqrt(0.3))[None]
-    posterior = model.hidden.gaussian(jnp.asarray(X), jnp.asarray(U), jnp.asarray(pull))
+    posterior = gaussian(model, X, U, pull)
     for tg, want in (
-        (model.hidden.gaussian(jnp.asarray(X)), energy),
+        (gaussian(model, X), energy),
         (posterior, energy - (error**2).sum(1) / 0.6),
     ):
         assert_allclose(np.diff(exponents(tg, h)), np.diff(want), rtol=1e-9)
