@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 def problem(rng, rows=6, m=2, n=4, scale=1.0):
     shapes = (rows, m), (n, m), (n,)
     shift, W, b = (jnp.asarray(scale * rng.standard_normal(s)) for s in shapes)
-    return Problem(jnp.full(m, 1 / 0.7), shift / 0.7, W, b, jnp.asarray(rng.integers(0, n, rows)))
+    return Problem(jnp.asarray(np.full(m, 1 / 0.7)), shift / 0.7, W, b, jnp.asarray(rng.integers(0, n, rows)))
 
 
 def prior(p):

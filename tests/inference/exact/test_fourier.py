@@ -28,7 +28,7 @@ def sums(alpha, coef, noise):
     """The same sum in every row; units beyond those given have no weight."""
     spare = [0.0] * (MANY - len(alpha))
     spread = [jnp.tile(jnp.asarray([*v, *spare])[None, :], (ROWS, 1)) for v in (alpha, coef)]
-    return Sum(*spread, jnp.full(ROWS, float(noise)))
+    return Sum(*spread, np.full(ROWS, float(noise)))  # jnp.full would make it weak, for another program
 
 
 def one_unit(y, alpha, c, noise):
@@ -179,7 +179,7 @@ def test_tiny_noise_degrades_gracefully(noise):
     # many units smooth each other: exact however small the noise
     s, mean, std = random_sums(np.random.default_rng(1), ROWS, MANY, noise=noise)
     y = mean + std * np.linspace(-1.0, 1.5, ROWS)
-    limit = np.asarray(density(s._replace(noise=jnp.full(ROWS, 1e-20)), y))
+    limit = np.asarray(density(s._replace(noise=np.full(ROWS, 1e-20)), y))
     assert_allclose(np.asarray(density(s, y)), limit, atol=10 * noise + 1e-11)
     # one unit has an edge at zero that no number of nodes resolves: right away from it, finite at it
     y = np.array([-1.0, 0.0, 0.5, 2.0])
