@@ -26,6 +26,9 @@ HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false 
 DIGITS := tests/special/test_reference.py tests/special/test_box_reference.py
 PROGRAMS := $(CURDIR)/.venv/programs
 KEPT := JAX_COMPILATION_CACHE_DIR="$(PROGRAMS)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.02
+# The workers fill two cores. Further threads of BLAS would wait for work in a loop: a third of the processor time
+# of tests that use NumPy much.
+ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 # Types and digits are checked by one process beside the two that run all other tests: two cores are busy from
 # the first minute to the last.
@@ -35,15 +38,15 @@ test: style
 
 others: venv-dev
 	@if XLA_FLAGS="$(HURRY)" $(BIN)/python -c "import jax; jax.devices()" 2>/dev/null; then flags="$(HURRY)"; fi; \
-	$(KEPT) XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile $(DIGITS:%=--ignore=%)
+	$(KEPT) $(ALONE) XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile $(DIGITS:%=--ignore=%)
 
 digits: types
-	$(KEPT) $(BIN)/python -m pytest $(DIGITS)
+	$(KEPT) $(ALONE) $(BIN)/python -m pytest $(DIGITS)
 
 # Further cases of tests that `make test` runs with a few, and whole examples and pages of the documentation.
 test-all: test
-	$(KEPT) $(BIN)/python -m pytest tests/special
-	$(KEPT) $(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	$(KEPT) $(ALONE) $(BIN)/python -m pytest tests/special
+	$(KEPT) $(ALONE) $(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 lint: style types
 
