@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tggm.blas_lock import blas_lock, factorises, sequenced
 
@@ -13,12 +13,13 @@ def threads():
 
 
 def test_blas_has_one_thread_inside_and_all_of_them_after():
-    before = threads()
-    with blas_lock():
-        assert set(threads()) == {1}
-    assert threads() == before
-    with blas_lock(False):
-        assert threads() == before
+    with threadpool_limits(2, user_api="blas"):
+        assert set(threads()) == {2}
+        with blas_lock():
+            assert set(threads()) == {1}
+        assert set(threads()) == {2}
+        with blas_lock(False):
+            assert set(threads()) == {2}
 
 
 def test_factorisations_are_found_at_any_depth():
