@@ -28,6 +28,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.usefixtures("usual_shapes")  # exact intervals take their time for each row
 def test_a_folder_becomes_a_model(folder, tmp_path, capsys):
     file, held = tmp_path / "m.tggm", tmp_path / "held.csv"
     words = ["fit", str(folder), "-t", "price", "-o", str(file), "--test-output", str(held), *SMALL, "--json"]

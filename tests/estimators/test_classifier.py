@@ -39,6 +39,7 @@ def test_it_learns(table, fitted):
     ],
     ids=lambda s: "-".join(map(str, s.values())),
 )
+@pytest.mark.usefixtures("usual_shapes")  # some take their time for each row
 def test_every_method_learns(table, settings):
     assert quick(**settings).fit(*table).score(*table) > 0.6
 

@@ -67,6 +67,7 @@ def test_classes_round_trip(table, tmp_path):
     assert_array_equal(load(tmp_path / "deep.tggm").predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.usefixtures("usual_shapes")  # mean field takes its time for each row
 def test_undirected_learns_and_predicts_as_it_was_trained(table, tmp_path):
     X, y = table
     model = TGGMRegressor(

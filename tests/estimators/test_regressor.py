@@ -57,6 +57,7 @@ def test_it_learns(table, fitted):
 
 # mean fields learn in test_deep.py, too, EP in test_targets.py; gradients of all: test_methods.py
 @pytest.mark.parametrize("method", few(["bp", "meanfield", "ep", "exact"], "exact"))
+@pytest.mark.usefixtures("usual_shapes")  # some take their time for each row
 def test_every_method_learns(table, method):
     assert quick(method=method).fit(*table).score(*table) > 0.7
 

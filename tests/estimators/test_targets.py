@@ -66,6 +66,7 @@ def test_refusals(curve):
         quick(lateral=1, method="ep").fit(X, np.stack([y, y], 1))
 
 
+@pytest.mark.usefixtures("usual_shapes")  # EP takes its time for each row
 def test_lateral_connections_are_learned_and_kept(curve, tmp_path):
     X, y = curve
     model = quick(method="ep", lateral=2).fit(X, y)
