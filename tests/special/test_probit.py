@@ -5,7 +5,17 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
-from tggm.special.probit import default_nodes, grid_length, log_probit, log_probit_all, probit_all
+from tggm.special.probit import (
+    class_grid,
+    default_nodes,
+    grid_length,
+    log_probit,
+    log_probit_all,
+    own_class,
+    probit_all,
+    table_sums,
+)
+from tggm.special.probit_sums import sums
 
 FIRST = jnp.zeros(1, jnp.int32)
 
@@ -39,6 +49,10 @@ def rivals(n, margin, kind):
         (100, 0, "unequal", -5.039734565628164),
         (100, 10, "equal", -7.599025791217699e-11),
         (100, 10, "unequal", -0.050919071425783474),
+        (1000, -30, "equal", -534.46876010488023),
+        (1000, -3, "unequal", -15.782671202848789),
+        (1000, 0, "equal", -6.9077552789821371),
+        (1000, 10, "unequal", -0.25303723627384154),
     ],
 )
 def test_log_probit_literals(n, margin, kind, expected):
@@ -138,3 +152,31 @@ def test_probability_rises_with_its_own_mean():
 
 def test_nodes_grow_with_the_number_of_classes():
     assert default_nodes(2, "float32") < default_nodes(10, "float32") < default_nodes(10, "float64")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_node_by_node_is_the_table_of_nodes(rng, dtype):
+    """Both ways to sum over nodes, for scores that are near each other and far apart; also derivatives."""
+    mean = jnp.asarray(rng.standard_normal((6, 30)) * np.array([[0.0, 1, 2, 3, 5, 10]]).T, dtype)
+    std = jnp.asarray(rng.uniform(0.5, 3, (6, 30)), dtype)
+    own = own_class(mean, jnp.asarray([3, 0, 7, 29, 12, 5]))
+    t, _ = class_grid(mean, std, own, 40, 6)
+    off = {"float32": 1e-3, "float64": 1e-11}[dtype]  # logarithms of size 1,000 are rounded
+    for a, b in zip(sums(mean, std, own, t), table_sums(mean, std, own, t), strict=True):
+        assert a.dtype == dtype
+        assert_allclose(a, b, rtol=off, atol=off)
+
+
+def test_derivatives_among_many_classes(rng):
+    """Central differences, and rows of probabilities that sum to one."""
+    mean, std = jnp.asarray(2 * rng.standard_normal((2, 120))), jnp.asarray(rng.uniform(1, 2, (2, 120)))
+    label = jnp.asarray([int(mean[0].argmax()), 5])
+    slopes = jax.jit(jax.grad(lambda m, s: log_probit(m, s, label).sum(), argnums=(0, 1)))(mean, std)
+    assert_allclose(slopes[0].sum(1), 0, atol=1e-8)  # all may be moved alike
+    value = jax.jit(lambda m, s: log_probit(m, s, label))
+    for k in (0, 5):
+        step = jnp.zeros((2, 120)).at[:, k].set(1e-4)
+        by_mean = (value(mean + step, std) - value(mean - step, std)) / 2e-4
+        by_std = (value(mean, std + step) - value(mean, std - step)) / 2e-4
+        assert_allclose(slopes[0][:, k], by_mean, atol=1e-7)
+        assert_allclose(slopes[1][:, k], by_std, atol=1e-7)

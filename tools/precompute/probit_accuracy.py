@@ -16,7 +16,7 @@ import numpy as np
 
 from tggm.special.probit import log_probit, log_probit_all
 
-CLASSES = (2, 3, 10, 100)
+CLASSES = (2, 3, 10, 100, 1000)
 MARGINS = (-30, -10, -3, 0, 3, 10, 30)
 
 

@@ -26,7 +26,8 @@ EXPECTED, SPREAD = 0.35, 0.2  # the share before any row is seen, and how far it
 PROBIT = 0.8  # times a logit is about the score, between unit normals, of the same probability
 MOST_ROWS = 20_000  # in larger tables the linear part has learned what there is
 MOST_NUMBERS = 20_000  # coefficients
-MOST_STEPS = 200
+MOST_STEPS, FEWER_STEPS = 200, 40  # of a regression
+DEAR = 1_000_000  # rows × classes from which fewer steps, and one fold, will do
 
 
 class Logits(NamedTuple):
@@ -98,7 +99,7 @@ def _strength(X: Floats, label: Ints, weight: Floats, n: int) -> float:
     order = np.random.default_rng(0).permutation(len(X))[:ENOUGH]
     fold = np.arange(len(order)) % FOLDS
     loss = np.zeros(len(STRENGTHS))
-    for k in range(FOLDS):
+    for k in range(1 if _dear(order, n) else FOLDS):
         part, rest = order[fold == k], order[fold != k]
         if len(part) and len(np.unique(label[rest])) > 1:
             path = _path(X[rest], label[rest], weight[rest], n, STRENGTHS)
@@ -112,12 +113,16 @@ def _path(X: Floats, label: Ints, weight: Floats, n: int, strengths: Iterable[fl
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
-    solver = LogisticRegression(warm_start=True, max_iter=MOST_STEPS)
+    solver = LogisticRegression(warm_start=True, max_iter=FEWER_STEPS if _dear(X, n) else MOST_STEPS)
     # threads of BLAS would wait for each other at every one of the many small products
     with warnings.catch_warnings(), threadpool_limits(1, "blas"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # a regression that is nearly there will do
         w = weight / weight.mean()
         return [_logits(solver.set_params(C=C).fit(X, label, w), n, len(X)) for C in strengths]
+
+
+def _dear(rows: Floats | Ints, n: int) -> bool:
+    return len(rows) * n > DEAR
 
 
 def _logits(found: Any, n: int, count: int) -> Logits:

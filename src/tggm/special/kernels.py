@@ -240,6 +240,18 @@ def log_ndtr(a: Array) -> Array:
     return jnp.where(a < 0, -0.5 * a * a - jnp.log(SQRT_2PI * R), log_complement(upper))
 
 
+def log_ndtr_and_hazard(a: Array) -> tuple[Array, Array]:
+    """Log Φ(a) and φ(a) / Φ(a) at once, in half of the time; off by a² roundings, as exp(−a²/2) is."""
+    t, left = jnp.abs(a), a < 0
+    root = SQRT_2PI * (t + tail("mean", t))
+    E = jnp.exp(-0.5 * t * t)
+    upper = E / root
+    y = 1 - upper
+    log = jnp.log(jnp.where(left, root, y))
+    log_cdf = jnp.where(left, -0.5 * t * t - log, log - (upper - (1 - y)) / y)
+    return log_cdf, jnp.where(left, root, E / y) / SQRT_2PI
+
+
 def log_complement(x: Array) -> Array:
     """log(1 - x) for 0 <= x <= 1/2. `jnp.log1p` errs by 100 units in the last place in float64."""
     y = 1 - x

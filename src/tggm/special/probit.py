@@ -22,8 +22,10 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.special import standard
+from tggm.special.probit_sums import Sums, sums
 
 _LOG_ROOT_2PI = 0.9189385332046727
+MANY = 100  # classes beyond which it pays to measure how far the grid of a class reaches
 ArrayPair = tuple[Array, Array]
 Primals = tuple[Array, Array, Any]
 
@@ -70,7 +72,9 @@ def log_probit(
 def _probit(n_nodes: int, n_steps: int, mean: Array, std: Array, label: Array) -> Array:
     own = own_class(mean, label)
     t, h = class_grid(mean, std, own, n_nodes, n_steps)
-    return jnp.minimum(log_sum(log_integrand(mean, std, own, t)) + jnp.log(h), 0.0)
+    many = mean.shape[1] > MANY
+    value = sums(mean, std, own, t).log if many else log_sum(log_integrand(mean, std, own, t))
+    return jnp.minimum(value + jnp.log(h), 0.0)
 
 
 @_probit.defjvp
@@ -78,14 +82,20 @@ def _(n_nodes: int, n_steps: int, primals: Primals, tangents: Primals) -> ArrayP
     mean, std, label = primals
     own = own_class(mean, label)
     t, h = class_grid(mean, std, own, n_nodes, n_steps)
+    value, slope, moment = (sums if mean.shape[1] > MANY else table_sums)(mean, std, own, t)
+    by_mean = slope / std
+    by_std = (moment - jnp.where(own, 1.0, 0.0)) / std
+    return jnp.minimum(value + jnp.log(h), 0.0), (by_mean * tangents[0] + by_std * tangents[1]).sum(-1)
+
+
+def table_sums(mean: Array, std: Array, own: Array, t: Array) -> Sums:
+    """As `probit_sums.sums`, from one table: quicker for few classes."""
     terms = log_integrand(mean, std, own, t)
     value = log_sum(terms)
     p = jnp.exp(terms - value[:, None])[:, None, :]
     x = _standardised(mean, std, t)
     slope = jnp.where(own[:, :, None], x, -standard.hazard(x))  # of the log of each factor, times σ
-    by_mean = (p * slope).sum(-1) / std
-    by_std = ((p * slope * x).sum(-1) - jnp.where(own, 1.0, 0.0)) / std
-    return jnp.minimum(value + jnp.log(h), 0.0), (by_mean * tangents[0] + by_std * tangents[1]).sum(-1)
+    return Sums(value, (p * slope).sum(-1), (p * slope * x).sum(-1))
 
 
 _log_probit = jax.jit(_probit, static_argnums=(0, 1), inline=True)
@@ -197,8 +207,24 @@ def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) 
     z = _reach_of(mean.dtype)
     # log-curvature falls to the right, from `bend` to that of the class's own density
     low = t - z / jnp.sqrt(bend)
-    h = (t + z * jnp.where(own, std, 0.0).sum(-1) - low) / (n_nodes - 1)
+    sigma = jnp.where(own, std, 0.0).sum(-1)
+    right = z * sigma if mean.shape[1] <= MANY else _right_reach(mean, std, own, t, sigma, z)
+    h = (t + right - low) / (n_nodes - 1)
     return low[:, None] + h[:, None] * jnp.arange(n_nodes, dtype=mean.dtype)[None, :], h
+
+
+def _right_reach(mean: Array, std: Array, own: Array, t: Array, sigma: Array, z: float) -> Array:
+    r"""Distance right of the mode t at which the integrand has fallen to exp(−z²/2), z σ at most.
+
+    The density of the class falls by s d + d²/2σ², s = (t − μ)/σ² its slope at t, and all rivals together
+    gain G = −Σ log Φ at most. Among many classes the mode is far above the mean of one, and s is large.
+    """
+    mu = jnp.where(own, mean, 0.0).sum(-1)
+    x = (t[:, None] - mean) / std
+    gain = -jnp.where(own, 0.0, standard.log_ndtr(x)).sum(-1)
+    pull = jnp.maximum(t - mu, 0.0) / sigma
+    loss = z * z + 2 * gain
+    return jnp.minimum(sigma * loss / (pull + jnp.sqrt(pull**2 + loss)), z * sigma)
 
 
 def _standardised(mean: Array, std: Array, t: Array) -> Array:

@@ -116,7 +116,7 @@ def test_moments_are_close_to_the_integral_and_ep_is_closer():
     assert np.abs(by_ep).mean() < np.abs(moments).mean() / 2
 
 
-@pytest.mark.parametrize("n", [2, 10, 30])
+@pytest.mark.parametrize("n", [2, 10, 30, 101, 500])
 def test_training_nodes_suffice(rng, n):
     eta = jnp.asarray(4 * rng.standard_normal((50, n)), jnp.float32)
     std = jnp.asarray(rng.uniform(1, 3, (50, n)), jnp.float32)
