@@ -8,6 +8,7 @@ from tools.fuzz.originals import filled
 from tests.cases import few
 from tests.estimators.small import quick
 from tggm import TGGMClassifier
+from tggm.estimators import logistic
 from tggm.estimators.linear_part import OUTPUT
 from tggm.estimators.logistic import PROBIT, Logits, blended, regressions
 from tggm.predictive.temperature import tempered
@@ -40,6 +41,20 @@ def test_classes_that_a_group_never_sees_are_rare_not_impossible(rng):
     p = np.exp(score[:, 2] - np.logaddexp.reduce(score, 1))
     assert 1e-4 < p.mean() < 0.05
     assert regressions(X, np.zeros(60, int), np.ones(60), [np.arange(3)], 2) is None
+
+
+def test_many_classes_take_one_fold_and_fewer_steps_without_a_word(rng, monkeypatch):
+    """Nearly the same regression; scikit-learn warns of more classes than half of the rows."""
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 40
+    X += y[:, None] % 7
+    arguments = X, y, np.ones(60), [np.arange(12)], 40
+    usual = regressions(*arguments)
+    fits = []
+    monkeypatch.setattr(logistic, "DEAR", 1000)
+    monkeypatch.setattr(logistic, "_path", lambda *a, path=logistic._path: fits.append(1) or path(*a))
+    found = regressions(*arguments)
+    assert len(fits) == 3  # one fold, the group, and all rows
+    assert np.abs(found.whole.A - usual.whole.A).max() < 0.1
 
 
 def test_a_blend_has_scores_between_both(rng):

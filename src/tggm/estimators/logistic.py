@@ -109,14 +109,14 @@ def _strength(X: Floats, label: Ints, weight: Floats, n: int) -> float:
 
 def _path(X: Floats, label: Ints, weight: Floats, n: int, strengths: Iterable[float]) -> list[Logits]:
     """Regressions with these inverse penalties, each from where the one before ended."""
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     solver = LogisticRegression(warm_start=True, max_iter=FEWER_STEPS if _dear(X, n) else MOST_STEPS)
     # threads of BLAS would wait for each other at every one of the many small products
     with warnings.catch_warnings(), threadpool_limits(1, "blas"):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a regression that is nearly there will do
+        # a regression that is nearly there will do, and so will one of more classes than half of its rows
+        warnings.simplefilter("ignore", UserWarning)
         w = weight / weight.mean()
         return [_logits(solver.set_params(C=C).fit(X, label, w), n, len(X)) for C in strengths]
 
