@@ -72,3 +72,15 @@ def test_the_better_model_gets_its_share(rng, good):
     assert share > 0.9
     assert_allclose(A[:, 0], np.tile(share * linear.A, (10, 1)), rtol=1e-6)
     assert np.mean((later.mean[0] - y) ** 2) < np.mean((held.mean[0] - y) ** 2)
+
+
+def test_fewer_rows_than_columns_are_solved_by_their_own_number(rng):
+    """The same as with the eigenvectors of all columns, without a matrix of columns × columns."""
+    X, Y, w = rng.normal(size=(12, 40)), rng.normal(size=(12, 2)), rng.uniform(0.5, 2, 12)
+    wide = ridge.ridge(X, Y, w)
+    tall = ridge.ridge(
+        np.vstack([X, np.zeros((30, 40))]), np.vstack([Y, np.zeros((30, 2))]), np.r_[w, np.zeros(30)]
+    )
+    tall = tall._replace(left_out=tall.left_out[:12])
+    for a, b in zip(wide, tall, strict=True):
+        assert_allclose(a, b, rtol=1e-6, atol=1e-6)  # a penalty of 1e-6 costs six digits

@@ -34,11 +34,10 @@ def _ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     x0, y0 = w @ X, w @ Y
     root = np.sqrt(w)[:, None]
     Z, R = (X - x0[None, :]) * root, (Y - y0[None, :]) * root
-    values, V = np.linalg.eigh(Z.T @ Z)
-    values = np.maximum(values, 0.0)
+    values, V = _axes(Z)
     U = Z @ V  # its columns have the squared lengths `values`
-    unit = max(values.mean(), np.finfo(np.float64).tiny)
-    shrink = 1 / (values[:, None] + unit * PENALTIES[None, :])  # (d, penalties)
+    unit = max(values.sum() / Z.shape[1], np.finfo(np.float64).tiny)
+    shrink = 1 / (values[:, None] + unit * PENALTIES[None, :])  # (axes, penalties)
     shrink[values <= 1e-12 * values.max(initial=0.0)] = 0.0
     leverage = np.minimum(w[:, None] + U**2 @ shrink, 1 - 1e-9)
     moved = U.T @ R
@@ -53,3 +52,12 @@ def _ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     errors = np.stack(best, axis=1)
     left_out = Y - np.where(root > 0, errors / root, 0.0)
     return Ridge(A, y0 - A @ x0, left_out, (errors**2).sum(0))
+
+
+def _axes(Z: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues of ZᵀZ and their vectors, (d, axes); without those that fewer rows than columns make 0."""
+    if len(Z) >= Z.shape[1]:
+        values, V = np.linalg.eigh(Z.T @ Z)
+        return np.maximum(values, 0.0), V
+    _, lengths, Vt = np.linalg.svd(Z, full_matrices=False)
+    return lengths**2, Vt.T
