@@ -66,21 +66,24 @@ def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
     return centre, mix @ var, between
 
 
+def _centre_and_width(members: ScalarPredictive, f: float, g: float) -> tuple[Floats, Floats]:
+    centre, var, between = disagreement(members)
+    return centre, np.sqrt(f**2 * var + g**2 * between)
+
+
 def student(members: ScalarPredictive, numbers: Numbers) -> StudentPredictive:
     """One Student-t a row."""
     f, g, heaviness = numbers
-    centre, var, between = disagreement(members)
+    centre, width = _centre_and_width(members, f, g)
     loc, scale = members.units
-    width = np.sqrt(f**2 * var + g**2 * between)
     return StudentPredictive(centre, width, heaviness, loc=loc, scale=scale)
 
 
 def shaped(members: ScalarPredictive, numbers: Numbers) -> ShapedPredictive:
     """One law, moved and scaled, for all rows."""
     f, g, heaviness, *logs = numbers
-    centre, var, between = disagreement(members)
+    centre, width = _centre_and_width(members, f, g)
     loc, scale = members.units
-    width = np.sqrt(f**2 * var + g**2 * between)
     return ShapedPredictive(centre, width, heaviness, tuple(logs), loc=loc, scale=scale)
 
 

@@ -10,9 +10,8 @@ from scipy.optimize import minimize
 from tggm.arrays import Floats, Ints
 
 _HALF = [0.0, 0.01, 0.03, 0.06, 0.1, 0.175, 0.27, 0.38]
-PLACES = np.array(
-    [*_HALF, 0.5, *(1 - x for x in reversed(_HALF))]
-)  # denser at the ends: tails may be cut off
+# denser at the ends: tails may be cut off
+PLACES = np.array([*_HALF, 0.5, *(1 - x for x in reversed(_HALF))])
 KNOTS = len(PLACES)
 STEEP = 1.0  # deviation of the logarithm's change from end to end that is expected before any row is seen
 HIGHEST = 5.0  # of the logarithms' sizes

@@ -1,6 +1,6 @@
 """One law for the errors of all rows, in units of each row's width: Student's, bent as held-out rows ask."""
 
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -122,7 +122,7 @@ def _student(heaviness: float) -> StudentPredictive:
     return StudentPredictive(np.zeros(1), np.ones(1), heaviness)
 
 
-@cache
+@lru_cache(maxsize=16)  # each holds a grid; those of a model in use stay
 def _law(heaviness: float, logs: tuple[float, ...]) -> BentStudent:
     """The law with what a grid tells of it; half moments of tails are those of Student's, times the ends."""
     shape, student = Shape(np.asarray(logs)), _student(heaviness)

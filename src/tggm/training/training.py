@@ -58,7 +58,7 @@ class Milestones:
 
     @property
     def every(self) -> int:
-        """Epochs from one look at what has fallen to the next: a tenth of the first cycle, or a short one."""
+        """Epochs between looks at what has fallen: a tenth of the first cycle, all of a short one."""
         return self.epochs[0] // 10 or self.epochs[0]
 
     def reached(self, held: NDArray[np.floating], done: int) -> bool:

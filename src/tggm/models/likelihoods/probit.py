@@ -19,10 +19,8 @@ from tggm.special.probit import log_probit
 
 CONTENDERS = 0.8  # weight of the classes that may win, against all alike
 LEAST_VARIANCE = 0.25
-MANY, OF_MANY = (
-    100,
-    20,
-)  # classes beyond which `log_probit` measures its grid, and the nodes that suffice then
+MANY = 100  # classes beyond which `log_probit` measures its grid
+OF_MANY = 20  # nodes that suffice then
 
 
 def training_nodes(n_classes: int) -> int:
