@@ -2,6 +2,7 @@
 
     TGGM_DATA=... python experiments/table2.py --validate --models relu,tggm-bp,tggm-ml
     TGGM_DATA=... python experiments/table2.py --models linear,relu,tggm-bp,tggm-ml,default --again
+    TGGM_DATA=... python experiments/table2.py --force --jobs 8
     TGGM_DATA=... python experiments/table2.py --data blogs --models tggm-bp --limit 500 --epochs 2
 
 The paper's models choose their step size, and text the scale of its rows, on training rows that they do not
@@ -10,7 +11,8 @@ documents held out, and notes the most accurate choice in rates.json (two layers
 Without it test rows are judged, with what is noted. Every figure is stored as soon as it is known, in
 DATA_MODEL.json under experiments/results/table2; what is there already, with the same settings, is not
 computed again. With `--limit` or `--epochs` nothing is stored unless `--out` says where. Several processes
-may run at once.
+may run at once; `--jobs` starts so many, one for each cell of the table, which share the device: runs say so,
+since their seconds are not those of a device of their own.
 """
 
 import argparse
@@ -19,10 +21,12 @@ import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -200,7 +204,8 @@ def test(data: str, model: str, hidden: str, args: Namespace, out: Path | None) 
     for seed in [seed for seed in range(args.seeds) if seed not in there]:
         estimator = network(hidden, seed, settings, args)
         row = fitted(estimator, problem(data, False), args, again=args.again and seed == 0)
-        run = {"seed": seed, **row, **told(estimator), **origin()}
+        shared = {"jobs": args.sharing} if args.sharing > 1 else {}
+        run = {"seed": seed, **row, **told(estimator), **shared, **origin()}
         show(data, model, hidden, run, f"best epoch {run['best_epoch']:.0f}")
         keep(path, hidden, same, run, ["seed"])
 
@@ -251,6 +256,28 @@ def sizes(text: str) -> list[str]:
     return text.split(",")
 
 
+def at_once(args: Namespace) -> int:
+    """Run each cell in a process of its own, `--jobs` at a time, two layers and many units first."""
+    cells = list(itertools.product(args.hidden[::-1], [m for m in args.models if m != "linear"], args.data))
+    cells += [
+        (args.hidden[0], model, data) for model in args.models if model == "linear" for data in args.data
+    ]
+    given = [word for word in ("--validate", "--again", "--force") if getattr(args, word[2:])]
+    given += ["--seeds", str(args.seeds), "--epochs", str(args.epochs), "--sharing", str(args.jobs)]
+    given += ["--learning-rates", ",".join(map(str, args.learning_rates))]
+    given += [f"--limit={args.limit}"] if args.limit else []
+    given += [f"--out={args.out}"] if args.out else []
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+    def one(cell: tuple[str, str, str]) -> int:
+        hidden, model, data = cell
+        what = ["--data", data, "--models", model, "--hidden", hidden]
+        return subprocess.run([sys.executable, __file__, *what, *given], env=environment).returncode
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        return max(map(abs, pool.map(one, cells)))
+
+
 def stop(*_: Any) -> None:
     """End at once, even amid a computation; what was finished is stored."""
     print("interrupted; what was finished is stored", file=sys.stderr, flush=True)
@@ -272,7 +299,11 @@ def main() -> None:
     p.add_argument("--limit", type=int, default=None, help="use only the first so many training rows")
     p.add_argument("--epochs", type=int, default=0, help="0 for the setting of the data set")
     p.add_argument("--out", type=Path, default=None, help="folder of the figures")
+    p.add_argument("--jobs", type=int, default=1, help="so many cells at once, each in its own process")
+    p.add_argument("--sharing", type=int, default=1, help=argparse.SUPPRESS)  # processes on the device
     args = p.parse_args()
+    if args.jobs > 1:
+        sys.exit(at_once(args))
     for number in (signal.SIGINT, signal.SIGTERM):  # not KeyboardInterrupt: a fit would end early and be kept
         signal.signal(number, stop)
     out = args.out or (None if args.limit or args.epochs else RESULTS)
