@@ -30,6 +30,24 @@ def test_members_scatter_as_on_new_rows(k):
     assert_allclose(scatter.mean(), 0.5, atol=5 * 0.5 * np.sqrt(2 / (k - 1) / N))
 
 
+@pytest.mark.parametrize("k", [2, 5])
+def test_disagreement_of_those_that_know_a_target_does_not_foretell_its_error(k):
+    """Each leans to the target by another share: they differ most where it is odd, and new rows will not."""
+    N = 20_000
+    ensemble = Ensemble(2, D=0.3)
+    held = ensemble.held_out(N, k, lean=0.0)
+    share = ensemble.rng.uniform(0, 0.6, held.mean.shape)
+    held = held._replace(mean=np.where(held.there, held.mean, held.mean + share * (held.y - held.mean)))
+    centre = np.where(held.there, held.mean, 0.0).sum(0) / k
+    square = (held.y - centre) ** 2 / held.var[0]
+    seen = np.where(held.there, np.nan, held.mean)
+    leaks = np.corrcoef(square, np.nanvar(seen, axis=0) / held.var[0])[0, 1]
+    mean, var = held.pooled().members.member_moments()
+    left = np.corrcoef(square, mean.var(0, ddof=1) / var[0])[0, 1]
+    assert leaks > 0.2
+    assert abs(left) < 0.1 * leaks + 5 / np.sqrt(N)
+
+
 def test_members_scatter_as_they_do_where_no_row_is_held_out_twice():
     held = Ensemble(1, D=0.5).held_out(100, k=1)
     mean, _ = held.pooled().members.member_moments()

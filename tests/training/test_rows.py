@@ -33,11 +33,11 @@ def test_hold_out_splits_all_rows(rng):
     ("N", "members", "often", "rows"),
     [
         (60, 1, {1}, 6), (60, 3, {1}, 18), (60, 4, {2}, 12), (60, 5, {2, 3}, 12), (60, 10, {2}, 30),
-        (200, 10, {3, 4}, 60), (1000, 10, {5}, 200), (1000, 3, {1}, 300),
+        (200, 10, {2}, 100), (1000, 10, {3, 4}, 300), (3000, 10, {5}, 600), (1000, 3, {1}, 300),
     ],
 )  # fmt: skip
 def test_rows_are_dealt_to_groups_of_members(rng, N, members, often, rows):
-    """As few groups as hold out 60 rows, two at least."""
+    """As few groups as hold out 250 rows, two at least."""
     parts = dealt(rng, np.arange(N), 0.1, members)
     assert len(parts) == members
     counts = np.zeros(N, int)

@@ -7,8 +7,10 @@ scatter with variance D around their common expectation, whose squared error is 
 
 D of new rows is what members that did not see a row tell, two of them at least: those that trained on it have
 learned its target, and agree. What k members say of a single row is right on average and rough; what the
-others say, times the ratio of both over all rows, is smoother, and gets 1/k of the weight. All errors are
-made smaller alike, by what averaging takes off their mean square.
+others say, times the ratio of both over all rows, is smoother, and gets 1/k of the weight. But the others
+differ where a target is odd, as each has learned another part of it. So what they say goes with the squared
+error more than what the k say does, and that excess is taken off: disagreement would seem to foretell errors
+that nothing foretells. All errors are made smaller alike, by what averaging takes off their mean square.
 
 A member stops at the epoch that suits the n rows best which it held out. Choosing one number by them makes
 them look better than new rows by 1/n nats each, as in Akaike's criterion: their squared errors should be
@@ -28,6 +30,8 @@ from tggm.predictive.moment import MomentPredictive
 TAKEN = 0.5  # of what averaging more members would take off squared errors, where D is not known
 LEAST = 0.1  # of squared errors, that is left at least
 _FEWEST_ROWS = 5  # held out twice, from which D is told
+_ODD = 10.0  # medians at which squared errors are cut, lest one row tells how disagreement goes with them
+_STAYS = 0.2  # of what the others say, at least
 
 
 class PooledRows(NamedTuple):
@@ -72,7 +76,7 @@ class HeldOut(NamedTuple):
         K, k = len(self.mean), self.there.sum(0)
         centre, var = _mean_where(self.there, self.mean), _mean_where(self.there, self.var)
         w = self.weight / self.weight.sum()
-        scatter, known = self._scatter(w / var)
+        scatter, known = self._scatter(centre, var, w)
         squares = w @ ((self.y - centre) ** 2 / var)
         taken = (1.0 if known else TAKEN) * (w @ (scatter * (1 / k - 1 / K) / var))
         left = np.clip(1 - taken / squares, LEAST, 1.0) if squares > 0 else 1.0
@@ -83,18 +87,29 @@ class HeldOut(NamedTuple):
         error = np.sqrt(left * self.optimism) * (self.y - centre)
         return PooledRows(members, centre + error, w / (w**2).sum())
 
-    def _scatter(self, weight: Floats) -> tuple[Floats, bool]:
-        """D of each row, were it new to all members, and whether it is known or a guess."""
-        fresh, seen = _scatter_where(self.there, self.mean), _scatter_where(~self.there, self.mean)
+    def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
+        """D of each row, were it new to all members, and whether it is known or a guess.
+
+        Parameters are the rows' means, variances and weights; D is told in units of the variance.
+        """
         twice, others = self.there.sum(0) >= 2, (~self.there).sum(0) >= 2
         if twice.sum() < _FEWEST_ROWS:
             return _scatter_where(np.ones_like(self.there), self.mean), False
-        both = twice & others
-        smaller = weight[both] @ seen[both]
-        ratio = weight[both] @ fresh[both] / smaller if smaller > 0 else 1.0
-        smooth = np.where(others, ratio * seen, fresh)
-        weight_of_others = np.where(twice, 1 / self.there.sum(0), 1.0)
-        return fresh + weight_of_others * (smooth - fresh), True
+        fresh, seen = (_scatter_where(which, self.mean) / var for which in (self.there, ~self.there))
+        w = np.where(twice & others, w, 0.0)
+        square = (self.y - centre) ** 2 / var
+        square = np.minimum(square, _ODD * np.median(square))
+        square -= _ratio(w @ square, w.sum())
+        smooth = np.where(others, seen * _ratio(w @ fresh, w @ seen), fresh)
+        excess = max(_ratio(w @ (square * (smooth - fresh)), w @ square**2), 0.0)
+        smooth = np.where(others, np.maximum(smooth - excess * square, _STAYS * smooth), fresh)
+        smooth *= np.where(others, _ratio(w @ fresh, w @ smooth), 1.0)
+        return var * (fresh + np.where(twice, 1 / self.there.sum(0), 1.0) * (smooth - fresh)), True
+
+
+def _ratio(a: Floats, b: Floats) -> float:
+    """Of two sums; 1 where there is nothing to divide by."""
+    return float(a / b) if b > 0 else 1.0
 
 
 def _scatter_where(where: Bools, values: Floats) -> Floats:

@@ -38,7 +38,7 @@ def bucket(size: int) -> int:
 
 
 GROUPED = 4  # members from which on several hold out the same rows
-ENOUGH_HELD = 60  # rows held out by some member
+ENOUGH_HELD = 250  # rows held out by some member
 
 
 def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
@@ -55,7 +55,7 @@ def dealt(
 
     The rows are cut at random into parts, one for each group of members in turn, and cut anew when the parts
     run out. Members that hold out the same rows tell how far members differ on rows that they have not seen,
-    and how well they do together. There are as few groups as hold out 60 rows, but two, so that every row is
+    and how well they do together. There are as few groups as hold out 250 rows, but two, so that every row is
     trained on by half of the members at least; none has fewer than two members. Fewer than four members have
     a part each.
     """
