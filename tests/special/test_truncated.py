@@ -1,7 +1,6 @@
 """Literals, laws and edges of the truncated-normal functions. The table tests are in test_reference.py."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -151,10 +150,10 @@ def test_far_tail_does_not_overflow(dtype):
 
 def test_dtypes():
     for dtype in ("float32", "float64", "float16", "bfloat16"):
-        x = jnp.asarray([-1.0, 2.0], dtype)
-        assert all(f(x).dtype == x.dtype for f in ONE)
-        assert all(f(x, 1.5).dtype == x.dtype for f in TWO)
-        assert all(y.dtype == x.dtype for y in standard_moments(x))
+        x = jax.ShapeDtypeStruct((2,), dtype)  # traced only: not every processor has instructions for float16
+        assert all(jax.eval_shape(f, x).dtype == x.dtype for f in ONE)
+        assert all(jax.eval_shape(lambda a, f=f: f(a, 1.5), x).dtype == x.dtype for f in TWO)
+        assert all(y.dtype == x.dtype for y in jax.eval_shape(standard_moments, x))
     assert hazard(np.array([1, 2])).dtype == np.float64
     assert truncated_mean(np.array([1, 2]), np.float32(2)).dtype == np.float32
     assert truncated_mean(1, 2) == truncated_mean(1.0, 2.0)
