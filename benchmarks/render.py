@@ -183,6 +183,25 @@ def promises(figures: Figures) -> str:
     return table(["tried", "cases", "failures", "seconds"], cells)
 
 
+def explanations(figures: Figures) -> str:
+    """What explanations cost on a large table."""
+    found = figures["explanations"]
+    return (
+        f"On adult ({found['training_rows']:,} training rows, {found['columns']} columns) importances took "
+        f"{found['importances_s']:.0f} seconds and the parts of {found['explained_rows']:,} predictions "
+        f"{found['explain_s']:.0f}, on {found['machine']} (`python benchmarks/explanations.py`)."
+    )
+
+
+def wide(figures: Figures) -> str:
+    """First fits of many outputs, classes or columns."""
+    record = figures["wide"]
+    names = ["fit", "of_it_compiling", "first_prediction", "fit_again"]
+    rows = [[name, *(f"{found[n]:.1f}" for n in names)] for name, found in record["fits"].items()]
+    heads = ["20 epochs of", "first fit, s", "of it compiling", "first prediction", "second fit"]
+    return f"{table(heads, rows)}\n\n{record['machine']}, commit {record['commit']}."
+
+
 def cost_tables(figures: Figures) -> str:
     """The cost model on two shapes."""
     shapes = (costs.Shape(), costs.Shape(units=1000, members=10))
@@ -229,6 +248,7 @@ def boxes(figures: Figures) -> str:
 
 PAGES = {
     "docs/truncated-normal.md": {"boxes": boxes},
+    "docs/tables.md": {"explanations": explanations},
     "SECURITY.md": {"promises": promises},
     "README.md": {"comparison": comparison},
     "docs/benchmarks.md": {
@@ -238,6 +258,7 @@ PAGES = {
         "machines": machines,
     },
     "docs/scaling.md": {
+        "wide": wide,
         "streaming": streaming,
         "kills": kills,
         "fuzz": fuzz,

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from record import commit, machine
 
 EPOCHS = 20
 
@@ -93,7 +94,8 @@ def main():
             found[name] = pool.apply(measured, (name,))
         print(name, found[name], flush=True)
         if options.output is not None:
-            options.output.write_text(json.dumps(found, indent=1) + "\n")
+            facts = {"commit": commit(), "machine": machine(), "fits": found}
+            options.output.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":
