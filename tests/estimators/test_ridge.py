@@ -48,6 +48,22 @@ def test_members_start_at_the_regression_of_their_rows(table, rng):
         assert_allclose(arrays["likelihood.output.b1"][k], found.b)
 
 
+@pytest.mark.parametrize("learned", [True, False])
+def test_the_noise_starts_where_a_regression_tells_nearly_all(rng, learned):
+    X = rng.standard_normal((40, 5))
+    Y = X[:, :2] + [0.05, 1.0] * rng.standard_normal((40, 2))
+    model = Architecture(5, (3, 3), 2, linear=True).members(rng, 2, "float64")
+    halves, weight = [np.arange(20), np.arange(20, 40)], np.ones(40)
+    name = "likelihood.log_noise"
+    before, after = (
+        model.arrays()[name],
+        linear_part.started(model, halves, X, Y, weight, learned).arrays()[name],
+    )
+    assert_allclose(after[:, 1], before[:, 1])
+    errors = [ridge.ridge(X[half], Y[half], weight[half]).error[0] for half in halves]
+    assert_allclose(after[:, 0], np.log(errors) if learned else before[:, 0])
+
+
 def held_out(rng, y, good):
     """Ten members, each row held out by one; those of `good` know y."""
     N = len(y)

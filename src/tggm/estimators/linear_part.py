@@ -16,21 +16,28 @@ from tggm.models import Model
 from tggm.predictive.held_out import HeldOut
 
 LEAST_ERROR = 1e-4  # squared, of a standardised target: what the other weights are at least drawn for
+NEARLY = 0.05  # squared error of a regression that tells nearly all: the noise starts there, too
 LEAST_NOISE = 1e-12  # of a standardised target that the linear model knows all of
 OUTLYING = 100.0  # times the median squared error: such rows choose no share
 LEAST_SHARE = 0.05  # of the linear model, below which the ensemble stays as it is
 OUTPUT = "likelihood.output."
 
 
-def started(model: Model, parts: list[Any], X: Floats, Y: Floats, weight: Floats) -> Model:
+def started(
+    model: Model, parts: list[Any], X: Floats, Y: Floats, weight: Floats, noise: bool = True
+) -> Model:
     """Members with a leading axis, each at the ridge regression of its part of the rows.
 
-    The other weights of the outputs are made as small as what is left to explain.
+    The other weights of the outputs are made as small as what is left to explain. So is the noise, if it is
+    learned and the regression tells nearly all: it would take most of the training to fall so far.
     """
     found = [ridge(X[part], Y[part], weight[part]) for part in parts]
     error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
     W1 = model.arrays()[OUTPUT + "W1"] * np.sqrt(error)[:, :, None]
-    return replaced(model, W1, np.stack([each.A for each in found]), np.stack([each.b for each in found]))
+    made = replaced(model, W1, np.stack([each.A for each in found]), np.stack([each.b for each in found]))
+    log_noise = made.arrays()["likelihood.log_noise"]
+    first = np.where((error < NEARLY) & noise, np.log(error), log_noise).astype(log_noise.dtype)
+    return made.replaced(made.arrays() | {"likelihood.log_noise": first})
 
 
 def blended(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list[HeldOut]]:

@@ -426,7 +426,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             return begun.model
         X = np.asarray(begun.model.features.inputs(rows.X), np.float64)
         Y, weight = (np.asarray(a, np.float64) for a in (rows.y, block.weight))
-        return linear_part.started(begun.model, parts(block.members), X, Y, weight)
+        learned = self.noise is None
+        return linear_part.started(begun.model, parts(block.members), X, Y, weight, learned)
 
     def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
         """Blended with a linear model, and calibrated, as held-out rows advise."""
