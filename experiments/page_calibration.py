@@ -61,8 +61,9 @@ def verdict() -> str:
         off, within = zip(*(_off(runs) for runs in made.values()), strict=True)
         worst = max(zip(off, made, strict=True), key=lambda pair: abs(pair[0]))
         parts.append(
-            f"{title}: log-likelihood at least as good on {better[0]} of {len(made)}, CRPS on {better[1]}; "
-            f"coverage within two standard errors in {np.mean(within):.0%} of the cells, "
+            f"{title}: log-likelihood at least as good, up to a standard error, on {better[0]} of "
+            f"{len(made)}, CRPS on {better[1]}; coverage within two standard errors in "
+            f"{np.mean(within):.0%} of the cells, "
             f"{100 * worst[0]:+.0f} points at most ({worst[1]})."
         )
     return "\n".join(parts) or "Not run."

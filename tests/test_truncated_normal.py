@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import multivariate_normal, truncnorm
+from scipy.stats import multivariate_normal, norm, truncnorm
 
 import tggm
 from tests.inference.boxes import equicorrelated, grid_box
@@ -95,7 +95,21 @@ def test_improbable_box(law):
     assert far.error <= 1e-3
 
 
+def test_nearly_singular_matrices_have_larger_errors():
+    """Both variables are nearly one, and the box has at most the probability of one of them."""
+    bound = np.log(norm.cdf(1) - norm.cdf(0))
+    for e in (1e-11, 1e-13):
+        found = MultivariateTruncatedNormal([0, 0], [[1, 1 - e], [1 - e, 1]], 0, 1).log_prob_box()
+        assert found.value - found.error < bound
+
+
 def test_errors():
+    with pytest.raises(ValueError, match=r"`mean` must be finite; got nan"):
+        MultivariateTruncatedNormal([np.nan, 0], np.eye(2))
+    with pytest.raises(ValueError, match=r"`lower` must be a number, or 3 of them; got shape \(2,\)"):
+        MultivariateTruncatedNormal(np.zeros(3), np.eye(3), [0, 1])
+    with pytest.raises(ValueError, match=r"`q` must be probabilities between 0 and 1; got \[1.5\]"):
+        MultivariateTruncatedNormal([0, 0], np.eye(2), 0).marginals([1.5])
     with pytest.raises(ValueError, match=r"`cov` must have shape \(2, 2\).*got \(3, 3\)"):
         MultivariateTruncatedNormal([0, 0], np.eye(3))
     with pytest.raises(ValueError, match=r"`cov` must be positive definite; its smallest eigenvalue is -1"):

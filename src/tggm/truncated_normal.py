@@ -86,6 +86,9 @@ class MultivariateTruncatedNormal:
                 f"`cov` must have shape ({self.dim}, {self.dim}), as `mean` has {self.dim} numbers; "
                 f"got {self.scale.shape}."
             )
+        for name, given in (("mean", self.location), ("cov", self.scale)):
+            if not np.isfinite(given).all():
+                raise ValueError(f"`{name}` must be finite; got {given[~np.isfinite(given)][0]}.")
         self.lower, self.upper = _limits(lower, upper, self.dim)
         self._root = _cholesky(self.scale)
         self._engine = self._chosen(engine)
@@ -124,7 +127,8 @@ class MultivariateTruncatedNormal:
             return probability(self._points.log_weights(tol))
         with jax.enable_x64(True):
             found = log_orthant(self.gaussian(), self._engine)
-            return BoxEstimate(float(found.value), float(found.error))
+            rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse that engines take
+            return BoxEstimate(float(found.value), float(found.error + rounding))
 
     def moments(self, *, tol: float = 1e-2) -> MomentEstimates:
         """Mean and covariance inside the box, with their errors.
@@ -156,6 +160,8 @@ class MultivariateTruncatedNormal:
         found = moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
         levels = np.atleast_1d(np.asarray(q, float))
+        if not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"`q` must be probabilities between 0 and 1; got {q!r}.")
         columns = h.reshape(-1, self.dim).T
         quantiles = np.stack([weighted_quantiles(x, w, levels) for x in columns])
         return MarginalSummary(found.mean, np.sqrt(np.diag(found.cov)), quantiles)
@@ -242,7 +248,11 @@ def _ep_covariance(tg: TruncatedGaussian) -> Array:
 
 
 def _limits(lower: ArrayLike, upper: ArrayLike, dim: int) -> tuple[Floats, Floats]:
-    low, high = (np.broadcast_to(np.asarray(x, float), (dim,)).copy() for x in (lower, upper))
+    given = {"lower": np.asarray(lower, float), "upper": np.asarray(upper, float)}
+    for name, x in given.items():
+        if x.shape not in ((), (1,), (dim,)):
+            raise ValueError(f"`{name}` must be a number, or {dim} of them; got shape {x.shape}.")
+    low, high = (np.broadcast_to(x, (dim,)).copy() for x in given.values())
     wrong = ~(low < high)
     if wrong.any():
         k = int(np.argmax(wrong))

@@ -86,8 +86,10 @@ def test_fresh_rows_set_the_width_anew(bent, fitted, rng):
     assert std.mean() < 0.5
     low, high = model.predict_interval(X, 0.8)
     assert abs(np.mean((low < noisy) & (noisy < high)) - 0.8) < 0.09  # four standard errors of 300 rows
-    with pytest.raises(ValueError, match=r"`y` must be finite numbers of shape \(300, 1\)"):
+    with pytest.raises(ValueError, match=r"`y` must have 1 targets a row; got shape \(300, 2\)"):
         model.recalibrate(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match=r"`y` must be finite; got nan\. Leave such rows out"):
+        model.recalibrate(X, np.where(np.arange(len(y)) == 3, np.nan, y))
 
 
 @pytest.mark.slow  # passes: test_regressor.py; transforms and pools: below and above

@@ -92,9 +92,12 @@ def test_limits_and_missing_targets_do_not_count():
     side = np.zeros(60)
     side[::2] = 1
     model = TGGMRegressor(**QUICK, guarantee=0.9).fit(X, y, censored=side)
-    assert 0 < np.isfinite(model.fitted_.guarantee).sum() < 9
-    with pytest.raises(ValueError, match="`level` must be at most"):
-        model.predict_interval(X, 0.9, guarantee=True)
+    assert np.isfinite(model.fitted_.guarantee).sum() == 9
+    low, high = model.predict_interval(X, 0.9, guarantee=True)
+    assert np.isfinite(high - low).all()
+    either = np.stack([np.where(side == 1, np.nan, y), np.where(side == 0, np.nan, y)], 1)
+    with pytest.raises(ValueError, match="18 rows with measured targets are needed, and there are 0"):
+        TGGMRegressor(**QUICK, guarantee=0.9).fit(X, either)
 
 
 def test_what_cannot_be_guaranteed_is_said(fitted):

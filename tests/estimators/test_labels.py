@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -61,6 +62,12 @@ def test_labels_of_another_byte_order_can_be_stored(tmp_path):
 def test_classes_must_be_labels(classes):
     with pytest.raises(ValueError):  # noqa: PT011  # scikit-learn words two of them
         classifier().partial_fit(X, y, classes=classes)
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA])
+def test_rows_without_a_label_are_named(gap):
+    with pytest.raises(ValueError, match=r"`y` has no label in row 3 \(.*\); leave such rows out"):
+        TGGMClassifier().fit(np.zeros((6, 2)), np.array(["a", "b", "a", gap, "b", "a"], object))
 
 
 def test_a_stream_of_numbers_has_no_classes():

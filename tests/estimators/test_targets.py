@@ -139,6 +139,12 @@ def test_targets_whose_squares_are_no_numbers(curve, factor, sentence):
         quick().fit(from_arrays(X, factor * y))
 
 
+def test_targets_that_squares_do_not_tell_from_a_constant(curve):
+    X, y = curve
+    with pytest.raises(ValueError, match=r"whose square vanishes; multiply it"):
+        quick().fit(X, 1e-300 * y)
+
+
 def test_integers_that_no_float_holds(curve):
     X, y = curve
     with pytest.raises(

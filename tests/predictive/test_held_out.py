@@ -30,6 +30,20 @@ def test_members_scatter_as_on_new_rows(k):
     assert_allclose(scatter.mean(), 0.5, atol=5 * 0.5 * np.sqrt(2 / (k - 1) / N))
 
 
+@pytest.mark.parametrize("D", [1e-4, 1.0])
+def test_two_of_three_members_tell_how_far_they_differ(D):
+    """Rows held out by one have their mean; nobody is left to ask about the others."""
+    N = 4000
+    held = Ensemble(3, K=3, D=D).held_out(N, k=2, lean=0.8)
+    once = np.arange(N) % 2 == 0
+    held.there[:, once] = np.arange(3)[:, None] == 0
+    mean, var = held.pooled().members.member_moments()
+    scatter = mean.var(0, ddof=1) / var[0]
+    # each row's variance of two Gaussians has a relative standard error of √2
+    for rows in (once, ~once):
+        assert_allclose(scatter[rows].mean(), D, rtol=5 * np.sqrt(2 / (N / 2)))
+
+
 @pytest.mark.parametrize("k", [2, 5])
 def test_disagreement_of_those_that_know_a_target_does_not_foretell_its_error(k):
     """Each leans to the target by another share: they differ most where it is odd, and new rows will not."""

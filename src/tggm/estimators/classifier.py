@@ -18,6 +18,7 @@ from tggm.estimators.labels import (
     Labels,
     encoded,
     known_classes,
+    require_all,
     require_two,
     weighted_rows,
 )
@@ -331,6 +332,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         return source, rng
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, NDArray[Any]]:
+        require_all(y)
         accepted = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         X_, y_ = self._validated(X, y, reset=reset, weight=sample_weight, **accepted)
         check_classification_targets(y_)

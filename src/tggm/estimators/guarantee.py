@@ -31,18 +31,22 @@ _ROUNDING = 1e-6  # of single precision: a target that repeats should not fall o
 def split_off(
     source: MemorySource, level: float | None, rng: np.random.Generator
 ) -> tuple[MemorySource, MemorySource | None]:
-    """Rows to fit, and rows that are set aside at random; none without a level."""
+    """Rows to fit, and rows that are set aside at random; none without a level.
+
+    Limits and missing targets tell no error, so only rows whose targets were all measured are set aside.
+    """
     if level is None:
         return source, None
-    count, fewest = source.count, fewest_rows(level)
+    whole = np.flatnonzero(source.y.measured_rows)
+    count, fewest = len(whole), fewest_rows(level)
     if 2 * fewest > count:
         raise ValueError(
             f"`guarantee` is {level:g}, for which {fewest} rows are set aside; at least {2 * fewest} rows "
-            f"are needed, and there are {count}. Ask for a smaller level, or pass None."
+            f"with measured targets are needed, and there are {count}. Ask for a smaller level, or pass None."
         )
-    aside = np.zeros(count, np.bool_)
+    aside = np.zeros(source.count, np.bool_)
     size = min(max(fewest, round(SHARE * count)), MOST_ROWS)
-    aside[rng.permutation(count)[:size]] = True
+    aside[whole[rng.permutation(count)[:size]]] = True
     fit, kept = (MemorySource(source.X[r], source.y.of(r), source.weight[r]) for r in (~aside, aside))
     return fit, kept
 

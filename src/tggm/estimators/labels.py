@@ -32,6 +32,20 @@ def known_classes(y: ArrayLike) -> NDArray[Any]:
     return classes
 
 
+def require_all(y: Any) -> None:
+    """Raise where a label is missing: None, NaN or a data frame's NA."""
+    labels = np.asarray(y)
+    if labels.dtype.kind != "O" or not labels.ndim:
+        return
+    for row, label in enumerate(labels.ravel()):
+        missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+        if missing or (isinstance(label, float) and label != label):
+            raise ValueError(
+                f"`y` has no label in row {row} ({label}); leave such rows out: keep = pd.notna(y), then "
+                "fit(X[keep], y[keep])."
+            )
+
+
 def _require_labels(classes: NDArray[Any]) -> None:
     """Raise for values that are no labels.
 

@@ -181,10 +181,10 @@ class Prediction(Ensemble, ABC):
 
         Z, fitted = self._standardised(X), self.fitted_
         Y = np.asarray(y, dtype=np.float64).reshape(len(Z), -1)
-        if Y.shape[1] != self.b1_.shape[1] or not np.isfinite(Y).all():
-            raise ValueError(
-                f"`y` must be finite numbers of shape ({len(Z)}, {self.b1_.shape[1]}); got {np.shape(y)}."
-            )
+        if Y.shape[1] != self.b1_.shape[1]:
+            raise ValueError(f"`y` must have {self.b1_.shape[1]} targets a row; got shape {np.shape(y)}.")
+        if not np.isfinite(Y).all():
+            raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
         Y = in_units_of_the_model(fitted, Y)
         with self._precision():
             rows = unseen(fitted, Z, Y, self.engine(), self.dtype)

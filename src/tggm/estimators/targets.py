@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.estimators.recipe import Recipe
 from tggm.models.graph.evidence import Censored
 from tggm.models.likelihoods import Incomplete
@@ -36,6 +36,12 @@ class Targets(NamedTuple):
     def complete(self) -> bool:
         """Whether every target is measured."""
         return self.side is None and not np.isnan(self.Y).any()
+
+    @property
+    def measured_rows(self) -> Bools:
+        """Rows whose targets are all there, and none a limit."""
+        known = np.isfinite(self.Y) if self.side is None else np.isfinite(self.Y) & (self.side == 0)
+        return np.asarray(known.all(1), np.bool_)
 
     def of(self, rows: Any) -> "Targets":
         """Some of the rows."""
@@ -85,6 +91,9 @@ def checked(
         )
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
+    with np.errstate(over="ignore"):
+        span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
+    require_squares(span[(span > 0) & (span < 1)])  # not told from a constant by their squares
     targets = Targets(Y, side)
     if (
         not targets.complete
