@@ -238,8 +238,8 @@ def boxes(figures: Figures) -> str:
     ]
     names = ["d", "boxes", "mean: median of the worst", "largest", "sd: largest", "referee's own", "a call"]
     told = (
-        "SciPy's number of points was doubled until its error was 1e-3, or its time twenty times ours (three\n"
-        "times at 500).\n"
+        "SciPy's number of points was doubled until its error was 1e-3, or its time twenty times ours\n"
+        "(three times at 500).\n"
         "Errors of EP's means, in standard deviations, and of its standard deviations, relative, in random\n"
         "boxes with random covariances:"
     )
