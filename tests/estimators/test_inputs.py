@@ -52,7 +52,7 @@ CASES = {
     "large targets": (X, Y * 1e140, None),
     "small targets": (X, Y * 1e-140, None),
     "tiny targets": (X, Y * 1e-160, "`y` has a standard deviation of .*, whose square vanishes; multiply it"),
-    "denormal targets": (X, Y * 1e-310, None),
+    "denormal targets": (X, Y * 1e-310, "`y` has a standard deviation of .*, whose square vanishes"),
     "outlying target": (X, OUT_Y, None),
     "far targets": (X, Y + 1e15, None),
 }

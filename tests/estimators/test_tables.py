@@ -90,6 +90,13 @@ def test_targets_that_are_no_numbers_are_named(houses, words):
         TGGMRegressor(**TINY).fit(X, "price")
 
 
+def test_targets_that_are_dates_are_refused(houses):
+    X = houses[NAMES]
+    y = pd.Series(pd.date_range("2020-01-01", periods=len(X)), index=X.index)
+    with pytest.raises(ValueError, match=r"`y` holds dates or durations .*; pass numbers, such as days"):
+        TGGMRegressor().fit(X, y)
+
+
 def test_a_classifier_takes_a_data_frame(houses, tmp_path):
     label = pd.Series(np.where(houses["price"] > 300, "dear", "cheap"), name="kind")
     model = TGGMClassifier(**TINY).fit(houses[NAMES], label)

@@ -66,7 +66,7 @@ def test_a_table_without_rows_or_columns(frame):
 
 
 def test_infinities_are_named():
-    with pytest.raises(ValueError, match=r"infinity .inf. in row 1 of column 'a'"):
+    with pytest.raises(ValueError, match=r"infinity .inf. in row 2 of column 'a'"):
         TableTransformer().fit(pd.DataFrame({"a": [1.0, np.inf, 2.0]}))
     with pytest.raises(ValueError, match=r"two columns of one name|unique"):
         TableTransformer().fit(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]))

@@ -70,6 +70,16 @@ def test_every_type_of_pandas():
         np.testing.assert_array_equal(there, FRAME[name].isna())
 
 
+def test_durations_of_python_are_seconds_and_complex_numbers_are_refused():
+    hours = [dt.timedelta(hours=k) if k % 4 else None for k in range(ROWS)]
+    table = as_table(pd.DataFrame({"span": pd.Series(hours, dtype=object)}))[0]
+    np.testing.assert_array_equal(table.numbers("span")[:6], [np.nan, 3600, 7200, 10800, np.nan, 18000])
+    with pytest.raises(
+        TypeError, match=r"has a complex in column 'z'; every argument must be .* real number"
+    ):
+        as_table(pd.DataFrame({"z": [1 + 2j, 3.0]}))
+
+
 def test_arrow_tables_are_frames_too():
     frame = FRAME.drop(columns="mixed")
     of_pandas = TableTransformer().fit(frame, Y)

@@ -44,6 +44,10 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
                 f"`y` must have a value for each row; got the text {y!r}. Pass the column: "
                 f"fit(df.drop(columns={y!r}), df[{y!r}])."
             )
+        if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
+            raise ValueError(
+                f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days since the first."
+            )
         try:
             return self._numbers(X, y, reset, weight, options)
         except OverflowError:  # a Python integer

@@ -229,7 +229,8 @@ class Prediction(Ensemble, ABC):
 
 def _relative_squares(mean: Floats, Y: Floats) -> Floats:
     """Squared errors as parts of the variance of each output, averaged over outputs; unknown ones are 0."""
-    variance = np.nanvar(Y, axis=0, keepdims=True)
+    known = np.where(np.isnan(Y).all(0), 0.0, Y)  # nothing is known of an output without targets
+    variance = np.nanvar(known, axis=0, keepdims=True)
     parts = (Y - mean) ** 2 / np.where(variance > 0, variance, 1.0)
     found: Floats = np.where(np.isnan(parts), 0.0, parts).mean(1)
     return found

@@ -117,7 +117,7 @@ def _of_array(column: NDArray[Any], name: str, gaps: frozenset[str]) -> NDArray[
 
 
 def _of_objects(values: list[Any], name: str, gaps: frozenset[str]) -> NDArray[Any]:
-    """Python objects: numbers if all are, moments if all are, words otherwise."""
+    """Python objects: numbers, moments or durations (in seconds) if all are, words otherwise."""
     values = [None if _is_gap(value) else value for value in values]
     known = [value for value in values if value is not None]
     truth = all(isinstance(value, bool) for value in known)
@@ -125,7 +125,9 @@ def _of_objects(values: list[Any], name: str, gaps: frozenset[str]) -> NDArray[A
         return _finite(np.array([np.nan if v is None else v for v in values], dtype=np.float64), name)
     if known and all(hasattr(value, "year") and hasattr(value, "month") for value in known):
         return np.array(["NaT" if value is None else value for value in values], dtype="datetime64[us]")
-    strange = next((value for value in known if isinstance(value, _NESTED)), None)
+    if known and all(hasattr(value, "total_seconds") for value in known):
+        return np.array([np.nan if v is None else v.total_seconds() for v in values], dtype=np.float64)
+    strange = next((value for value in known if isinstance(value, (*_NESTED, complex))), None)
     if strange is not None:
         raise TypeError(
             f"{NAME} has a {type(strange).__name__} in column {name!r}; every argument must be a string or a "
@@ -145,7 +147,7 @@ def _is_gap(value: Any) -> bool:
 def _finite(values: NDArray[Any], name: str) -> NDArray[Any]:
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
-        raise ValueError(f"{NAME} contains infinity (inf) in row {row} of column {name!r}; correct it.")
+        raise ValueError(f"{NAME} contains infinity (inf) in row {row + 1} of column {name!r}; correct it.")
     return values
 
 

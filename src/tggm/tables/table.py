@@ -142,7 +142,8 @@ class Table:
             first = next(iter(odd))
             raise TableError(
                 f"{self.source} has {odd_listed(self, name, odd)} of column {name!r}, which should hold "
-                f"numbers; correct it, or say in `tggm fit` that it means a gap: --missing {first!r}."
+                f"numbers; correct it, or say that it means a gap when fitting: --missing {first!r} of "
+                f"`tggm fit`, TableTransformer(missing=[{first!r}]) in Python."
             )
         return values
 
