@@ -234,10 +234,15 @@ class Recipe:
             return batch, WHOLE * default_cycle(n_rows, batch)
         return batch, default_epochs(n_rows, batch, self.rules.steps(n_rows))
 
+    @property
+    def in_cycles(self) -> bool:
+        """Whether training goes by cycles, and ends after one of them as held-out rows advise."""
+        free = self.given["max_epochs"] == "auto" and self.given["patience"] == "auto"
+        return free and self.schedule == "restarts" and self.held_fraction > 0
+
     def milestones(self, epochs: int) -> Milestones | None:
         """Where training of so many planned epochs may end: after each cycle, if all is left to be chosen."""
-        free = self.given["max_epochs"] == "auto" and self.given["patience"] == "auto"
-        if not (free and self.schedule == "restarts" and self.held_fraction):
+        if not self.in_cycles:
             return None
         first = epochs // WHOLE
         ends = tuple(first * (2**k - 1) for k in range(1, CYCLES))

@@ -426,7 +426,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             return begun.model
         X = np.asarray(begun.model.features.inputs(rows.X), np.float64)
         Y, weight = (np.asarray(a, np.float64) for a in (rows.y, block.weight))
-        learned = self.noise is None
+        # where rates or steps are the user's, little noise may make the first of them too large
+        learned = self.noise is None and recipe.in_cycles and isinstance(self.optimizer, str)
         return linear_part.started(begun.model, parts(block.members), X, Y, weight, learned)
 
     def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
