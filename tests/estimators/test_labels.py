@@ -66,7 +66,7 @@ def test_classes_must_be_labels(classes):
 
 @pytest.mark.parametrize("gap", [None, float("nan"), pd.NA])
 def test_rows_without_a_label_are_named(gap):
-    with pytest.raises(ValueError, match=r"`y` has no label in row 3 \(.*\); leave such rows out"):
+    with pytest.raises(ValueError, match=r"`y` has no label in row 4 \(.*\); leave such rows out"):
         TGGMClassifier().fit(np.zeros((6, 2)), np.array(["a", "b", "a", gap, "b", "a"], object))
 
 

@@ -41,7 +41,7 @@ def require_all(y: Any) -> None:
         missing = label is None or type(label).__name__ in ("NAType", "NaTType")
         if missing or (isinstance(label, float) and label != label):
             raise ValueError(
-                f"`y` has no label in row {row} ({label}); leave such rows out: keep = pd.notna(y), then "
+                f"`y` has no label in row {row + 1} ({label}); leave such rows out: keep = pd.notna(y), then "
                 "fit(X[keep], y[keep])."
             )
 

@@ -96,9 +96,9 @@ class HeldOut(NamedTuple):
         if twice.sum() < _FEWEST_ROWS:
             return _scatter_where(np.ones_like(self.there), self.mean), False
         fresh, seen = (_scatter_where(which, self.mean) / var for which in (self.there, ~self.there))
-        if not (twice & others).any():  # two of three members, say: nobody else can be asked
-            seen, others = np.full_like(fresh, np.average(fresh[twice], weights=w[twice])), ~twice
-            return var * np.where(others, seen, fresh + (seen - fresh) / self.there.sum(0)), True
+        if not (twice & others).any():  # two of three members, say: there is nobody else to ask
+            mean = np.average(fresh[twice], weights=w[twice])
+            return var * np.where(twice, fresh + (mean - fresh) / self.there.sum(0), mean), True
         w = np.where(twice & others, w, 0.0)
         square = (self.y - centre) ** 2 / var
         square = np.minimum(square, _ODD * np.median(square))

@@ -133,7 +133,7 @@ POOLS: dict[str, Pool] = {
     "student": by_building(student, *_STUDENT),
     "shaped": by_building(shaped, *_STUDENT, *_KNOTS),
     "scales": by_building(scales, *_FACTORS, PoolNumber("τ", 0.0, 0.0, 0.5, 0.3, by_log=False, tails=True)),
-    "beta": Pool(
+    "beta": Pool(  # smaller numbers make tails of which moments take seconds
         tuple(PoolNumber(name, 1.0, 0.3, 1000.0, 1.4, width=-2.0) for name in "ab"),
         beta,
         _beta_scores,
