@@ -9,9 +9,8 @@ from sklearn.utils import check_array
 
 from tggm.arrays import Bools, Floats
 from tggm.estimators.recipe import Recipe
-from tggm.models.graph.evidence import Censored
+from tggm.models.graph.evidence import Censored, sides
 from tggm.models.likelihoods import Incomplete
-from tggm.models.sides import sides
 from tggm.streams.columns import Columns
 
 if TYPE_CHECKING:

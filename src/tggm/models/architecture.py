@@ -12,7 +12,7 @@ from tggm.models.features import FEATURES, Features
 from tggm.models.hidden import BOXED, HIDDEN, UNITS, BoxLayer, BoxLayers, Hidden
 from tggm.models.likelihoods import LIKELIHOODS, Likelihood, Output
 from tggm.models.model import Model
-from tggm.models.template import shapes_only
+from tggm.models.part import shapes_only
 
 NARROW = 16  # inputs up to which a model may start far from a linear one
 Draw = Callable[[np.random.Generator, int, int, int, float], tuple[NDArray[np.float64], ...]]

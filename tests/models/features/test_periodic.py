@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from tggm.models import Architecture
 from tggm.models.features import FEATURES
-from tggm.models.features.bounded import BULK, bounded
-from tggm.models.features.waves import cos_turns
+from tggm.models.features.columns import BULK, bounded
+from tggm.models.features.periodic import cos_turns
 from tggm.training.methods import MomentMatching, Rows
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tggm.models.template import Zeros
+from tggm.models.part import Zeros
 
 
 class Features(ABC):
@@ -23,9 +23,9 @@ class Features(ABC):
         return X
 
     @classmethod
-    @abstractmethod
     def width(cls, n_inputs: int) -> int:
-        """Columns of ψ(x) for so many of x."""
+        """Columns of ψ(x) for so many of x: as many, unless a map says otherwise."""
+        return n_inputs
 
     @classmethod
     def n_inputs(cls, width: int) -> int:
@@ -33,11 +33,11 @@ class Features(ABC):
         return width // cls.width(1)
 
     @classmethod
-    @abstractmethod
     def draw(cls, rng: np.random.Generator, n_inputs: int) -> Self:
-        """Where training starts, as NumPy arrays."""
+        """Where training starts, as NumPy arrays; nothing is drawn for a map without parameters."""
+        return cls()
 
     @classmethod
-    @abstractmethod
     def template(cls, zeros: Zeros, n_inputs: int) -> Self:
         """The same shapes, made by `zeros`."""
+        return cls()

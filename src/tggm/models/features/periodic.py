@@ -2,9 +2,10 @@ r"""Each column by itself and a few learned waves of it.
 
 .. math:: \psi_j(x) = [\,\tilde x_j,\ \sum_k E_{jik} \cos 2\pi(c_{jk} \tilde x_j + \varphi_{jk})\,]_i
 
-with x̃ as in `bounded`. Only locations depend on ψ: all that is exact without features is exact with them.
+with x̃ as in `columns`. Only locations depend on ψ: all that is exact without features is exact with them.
 """
 
+import math
 from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
@@ -12,15 +13,15 @@ import numpy as np
 from jax import Array
 
 from tggm.models.features.base import Features
-from tggm.models.features.bounded import MOST, bounded
-from tggm.models.features.waves import cos_turns
-from tggm.models.part import part
-from tggm.models.template import Zeros
+from tggm.models.features.columns import MOST, bounded
+from tggm.models.part import Zeros, part
 
 N_WAVES = 8  # of a column
 N_SUMS = 3  # of its waves
 FREQUENCY = 0.3  # deviation of the frequencies that training starts from
 AMPLITUDE = 0.5  # of the weights of waves: their sums have unit variance
+
+TERMS = {"float32": 6, "float64": 11}  # of the series of a sine, as good as rounding
 
 
 @part
@@ -63,3 +64,17 @@ class Periodic(Features):
         """c, φ and E."""
         waves = (n_inputs, N_WAVES)
         return cls(zeros(*waves), zeros(*waves), zeros(n_inputs, N_SUMS, N_WAVES))
+
+
+def cos_turns(t: Array) -> Array:
+    """Cos 2πt by a polynomial that compilers vectorise: XLA calls a scalar function for a cosine on a CPU.
+
+    With u = |t − round(t)| − ¼, cos 2πt = −sin 2πu, and |2πu| ≤ π/2, where a few terms of the series do. Like
+    t itself it loses digits far out, and all of them where t has no fraction any more.
+    """
+    u = jnp.abs(t - jnp.round(t)) - 0.25
+    square = u * u
+    total = jnp.zeros_like(u)
+    for n in reversed(range(TERMS[str(t.dtype)])):
+        total = total * square + (-1) ** (n + 1) * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1)
+    return total * u

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tggm.arrays import Floats
 from tggm.models.graph.structure import Block, Structure
-from tggm.models.sides import sides
 
 Pattern = tuple[
     tuple[str, str], ...
 ]  # (block, "known" | "missing" | "sided"); blocks left out are unobserved
+
+SIDES = {"left": -1, "none": 0, "right": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +110,20 @@ def _block(block: Block, given: Any) -> tuple[Floats, Floats | None]:
             )
         return np.where(side == 0, np.nan, 0.0), side
     return value, None if side is None else sides(f"data[{block.name!r}].side", side, value.shape)
+
+
+def sides(name: str, side: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Which side of a limit the truth is on, as flags −1, 0, +1 from numbers or words."""
+    array = np.asarray(side)
+    if array.dtype.kind in "US":
+        unknown = sorted(set(np.unique(array).tolist()) - SIDES.keys())
+        if unknown:
+            raise ValueError(f"`{name}`: sides are 'left', 'none' or 'right'; got {unknown[0]!r}.")
+        array = np.vectorize(SIDES.__getitem__, otypes=[float])(array)
+    array = np.asarray(array, np.float64)
+    if array.size != np.prod(shape) or not np.isin(array, (-1, 0, 1)).all():
+        raise ValueError(
+            f"`{name}`: sides must be -1 (at most), 0 (measured) or 1 (at least), shape {shape}; "
+            f"got shape {array.shape}."
+        )
+    return array.reshape(shape)

@@ -1,7 +1,7 @@
 """p(h | ψ): the truncated Gaussian of the hidden units."""
 
 from tggm.models.hidden.base import Hidden as Hidden
-from tggm.models.hidden.box_layer import BoxLayer as BoxLayer
+from tggm.models.hidden.box_layers import BoxLayer as BoxLayer
 from tggm.models.hidden.box_layers import BoxLayers as BoxLayers
 from tggm.models.hidden.directed import Directed as Directed
 from tggm.models.hidden.lateral import Lateral as Lateral

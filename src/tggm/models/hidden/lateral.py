@@ -14,10 +14,8 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.models.hidden.base import Hidden, LinearEngine
-from tggm.models.hidden.inferred import Inferred, require_connections, require_locations
-from tggm.models.part import part
-from tggm.models.template import Zeros
+from tggm.models.hidden.base import Hidden, Inferred, LinearEngine, require_connections, require_locations
+from tggm.models.part import Zeros, part
 from tggm.precision import LowRank
 from tggm.products import full_precision
 

@@ -16,8 +16,7 @@ from jax import Array, lax
 from tggm.gaussian import TruncatedGaussian
 from tggm.models.hidden.base import Hidden, Latent, LinearEngine
 from tggm.models.hidden.unit import moments as unit_moments
-from tggm.models.part import part
-from tggm.models.template import Zeros
+from tggm.models.part import Zeros, part
 from tggm.precision import Diagonal, LowRank
 from tggm.products import full_precision
 

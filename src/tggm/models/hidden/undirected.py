@@ -18,10 +18,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.models.hidden.base import LinearEngine
-from tggm.models.hidden.directed import N_NODES, propagated
-from tggm.models.hidden.inferred import Inferred, require_connections, require_locations
-from tggm.models.hidden.layers import Layers
+from tggm.models.hidden.base import Inferred, LinearEngine, require_connections, require_locations
+from tggm.models.hidden.directed import N_NODES, Layers, propagated
 from tggm.models.part import part
 from tggm.precision import Layered
 from tggm.products import full_precision

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tggm.models.part import part
-from tggm.models.template import Zeros
+from tggm.models.part import Zeros, part
 
 TwoLimits = tuple[Any, Any]
 LEAST_LOG_WIDTH, MOST_LOG_WIDTH = -4.0, 8.0  # as computed with; what is learned may go on beyond, unnoticed

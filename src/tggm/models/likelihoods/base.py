@@ -13,9 +13,8 @@ from jax import Array
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.models.hidden.base import Hidden, Latent
-from tggm.models.part import MissingCapabilityError, part
+from tggm.models.part import MissingCapabilityError, Zeros, part
 from tggm.models.sparse import Product
-from tggm.models.template import Zeros
 
 
 @part

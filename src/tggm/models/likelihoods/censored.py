@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from tggm.models.hidden.base import Hidden, Latent
 from tggm.models.likelihoods.base import EvidenceEngine, Likelihood, Output
 from tggm.models.likelihoods.gaussian import LOG_2PI, Gaussian, gaussian_log_density
-from tggm.models.part import part
-from tggm.models.template import Zeros
+from tggm.models.part import Zeros, part
 from tggm.special import log_ndtr
 
 

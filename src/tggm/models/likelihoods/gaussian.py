@@ -12,8 +12,7 @@ from tggm.models.hidden.base import Hidden, Latent
 from tggm.models.likelihoods.base import EvidenceEngine, Likelihood, Output
 from tggm.models.likelihoods.many_outputs import LOG_2PI as LOG_2PI
 from tggm.models.likelihoods.many_outputs import many_outputs_log_density
-from tggm.models.part import part
-from tggm.models.template import Zeros
+from tggm.models.part import Zeros, part
 
 MOST_LOG_NOISE = {"float32": 80.0, "float64": 600.0}
 LEAST_LOG_NOISE = -600.0  # exp of it is a number in double precision, which densities are computed in

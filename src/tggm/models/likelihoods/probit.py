@@ -13,8 +13,7 @@ from jax import Array, lax
 
 from tggm.models.hidden.base import Hidden, Latent
 from tggm.models.likelihoods.base import EvidenceEngine, Likelihood, Output
-from tggm.models.part import part
-from tggm.models.template import Zeros
+from tggm.models.part import Zeros, part
 from tggm.special.probit import log_probit
 
 CONTENDERS = 0.8  # weight of the classes that may win, against all alike
