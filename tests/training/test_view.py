@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from tests.training.straight_line import as_vector, descend, fit
 from tggm.training import Rows
-from tggm.training.view import Scaling
+from tggm.training.rows import Scaling
 
 
 class Lowered(NamedTuple):

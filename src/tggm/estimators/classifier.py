@@ -12,8 +12,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from tggm import settings
 from tggm.blas_lock import blas_lock
 from tggm.estimators.class_prediction import ClassPrediction
-from tggm.estimators.ensemble import engine_of
-from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.ensemble import engine_of, intact
+from tggm.estimators.fitted import Fitted, Start
 from tggm.estimators.labels import (
     Labels,
     encoded,
@@ -25,11 +25,9 @@ from tggm.estimators.labels import (
 from tggm.estimators.presets import CLASSIFICATION, ONE_LAYER_CLASSES
 from tggm.estimators.recipe import CLASS_RULES, Recipe
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
-from tggm.estimators.start import Start
 from tggm.estimators.stored_labels import restored_classes, stored_classes
-from tggm.estimators.transaction import intact
 from tggm.streams import Stream
-from tggm.streams.columns import Columns
+from tggm.streams.columns import Columns, Scales
 from tggm.training import Rows
 from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock

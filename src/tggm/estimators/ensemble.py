@@ -1,27 +1,28 @@
 """What the regressor and the classifier share: training an ensemble, and telling how it went."""
 
+import sys
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, Self
+from functools import partial, wraps
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import jax
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import ConvergenceWarning
 
 from tggm import settings
 from tggm.arrays import Floats
-from tggm.estimators import state
 from tggm.estimators.explanation import Explained
-from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.fitted import Fitted, Start
 from tggm.estimators.memory import SURELY_FITS, require_room
-from tggm.estimators.outcome import report
+from tggm.estimators.persistence import Persistent
 from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
-from tggm.estimators.start import Start
 from tggm.models import Architecture, Model
+from tggm.streams.columns import Scales
 from tggm.training import Rows, Training, train
 from tggm.training.checkpoints import Checkpoints
 from tggm.training.compilation_cache import keep_compiled
@@ -34,9 +35,28 @@ from tggm.training.rows import Blocks, RowBlock
 from tggm.training.state import Layout, Plan, start
 
 MOST_KEPT = 1000  # held-out rows
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class Ensemble(Explained, ABC):
+def intact(method: Callable[P, R]) -> Callable[P, R]:
+    """Where this method fails, its estimator stays what it was: no old model with the names of a new one."""
+
+    @wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        state = vars(args[0])
+        before = dict(state)
+        try:
+            return method(*args, **kwargs)
+        except Exception:
+            state.clear()
+            state.update(before)
+            raise
+
+    return guarded
+
+
+class Ensemble(Explained, Persistent, ABC):
     """Settings and training common to all estimators."""
 
     rules: ClassVar[Rules]
@@ -220,67 +240,12 @@ class Ensemble(Explained, ABC):
         if self.A_ is not None:
             self.A_ = self.A_ * y.scale[None, :, None] / x.scale[None, None, :]
             self.b1_ = self.b1_ - self.A_ @ x.shift
-        self.layers_ = Architecture.of(fitted.model).layers
         self.n_parameters_ = sum(a.size for name, a in arrays.items() if name != "hidden.s0")
         levels = range(sum(name.startswith("hidden.W.") for name in arrays))
         self.between_ = [(arrays[f"hidden.W.{i}"], arrays[f"hidden.b.{i}"]) for i in levels]
+        self.layers_ = (self.W0_.shape[1], *(W.shape[1] for W, _ in self.between_))
         if "likelihood.log_noise" in arrays:
             self.noise_: Floats = np.exp(arrays["likelihood.log_noise"]) * y.scale[None, :] ** 2
-
-    def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Everything a model file holds: arrays, and values that JSON can hold."""
-        check_is_fitted(self, "fitted_")
-        record = state.Record(self.history_, self.best_epoch_, self.undone_)
-        # the table of a file has the names of its columns
-        names = getattr(self, "feature_names_in_", None) if self.table_ is None else None
-        meta = {
-            "settings": state.stored_settings(self.get_params(deep=False), self.fitted_),
-            "features": None if names is None else [str(name) for name in names],
-            "converged": bool(self.converged_),
-            "sizes": state.stored_sizes(self.fitted_),
-            "importances": None if self._importances is None else self._importances.tolist(),
-        }
-        return state.arrays_of(self.fitted_, record), meta
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
-        """The estimator that gave this state; ValueError, KeyError or TypeError if there is none."""
-        made = cls(**cls._restored_settings(meta))
-        recipe = made.recipe()
-        n_inputs, n_outputs = state.n_inputs_of(arrays), made._restored_outputs(arrays, meta)
-        state.restore_sizes(recipe, meta["sizes"])
-        architecture = recipe.architecture(n_inputs, n_outputs)
-        sigma0 = float(made.sigma0)
-        fitted, record = state.restored(
-            arrays, architecture, recipe.n_members, sigma0, recipe.dtype, made.method
-        )
-        fitted = made._restored_pool(fitted, meta)
-        made.name_features(n_inputs, state.feature_names(meta["features"], n_inputs))
-        made.history_, made.best_epoch_, made.undone_ = record
-        made._importances = state.importances(meta)
-        made.n_iter_ = int(record.history["epoch"][-1]) if len(record.history["epoch"]) else 0
-        made.converged_, made.interrupted_ = state.yes_or_no(meta, "converged"), False
-        made._state = None
-        with np.errstate(all="ignore"):  # a file may hold any numbers
-            made.adopt(fitted)
-        shown = [a for name, a in vars(made).items() if name in ("W0_", "b0_", "W1_", "b1_", "noise_")]
-        if not all(np.isfinite(a).all() for a in shown):
-            raise ValueError("parameters and noise must be finite in the units of the data")
-        if not all((a > 0).all() for name, a in vars(made).items() if name == "noise_"):
-            raise ValueError("the noise vanishes in the units of the data")
-        return made
-
-    @classmethod
-    def _restored_settings(cls, meta: Mapping[str, Any]) -> dict[str, Any]:
-        return state.restored_settings(meta)
-
-    def _restored_pool(self, fitted: Fitted, meta: Mapping[str, Any]) -> Fitted:
-        """The model with what its file says of pooling."""
-        return fitted
-
-    @abstractmethod
-    def _restored_outputs(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> int:
-        """Number of outputs; what belongs to the targets is restored."""
 
     def _record(self, result: Training) -> None:
         """Store what training tells about itself."""
@@ -297,3 +262,28 @@ def engine_of(method: str, model: Model) -> Inference:
     """Who infers what a model that was trained by this method does not know of itself."""
     by_ep = method == "ep" or not model.hidden.by_moments
     return Inference("ep" if by_ep else "mean_field", nodes=TRAINING_NODES)
+
+
+def report(result: Training, n_members: int, learning_rate: float) -> None:
+    """Warn of members that failed or often went back, and say that training was interrupted."""
+    steps = int(np.max(result.state.step))
+    if result.failed.any():
+        warnings.warn(
+            f"training failed: the objective of {int(result.failed.sum())} of {n_members} members"
+            " was not finite in many steps in a row; their best parameters before that were kept. Lower "
+            f"`learning_rate` ({learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    elif result.undone.max(initial=0) > 0.01 * max(steps, 1):
+        warnings.warn(
+            f"{int(result.undone.max())} times in {steps} steps training led to numbers that are not "
+            f"finite or to a collapse, and was taken back; lower `learning_rate` "
+            f"({learning_rate:g}).",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    if result.interrupted:
+        sys.stderr.write(
+            f"Interrupted after {result.train.shape[1]} epochs; the best parameters so far are kept.\n"
+        )

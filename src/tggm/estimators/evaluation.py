@@ -9,8 +9,7 @@ import numpy as np
 
 from tggm import settings
 from tggm.estimators.ensemble import Ensemble
-from tggm.estimators.fitted import Fitted
-from tggm.estimators.start import Start
+from tggm.estimators.fitted import Fitted, Start
 from tggm.training.observer import Observer, Printer
 from tggm.training.parallel.processes import is_first
 from tggm.training.state import Layout

@@ -1,23 +1,32 @@
-"""What a fit leaves."""
+"""What a fit starts from, and what it leaves."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tggm.arrays import Floats
+from tggm.estimators.recipe import Recipe
+from tggm.estimators.sources import MemorySource, Source
 from tggm.models import Model
-from tggm.streams.columns import Columns
+from tggm.streams.columns import Scales
 
 if TYPE_CHECKING:  # means need none of them
     from tggm.predictive.calibration import Calibration
     from tggm.predictive.transforms import Transform
 
 
-class Scales(NamedTuple):
-    """How inputs and targets are standardised; labels are not."""
+class Start(NamedTuple):
+    """Rows, how they are standardised, and the model of all members before the first step."""
 
-    x: Columns
-    y: Columns
+    recipe: Recipe
+    source: Source
+    scales: Scales
+    model: Model
+    rng: np.random.Generator
+    fresh: bool = True  # whether it was drawn, not fitted before
+    transform: "Transform | None" = None  # of the targets of the source
+    calibration: "tuple[Calibration, ...]" = ()  # of the model that training goes on with
+    aside: MemorySource | None = None  # rows that intervals are guaranteed by
 
 
 class Fitted(NamedTuple):

@@ -29,14 +29,12 @@ _ROUNDING = 1e-6  # of single precision: a target that repeats should not fall o
 
 
 def split_off(
-    source: MemorySource, level: float | None, rng: np.random.Generator
-) -> tuple[MemorySource, MemorySource | None]:
-    """Rows to fit, and rows that are set aside at random; none without a level.
+    source: MemorySource, level: float, rng: np.random.Generator
+) -> tuple[MemorySource, MemorySource]:
+    """Rows to fit, and rows that are set aside at random.
 
     Limits and missing targets tell no error, so only rows whose targets were all measured are set aside.
     """
-    if level is None:
-        return source, None
     whole = np.flatnonzero(source.y.measured_rows)
     count, fewest = len(whole), fewest_rows(level)
     if 2 * fewest > count:

@@ -1,4 +1,6 @@
-"""Where the linear part of a regression starts, and how predictions fall back to it.
+"""Where the linear part of a regression starts, and how predictions fall back to it: ridge regression.
+
+It is in closed form, with the penalty that predicts left-out rows best; the largest is the mean alone.
 
 Every member starts at the ridge regression of the rows that it trains on. After training the ensemble is
 blended with the ridge regression of all rows, by the weight that predicts rows best which nobody has seen: of
@@ -6,12 +8,11 @@ members those that held a row out, of the regression what the other rows say. A 
 one is a model again, whose weights W1 are smaller and whose linear part and noise are between both.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tggm.arrays import Floats
-from tggm.estimators.ridge import Ridge, ridge
 from tggm.models import Model
 from tggm.predictive.held_out import HeldOut
 
@@ -21,6 +22,57 @@ LEAST_NOISE = 1e-12  # of a standardised target that the linear model knows all 
 OUTLYING = 100.0  # times the median squared error: such rows choose no share
 LEAST_SHARE = 0.05  # of the linear model, below which the ensemble stays as it is
 OUTPUT = "likelihood.output."
+# penalties in units of the mean eigenvalue; the last leaves the mean alone
+PENALTIES = np.append(np.logspace(-6, 3, 28), np.inf)
+
+
+class Ridge(NamedTuple):
+    """y = A x + b."""
+
+    A: Floats  # (n, d)
+    b: Floats  # (n,)
+    left_out: Floats  # (rows, n) what the other rows say of each row
+    error: Floats  # (n,) mean squared error of that
+
+
+def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
+    """Weighted least squares of each column of Y, (rows, n), on the columns of X, (rows, d)."""
+    with np.errstate(all="ignore"):  # columns that vary by nothing, and rows that say all by themselves
+        return _ridge(X, Y, weight)
+
+
+def _ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
+    w = weight / weight.sum()
+    x0, y0 = w @ X, w @ Y
+    root = np.sqrt(w)[:, None]
+    Z, R = (X - x0[None, :]) * root, (Y - y0[None, :]) * root
+    values, V = _axes(Z)
+    U = Z @ V  # its columns have the squared lengths `values`
+    unit = max(values.sum() / Z.shape[1], np.finfo(np.float64).tiny)
+    shrink = 1 / (values[:, None] + unit * PENALTIES[None, :])  # (axes, penalties)
+    shrink[values <= 1e-12 * values.max(initial=0.0)] = 0.0
+    leverage = np.minimum(w[:, None] + U**2 @ shrink, 1 - 1e-9)
+    moved = U.T @ R
+    coefficients, best = [], []
+    for j in range(Y.shape[1]):
+        residual = R[:, j : j + 1] - U @ (shrink * moved[:, j : j + 1])
+        left = residual / (1 - leverage)
+        k = int(np.argmin((left**2).sum(0)))
+        coefficients.append(V @ (shrink[:, k] * moved[:, j]))
+        best.append(left[:, k])
+    A = np.stack(coefficients)
+    errors = np.stack(best, axis=1)
+    left_out = Y - np.where(root > 0, errors / root, 0.0)
+    return Ridge(A, y0 - A @ x0, left_out, (errors**2).sum(0))
+
+
+def _axes(Z: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues of ZᵀZ and their vectors, (d, axes); without those that fewer rows than columns make 0."""
+    if len(Z) >= Z.shape[1]:
+        values, V = np.linalg.eigh(Z.T @ Z)
+        return np.maximum(values, 0.0), V
+    _, lengths, Vt = np.linalg.svd(Z, full_matrices=False)
+    return lengths**2, Vt.T
 
 
 def started(

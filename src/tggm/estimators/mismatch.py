@@ -1,9 +1,11 @@
-"""What is said of a model that lacks what its method needs, and how to mend it."""
+"""What is said of settings that do not go together, and how to mend them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tggm.models.hidden import DEEP, HIDDEN
+from tggm import settings
+from tggm.models.hidden import BOXED, DEEP, HIDDEN
 from tggm.training import METHODS
 
 if TYPE_CHECKING:
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def mismatch(recipe: "Recipe") -> ValueError:
-    """The error, with the settings that would work."""
+    """The error for a model that lacks what its method needs, with the settings that would work."""
     offers = recipe.architecture(1, 1).offers
     remedy = _remedy(recipe, [n for n in recipe.known_methods if METHODS[n].needs in offers])
     method = recipe.given["method"]
@@ -41,3 +43,16 @@ def _remedy(recipe: "Recipe", allowed: list[str]) -> str:
         forms = (f"deep={form!r}" for form in DEEP if need in HIDDEN[form].offers)
         other = next(forms, "one hidden layer")
     return f"pass {', '.join(most)} or {last}, or {other}"
+
+
+def require_boxes(units: str, given: Mapping[str, Any], likelihood: str) -> None:
+    """Raise for other settings, `given`, that units with two limits do not go with."""
+    several = len(settings.layers(given["hidden"]) or ()) > 1
+    wrong = {
+        "lateral=0": given.get("lateral", 0) > 0,
+        "deep='directed'": several and given["deep"] not in BOXED,
+        "method='moments', 'bp' or 'meanfield'": likelihood == "probit" and given["method"] == "ep",
+    }
+    for remedy, applies in wrong.items():
+        if applies:
+            raise ValueError(f"`units` = {units!r} needs {remedy}; or pass units='relu'.")

@@ -177,7 +177,8 @@ class Prediction(Ensemble, ABC):
         `predict_interval` and docs/uncertainty.md.
         """
         from tggm.estimators.guarantee import in_units_of_the_model, scores_of_rows
-        from tggm.estimators.held_out import calibrations, unseen
+        from tggm.predictive.calibration import calibrations
+        from tggm.predictive.held_out import unseen
 
         Z, fitted = self._standardised(X), self.fitted_
         Y = np.asarray(y, dtype=np.float64).reshape(len(Z), -1)
@@ -187,9 +188,10 @@ class Prediction(Ensemble, ABC):
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
         Y = in_units_of_the_model(fitted, Y)
         with self._precision():
-            rows = unseen(fitted, Z, Y, self.engine(), self.dtype)
+            rows = unseen(fitted.model, Z, Y, self.engine(), self.dtype)
             scores = scores_of_rows(fitted, Z, Y, self.engine(), self.dtype)
-        self.fitted_ = fitted._replace(calibration=calibrations(fitted, rows), guarantee=scores)
+        pools = calibrations(fitted.model, fitted.transform, rows)
+        self.fitted_ = fitted._replace(calibration=pools, guarantee=scores)
         return self
 
     def _marginals(self, X: ArrayLike) -> "list[ScalarPredictive]":

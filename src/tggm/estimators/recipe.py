@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from tggm import settings
-from tggm.estimators.units import require_boxes
+from tggm.estimators.mismatch import require_boxes
 from tggm.models import INITIALISERS, Architecture, Model
 from tggm.models.architecture import NARROW
 from tggm.models.features import FEATURES

@@ -9,14 +9,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from tggm.estimators import linear_part
-from tggm.estimators.ensemble import engine_of
-from tggm.estimators.fitted import Fitted, Scales
+from tggm.estimators.ensemble import engine_of, intact
+from tggm.estimators.fitted import Fitted, Start
+from tggm.estimators.linear_part import ridge
 from tggm.estimators.prediction import Prediction
 from tggm.estimators.presets import ONE_LAYER, REGRESSION_BP, REGRESSION_ML
 from tggm.estimators.recipe import REGRESSION_RULES, Recipe
-from tggm.estimators.ridge import ridge
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
-from tggm.estimators.start import Start
 from tggm.estimators.state import yes_or_no
 from tggm.estimators.targets import (
     Targets,
@@ -26,9 +25,9 @@ from tggm.estimators.targets import (
     require_squares,
     target_transform,
 )
-from tggm.estimators.transaction import intact
 from tggm.models import Model
 from tggm.streams import Stream
+from tggm.streams.columns import Scales
 from tggm.training import Rows, Training
 from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock, parts
@@ -321,8 +320,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             aside = None
         else:
             source = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
-            rng, n_outputs = recipe.generator(), source.y.Y.shape[1]
-            source, aside = self._split_off(source, rng)
+            rng, n_outputs, aside = recipe.generator(), source.y.Y.shape[1], None
+            if self.guarantee is not None:
+                from tggm.estimators.guarantee import split_off
+
+                source, aside = split_off(source, self.guarantee, rng)
         before = getattr(self, "fitted_", None) if self.warm_start else None
         self._require_fresh(stream, before)
         transform = self._transformed(source, before)
@@ -335,14 +337,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             observer = watched(self, begun, eval_set, eval_patience, observer)
         return self._fit(begun, observer)
 
-    def _split_off(
-        self, source: MemorySource, rng: np.random.Generator
-    ) -> tuple[MemorySource, MemorySource | None]:
-        """Rows to fit, and rows that are set aside to guarantee intervals."""
-        from tggm.estimators.guarantee import split_off
-
-        return split_off(source, self.guarantee, rng)
-
     def _require_fresh(self, stream: Stream | None, before: Fitted | None) -> None:
         """Raise where rows that are to guarantee intervals cannot be set aside, or were trained on before."""
         if self.guarantee is not None and (stream is not None or before is not None):
@@ -354,10 +348,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def finish(self, begun: Start, result: Training, block: RowBlock | None = None) -> Self:
         """Keep what was trained, with the scores of rows that were set aside."""
-        from tggm.estimators.guarantee import scores_aside
-
         super().finish(begun, result, block)
         if begun.aside is not None:
+            from tggm.estimators.guarantee import scores_aside
+
             with begun.recipe.precision():
                 scores = scores_aside(self.fitted_, begun.aside, self.engine(), self.dtype)
             self.fitted_ = self.fitted_._replace(guarantee=scores)
@@ -432,7 +426,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
         """Blended with a linear model, and calibrated, as held-out rows advise."""
-        from tggm.estimators.held_out import calibrations, held_out, some_rows
+        from tggm.predictive.calibration import calibrations
+        from tggm.predictive.held_out import held_out, some_rows
 
         recipe, count = begun.recipe, begun.source.n_kept
         # a linear model is compared on all rows
@@ -440,8 +435,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         blends = blends and self.noise is None and recipe.likelihood == self.likelihood
         if not (blends or self.calibrate):
             return fitted
-        rows = some_rows(count)
-        engine = engine_of(fitted.method, fitted.model)
+        engine, rows = engine_of(fitted.method, fitted.model), some_rows(count)
         held = held_out(fitted.model, block, rows, count, engine, self.dtype)
         if blends:
             X = np.asarray(fitted.model.features.inputs(block.data.X), np.float64)[rows]
@@ -450,7 +444,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             fitted = fitted._replace(model=model)
         if not self.calibrate:
             return fitted
-        return fitted._replace(calibration=calibrations(fitted, held))
+        return fitted._replace(calibration=calibrations(fitted.model, fitted.transform, held))
 
     def _scales(self, source: Source) -> Scales:
         return Scales(source.inputs(self.standardize), source.outputs(self.standardize))

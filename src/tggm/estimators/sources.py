@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tggm.arrays import Floats
-from tggm.estimators.fitted import Scales
 from tggm.estimators.recipe import MOST_PERIODIC, Recipe
 from tggm.models.sparse import SparseRows
 from tggm.streams import Stream, from_arrays
-from tggm.streams.columns import LARGEST, Columns, Extent, require_moderate
+from tggm.streams.columns import LARGEST, Columns, Extent, Scales, require_moderate
 from tggm.streams.repeats import again, cut, require_as_before
 from tggm.streams.survey import Survey, surveyed
 from tggm.training import Rows

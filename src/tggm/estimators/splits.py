@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats
-from tggm.estimators.fitted import Scales
+from tggm.estimators.fitted import Start
 from tggm.estimators.regressor import TGGMRegressor
-from tggm.estimators.start import Start
+from tggm.streams.columns import Scales
 from tggm.training import Rows, Training, train
-from tggm.training.rows import Blocks, RowBlock, dealt, membership
+from tggm.training.rows import Blocks, RowBlock, Scaling, dealt, membership
 from tggm.training.state import start
-from tggm.training.view import Scaling
 
 # what one compiled program can take for each member apart; all else must be the same
 OWN = {"random_state", "sigma0", "noise", "init", "learning_rate", "weight_decay", "clip", "patience"}

@@ -20,10 +20,12 @@ from scipy.optimize import minimize
 
 from tggm import settings
 from tggm.arrays import Floats
+from tggm.models import Model
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.held_out import HeldOut, PooledRows
 from tggm.predictive.pools import POOLS, Numbers, Pool, PoolNumber, shaped
 from tggm.predictive.shape import KNOTS, most_likely
+from tggm.predictive.transforms import Transform
 
 _MOST_ROWS = 5_000  # widths are then good to a hundredth
 _FEWEST_ROWS = 5  # of equal weight; fewer leave members alone
@@ -74,6 +76,19 @@ def has_tails(calibration: Calibration) -> bool:
 def pooled(calibration: Calibration, members: ScalarPredictive) -> ScalarPredictive:
     """The calibrated distribution of rows of which this is the members' mixture."""
     return POOLS[calibration.kind].build(members, calibration.numbers)
+
+
+def calibrations(model: Model, transform: Transform | None, held: list[HeldOut]) -> tuple[Calibration, ...]:
+    """How the members of a model are pooled for each output; those with exact densities keep their shape.
+
+    The exponential of a Student-t has no mean, and powers may have none: these have tails that end. Under a
+    logarithm tails are a Gaussian's, or rare large errors would decide on the mean.
+    """
+    light = transform is not None and transform.exponential
+    kinds: tuple[str, ...] = ("student",) if transform is None or light else ("scales",)
+    if "sum" in model.hidden.offers or not model.hidden.by_moments:
+        kinds = ("linear", "beta")
+    return tuple(fitted(each, kinds=kinds, light_tails=light) for each in held)
 
 
 def fitted(held: HeldOut, *, kinds: Sequence[str] = SEARCHED, light_tails: bool = False) -> Calibration:

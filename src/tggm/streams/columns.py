@@ -71,6 +71,13 @@ def _require_sums(values: Floats) -> None:
         raise ValueError(f"column {j} has values up to {extent[j]:.3g}, whose sums overflow; divide it.")
 
 
+class Scales(NamedTuple):
+    """How inputs and targets are standardised; labels are not."""
+
+    x: Columns
+    y: Columns
+
+
 @dataclass
 class Extent:
     """Weight, mean, range, and the sum of squared differences from the mean, of columns."""

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge as Other
 
 from tggm.estimators import linear_part, ridge
-from tggm.estimators.ridge import PENALTIES
+from tggm.estimators.linear_part import PENALTIES
 from tggm.models import Architecture
 from tggm.predictive.held_out import HeldOut
 
