@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge as Other
 
-from tggm.estimators import linear_part, ridge
+from tggm.estimators import linear_part
 from tggm.estimators.linear_part import PENALTIES
 from tggm.models import Architecture
 from tggm.predictive.held_out import HeldOut
@@ -19,8 +19,8 @@ def table(rng):
 
 def test_left_out_rows_are_predicted_by_the_others(table, monkeypatch):
     X, Y, weight = table
-    monkeypatch.setattr(ridge, "PENALTIES", PENALTIES[20:21])
-    found = ridge.ridge(X, Y, weight)
+    monkeypatch.setattr(linear_part, "PENALTIES", PENALTIES[20:21])
+    found = linear_part.ridge(X, Y, weight)
     unit = np.linalg.eigvalsh(np.cov(X.T, aweights=weight, ddof=0)).mean()
     alpha = PENALTIES[20] * unit
     for i in range(4):
@@ -32,7 +32,7 @@ def test_left_out_rows_are_predicted_by_the_others(table, monkeypatch):
 
 def test_noise_leaves_the_mean(rng):
     X, y = rng.standard_normal((30, 40)), rng.standard_normal((30, 1))
-    found = ridge.ridge(X, y, np.ones(30))
+    found = linear_part.ridge(X, y, np.ones(30))
     assert np.abs(found.A).max() < 0.1
     assert found.error[0] < 1.2 * y.var()
 
@@ -43,7 +43,7 @@ def test_members_start_at_the_regression_of_their_rows(table, rng):
     halves = [np.arange(20), np.arange(20, 40)]
     arrays = linear_part.started(model, halves, X, Y, weight).arrays()
     for k, half in enumerate(halves):
-        found = ridge.ridge(X[half], Y[half], weight[half])
+        found = linear_part.ridge(X[half], Y[half], weight[half])
         assert_allclose(arrays["likelihood.output.A"][k], found.A)
         assert_allclose(arrays["likelihood.output.b1"][k], found.b)
 
@@ -60,7 +60,7 @@ def test_the_noise_starts_where_a_regression_tells_nearly_all(rng, learned):
         linear_part.started(model, halves, X, Y, weight, learned).arrays()[name],
     )
     assert_allclose(after[:, 1], before[:, 1])
-    errors = [ridge.ridge(X[half], Y[half], weight[half]).error[0] for half in halves]
+    errors = [linear_part.ridge(X[half], Y[half], weight[half]).error[0] for half in halves]
     assert_allclose(after[:, 0], np.log(errors) if learned else before[:, 0])
 
 
@@ -76,7 +76,7 @@ def held_out(rng, y, good):
 def test_the_better_model_gets_its_share(rng, good):
     X = rng.standard_normal((300, 2))
     y = np.sin(3 * X[:, 0]) if good else X[:, 0] + 0.1 * rng.standard_normal(300)
-    linear = ridge.ridge(X, y[:, None], np.ones(300))
+    linear = linear_part.ridge(X, y[:, None], np.ones(300))
     model = Architecture(2, (3,), 1, linear=True).members(rng, 10, "float64")
     held = held_out(rng, y, good)
     made, (later,) = linear_part.blended(model, [held], linear)
@@ -93,8 +93,8 @@ def test_the_better_model_gets_its_share(rng, good):
 def test_fewer_rows_than_columns_are_solved_by_their_own_number(rng):
     """The same as with the eigenvectors of all columns, without a matrix of columns × columns."""
     X, Y, w = rng.normal(size=(12, 40)), rng.normal(size=(12, 2)), rng.uniform(0.5, 2, 12)
-    wide = ridge.ridge(X, Y, w)
-    tall = ridge.ridge(
+    wide = linear_part.ridge(X, Y, w)
+    tall = linear_part.ridge(
         np.vstack([X, np.zeros((30, 40))]), np.vstack([Y, np.zeros((30, 2))]), np.r_[w, np.zeros(30)]
     )
     tall = tall._replace(left_out=tall.left_out[:12])

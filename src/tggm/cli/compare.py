@@ -16,24 +16,20 @@ USUAL = KNOWN[1:]
 
 def compare(
     data: options.Data,
-    target: Annotated[list[str], typer.Option("--target", "-t", metavar="NAME", help="Column to predict.")],
+    target: options.Target,
     folds: Annotated[int, typer.Option(min=2, help="Parts of the rows; each is predicted once.")] = 5,
     models: Annotated[
         str | None, typer.Option(metavar="NAMES", help=f"Others, as ridge,hgb; of {', '.join(KNOWN)}.")
     ] = None,
     output: options.Output = "-",
-    task: Annotated[
-        str | None, typer.Option(help="regression or classification; detected by default.")
-    ] = None,
+    task: options.Task = None,
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Columns not to use; may be repeated.")
     ] = None,
     categorical: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Columns of numbers that are categories.")
     ] = None,
-    missing: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="A word that means a gap; may be repeated.")
-    ] = None,
+    missing: options.Missing = None,
     hidden: Annotated[str | None, typer.Option(help="Our hidden units, as 50; layers, as 100,100.")] = None,
     members: Annotated[int | None, typer.Option(help="Networks in our ensemble.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Largest number of our passes over the rows.")] = None,

@@ -17,9 +17,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Another figure: a scorer of scikit-learn, as f1, or quantile_loss=0.9."),
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Choose the second of two classes from this probability on.")
-    ] = None,
+    threshold: options.Threshold = None,
     strict: options.Strict = False,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = ".",

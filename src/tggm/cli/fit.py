@@ -24,13 +24,11 @@ def fit(
             metavar="DATA", help="CSV, Parquet or Excel file, or a folder of Parquet files; - reads stdin."
         ),
     ],
-    target: Annotated[list[str], typer.Option("--target", "-t", metavar="NAME", help="Column to predict.")],
+    target: options.Target,
     output: Annotated[
         str, typer.Option("--output", "-o", help="Model file; - writes it out.")
     ] = "model.tggm",
-    task: Annotated[
-        str | None, typer.Option(help="regression or classification; detected by default.")
-    ] = None,
+    task: options.Task = None,
     ignore: Annotated[
         list[str] | None,
         typer.Option(metavar="NAMES", help="Columns not to use, as id,name; may be repeated."),
@@ -41,9 +39,7 @@ def fit(
             metavar="NAMES", help="Columns of numbers that are categories, as zip,month; may be repeated."
         ),
     ] = None,
-    missing: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="A word that means a gap; may be repeated.")
-    ] = None,
+    missing: options.Missing = None,
     test_size: Annotated[
         float, typer.Option(help="Part of the rows held out for the figures; 0 for none.")
     ] = 0.2,

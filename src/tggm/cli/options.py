@@ -10,6 +10,14 @@ Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV, Parquet or Excel
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A file that tggm fit made; - reads standard input.")
 ]
+Target = Annotated[list[str], typer.Option("--target", "-t", metavar="NAME", help="Column to predict.")]
+Task = Annotated[str | None, typer.Option(help="regression or classification; detected by default.")]
+Missing = Annotated[
+    list[str] | None, typer.Option(metavar="WORD", help="A word that means a gap; may be repeated.")
+]
+Threshold = Annotated[
+    float | None, typer.Option(help="Choose the second of two classes from this probability on.")
+]
 Delimiter = Annotated[str | None, typer.Option(help="Separator of a CSV file; usually detected.")]
 Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a CSV file.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of a CSV file, as latin-1; UTF-8 is detected.")]

@@ -31,9 +31,7 @@ def predict(
     guarantee: Annotated[
         bool, typer.Option("--guarantee", help="Interval that holds whatever the data; see tggm fit.")
     ] = False,
-    threshold: Annotated[
-        float | None, typer.Option(help="Choose the second of two classes from this probability on.")
-    ] = None,
+    threshold: options.Threshold = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Columns for what each input adds to the prediction.")
     ] = False,
@@ -59,15 +57,13 @@ def predict(
     levels = checked_levels(interval, quantiles)
     from tggm.cli.formats import csv_text, json_text, parquet_bytes
     from tggm.cli.inputs import read_inputs
-    from tggm.cli.predictions import Asked, predicted
+    from tggm.cli.predictions import Asked, explained_columns, predicted
 
     given = read_inputs(model, data, delimiter, decimal, encoding, sheet, strict=strict, quiet=quiet)
     table = given.table
     asked = Asked(interval, levels, parts, guarantee, checked_threshold(threshold, given))
     columns = predicted(given.model, given.preparation, given.X, asked)
     if explain:
-        from tggm.cli.explanations import explained_columns
-
         columns |= explained_columns(given, threshold)
     if inputs:
         observed = {name: f"{name}_observed" if name in columns else name for name in table.names}

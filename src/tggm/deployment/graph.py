@@ -1,6 +1,6 @@
 """An `Arithmetic` that computes nothing and writes an ONNX graph down instead."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,17 @@ import numpy as np
 from tggm.deployment.arithmetic import Step, Value
 
 OPSET, ML_OPSET, IR_VERSION = 18, 3, 9  # of 2022: every runtime since then reads them
+Operator = Callable[["GraphValue", Any], "GraphValue"]
+
+
+def _of_two(word: str) -> Operator:
+    """The operator that a node of the graph computes."""
+    return lambda self, other: self.graph.node(word, self, other)
+
+
+def _both_ways(word: str) -> tuple[Operator, Operator]:
+    """The same for a value on the left of another, and on its right."""
+    return _of_two(word), lambda self, other: self.graph.node(word, other, self)
 
 
 class GraphValue:
@@ -18,41 +29,15 @@ class GraphValue:
     def __init__(self, graph: "OnnxArithmetic", name: str) -> None:
         self.graph, self.name = graph, name
 
-    def __add__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Add", self, other)
-
-    def __sub__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Sub", self, other)
-
-    def __mul__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Mul", self, other)
-
-    def __truediv__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Div", self, other)
-
-    def __matmul__(self, other: Any) -> "GraphValue":
-        return self.graph.node("MatMul", self, other)
-
-    def __radd__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Add", other, self)
-
-    def __rsub__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Sub", other, self)
-
-    def __rmul__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Mul", other, self)
-
-    def __rtruediv__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Div", other, self)
+    __add__, __radd__ = _both_ways("Add")
+    __sub__, __rsub__ = _both_ways("Sub")
+    __mul__, __rmul__ = _both_ways("Mul")
+    __truediv__, __rtruediv__ = _both_ways("Div")
+    __lt__, __gt__ = _of_two("Less"), _of_two("Greater")
+    __matmul__ = _of_two("MatMul")
 
     def __neg__(self) -> "GraphValue":
         return self.graph.node("Neg", self)
-
-    def __lt__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Less", self, other)
-
-    def __gt__(self, other: Any) -> "GraphValue":
-        return self.graph.node("Greater", self, other)
 
 
 class OnnxArithmetic:

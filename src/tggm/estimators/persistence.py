@@ -42,30 +42,32 @@ class Persistent(TableInputs, ABC):
     @classmethod
     def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
         """The estimator that gave this state; ValueError, KeyError or TypeError if there is none."""
-        made = cls(**cls._restored_settings(meta))
-        recipe = made.recipe()
-        n_inputs, n_outputs = state.n_inputs_of(arrays), made._restored_outputs(arrays, meta)
+        return cls(**cls._restored_settings(meta))._restore(arrays, meta)
+
+    def _restore(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+        recipe = self.recipe()
+        n_inputs, n_outputs = state.n_inputs_of(arrays), self._restored_outputs(arrays, meta)
         state.restore_sizes(recipe, meta["sizes"])
         architecture = recipe.architecture(n_inputs, n_outputs)
-        sigma0 = float(made.sigma0)
+        sigma0 = float(self.sigma0)
         fitted, record = state.restored(
-            arrays, architecture, recipe.n_members, sigma0, recipe.dtype, made.method
+            arrays, architecture, recipe.n_members, sigma0, recipe.dtype, self.method
         )
-        fitted = made._restored_pool(fitted, meta)
-        made.name_features(n_inputs, state.feature_names(meta["features"], n_inputs))
-        made.history_, made.best_epoch_, made.undone_ = record
-        made._importances = state.importances(meta)
-        made.n_iter_ = int(record.history["epoch"][-1]) if len(record.history["epoch"]) else 0
-        made.converged_, made.interrupted_ = state.yes_or_no(meta, "converged"), False
-        made._state = None
+        fitted = self._restored_pool(fitted, meta)
+        self.name_features(n_inputs, state.feature_names(meta["features"], n_inputs))
+        self.history_, self.best_epoch_, self.undone_ = record
+        self._importances = state.importances(meta)
+        self.n_iter_ = int(record.history["epoch"][-1]) if len(record.history["epoch"]) else 0
+        self.converged_, self.interrupted_ = state.yes_or_no(meta, "converged"), False
+        self._state = None
         with np.errstate(all="ignore"):  # a file may hold any numbers
-            made.adopt(fitted)
-        shown = [a for name, a in vars(made).items() if name in ("W0_", "b0_", "W1_", "b1_", "noise_")]
+            self.adopt(fitted)
+        shown = [a for name, a in vars(self).items() if name in ("W0_", "b0_", "W1_", "b1_", "noise_")]
         if not all(np.isfinite(a).all() for a in shown):
             raise ValueError("parameters and noise must be finite in the units of the data")
-        if not all((a > 0).all() for name, a in vars(made).items() if name == "noise_"):
+        if not all((a > 0).all() for name, a in vars(self).items() if name == "noise_"):
             raise ValueError("the noise vanishes in the units of the data")
-        return made
+        return self
 
     @classmethod
     def _restored_settings(cls, meta: Mapping[str, Any]) -> dict[str, Any]:

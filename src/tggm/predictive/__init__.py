@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tggm.predictive.base import ScalarPredictive as ScalarPredictive
-    from tggm.predictive.engine import EnginePredictive as EnginePredictive
     from tggm.predictive.exact import Predictive as Predictive
     from tggm.predictive.joint import JointPredictive as JointPredictive
+    from tggm.predictive.moment import EnginePredictive as EnginePredictive
     from tggm.predictive.moment import MomentPredictive as MomentPredictive
     from tggm.predictive.multivariate import MultivariatePredictive as MultivariatePredictive
 
 _HOME = {
-    "EnginePredictive": "engine",
+    "EnginePredictive": "moment",
     "JointPredictive": "joint",
     "MomentPredictive": "moment",
     "MultivariatePredictive": "multivariate",

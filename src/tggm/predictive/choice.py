@@ -16,10 +16,9 @@ from tggm.arrays import Floats, Ints
 from tggm.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.engine import EnginePredictive
 from tggm.predictive.exact import Predictive
 from tggm.predictive.joint import JointPredictive
-from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.moment import EnginePredictive, MomentPredictive
 from tggm.predictive.moments import doubled, member_covariances, member_moments, padded
 from tggm.predictive.multivariate import MultivariatePredictive
 from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
