@@ -22,7 +22,7 @@ from tggm import ModelFileError, export_onnx, load, save
 from tggm.deployment import classes, weights
 from tggm.deployment.predictors import NumPyRegressor
 from tggm.estimators import class_prediction
-from tggm.models.features import bounded
+from tggm.models.features import columns
 from tggm.models.likelihoods import probit
 
 SAME = {"rtol": 1e-9, "atol": 1e-9}  # double precision on both sides
@@ -165,7 +165,7 @@ def test_without_onnx_there_is_a_sentence(tmp_path, monkeypatch):
 
 
 def test_numbers_are_those_of_the_models():
-    assert (weights.BULK, weights.MOST_INPUT) == (bounded.BULK, bounded.MOST)
+    assert (weights.BULK, weights.MOST_INPUT) == (columns.BULK, columns.MOST)
     assert classes.CONTENDERS == probit.CONTENDERS
     assert classes.LEAST_VARIANCE == probit.LEAST_VARIANCE
     assert class_prediction.SPACING["float64"] == classes.SPACING
