@@ -8,7 +8,7 @@ import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
 MOST = {  # of a `fit`, as it is today
-    "regressor": {"files": 41, "changes": 141},
+    "regressor": {"files": 41, "changes": 140},
     "undirected": {"files": 53, "changes": 176},
 }
 

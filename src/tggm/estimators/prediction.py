@@ -178,7 +178,7 @@ class Prediction(Ensemble, ABC):
         """
         from tggm.estimators.guarantee import in_units_of_the_model, scores_of_rows
         from tggm.predictive.calibration import calibrations
-        from tggm.predictive.held_out import unseen
+        from tggm.predictive.moments import unseen
 
         Z, fitted = self._standardised(X), self.fitted_
         Y = np.asarray(y, dtype=np.float64).reshape(len(Z), -1)

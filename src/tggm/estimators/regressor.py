@@ -427,7 +427,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
         """Blended with a linear model, and calibrated, as held-out rows advise."""
         from tggm.predictive.calibration import calibrations
-        from tggm.predictive.held_out import held_out, some_rows
+        from tggm.predictive.moments import held_out, some_rows
 
         recipe, count = begun.recipe, begun.source.n_kept
         # a linear model is compared on all rows

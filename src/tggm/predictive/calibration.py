@@ -13,19 +13,21 @@ their shape.
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from tggm import settings
 from tggm.arrays import Floats
-from tggm.models import Model
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.held_out import HeldOut, PooledRows
 from tggm.predictive.pools import POOLS, Numbers, Pool, PoolNumber, shaped
 from tggm.predictive.shape import KNOTS, most_likely
 from tggm.predictive.transforms import Transform
+
+if TYPE_CHECKING:  # predictions without JAX are pooled here, too
+    from tggm.models import Model
 
 _MOST_ROWS = 5_000  # widths are then good to a hundredth
 _FEWEST_ROWS = 5  # of equal weight; fewer leave members alone
@@ -78,7 +80,7 @@ def pooled(calibration: Calibration, members: ScalarPredictive) -> ScalarPredict
     return POOLS[calibration.kind].build(members, calibration.numbers)
 
 
-def calibrations(model: Model, transform: Transform | None, held: list[HeldOut]) -> tuple[Calibration, ...]:
+def calibrations(model: "Model", transform: Transform | None, held: list[HeldOut]) -> tuple[Calibration, ...]:
     """How the members of a model are pooled for each output; those with exact densities keep their shape.
 
     The exponential of a Student-t has no mean, and powers may have none: these have tails that end. Under a

@@ -20,19 +20,13 @@ Where no row is held out twice (fewer than four members) D is that of all member
 with the error; half of what it asks for is taken off.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tggm.arrays import Bools, Floats
-from tggm.models import Model
-from tggm.models.likelihoods import measured
 from tggm.predictive.moment import MomentPredictive
-from tggm.predictive.moments import member_moments
-from tggm.training.rows import RowBlock
-from tggm.training.state import Membership
 
-MOST_ROWS = 20_000  # that are asked about: more would tell no more
 TAKEN = 0.5  # of what averaging more members would take off squared errors, where D is not known
 LEAST = 0.1  # of squared errors, that is left at least
 _FEWEST_ROWS = 5  # held out twice, from which D is told
@@ -114,44 +108,6 @@ class HeldOut(NamedTuple):
         smooth = np.where(others, np.maximum(smooth - excess * square, _STAYS * smooth), fresh)
         smooth *= np.where(others, _ratio(w @ fresh, w @ smooth), 1.0)
         return var * (fresh + np.where(twice, 1 / self.there.sum(0), 1.0) * (smooth - fresh)), True
-
-
-def some_rows(count: int) -> Any:
-    """Numbers of so many rows, or of as many as matter, at random."""
-    if count <= MOST_ROWS:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(0).choice(count, MOST_ROWS, replace=False))
-
-
-def held_out(model: Model, block: RowBlock, rows: Any, count: int, engine: Any, dtype: Any) -> list[HeldOut]:
-    """Moments of each output at these rows under every member, and who held them out."""
-    X, Y = np.asarray(block.data.X)[rows], measured(block.data.y)[rows]
-    mean, var = member_moments(model, X, engine, dtype)
-    there, weight = _which(block.members, count)[:, rows], np.asarray(block.weight, np.float64)[rows]
-    known = np.isfinite(Y)
-    # each member's epoch was chosen by the rows that it held out
-    optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
-    y = np.where(known, Y, 0.0)
-    return [
-        HeldOut(mean[:, :, j], var[:, :, j], there, y[:, j], weight * known[:, j], optimism)
-        for j in range(Y.shape[1])
-    ]
-
-
-def unseen(model: Model, X: Floats, Y: Floats, engine: Any, dtype: Any) -> list[HeldOut]:
-    """The same of new rows, which no member has seen; inputs and targets in units of the model."""
-    mean, var = member_moments(model, X, engine, dtype)
-    there = np.ones(mean.shape[:2], np.bool_)
-    each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
-    return [HeldOut(m, v, there, y, np.ones(len(y))) for m, v, y in each]
-
-
-def _which(members: Membership, count: int) -> Bools:
-    """Whether each member held each of the rows out, (members, rows)."""
-    there = np.zeros((len(members.n_held), count), np.bool_)
-    for row, held, n in zip(there, members.held, members.n_held, strict=True):
-        row[np.asarray(held)[: int(n)]] = True
-    return there
 
 
 def _ratio(a: Floats, b: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Means and variances of the outputs under each member, in blocks of rows.
+"""Means and variances of the outputs under each member, in blocks of rows; of held-out rows, too.
 
 A block's arrays stay in a core's cache, and in memory that the process keeps: larger ones are mapped anew for
 every block, which takes as long as the arithmetic. One core works on a block; several blocks share the cores.
@@ -14,17 +14,21 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.blas_lock import blas_lock
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
+from tggm.models.likelihoods import measured
+from tggm.predictive.held_out import HeldOut
 from tggm.products import QUICKLY, full_precision
 from tggm.training.compilation_cache import FOLDERS
 from tggm.training.parallel.crew import n_cores
-from tggm.training.rows import bucket
+from tggm.training.rows import RowBlock, bucket
+from tggm.training.state import Membership
 
 NUMBERS = 2**18  # of the widest array of all members in a block of rows
 LEAST, MOST = 64, 2048  # rows of a block
+MOST_HELD = 20_000  # held-out rows that are asked about: more would tell no more
 ON_DEVICE = 16  # times as many of both where an accelerator computes: it has no cache to fit, but calls cost
 
 T = TypeVar("T")
@@ -46,6 +50,44 @@ def member_means(members: Model, X: Floats, engine: LinearEngine, dtype: Any) ->
     size = block_size(members, len(X))
     function = _means if len(X) > size else _variances
     return _by_blocks(function, members, X.astype(dtype, copy=False), engine, size)[0]
+
+
+def some_rows(count: int) -> Any:
+    """Numbers of so many rows, or of as many as matter, at random."""
+    if count <= MOST_HELD:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, MOST_HELD, replace=False))
+
+
+def held_out(model: Model, block: RowBlock, rows: Any, count: int, engine: Any, dtype: Any) -> list[HeldOut]:
+    """Moments of each output at these rows under every member, and who held them out."""
+    X, Y = np.asarray(block.data.X)[rows], measured(block.data.y)[rows]
+    mean, var = member_moments(model, X, engine, dtype)
+    there, weight = _which(block.members, count)[:, rows], np.asarray(block.weight, np.float64)[rows]
+    known = np.isfinite(Y)
+    # each member's epoch was chosen by the rows that it held out
+    optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
+    y = np.where(known, Y, 0.0)
+    return [
+        HeldOut(mean[:, :, j], var[:, :, j], there, y[:, j], weight * known[:, j], optimism)
+        for j in range(Y.shape[1])
+    ]
+
+
+def unseen(model: Model, X: Floats, Y: Floats, engine: Any, dtype: Any) -> list[HeldOut]:
+    """The same of new rows, which no member has seen; inputs and targets in units of the model."""
+    mean, var = member_moments(model, X, engine, dtype)
+    there = np.ones(mean.shape[:2], np.bool_)
+    each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
+    return [HeldOut(m, v, there, y, np.ones(len(y))) for m, v, y in each]
+
+
+def _which(members: Membership, count: int) -> Bools:
+    """Whether each member held each of the rows out, (members, rows)."""
+    there = np.zeros((len(members.n_held), count), np.bool_)
+    for row, held, n in zip(there, members.held, members.n_held, strict=True):
+        row[np.asarray(held)[: int(n)]] = True
+    return there
 
 
 def block_size(members: Model, rows: int) -> int:
