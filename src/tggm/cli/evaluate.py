@@ -32,10 +32,9 @@ def evaluate(
     The scores stand beside those of a linear model and of one that sees no inputs.
     """
     check_output(output, force, model, data)
-    from tggm.cli.figures import figures_table, hint, judge
+    from tggm.cli.figures import figures_table, hint, judge, warnings_of
     from tggm.cli.inputs import read_inputs
     from tggm.cli.metrics import Metrics
-    from tggm.cli.warnings import warnings_of
 
     given = read_inputs(
         model, data, delimiter, decimal, encoding, sheet, strict=strict, quiet=quiet, targets=True

@@ -1,4 +1,4 @@
-"""How good a model and its baselines are on a table, as numbers and as lines of text."""
+"""How good a model and its baselines are on a table, as numbers and as lines of text, and what to warn of."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,10 @@ from tggm.tables.preparation import Figures
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 Measure = Callable[[Any, np.ndarray], dict[str, float]]  # of a prediction and targets (labels as numbers)
 WHO = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
@@ -86,3 +90,21 @@ def _shown(value: float, style: str) -> str:
     if style:
         return format(value, style)
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+
+
+def warnings_of(
+    model: "BaseEstimator", preparation: Preparation, X: np.ndarray, figures: Figures
+) -> list[str]:
+    """Sentences on inputs that have moved and observations that have become less likely, with a remedy."""
+    from tggm.report.drift import REMEDY, drift_warnings, score_warnings
+
+    found = drift_warnings(model, X, preparation.feature_names)
+    known = preparation.fitted.figures.get("model") if preparation.fitted is not None else None
+    fresh = figures["model"]
+    found += score_warnings(_score(fresh), None if known is None else _score(known), len(X))
+    return [f"{words}; {REMEDY}" for words in found]
+
+
+def _score(figures: dict[str, float]) -> float:
+    """Mean log-density of numbers, or log-probability of classes."""
+    return figures["log_density"] if "log_density" in figures else -figures["log_loss"]

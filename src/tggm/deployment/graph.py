@@ -1,6 +1,7 @@
 """An `Arithmetic` that computes nothing and writes an ONNX graph down instead."""
 
 from collections.abc import Callable, Sequence
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -110,41 +111,15 @@ class OnnxArithmetic:
         content: bytes = made.SerializeToString()
         return content
 
-    def exp(self, x: Value) -> Value:
-        """Exp."""
-        return self.node("Exp", x)
-
-    def log(self, x: Value) -> Value:
-        """Log."""
-        return self.node("Log", x)
-
-    def sqrt(self, x: Value) -> Value:
-        """Sqrt."""
-        return self.node("Sqrt", x)
-
-    def cos(self, x: Value) -> Value:
-        """Cos."""
-        return self.node("Cos", x)
-
-    def round(self, x: Value) -> Value:
-        """Round."""
-        return self.node("Round", x)
-
-    def abs(self, x: Value) -> Value:
-        """Abs."""
-        return self.node("Abs", x)
-
-    def minimum(self, x: Value, y: Value) -> Value:
-        """Min."""
-        return self.node("Min", x, y)
-
-    def maximum(self, x: Value, y: Value) -> Value:
-        """Max."""
-        return self.node("Max", x, y)
-
-    def where(self, condition: Value, x: Value, y: Value) -> Value:
-        """Where."""
-        return self.node("Where", condition, x, y)
+    exp: Any = partialmethod(node, "Exp")
+    log: Any = partialmethod(node, "Log")
+    sqrt: Any = partialmethod(node, "Sqrt")
+    cos: Any = partialmethod(node, "Cos")
+    round: Any = partialmethod(node, "Round")
+    abs: Any = partialmethod(node, "Abs")
+    minimum: Any = partialmethod(node, "Min")
+    maximum: Any = partialmethod(node, "Max")
+    where: Any = partialmethod(node, "Where")
 
     def sum(self, x: Value, axis: int) -> Value:
         """ReduceSum."""
