@@ -28,7 +28,7 @@ SOURCE = ROOT / "src" / "tggm"
 OUT = ROOT / "docs" / "images" / "architecture.png"
 
 WIDTH, ROW, TOP = 900, 44, 98  # pixels: of the picture, of a package, above the first
-BOX, MATRIX, WALK, CELL = 8, 440, 752, 13  # where the columns begin, and the size of a mark
+BOX, MATRIX, WALK, CELL = 8, 430, 714, 11  # where the columns begin, and the size of a mark
 INK, PALE, MARK, PATH = "#202830", "#eef2f6", "#7d95ad", "#b3432b"
 
 
@@ -118,7 +118,7 @@ def matrix(axes, packages, middle):
     for package, y in middle.items():
         axes.plot(x_of[package], y, "s", color=INK, markersize=5)
         for other in sorted(imported(package) & set(packages)):
-            axes.plot([x_of[other]], [y], "s", color=MARK, markersize=7)
+            axes.plot([x_of[other]], [y], "s", color=MARK, markersize=5.5)
     for package, x in x_of.items():
         axes.plot([x, x], [TOP, middle[package]], color=MARK, linewidth=0.5, zorder=1)
         axes.text(x, TOP - 6, package, color=INK, fontsize=6.8, rotation=90, ha="center", va="bottom")
@@ -130,7 +130,7 @@ def path(axes, packages, middle):
     xs, ys = [WALK + 8 + step * k for k in range(len(packages))], [middle[package] for package in packages]
     axes.plot(xs, ys, color=PATH, linewidth=1)
     for number, (x, y) in enumerate(zip(xs, ys, strict=True), 1):
-        axes.plot(x, y, "o", color=PATH, markersize=11)
+        axes.plot(x, y, "o", color=PATH, markersize=10)
         axes.text(x, y, number, color="white", fontsize=6, weight="bold", ha="center", va="center_baseline")
 
 
