@@ -80,8 +80,9 @@ def fitted(kind, rate):
 @pytest.mark.parametrize("kind", ONE)
 def test_steps_into_overflow_are_counted_and_stored(kind, tmp_path):
     """Of steps so long that the next objective overflows, at most the first is taken."""
-    with pytest.warns(ConvergenceWarning, match="(?i)lower `learning_rate`"):
+    with pytest.warns(ConvergenceWarning, match="(?i)lower `learning_rate`") as told:
         model = fitted(kind, 1e30)
+    assert told[0].filename == __file__  # of who called `fit`
     assert np.isfinite(model.predict(X)).all()
     assert model.undone_.shape == (2,)
     assert np.all((model.undone_ >= 9) & (model.undone_ <= 11))  # 10 steps, and an epoch that collapsed

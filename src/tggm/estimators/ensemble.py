@@ -35,6 +35,7 @@ from tggm.training.rows import Blocks, RowBlock
 from tggm.training.state import Layout, Plan, start
 
 MOST_KEPT = 1000  # held-out rows
+STACK = 7  # calls from a user's `fit` to a warning
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -273,7 +274,7 @@ def report(result: Training, n_members: int, learning_rate: float) -> None:
             " was not finite in many steps in a row; their best parameters before that were kept. Lower "
             f"`learning_rate` ({learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=STACK,
         )
     elif result.undone.max(initial=0) > 0.01 * max(steps, 1):
         warnings.warn(
@@ -281,7 +282,7 @@ def report(result: Training, n_members: int, learning_rate: float) -> None:
             f"finite or to a collapse, and was taken back; lower `learning_rate` "
             f"({learning_rate:g}).",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=STACK,
         )
     if result.interrupted:
         sys.stderr.write(

@@ -6,7 +6,7 @@ import numpy as np
 
 from tggm.arrays import Floats
 from tggm.estimators.recipe import Recipe
-from tggm.estimators.sources import MemorySource, Source
+from tggm.estimators.sources import Source
 from tggm.models import Model
 from tggm.streams.columns import Scales
 
@@ -26,7 +26,6 @@ class Start(NamedTuple):
     fresh: bool = True  # whether it was drawn, not fitted before
     transform: "Transform | None" = None  # of the targets of the source
     calibration: "tuple[Calibration, ...]" = ()  # of the model that training goes on with
-    aside: MemorySource | None = None  # rows that intervals are guaranteed by
 
 
 class Fitted(NamedTuple):

@@ -28,7 +28,7 @@ from tggm.estimators.targets import (
 from tggm.models import Model
 from tggm.streams import Stream
 from tggm.streams.columns import Scales
-from tggm.training import Rows, Training
+from tggm.training import Rows
 from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock, parts
 
@@ -329,13 +329,20 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         self._require_fresh(stream, before)
         transform = self._transformed(source, before)
         begun = self._begin(recipe, source, n_outputs, rng, before)
-        begun = begun._replace(transform=transform, aside=aside)
+        begun = begun._replace(transform=transform)
         self.__dict__.pop("evals_result_", None)
         if eval_set is not None:
             from tggm.estimators.evaluation import watched
 
             observer = watched(self, begun, eval_set, eval_patience, observer)
-        return self._fit(begun, observer)
+        self._fit(begun, observer)
+        if aside is not None:
+            from tggm.estimators.guarantee import scores_aside
+
+            with recipe.precision():
+                scores = scores_aside(self.fitted_, aside, self.engine(), self.dtype)
+            self.fitted_ = self.fitted_._replace(guarantee=scores)
+        return self
 
     def _require_fresh(self, stream: Stream | None, before: Fitted | None) -> None:
         """Raise where rows that are to guarantee intervals cannot be set aside, or were trained on before."""
@@ -345,17 +352,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
                 f"`guarantee` must be None for {what}; call `recalibrate` afterwards, with rows that the "
                 "model was not trained on."
             )
-
-    def finish(self, begun: Start, result: Training, block: RowBlock | None = None) -> Self:
-        """Keep what was trained, with the scores of rows that were set aside."""
-        super().finish(begun, result, block)
-        if begun.aside is not None:
-            from tggm.estimators.guarantee import scores_aside
-
-            with begun.recipe.precision():
-                scores = scores_aside(self.fitted_, begun.aside, self.engine(), self.dtype)
-            self.fitted_ = self.fitted_._replace(guarantee=scores)
-        return self
 
     def _transformed(self, source: Source, before: Fitted | None) -> "Transform | None":
         """The transform of the targets, by which those of the source are replaced; None for none.
@@ -418,10 +414,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         recipe, rows = begun.recipe, block.data
         if not (recipe.linear and begun.fresh) or recipe.likelihood != self.likelihood:
             return begun.model
-        X = np.asarray(begun.model.features.inputs(rows.X), np.float64)
-        Y, weight = (np.asarray(a, np.float64) for a in (rows.y, block.weight))
         # where rates or steps are the user's, little noise may make the first of them too large
         learned = self.noise is None and recipe.in_cycles and isinstance(self.optimizer, str)
+        Y, weight = np.asarray(rows.y, np.float64), np.asarray(block.weight, np.float64)
+        X = np.asarray(begun.model.features.inputs(rows.X), np.float64)
         return linear_part.started(begun.model, parts(block.members), X, Y, weight, learned)
 
     def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:

@@ -64,9 +64,10 @@ class MemorySource:
     ) -> Blocks:  # fmt: skip
         """One block that stays in memory; `fraction` of the rows are held out, by default as settings say."""
         count, part = len(self.weight), recipe.held_fraction if fraction is None else fraction
-        members = membership(dealt(rng, np.arange(count), part, recipe.n_members))
         data = jax.tree.map(partial(_padded, recipe.dtype), rows(self.X, self.y))
-        return Blocks.of(RowBlock(members, data, _padded(recipe.dtype, self.weight / self.mean_weight)))
+        weight = _padded(recipe.dtype, self.weight / self.mean_weight)
+        members = membership(dealt(rng, np.arange(count), part, recipe.n_members))
+        return Blocks.of(RowBlock(members, data, weight))
 
     def sample(self, rows: ToRows) -> Rows:
         """All rows."""

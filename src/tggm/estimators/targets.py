@@ -1,5 +1,6 @@
 """Targets as `fit` takes them: complete, with missing values, or with limits."""
 
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,20 +57,12 @@ class Targets(NamedTuple):
 
     def scales(self, weight: Floats, how: bool | str) -> Columns:
         """Mean and deviation of each column over the rows where it is known, or none."""
+        one = partial(Columns.robust, farthest=FARTHEST) if how == "robust" else Columns.of
         known = enumerate(~np.isnan(self.Y).T)
-        parts = [_scale(self.Y[there, j : j + 1], weight[there], how) for j, there in known]
+        parts = [one(self.Y[there, j : j + 1], weight[there]) for j, there in known]
         shift, scale = (np.concatenate(column) for column in zip(*parts, strict=True))
         found = Columns(shift, require_squares(scale))
         return found if how else Columns.unchanged(len(shift))
-
-
-def _scale(y: Floats, weight: Floats, how: bool | str) -> Columns:
-    """Of one target; one with values that no robust scale can be told with has a plain one."""
-    if how == "robust":
-        found = Columns.robust(y, weight)
-        if np.abs(found.apply(y)).max() < FARTHEST:
-            return found
-    return Columns.of(y, weight)
 
 
 def checked(

@@ -40,17 +40,19 @@ class Columns(NamedTuple):
         return Extent.of(values, weight).columns()
 
     @classmethod
-    def robust(cls, values: Floats, weight: Floats) -> "Columns":
+    def robust(cls, values: Floats, weight: Floats, farthest: float = np.inf) -> "Columns":
         """The same with values no farther from the median than ten deviations, as the quartiles tell them.
 
         One outlier cannot spoil a column then. One whose quartiles are equal, as where most are 0, is taken
-        as it is: its rare values are what it tells.
+        as it is: its rare values are what it tells. So are all where one would be `farthest` from 0 or more.
         """
         _require_sums(values)
         with np.errstate(over="ignore", under="ignore"):  # what overflows is no bound
             low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
             reach = np.where(high > low, FAR / NORMAL_QUARTILES * (high - low), np.inf)
-            return cls.of(np.clip(values, middle - reach, middle + reach), weight)
+            found = cls.of(np.clip(values, middle - reach, middle + reach), weight)
+        unreached = farthest == np.inf or np.abs(found.apply(values)).max() < farthest
+        return found if unreached else cls.of(values, weight)
 
     def mild(self) -> bool:
         """Whether single precision can carry out the map: a large shift would cost it digits."""
