@@ -259,7 +259,7 @@ class Recipe:
     ) -> tuple[Plan, Hyper, int]:
         """What is compiled, its numbers, and the planned epochs, for training on these rows."""
         batch, epochs = self.timetable(blocks.n_rows)
-        steps = epochs * blocks.steps(batch)
+        steps, layout = epochs * blocks.steps(batch), Layout.of(model, axes=1)
         patience = self.given["patience"]
         waits = np.inf if self.milestones(epochs) else max(25, epochs // 4)
         patience = {"auto": waits, None: np.inf}.get(patience, patience)
@@ -267,7 +267,7 @@ class Recipe:
         if self.given["max_epochs"] == "auto":
             in_cycles = self.schedule == "restarts"
             rate = rate * self.rules.cycle_rate(blocks.n_rows) if in_cycles else self.rules.rate(rate, steps)
-        plan = self.plan(Layout.of(model, axes=1), batch, capacity)
+        plan = self.plan(layout, batch, capacity)
         hyper = self.hyper(
             plan, n_features, mean_weight,
             learning_rate=rate, total_steps=steps, patience=patience * blocks.per_pass,

@@ -60,7 +60,7 @@ class Targets(NamedTuple):
         one = partial(Columns.robust, farthest=FARTHEST) if how == "robust" else Columns.of
         known = enumerate(~np.isnan(self.Y).T)
         parts = [one(self.Y[there, j : j + 1], weight[there]) for j, there in known]
-        shift, scale = (np.concatenate(column) for column in zip(*parts, strict=True))
+        shift, scale = np.concatenate(parts, axis=1)
         found = Columns(shift, require_squares(scale))
         return found if how else Columns.unchanged(len(shift))
 
