@@ -60,6 +60,17 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
+def test_files_that_pages_name_exist():
+    """Written in backticks, from the root of the repository or of the package."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    named = {
+        (page.name, path) for page in pages for path in re.findall(r"`(\w[\w/]*/\w+\.py)`", page.read_text())
+    }
+    assert named
+    roots = (ROOT, ROOT / "src" / "tggm")
+    assert not [pair for pair in sorted(named) if not any((root / pair[1]).exists() for root in roots)]
+
+
 def test_there_is_one_version():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert tggm.__version__ == declared == metadata.version("tggm")
