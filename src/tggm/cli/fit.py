@@ -25,9 +25,7 @@ def fit(
         ),
     ],
     target: options.Target,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="Model file; - writes it out.")
-    ] = "model.tggm",
+    output: Annotated[str, options.written("Model file; - writes it out.")] = "model.tggm",
     task: options.Task = None,
     ignore: Annotated[
         list[str] | None,

@@ -2,9 +2,15 @@
 
 import csv
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def written(what: str) -> Any:
+    """The option that names the file a command writes."""
+    return typer.Option("--output", "-o", help=what)
+
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin.")]
 Model = Annotated[
@@ -24,7 +30,7 @@ Encoding = Annotated[str | None, typer.Option(help="Encoding of a CSV file, as l
 Sheet = Annotated[
     str | None, typer.Option(metavar="NAME", help="Sheet of an Excel file; the first by default.")
 ]
-Output = Annotated[str, typer.Option("--output", "-o", help="Where to write; - is standard output.")]
+Output = Annotated[str, written("Where to write; - is standard output.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse categories and gaps the model never saw.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
