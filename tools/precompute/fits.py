@@ -18,10 +18,10 @@ from cumulants import truncated
 
 TARGET = Path(__file__).parents[2] / "src" / "tggm" / "special" / "fits.py"
 
-POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4}
+POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4, "ratio": 0}
 # functions for inner loops are evaluated by Horner's rule; the others, whose monomials cancel, by Clenshaw's
-MONOMIAL = ("mean", "var")
-LIMIT = {"mean": 1, "var": 1, "third": 2, "fourth": 6}
+MONOMIAL = ("mean", "var", "ratio")
+LIMIT = {"mean": 1, "var": 1, "third": 2, "fourth": 6, "ratio": 1}
 # dtype: name: (start, c, degree)
 PLAN = {
     "float32": {
@@ -36,6 +36,8 @@ PLAN = {
         "third": (-0.5, 3.0, 33),
         "fourth": (-0.5, 3.0, 29),
     },
+    # for kernels on GPUs: a common c, fewer terms; the variance as a multiple of the squared mean
+    "kernel": {"mean": (0.0, 3.0, 11), "ratio": (0.0, 3.0, 11)},
 }
 
 
@@ -45,8 +47,14 @@ def samples(name: str, start: float, c: float, count: int) -> tuple[list[mp.mpf]
     values = []
     for u in nodes[:-1]:
         s = 2 * (mp.mpf(c) + start) / (1 - u)  # t + c
-        values.append(getattr(truncated(c - s), name) * s ** POWER[name])
+        values.append(cumulant(name, c - s) * s ** POWER[name])
     return nodes, [*values, mp.mpf(LIMIT[name])]
+
+
+def cumulant(name: str, alpha: mp.mpf) -> mp.mpf:
+    """A cumulant of N(alpha, 1) given h >= 0; "ratio" is the variance over the squared mean."""
+    found = truncated(alpha)
+    return found.var / found.mean**2 if name == "ratio" else getattr(found, name)
 
 
 def remez(nodes: list[mp.mpf], values: list[mp.mpf], degree: int) -> tuple[list[mp.mpf], mp.mpf]:

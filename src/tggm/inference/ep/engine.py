@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference import rank_one
+from tggm.inference import fused
 from tggm.inference.ep.sites import Cavity, Sites, cavities, gaussian_sites, site_tolerance
 from tggm.inference.factors import log_normaliser, scaled, standardised
 from tggm.inference.rows import restore
@@ -65,9 +65,9 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
 @jax.jit
 @full_precision
 def _ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
-    if rank_one.suits(tg):
-        fused = partial(rank_one.run, rank_one.ep_block, "estimate")
-        result: Moments = lax.platform_dependent(tg, max_iter, tol, cuda=fused, default=_general_ep)
+    if fused.suits(tg):
+        kernel = partial(fused.run, fused.ep_row, "estimate")
+        result: Moments = lax.platform_dependent(tg, max_iter, tol, cuda=kernel, default=_general_ep)
         return result
     return _general_ep(tg, max_iter, tol)
 

@@ -18,7 +18,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference import rank_one
+from tggm.inference import fused
 from tggm.inference.factors import log_normaliser, scaled, standardised
 from tggm.inference.mean_field.cyclic import cyclic
 from tggm.inference.mean_field.low_rank import low_rank_newton, suits
@@ -91,9 +91,9 @@ def mean_field(
 def newton_moments(tg: TruncatedGaussian, start: Array | None, max_iter: Array) -> Moments:
     """Newton's answer for rows, by whichever path suits the structure; `start` holds means."""
     general = partial(_general_newton, start=start)
-    if start is None and rank_one.suits(tg):
-        fused = partial(rank_one.run, rank_one.mean_field_block, "bound")
-        result: Moments = lax.platform_dependent(tg, max_iter, cuda=fused, default=general)
+    if start is None and fused.suits(tg):
+        kernel = partial(fused.run, fused.mean_field_row, "bound")
+        result: Moments = lax.platform_dependent(tg, max_iter, cuda=kernel, default=general)
         return result
     return general(tg, max_iter)
 
