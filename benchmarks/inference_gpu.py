@@ -1,21 +1,22 @@
-"""Engines on a GPU: how many digits they have in float32, and how fast the fused kernels are.
+"""Engines on a GPU: how fast the fused kernels are, and how many digits engines have in float32.
 
     python benchmarks/inference_gpu.py                 # about three minutes
-    python benchmarks/inference_gpu.py --only digits   # one section: digits, rank_one
+    python benchmarks/inference_gpu.py --only fused    # one section: fused, digits
+    python benchmarks/inference_gpu.py --only fused --outputs 1,10
 
 Problems are those of benchmarks/inference.py, m = 100. Sections:
 
-digits     1 to 10 outputs, 300 rows: rows that converge, steps, and the largest error of log Z against the
-           same engine in float64. Products in TensorFloat-32, what a GPU takes unless it is asked for more,
-           show here at once.
-rank_one   a million rows with one output. Times are medians of 20 calls after warm-up, inputs on the device.
-           Variants: the fused kernel with several shapes of thread block (rows, units to a warp), and two
-           plain-XLA paths as opponents. Floors: the bytes that must move (read the shift; write means,
-           variances and three numbers a row) over the memory's speed, and the arithmetic that the iterations
-           need (one per elementwise operation, counted in the traced program, times the mean number of steps)
-           over the processor's speed.
+fused      a million rows with 1 to 10 outputs. Times are medians of 20 calls after warm-up, inputs on the
+           device. Variants: the fused kernel with several shapes (rows that a program treats one after
+           another, units to a warp) and without its second look at the start; plain XLA as opponent. Floors:
+           the bytes that must move (read the shift; write means, variances and three numbers a row) over the
+           memory's speed, and the arithmetic that the iterations need (one per elementwise operation, counted
+           in the traced program, times the mean number of steps) over the processor's speed.
+digits     more outputs than the kernels take, 300 rows: rows that converge, steps, and the largest error of
+           log Z against the same engine in float64. Products in TensorFloat-32, what a GPU takes unless it is
+           asked for more, show here at once.
 
-Results go to benchmarks/results/digits-gpu.json and rank_one-gpu.json.
+Results go to benchmarks/results/fused-gpu.json and digits-gpu.json.
 """
 
 import argparse
@@ -27,15 +28,15 @@ import numpy as np
 from record import keep
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import ep, mean_field, rank_one
-from tggm.inference.mean_field import engine as mean_field_engine
+from tggm.inference import ep, fused, mean_field
 from tggm.precision import LowRank
 
 ROWS, M, CALLS = 1_000_000, 100, 20
 BYTES_PER_SECOND, FLOPS_PER_SECOND = 4.3e12, 67e12  # H200: memory, float32
-SHAPES = [(1, 128), (1, 64), (1, 32), (2, 128), (4, 128), (8, 256)]
+SHIPPED = (fused.ROWS, fused.UNITS, fused.SECOND_LOOK)
+OTHERS = [(1, 64, True), (1, 32, True), (2, 128, True), (4, 128, True), (16, 128, True), (1, 128, False)]
 CASES = [(1.0, 0.5), (0.3, 0.5), (1.0, 0.05)]  # scale of the weights, noise variance
-OUTPUTS, FEW_ROWS = (1, 2, 5, 10), 300
+OUTPUTS, MANY_OUTPUTS, FEW_ROWS = (1, 2, 5, 10), (12,), 300
 
 
 def problem(seed, scale, noise, rows, m, n=1):
@@ -82,13 +83,12 @@ def operations(jaxpr, size):
     return outside, inside
 
 
-def floors(block, numbers, steps, rows, m):
+def floors(solve_row, numbers, steps, rows, m, n=1):
     """Milliseconds below which no implementation of these iterations can go."""
-    shape = jax.ShapeDtypeStruct((8, m), jnp.float32)
-    one = jax.ShapeDtypeStruct((1, m), jnp.float32)
-    mask = jax.ShapeDtypeStruct((1, m), bool)
-    traced = jax.make_jaxpr(lambda *a: block(rank_one.KernelRows(*a), *numbers))(shape, one, one, mask, mask)
-    outside, inside = operations(traced.jaxpr, 8 * m)
+    wide, mask = jax.ShapeDtypeStruct((1, m), jnp.float32), jax.ShapeDtypeStruct((1, m), bool)
+    row = fused.KernelRow(wide, wide, n * (wide,), mask, mask)
+    traced = jax.make_jaxpr(lambda row: solve_row(row, *numbers))(row)
+    outside, inside = operations(traced.jaxpr, m)
     moved = rows * (3 * m + 3) * 4
     return {
         "operations_outside": outside,
@@ -137,37 +137,42 @@ def measure(engine, tg, name):
         return {"variant": name, "error": text}, None
 
 
-def kernels(engine, tg, shapes):
-    """The fused kernel in each shape of thread block; restores the shipped shape."""
-    shipped, rows = (rank_one.ROWS, rank_one.UNITS), []
+def kernel(engine, tg, variant):
+    """The fused kernel in one variant; restores the shipped one."""
+    mark = " (shipped)" if variant == SHIPPED else ""
+    rows, units, second = variant
+    name = f"kernel, {rows} rows, {units} units{'' if second else ', no second look'}{mark}"
     try:
-        for rank_one.ROWS, rank_one.UNITS in shapes:
-            mark = " (shipped)" if shipped == (rank_one.ROWS, rank_one.UNITS) else ""
-            rows.append(measure(engine, tg, f"kernel, {rank_one.ROWS} rows, {rank_one.UNITS} units{mark}"))
+        fused.ROWS, fused.UNITS, fused.SECOND_LOOK = variant
+        return measure(engine, tg, name)
     finally:
-        rank_one.ROWS, rank_one.UNITS = shipped
-    return rows
+        fused.ROWS, fused.UNITS, fused.SECOND_LOOK = SHIPPED
 
 
-def opponents(engine, tg):
-    """Paths without the kernel: whole-batch operations compiled by XLA."""
-    originals, rows = (rank_one.suits, mean_field_engine.suits), []
+def opponent(engine, tg):
+    """Whole-batch operations compiled by XLA."""
+    original = fused.suits
     try:
-        rank_one.suits = lambda tg: False
-        if engine is mean_field:
-            rows.append(measure(engine, tg, "XLA, corrected Newton"))
-            mean_field_engine.suits = lambda tg: False
-        rows.append(measure(engine, tg, "XLA, general path"))
+        fused.suits = lambda tg: False
+        return measure(engine, tg, "XLA")
     finally:
-        rank_one.suits, mean_field_engine.suits = originals
+        fused.suits = original
         jax.clear_caches()
-    return rows
 
 
-def digits_section(seed, rows=FEW_ROWS, m=M):
+def variants(engine, tg, n, case):
+    """All figures of one engine on one problem, the shipped kernel's first."""
+    if case:
+        return [kernel(engine, tg, SHIPPED)]
+    others = [v for v in OTHERS if v != SHIPPED and (n == 1 or v[0] == 1)]
+    others = [v for v in others if v[2] or engine is mean_field]
+    return [kernel(engine, tg, v) for v in (SHIPPED, *others)] + [opponent(engine, tg)]
+
+
+def digits_section(seed, _=None, rows=FEW_ROWS, m=M):
     print(f"\ndigits: {rows} rows, m = {m}, weights of scale 1, noise 1/2, float32")
     report = []
-    for n in OUTPUTS:
+    for n in MANY_OUTPUTS:
         tg = problem(seed, 1.0, 0.5, rows, m, n)
         for engine in (mean_field, ep):
             got = jax.jit(engine)(tg)
@@ -188,51 +193,52 @@ def digits_section(seed, rows=FEW_ROWS, m=M):
     return report
 
 
-def rank_one_section(seed, rows=ROWS, m=M):
-    print(f"\nrank_one: {rows} rows, m = {m}, n = 1, float32")
+ENGINES = {
+    "mean_field": (mean_field, fused.mean_field_row, (jnp.int32(100),)),
+    "ep": (ep, fused.ep_row, (jnp.int32(100), jnp.float32(1e-4))),
+}
+
+
+def fused_section(seed, outputs=OUTPUTS, rows=ROWS, m=M):
     report = []
-    engines = {
-        "mean_field": (mean_field, rank_one.mean_field_block, (jnp.int32(100),)),
-        "ep": (ep, rank_one.ep_block, (jnp.int32(100), jnp.float32(1e-4))),
-    }
-    for number, (scale, noise) in enumerate(CASES):
-        tg = problem(seed, scale, noise, rows, m)
-        for name, (engine, block, numbers) in engines.items():
-            print(f"{name}, weights of scale {scale}, noise {noise}")
-            shipped = (rank_one.ROWS, rank_one.UNITS)
-            shapes = [shipped, *(s for s in SHAPES if s != shipped)] if number == 0 else [shipped]
-            found = kernels(engine, tg, shapes)
-            entry = {"engine": name, "scale": scale, "noise": noise}
-            first, got = found[0]
-            if got is not None:
-                entry |= accuracy(engine, tg, got)
-                entry["floors"] = floors(block, numbers, first["steps_mean"], rows, m)
-                floor = max(entry["floors"]["memory_ms"], entry["floors"]["arithmetic_ms"])
-                entry["ratio_to_floor"] = first["ms"] / floor
-                print(
-                    f"  floors: memory {entry['floors']['memory_ms']:.3f} ms, arithmetic "
-                    f"{entry['floors']['arithmetic_ms']:.3f} ms ({entry['floors']['operations_per_step']} "
-                    f"operations a step); shipped kernel / floor {entry['ratio_to_floor']:.2f}\n"
-                    f"  against float64: mean {entry['mean_error']:.1e} standard deviations, "
-                    f"log Z {entry['log_z_error']:.1e} of {entry['log_z_scale']:.1e}",
-                    flush=True,
-                )
-            found += opponents(engine, tg) if number == 0 else []
-            report.append({**entry, "variants": [row for row, _ in found]})
+    for n in outputs:
+        for case, (scale, noise) in enumerate(CASES if n == 1 else CASES[:1]):
+            tg = problem(seed, scale, noise, rows, m, n)
+            for name, (engine, solve_row, numbers) in ENGINES.items():
+                print(f"{name}, {n} outputs, {rows} rows, m = {m}, weights of scale {scale}, noise {noise}")
+                found = variants(engine, tg, n, case)
+                entry = {"engine": name, "outputs": n, "scale": scale, "noise": noise}
+                shipped, got = found[0]
+                if got is not None:
+                    entry |= accuracy(engine, tg, got)
+                    entry["floors"] = floors(solve_row, numbers, shipped["steps_mean"], rows, m, n)
+                    floor = max(entry["floors"]["memory_ms"], entry["floors"]["arithmetic_ms"])
+                    entry["ratio_to_floor"] = shipped["ms"] / floor
+                    print(
+                        "  floors: memory {memory_ms:.3f} ms, arithmetic {arithmetic_ms:.3f} ms "
+                        "({operations_per_step} operations a step)".format(**entry["floors"]),
+                        f"\n  shipped kernel / floor {entry['ratio_to_floor']:.2f}; against float64: mean "
+                        f"{entry['mean_error']:.1e} standard deviations, log Z {entry['log_z_error']:.1e} of "
+                        f"{entry['log_z_scale']:.1e}",
+                        flush=True,
+                    )
+                report.append({**entry, "variants": [row for row, _ in found]})
     return report
 
 
-SECTIONS = {"digits": digits_section, "rank_one": rank_one_section}
+SECTIONS = {"fused": fused_section, "digits": digits_section}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", choices=SECTIONS)
+    parser.add_argument("--outputs", default=OUTPUTS, type=lambda text: tuple(map(int, text.split(","))))
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     print(jax.devices()[0].device_kind)
     for name in [options.only] if options.only else SECTIONS:
-        keep(f"{name}-gpu", {"seed": options.seed, "results": SECTIONS[name](options.seed)})
+        results = SECTIONS[name](options.seed, options.outputs)
+        keep(f"{name}-gpu", {"seed": options.seed, "results": results})
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def test_more_devices_compute_less_each_and_exchange_more():
 def test_the_digits_of_engines_are_measured_against_double_precision(monkeypatch):
     import inference_gpu
 
-    monkeypatch.setattr(inference_gpu, "OUTPUTS", (2,))
+    monkeypatch.setattr(inference_gpu, "MANY_OUTPUTS", (2,))
     found = inference_gpu.digits_section(0, rows=20, m=5)
     assert [entry["engine"] for entry in found] == ["mean_field", "ep"]
     assert all(entry["converged"] == 1 and 0 < entry["log_z_error"] < 1e-3 for entry in found)
@@ -93,9 +93,9 @@ def test_the_digits_of_engines_are_measured_against_double_precision(monkeypatch
 def test_the_floor_of_a_kernel_counts_its_operations():
     from inference_gpu import floors
 
-    from tggm.inference import rank_one
+    from tggm.inference import fused
 
-    one, two = (floors(rank_one.mean_field_block, (np.int32(9),), steps, 1000, 100) for steps in (1, 2))
+    one, two = (floors(fused.mean_field_row, (np.int32(9),), steps, 1000, 100) for steps in (1, 2))
     assert one["memory_ms"] == two["memory_ms"] == pytest.approx(1e3 * 1000 * 303 * 4 / 4.3e12)
     more = two["arithmetic_ms"] - one["arithmetic_ms"]
     assert more == pytest.approx(1e3 * 1000 * 100 * one["operations_per_step"] / 67e12)

@@ -1,7 +1,7 @@
 """Mean field and EP for `LowRank` precisions of few outputs as a single GPU kernel.
 
-P = diag(d) + UᵀU with n rows in U: a row's whole iteration needs only sums over its units and an n × n system.
-A row is read once, iterated to convergence in registers, and its moments written once; plain XLA would carry
+P = diag(d) + UᵀU with n rows in U: a row's iteration needs only sums over its units and an n × n system. A
+row is read once, iterated to convergence in registers, and its moments written once; plain XLA would carry
 every intermediate through memory at each step. The mathematics is that of `newton` and `ep`, with Woodbury's
 matrix unrolled into n(n + 1)/2 numbers. float32 on NVIDIA GPUs; everything else takes the general path.
 """
@@ -59,9 +59,9 @@ def suits(tg: TruncatedGaussian) -> bool:
 def mean_field_row(row: KernelRow, max_iter: Array) -> Answer:
     """Newton's method for the mean-field problem of a row; see `newton`.
 
-    In units of 1/√P_kk only the coupling is left: with α = θ/√p, x = m√p, C = U/√p, e = d/p and w = 1 − e, the
-    residual is α − γ/√p − wx + Cᵀ C x and the Hessian diag(1/ω² − w) + CᵀC. A point is judged by the slope
-    along the step that led to it, and left by the next step, or by half of the last one where it was too long.
+    In units of 1/√P_kk only the coupling is left: with α = θ/√p, x = m√p, C = U/√p, e = d/p and w = 1 − e,
+    the residual is α − γ/√p − wx + CᵀCx and the Hessian diag(1/ω² − w) + CᵀC. A point is judged by the slope
+    along the step that led to it; where that was too long, half of it is tried instead.
     """
     gamma, d, U, truncated, present = row
     p = d + outer(U, U)
@@ -174,7 +174,11 @@ def ep_row(row: KernelRow, max_iter: Array, tol: Array) -> Answer:
 
 
 def run(
-    solve_row: Callable[..., Answer], kind: str, tg: TruncatedGaussian, *numbers: Array, interpret: bool = False
+    solve_row: Callable[..., Answer],
+    kind: str,
+    tg: TruncatedGaussian,
+    *numbers: Array,
+    interpret: bool = False,
 ) -> Moments:
     """Apply a solver to all rows; the language of kernels is imported for the first of them."""
     from jax.experimental import pallas as pl
