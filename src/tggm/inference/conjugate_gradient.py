@@ -12,8 +12,12 @@ from jax import Array, lax
 
 from tggm.precision.protocol import rounding
 
+LOOSEST = 1e-3  # part of ‖r‖² that is left of a step
 
-def conjugate_gradient(product: Callable[[Array], Array], r: Array, diagonal: Array) -> Array:
+
+def conjugate_gradient(
+    product: Callable[[Array], Array], r: Array, diagonal: Array, enough: float | None = None
+) -> Array:
     """Solution x with ‖r − A x‖ below rounding of ‖r‖ in the preconditioner's norm, at most 2 m steps.
 
     Parameters
@@ -24,11 +28,16 @@ def conjugate_gradient(product: Callable[[Array], Array], r: Array, diagonal: Ar
         Right-hand sides.
     diagonal : Array, shape (rows, m)
         Diagonals of the A_i, positive.
+    enough : float, optional
+        For steps of Newton's method: ‖r‖² is reduced to a part ‖r‖² of it, `LOOSEST` at most, or to this. No
+        step is then solved further than the next one makes good, and convergence stays quadratic.
     """
     z = r / diagonal
     rho = (r * z).sum(-1)
     # Newton corrects what is left, so half of the digits are enough
     target = rho * rounding(r.dtype)
+    if enough is not None:
+        target = jnp.maximum(rho * jnp.clip(rho, rounding(r.dtype), LOOSEST), enough)
 
     def keep_going(carry: Any) -> Array:
         i, _, _, _, rho = carry

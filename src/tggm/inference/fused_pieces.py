@@ -16,7 +16,7 @@ from tggm.special.fits import FITS
 SQRT_2PI, LOG_ROOT_2PI = 2.5066283, 0.9189385
 
 
-class Standard(NamedTuple):
+class UnitAnswer(NamedTuple):
     """Of N(α, 1), given h ≥ 0 where it is truncated."""
 
     mean: Array
@@ -24,7 +24,7 @@ class Standard(NamedTuple):
     log_z: Array  # log ∫ exp(−½h² + αh) dh
 
 
-def standard(alpha: Array, truncated: Array) -> Standard:
+def standard(alpha: Array, truncated: Array) -> UnitAnswer:
     """All from one fit and one exponential at t = |α|, to about 1e-6.
 
     With R the hazard at −t, the mean is R − t left of zero and α + r right of it, r = ER / (√(2π) R − E),
@@ -43,7 +43,7 @@ def standard(alpha: Array, truncated: Array) -> Standard:
     log = jnp.log(jnp.where(left, R, 1 - E / (SQRT_2PI * R)))
     free = half + LOG_ROOT_2PI
     log_z = jnp.where(truncated, jnp.where(left, -log, free + log), free)
-    return Standard(jnp.where(truncated, mean, alpha), jnp.where(truncated, var, 1.0), log_z)
+    return UnitAnswer(jnp.where(truncated, mean, alpha), jnp.where(truncated, var, 1.0), log_z)
 
 
 def _horner(coefficients: tuple[float, ...], u: Array) -> Array:
@@ -53,15 +53,15 @@ def _horner(coefficients: tuple[float, ...], u: Array) -> Array:
     return value
 
 
-Columns = Sequence[Array]
+Stack = Sequence[Array]
 
 
-def inner(U: Columns, x: Array) -> Columns:
+def inner(U: Stack, x: Array) -> Stack:
     """U x."""
     return [jnp.sum(u * x, axis=1, keepdims=True) for u in U]
 
 
-def outer(U: Columns, t: Columns) -> Array:
+def outer(U: Stack, t: Stack) -> Array:
     """Uᵀ t; with t = U the squared lengths of columns."""
     total = U[0] * t[0]
     for u, number in zip(U[1:], t[1:], strict=True):
@@ -76,7 +76,7 @@ class Triangular:
     lower: list[list[Array]]  # L_ij, j < i
     inverse: list[Array]  # 1 / D_i
 
-    def forward(self, q: Columns) -> list[Array]:
+    def forward(self, q: Stack) -> list[Array]:
         """L⁻¹ q."""
         y: list[Array] = []
         for row, value in zip(self.lower, q, strict=True):
@@ -94,7 +94,7 @@ class Triangular:
         return total
 
 
-def triangular(U: Columns, weight: Array) -> Triangular:
+def triangular(U: Stack, weight: Array) -> Triangular:
     """Factors of K = I + U diag(weight) Uᵀ; K ≽ I needs no pivoting."""
     lower: list[list[Array]] = []
     inverse: list[Array] = []
@@ -115,7 +115,7 @@ def triangular(U: Columns, weight: Array) -> Triangular:
     return Triangular(lower, inverse)
 
 
-def solve(K: Triangular, q: Columns) -> Columns:
+def solve(K: Triangular, q: Stack) -> Stack:
     """K⁻¹ q."""
     t = [y * d for y, d in zip(K.forward(q), K.inverse, strict=True)]
     for i in reversed(range(len(t))):
@@ -124,7 +124,7 @@ def solve(K: Triangular, q: Columns) -> Columns:
     return t
 
 
-def quadratic(K: Triangular, U: Columns) -> Array:
+def quadratic(K: Triangular, U: Stack) -> Array:
     """u_kᵀ K⁻¹ u_k for every column."""
     y = K.forward(U)
     return outer([a * d for a, d in zip(y, K.inverse, strict=True)], y)

@@ -46,7 +46,8 @@ class Inference:
         """Log Z of the posterior less log Z of the prior."""
         start = hidden.start(psi)
         above = self._log_z(posterior, start)
-        return above - self._prior(hidden, psi, start, above, lambda: self._cycled(posterior, start))
+        cycled = None if self.solver == "newton" else lambda: self._cycled(posterior, start)
+        return above - self._prior(hidden, psi, start, above, cycled)
 
     def class_gain(self, hidden: Hidden, psi: Any, output: Output, label: Array) -> Array:
         """Log Z of units and scores given the class, less log Z of the prior."""
@@ -118,10 +119,12 @@ class Inference:
         tg = sequenced(hidden.gaussian(psi), above)
         by_default = "same" if self.engine == "ep" or self.solver == "cyclic" else "guarded"
         mode = by_default if self.prior == "auto" else self.prior
+        # a prior is near its posterior: Newton's method, whose end does not depend on where it starts, takes
+        # one to three steps from there
+        if means is not None and (mode == "posterior" or self.solver == "newton"):
+            start = lax.stop_gradient(means())
         if mode == "guarded":
             return guarded_log_z(tg, hidden.gauge, start=start, max_iter=jnp.int32(MAX_ITER))
-        if mode == "posterior" and self.solver == "cyclic" and means is not None:
-            start = lax.stop_gradient(means())
         return self._log_z(tg, start)
 
     def _expansion(self, label: Array) -> Any:

@@ -27,11 +27,15 @@ from jax.tree_util import Partial
 from tggm.gaussian import Limits, TruncatedGaussian, Walls
 from tggm.inference.conjugate_gradient import conjugate_gradient
 from tggm.inference.factors import log_normaliser, scaled, standardised
-from tggm.precision import Dense, Diagonal, LowRank
+from tggm.precision import Dense, Diagonal, Layered, LowRank
 from tggm.precision.protocol import rounding
 
 # Above this size a factorisation per row costs more than conjugate gradients with one shared product a step.
 FACTOR_UP_TO = 64
+FEW_LAYERS = 3
+# Squared residual that conjugate gradients may leave, by bytes a number: training asks for no more. Problems in
+# double precision may be hard ones, where inexact steps cost more steps than they save.
+ENOUGH = {4: 1e-8, 8: None}
 
 
 class Term(NamedTuple):
@@ -77,6 +81,7 @@ def step_tolerance(dtype: Any) -> float:
 
 def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = no_term) -> NewtonState:
     """Minimise f for every row from natural parameters `start`; see the module's text."""
+    tg = _in_one_piece(tg)
     p = tg.precision.diagonal()[None, :]
     tol = step_tolerance(tg.shift.dtype)
     rows, walls = len(tg), tg.walls()
@@ -88,7 +93,7 @@ def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = n
     def body(carry: tuple[Array, NewtonState]) -> tuple[Array, NewtonState]:
         i, (old, length, done, n_iter) = carry
         bend = None if term is no_term else old.bend
-        delta = -solve(tg, p * (1 / old.omega2 - 1), old.residual, bend)
+        delta = -solve(tg, p * (1 / old.omega2 - 1), old.residual, bend, ENOUGH[p.dtype.itemsize])
         decrement = -(old.residual * delta).sum(-1)
         last = jnp.abs(decrement) <= jnp.maximum(tol, _noise(tg, old, p))
         length = jnp.where(last, 1, length)
@@ -105,6 +110,14 @@ def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = n
         visit(tg, start, term), jnp.ones(rows, start.dtype), jnp.zeros(rows, bool), jnp.zeros(rows, jnp.int32)
     )
     return lax.while_loop(keep_going, body, (jnp.int32(0), first))[1]
+
+
+def _in_one_piece(tg: TruncatedGaussian) -> TruncatedGaussian:
+    """Few layers as one matrix with hardly more entries: one product a step instead of many small ones."""
+    P = tg.precision
+    if isinstance(P, Layered) and len(P.sizes) <= FEW_LAYERS and P.size > FACTOR_UP_TO and tg.limits is None:
+        return TruncatedGaussian(Dense(P.dense()), tg.shift, tg.truncated)
+    return tg
 
 
 def _along(mask: Array, like: Array) -> Array:
@@ -167,9 +180,13 @@ def _bounded_in_box(dx: Array, var: Array, x: Array, root: Array, walls: Limits)
 
 
 def solve(
-    tg: TruncatedGaussian, extra: Array, r: Array, bend: Callable[[Array], Array] | None = None
+    tg: TruncatedGaussian,
+    extra: Array,
+    r: Array,
+    bend: Callable[[Array], Array] | None = None,
+    enough: float | None = None,
 ) -> Array:
-    """(P + diag(extra) − T″)⁻¹ r.
+    """(P + diag(extra) − T″)⁻¹ r; as exactly as a step needs it where `enough` is given.
 
     By factorisation where that is cheap and there is no T; elsewhere by conjugate gradients, which need no
     batched factorisation (see `tggm.blas_lock`). With U of n rows in a `LowRank` P, and T a
@@ -187,4 +204,4 @@ def solve(
         flat = P.off_diagonal(x) + scale * x
         return flat if bend is None else flat - bend(x)
 
-    return conjugate_gradient(product, r, near)
+    return conjugate_gradient(product, r, near, enough)
