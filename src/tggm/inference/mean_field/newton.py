@@ -33,8 +33,8 @@ from tggm.precision.protocol import rounding
 # Above this size a factorisation per row costs more than conjugate gradients with one shared product a step.
 FACTOR_UP_TO = 64
 FEW_LAYERS = 3
-# Squared residual that conjugate gradients may leave, by bytes a number: training asks for no more. Problems in
-# double precision may be hard ones, where inexact steps cost more steps than they save.
+# Squared residual that conjugate gradients may leave, by bytes a number: training asks for no more. Problems
+# in double precision may be hard ones, where inexact steps cost more steps than they save.
 ENOUGH = {4: 1e-8, 8: None}
 
 
