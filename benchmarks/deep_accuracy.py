@@ -7,19 +7,18 @@ against ancestral sampling: forward propagation with the units' common noise, an
 independent. Undirected models against the same draws weighted by Π Φ(u/σ0), where that leaves at least 10,000
 effective draws: mean field with linear response, and EP. Errors of means are in standard deviations, of
 standard deviations relative; each is a root mean square over outputs and inputs. Writes
-``benchmarks/results/deep_accuracy.json``, ``docs/images/deep_accuracy.png``, and the table between the
-markers of the page.
+``benchmarks/results/deep_accuracy.json`` and ``docs/images/deep_accuracy.png``; `python benchmarks/render.py`
+fills the table of the page.
 """
 
 import argparse
-import json
-import re
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from record import keep
 from scipy.special import ndtr, ndtri
 
 from tggm.models import Architecture
@@ -28,7 +27,6 @@ from tggm.models.hidden.directed import propagated
 from tggm.training.engine import Inference
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "deep.md"
 OUTPUTS, INPUTS, CHUNK = 8, 2, 20_000
 ENOUGH = 10_000  # effective draws; fewer tell nothing
 WAYS = ("directed: propagation", "directed: independent units", "undirected: mean field", "undirected: EP")
@@ -174,15 +172,9 @@ def main() -> None:
     with jax.enable_x64(True):
         for width in map(int, args.widths.split(",")):
             rows += measure(width, args.depth, args.draws, args.seed)
-    out = ROOT / "benchmarks" / "results" / "deep_accuracy.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"draws": args.draws, "seed": args.seed, "rows": rows}, indent=1) + "\n")
+    keep("deep_accuracy", {"draws": args.draws, "seed": args.seed, "rows": rows})
     picture(rows, ROOT / "docs" / "images" / "deep_accuracy.png")
     print(table(rows))
-    if PAGE.exists():
-        text = PAGE.read_text()
-        block = f"<!-- accuracy -->\n{table(rows)}\n<!-- /accuracy -->"
-        PAGE.write_text(re.sub(r"<!-- accuracy -->.*?<!-- /accuracy -->", lambda _: block, text, flags=re.S))
 
 
 if __name__ == "__main__":

@@ -4,28 +4,23 @@
 
 Rank one, 50 units (truth: `exact`); rank ten, 50 units, and two layers of ten (truth: `orthant` with many
 points, whose standard error is kept). Times are of a second call, per row. Writes
-``benchmarks/results/engines.json``, the
-picture ``docs/images/engines.png``, and the table between the markers of the page.
+``benchmarks/results/engines.json`` and ``docs/images/engines.png``; `python benchmarks/render.py` fills the
+table of the page.
 """
 
 import argparse
-import json
-import os
-import platform
-import re
-import subprocess
 import time
 from pathlib import Path
 
 import jax
 import numpy as np
+from record import keep
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, exact, gibbs, hmc, mean_field, orthant
 from tggm.precision import Layered, LowRank
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "choosing-an-engine.md"
 DRAWS = 200
 
 
@@ -102,16 +97,13 @@ def picture(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def fill(rows):
-    """The table between the markers of the page."""
+def table(rows):
+    """Of docs/choosing-an-engine.md."""
     lines = ["| problem | engine | error of log Z, nats | error of E[h], sd | ms a row |", "| --- " * 5 + "|"]
     for r in rows:
         log_z = "—" if r["log_z"] is None else f"{r['log_z']:.2g}"
         lines.append(f"| {r['problem']} | `{r['engine']}` | {log_z} | {r['mean']:.2g} | {r['ms']:.2g} |")
-    text = "<!-- engines -->\n" + "\n".join(lines) + "\n<!-- /engines -->"
-    page, count = re.subn(r"<!-- engines -->.*?<!-- /engines -->", text, PAGE.read_text(), flags=re.S)
-    assert count == 1, f"{PAGE.name} must hold the markers once"
-    PAGE.write_text(page)
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -129,14 +121,10 @@ def main() -> None:
             truth = orthant(tg, n_points=16384)
             errors[name] = float(np.max(truth.log_z_error))
             rows += measure(name, tg, truth, False)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    record = {
-        "commit": commit.stdout.strip(), "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "seed": args.seed, "rows": args.rows, "draws": DRAWS, "error_of_the_truth": errors, "engines": rows,
-    }  # fmt: skip
-    (ROOT / "benchmarks" / "results" / "engines.json").write_text(json.dumps(record, indent=1) + "\n")
+    figures = {"seed": args.seed, "rows": args.rows, "draws": DRAWS, "error_of_the_truth": errors}
+    keep("engines", figures | {"engines": rows})
     picture(rows, ROOT / "docs" / "images" / "engines.png")
-    fill(rows)
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -11,17 +11,15 @@ Writes benchmarks/results/intervals.json.
 """
 
 import argparse
-import json
 import time
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from record import keep
 
 from tggm import TGGMRegressor
 
-RESULT = Path(__file__).parent / "results" / "intervals.json"
 LEVEL = 0.9
 SETTINGS: dict[str, Any] = {"hidden": (20, 20), "n_members": 4, "max_epochs": 100}
 
@@ -96,4 +94,4 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=400)
     parser.add_argument("--repetitions", type=int, default=3)
     given = parser.parse_args()
-    RESULT.write_text(json.dumps(main(given.rows, given.repetitions), indent=1) + "\n")
+    keep("intervals", main(given.rows, given.repetitions))

@@ -5,7 +5,8 @@
 A table stands between <!-- name --> and <!-- /name -->: README.md has `comparison`, docs/benchmarks.md has
 `ratios`, `training-step`, `growth` and `machines`, docs/scaling.md has
 `streaming`, `kills`, `fuzz`, `devices` and `costs`, docs/truncated-normal.md has
-`boxes`, SECURITY.md has `promises`.
+`boxes`, docs/choosing-an-engine.md has `engines`, docs/deep.md has `accuracy`, SECURITY.md has `promises`. A
+sentence below a table says which command, commit and machine made it, unless the table says so itself.
 """
 
 import re
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import costs
+import deep_accuracy
+import engines
+from origin import with_origin
 from ratios import SOURCES, duration, ratios, stored
 
 ROOT = Path(__file__).parents[1]
@@ -82,8 +86,7 @@ def training_step(figures: Figures) -> str:
     heads = ["part, forward and back", "elapsed, µs", "of processors, µs", "operations"]
     note = (
         f"A product of large matrices runs at {record['flops_per_second'] / 1e9:.0f} GFlop/s there: the "
-        f"floor is {record['floor_us']:.2f} µs: the step takes\n{record['ratio']:.1f} times as long. "
-        f"{record['machine']}, commit {record['commit']}."
+        f"floor is {record['floor_us']:.2f} µs, and\nthe step takes {record['ratio']:.1f} times as long."
     )
     return f"{table(heads, rows)}\n\n{note}"
 
@@ -189,7 +192,7 @@ def explanations(figures: Figures) -> str:
     return (
         f"On adult ({found['training_rows']:,} training rows, {found['columns']} columns) importances took "
         f"{found['importances_s']:.0f} seconds and the parts of {found['explained_rows']:,} predictions "
-        f"{found['explain_s']:.0f}, on {found['machine']} (`python benchmarks/explanations.py`)."
+        f"{found['explain_s']:.0f}."
     )
 
 
@@ -199,7 +202,7 @@ def wide(figures: Figures) -> str:
     names = ["fit", "of_it_compiling", "first_prediction", "fit_again"]
     rows = [[name, *(f"{found[n]:.1f}" for n in names)] for name, found in record["fits"].items()]
     heads = ["20 epochs of", "first fit, s", "of it compiling", "first prediction", "second fit"]
-    return f"{table(heads, rows)}\n\n{record['machine']}, commit {record['commit']}."
+    return table(heads, rows)
 
 
 def cost_tables(figures: Figures) -> str:
@@ -243,13 +246,14 @@ def boxes(figures: Figures) -> str:
         "Errors of EP's means, in standard deviations, and of its standard deviations, relative, in random\n"
         "boxes with random covariances:"
     )
-    note = f"{record['machine']}, commit {record['commit']}."
-    return f"{table(heads, rows)}\n\n{told}\n\n{table(names, moments)}\n\n{note}"
+    return f"{table(heads, rows)}\n\n{told}\n\n{table(names, moments)}"
 
 
 PAGES = {
     "docs/truncated-normal.md": {"boxes": boxes},
     "docs/tables.md": {"explanations": explanations},
+    "docs/choosing-an-engine.md": {"engines": lambda figures: engines.table(figures["engines"]["engines"])},
+    "docs/deep.md": {"accuracy": lambda figures: deep_accuracy.table(figures["deep_accuracy"]["rows"])},
     "SECURITY.md": {"promises": promises},
     "README.md": {"comparison": comparison},
     "docs/benchmarks.md": {
@@ -273,7 +277,7 @@ def rendered(page: str, name: str, figures: Figures) -> str:
     """A page with its tables filled."""
     for mark, make in PAGES[name].items():
         ends = f"<!-- {mark} -->", f"<!-- /{mark} -->"
-        block = f"{ends[0]}\n{make(figures)}\n{ends[1]}"
+        block = f"{ends[0]}\n{with_origin(make, figures)}\n{ends[1]}"
         page, count = re.subn(f"{ends[0]}.*?{ends[1]}", lambda _, text=block: text, page, flags=re.S)
         assert count == 1, f"{name} must hold the markers of {mark} once"
     return page

@@ -11,8 +11,6 @@ repeated in turn, and the best of each compared: a machine that does other thing
 
 import argparse
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
@@ -21,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from record import commit, machine
 
 COLUMNS = 20
 
@@ -104,7 +103,8 @@ def main():
         kind: max(f["rows_per_second"] for f in fits if f["fit"] == kind) for kind in ("memory", "stream")
     }
     figures = {
-        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores",
+        "commit": commit(),
+        "machine": machine(),
         "columns": COLUMNS,
         "fits": fits,
         "best_throughput_of_stream_to_memory": round(best["stream"] / best["memory"], 3),

@@ -59,14 +59,14 @@ def source() -> str:
     if kept := read(TABLE1):
         splits = [split for known in kept.values() for split in known["splits"] if "pit" in split]
         seeds, commits, devices = (
-            " and ".join(sorted({str(v) for v in values}))
+            ", ".join(sorted({str(v) for v in values}))
             for values in (
                 (known["seed"] for known in kept.values()),
                 (split["commit"] for split in splits),
                 (split["device"] for split in splits),
             )
         )
-        parts.append(f"Made by `tggm reproduce table1`: seed {seeds}, commit {commits}, {devices}.")
+        parts.append(f"Made by `tggm reproduce table1` (seed {seeds}; commit {commits}; {devices}).")
     own = read(RESULT)
     if own and {name.split()[0] for name in own["runs"]} - set(kept):
         parts.append(made(own))

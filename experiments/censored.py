@@ -10,12 +10,12 @@ stands beside them where it is installed.
 
 import argparse
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ledger import origin
 
 from tggm import TGGMRegressor
 
@@ -92,8 +92,7 @@ def main() -> None:
                 "" if measure == "bias" else f" (×{value / reference:.3f})"
             )
         print(line)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-    record = {"commit": commit, "rows": args.rows, "method": args.method, "seeds": args.seeds,
+    record = {**origin(), "rows": args.rows, "method": args.method, "seeds": args.seeds,
               "runs": results, "seconds": time.perf_counter() - clock}  # fmt: skip
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(record, indent=1))

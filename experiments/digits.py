@@ -12,12 +12,12 @@ with as many parameters. A tenth of the training images chooses epochs and regul
 
 import argparse
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ledger import origin
 from matplotlib.figure import Figure
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_digits
@@ -111,9 +111,8 @@ def main() -> None:
     for name, found in results.items():
         extra = f" ± {found['error']:.3f} (of the method)" if "error" in found else ""
         print(f"{name:24s} log-likelihood an image {found['ll']:.2f}{extra}")
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
     held = (graph.history["held_out"] + jacobian).tolist()[:: max(1, args.epochs // 20)]
-    record = {"commit": commit, "hidden": m, "epochs": args.epochs, "decay": args.decay, "seed": args.seed,
+    record = {**origin(), "hidden": m, "epochs": args.epochs, "decay": args.decay, "seed": args.seed,
               "parameters": n_parameters, "fit_seconds": seconds, "results": results,
               "held_out_by_epoch": held}  # fmt: skip
     args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -9,13 +9,13 @@ touched.
 
 import argparse
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import load_uci
+from ledger import origin
 
 from tggm import TGGMRegressor
 
@@ -45,9 +45,8 @@ def main() -> None:
     p.add_argument("--epochs", type=int, default=150)
     p.add_argument("--out", type=Path, default=Path("experiments/results/lateral.json"))
     args = p.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
     settings = {name: str(value) for name, value in vars(args).items()}
-    record: dict[str, Any] = {"commit": commit, "settings": settings, "runs": []}
+    record: dict[str, Any] = {**origin(), "settings": settings, "runs": []}
     ranks = [int(r) for r in args.ranks.split(",")]
     for dataset in args.datasets.split(","):
         X, y, splits = load_uci(dataset)

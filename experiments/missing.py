@@ -9,11 +9,11 @@ Mean log-density of both outputs together on complete test rows.
 
 import argparse
 import json
-import subprocess
 import time
 from pathlib import Path
 
 import numpy as np
+from ledger import origin
 from scipy.stats import multivariate_normal
 
 from tggm import TGGMRegressor
@@ -57,8 +57,7 @@ def main() -> None:
         values = np.array([run[name] for run in runs])
         error = values.std() / np.sqrt(max(len(runs) - 1, 1))
         print(f"{name:9s} log-likelihood a row {values.mean():.3f} ± {error:.3f}")
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-    record = {"commit": commit, "rows": args.rows, "method": args.method, "runs": runs,
+    record = {**origin(), "rows": args.rows, "method": args.method, "runs": runs,
               "seconds": time.perf_counter() - clock}  # fmt: skip
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(record, indent=1))

@@ -189,18 +189,6 @@ def coverage() -> str:
     return table(head, rows) if rows else "Not run."
 
 
-def origin() -> str:
-    """Where the figures come from."""
-    made = [run for name in ("uci_default.json", "defaults.json", "opponents.json") for r in stored(name)
-            for run in r["runs"].values()]  # fmt: skip
-    commits = ", ".join(sorted({run["commit"] for run in made}))
-    devices = ", ".join(sorted({run["device"] for run in made}))
-    return (
-        "Made by `python -m experiments.defaults`, with `--uci` for the benchmark, and `python -m "
-        f"experiments.opponents`; the seed is the number of the split; commits {commits}; on {devices}."
-    )
-
-
 METHOD = {"default-ablations": ablations}
 RESULTS = {
     "default-summary": summary,
@@ -209,6 +197,5 @@ RESULTS = {
     "default-verdicts": verdicts,
     "default-linear": beside_linear,
     "default-classes": classes,
-    "default-origin": origin,
 }
 UNCERTAINTY = {"coverage": coverage}

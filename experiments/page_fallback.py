@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 from page import stored, table
-from runs import made
 
 
 def block() -> str:
     """Log-loss and share of wrong labels, table by table, and the mean change."""
     found: dict[str, list[dict[str, Any]]] = {}
-    records = stored("class_fallback.json")
-    for record in records:
+    for record in stored("class_fallback.json"):
         for name, run in record["runs"].items():
             found.setdefault(name.split()[0], []).append(run)
     if not found:
@@ -28,4 +26,4 @@ def block() -> str:
     error = np.mean([run["error"] - run["plain_error"] for run in every])
     head = ["table", "rows", "splits", "log-loss without → with", "errors without → with"]
     mean = f"On average log-loss changes by {100 * loss:+.1f} %, errors by {100 * error:+.2f} points."
-    return f"{table(head, rows)}\n\n{mean}\n\n{made(records[0])}"
+    return f"{table(head, rows)}\n\n{mean}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from page import stored, table
+from page import table
 from page_defaults import Runs, error_of, runs_of
 from raw_inputs import CSV, GENERATED
 from runs import mean_error
@@ -98,20 +98,9 @@ def seconds() -> str:
     return table(["table", *TITLES.values()], rows) if runs else "Not run."
 
 
-def origin() -> str:
-    """Where the figures come from."""
-    made = [run for record in stored(FILE) for run in record["runs"].values()]
-    commits, devices = (", ".join(sorted({run[of] for run in made})) for of in ("commit", "device"))
-    return (
-        "Made by `python -m experiments.raw_tables`; the seed is the number of the split; "
-        f"commits {commits}; on {devices}."
-    )
-
-
 BLOCKS = {
     "raw-figures": figures,
     "raw-verdicts": verdicts,
     "raw-behind": behind,
     "raw-seconds": seconds,
-    "raw-origin": origin,
 }

@@ -177,7 +177,7 @@ def origin() -> str:
     seeds = sorted({str(row.seed) for rows in read().values() for row in rows.values()})
     if not parts:
         return "Nothing was run yet."
-    return f"Seed {', '.join(seeds)}. {'. '.join(parts)}. {_cost()}"
+    return f"Made by `tggm reproduce table1`, seed {', '.join(seeds)}. {'. '.join(parts)}. {_cost()}"
 
 
 def _cost() -> str:

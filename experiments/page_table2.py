@@ -143,7 +143,7 @@ def origin() -> str:
         f"All fits and predictions, compiled anew each time, took {spent / 60:.0f} minutes there, "
         f"what was tried on training rows {sum(trials) / 60:.0f}."
     )
-    return ". ".join([*parts, total]) if parts else "Nothing was run yet."
+    return ". ".join(["Made by `tggm reproduce table2`", *parts, total]) if parts else "Nothing was run yet."
 
 
 BLOCKS = {"table2": papers, "table2-measures": measures, "table2-origin": origin}

@@ -4,7 +4,8 @@
 
 Each table stands between a pair of comments, <!-- NAME --> and <!-- /NAME -->, on the page that names it. The
 block NAME of the results page is what `block()` of the module page_NAME returns, or what the functions in its
-BLOCKS return, where there are several.
+BLOCKS return, where there are several. A sentence below a table says which command, commit and machine made
+it, unless its captions do.
 """
 
 import importlib
@@ -19,10 +20,12 @@ import page_calibration
 import page_deep
 import page_defaults
 import page_fallback
+import page_guarantee
 import page_raw
 import page_units
 import undirected_engine
-from page import ROOT, stored, table
+from origins import ages, line
+from page import ROOT, sources, stored, table
 from quoted import OTHERS, PAPER
 from uci import summary
 
@@ -72,7 +75,7 @@ def _origin() -> str:
         for record in stored(f"uci_{method}.json"):
             seen = sorted({f"{r['device']} at {r['commit']}" for r in record.values()})
             parts.append(f"`{method}`: {'; '.join(seen)}")
-    return "Seed 0. " + ". ".join(parts) + "."
+    return "Made by `python experiments/uci.py`, seed 0. " + ". ".join(parts) + "."
 
 
 def _censored() -> str:
@@ -225,6 +228,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         **page_defaults.UNCERTAINTY,
         **page_calibration.BLOCKS,
         "deep-density": deep_density.block,
+        "guarantee": page_guarantee.block,
     },
     "designing-a-graph.md": {
         "censored": _censored,
@@ -242,21 +246,32 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "deep.md": {**page_deep.BLOCKS, "deep-engine": undirected_engine.block},
     "tables.md": page_raw.BLOCKS,
-    "results.md": page_defaults.RESULTS | _results(),
+    "results.md": page_defaults.RESULTS | _results() | {"ages": ages},
 }
 
 
+def with_origin(make: Callable[[], str]) -> str:
+    """A block, and below it what made its figures."""
+    with sources() as files:
+        text = make()
+    return text if "Made by " in text or not files else f"{text}\n\n{line(files)}"
+
+
+def rendered(page: str, name: str) -> str:
+    """A page with its blocks filled."""
+    for block, make in PAGES[name].items():
+        text = f"<!-- {block} -->\n{with_origin(make)}\n<!-- /{block} -->"
+        page, count = re.subn(
+            f"<!-- {block} -->.*?<!-- /{block} -->", lambda _, text=text: text, page, flags=re.S
+        )
+        assert count == 1, f"{name} must hold the markers of {block!r} once"
+    return page
+
+
 def main() -> None:
-    for name, blocks in PAGES.items():
+    for name in PAGES:
         path = ROOT / "docs" / name
-        page = path.read_text()
-        for block, make in blocks.items():
-            text = f"<!-- {block} -->\n{make()}\n<!-- /{block} -->"
-            page, count = re.subn(
-                f"<!-- {block} -->.*?<!-- /{block} -->", lambda _, text=text: text, page, flags=re.S
-            )
-            assert count == 1, f"{name} must hold the markers of {block!r} once"
-        path.write_text(page)
+        path.write_text(rendered(path.read_text(), name))
 
 
 if __name__ == "__main__":

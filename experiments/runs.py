@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import ledger
 import numpy as np
-from page import RESULTS, ROOT
+from page import RESULTS, ROOT, load
 from pool import Pool
 
 __all__ = ["IMAGES", "RESULTS", "begin", "complete", "key", "made", "mean_error", "origin", "read", "write"]
@@ -57,7 +57,7 @@ def origin(**more: Any) -> dict[str, Any]:
 
 def read(path: Path) -> dict[str, Any]:
     """A stored record, empty if there is none."""
-    return json.loads(path.read_text()) if path.exists() else {}
+    return load(path) if path.exists() else {}
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
@@ -138,9 +138,9 @@ def mean_error(values: Any) -> tuple[float, float]:
 def made(record: dict[str, Any]) -> str:
     """The end of a caption: command, seed, commits, devices, seconds."""
     parts = [record, *record.get("runs", {}).values()]
-    commits = " and ".join(sorted({part["commit"] for part in parts if "commit" in part}))
-    devices = " and ".join(sorted({part["device"] for part in parts if "device" in part}))
+    commits = ", ".join(sorted({part["commit"] for part in parts if "commit" in part}))
+    devices = "; ".join(sorted({part["device"] for part in parts if "device" in part}))
     return (
-        f"Made by `{record['command']}`: seed {record['settings']['seed']}, commit {commits}, "
-        f"{devices}, {record['seconds']:.0f} s."
+        f"Made by `{record['command']}` (seed {record['settings']['seed']}; commit {commits}; {devices}; "
+        f"{record['seconds']:.0f} s)."
     )
