@@ -10,6 +10,7 @@ from tggm.report import html
 from tggm.report.case import Case, Feature, dense
 
 WORST = 10
+MOST_SHOWN = 8  # columns of the user's table
 
 
 def worst_section(
@@ -43,11 +44,11 @@ def _shown_columns(case: Case, rows: Any, features: list[Feature]) -> tuple[list
     return [case.names[j] for j in picked], [[html.number(line[j]) for j in picked] for line in table]
 
 
-def _most_telling(case: Case, features: list[Feature], most: int = 8) -> list[str]:
+def _most_telling(case: Case, features: list[Feature]) -> list[str]:
     """Columns of the user's table whose features matter most; a feature's name begins with its column's."""
     ordered = [feature.name for feature in features]
     rank = {
         name: min((k for k, feature in enumerate(ordered) if feature.startswith(name)), default=len(ordered))
         for name in case.shown
     }
-    return sorted(case.shown, key=lambda name: rank[name])[:most]
+    return sorted(case.shown, key=lambda name: rank[name])[:MOST_SHOWN]
