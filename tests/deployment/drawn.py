@@ -10,6 +10,7 @@ from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
 from tggm.streams.columns import Columns, Scales
 from tggm.tables import Preparation, Target
 from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
+from tggm.tables.columns.usual import UsualTarget
 
 COLUMNS, MEMBERS = 4, 3
 ROWS = np.random.default_rng(1).normal(2.0, 3.0, (40, COLUMNS))
@@ -67,7 +68,13 @@ def _adopted(made, n, y, pool, transform, d):
 def table_model():
     """A regressor of a table with every kind of column."""
     learned = (
-        Number("size", 0.5, True, knots=(-1.0, 0.2, 0.4, 1.5)),
+        Number(
+            "size",
+            0.5,
+            True,
+            knots=(-1.0, 0.2, 0.4, 1.5),
+            usual=UsualTarget(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,))),
+        ),
         Number("dose", 0.4, True, marks=("<", "n.d.")),
         Category("kind", ("a", "b"), True, True),
         Ordinal("grade", ("low", "mid", "top"), 1.0, True),

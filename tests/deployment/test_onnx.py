@@ -32,11 +32,21 @@ def computed(tmp_path):
         path = str(tmp_path / "model.onnx")
         export_onnx(model, path, **options)
         onnx.checker.check_model(path, full_check=True)
+        assert_nothing_idle(onnx.load(path).graph)
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         names = [each.name for each in session.get_outputs()]
         return dict(zip(names, session.run(names, inputs), strict=True))
 
     return of
+
+
+def assert_nothing_idle(graph):
+    """Runtimes print a warning for each initialiser that no node needs."""
+    nodes = [*graph.node, *(each for node in graph.node for a in node.attribute for each in a.g.node)]
+    inside = [out for node in graph.node for a in node.attribute for out in a.g.output]
+    used = {name for node in nodes for name in node.input} | {out.name for out in (*graph.output, *inside)}
+    assert {each.name for each in graph.initializer} <= used
+    assert all(used & set(node.output) for node in nodes)
 
 
 @pytest.mark.parametrize("settings", [*KINDS.values(), {"transform": LogTransform()}], ids=[*KINDS, "log"])

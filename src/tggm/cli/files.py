@@ -20,6 +20,8 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
         if sys.stdout is None:  # as with >&-
             raise CommandError("standard output is closed; name a file with -o.")
         return
+    if any(name != STREAM and not os.path.exists(name) for name in inputs):
+        return  # their reader says so, before anyone is asked to replace a file for nothing
     target = Path(path)
     if target.is_dir():
         raise CommandError(f"{path} is a folder; name a file in it, as {target / 'result'}.")

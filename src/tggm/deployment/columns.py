@@ -12,6 +12,7 @@ from tggm.arrays import Floats
 from tggm.deployment.graph import GraphValue, OnnxArithmetic
 from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
 from tggm.tables.columns.moment import LENGTH, YEAR
+from tggm.tables.columns.usual import UsualTarget
 
 GAP = ""
 
@@ -36,13 +37,22 @@ def _(
     gaps = ops.node("IsNaN", given)
     filled = ops.where(gaps, ops.constant(column.fill), given)
     ranked = [_interpolated(ops, filled, column.knots, column.ranks)] if column.knots else []
+    usual = [] if column.usual is None else [_usual(ops, given, column.usual)]
     if mark is None:
-        return [filled, *ranked, *[_indicator(ops, gaps)] * column.indicator]
+        return [filled, *ranked, *[_indicator(ops, gaps)] * column.indicator, *usual]
     code = _code(ops, mark, column.marks, other=-1, gap=-1)
     places = ops.constant(np.arange(len(column.marks)), np.int64)
     bare = ops.node("And", gaps, ops.node("Less", code, ops.constant(0, np.int64)))
     marked = _indicator(ops, ops.node("Equal", code, places))
-    return [filled, *ranked, *[_indicator(ops, bare)] * column.indicator, marked]
+    return [filled, *ranked, *[_indicator(ops, bare)] * column.indicator, marked, *usual]
+
+
+def _usual(ops: OnnxArithmetic, x: GraphValue, usual: UsualTarget) -> GraphValue:
+    """That of all other numbers, and what it differs by at each level."""
+    value = np.asarray(usual.values)
+    there = _indicator(ops, ops.node("Equal", x, ops.constant(np.asarray(usual.levels))))
+    found: GraphValue = there @ ops.constant(value[:-1] - value[-1]) + value[-1]
+    return found
 
 
 def _interpolated(ops: OnnxArithmetic, x: GraphValue, knots: tuple[float, ...], values: Floats) -> GraphValue:

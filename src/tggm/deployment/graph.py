@@ -102,8 +102,9 @@ class OnnxArithmetic:
 
     def content(self, name: str, inputs: list[Any], outputs: list[Any], **about: str) -> bytes:
         """The file; `inputs` and `outputs` are value infos, `about` goes into its metadata."""
-        tensors = [tensor for _, tensor in self._constants.values()]
-        graph = self._helper.make_graph(self._nodes, name, inputs, outputs, tensors)
+        nodes, used = _needed(self._nodes, [each.name for each in outputs])
+        tensors = [tensor for name, tensor in self._constants.values() if name in used]
+        graph = self._helper.make_graph(nodes, name, inputs, outputs, tensors)
         opsets = [self._helper.make_opsetid("", OPSET), self._helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
         made = self._helper.make_model(graph, opset_imports=opsets, producer_name="tggm")
         made.ir_version = IR_VERSION
@@ -167,8 +168,22 @@ class OnnxArithmetic:
         declared += [helper.make_tensor_value_info(each.name, real, None) for each in state]
         results = [helper.make_tensor_value_info(still, flag, [])]
         results += [helper.make_tensor_value_info(each.name, real, None) for each in after]
+        body, _ = _needed(body, [each.name for each in results])
         inside = helper.make_graph(body, "step", declared, results)
         found = [GraphValue(self, self._name()) for _ in start]
         names = [self.constant(count, np.int64).name, "", *(each.name for each in start)]
         self._nodes.append(helper.make_node("Loop", names, [each.name for each in found], body=inside))
         return found
+
+
+def _needed(nodes: list[Any], results: list[str]) -> tuple[list[Any], set[str]]:
+    """The nodes that results depend on, and the names of all that these use: runtimes complain of others."""
+    used, kept = set(results), []
+    for node in reversed(nodes):
+        if used.isdisjoint(node.output):
+            continue
+        kept.append(node)
+        inside = [each for attribute in node.attribute for each in attribute.g.node]
+        used.update(name for each in (node, *inside) for name in each.input)
+        used.update(each.name for attribute in node.attribute for each in attribute.g.output)
+    return kept[::-1], used

@@ -131,7 +131,7 @@ def _of_objects(values: list[Any], name: str, gaps: frozenset[str]) -> NDArray[A
     if strange is not None:
         raise TypeError(
             f"{NAME} has a {type(strange).__name__} in column {name!r}; every argument must be a string or a "
-            "real number, a date or a gap."
+            "real number, a date or a gap. Leave the column out, or take it apart into columns of such."
         )
     return cleaned(values, gaps)
 
@@ -147,7 +147,10 @@ def _is_gap(value: Any) -> bool:
 def _finite(values: NDArray[Any], name: str) -> NDArray[Any]:
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
-        raise ValueError(f"{NAME} contains infinity (inf) in row {row + 1} of column {name!r}; correct it.")
+        raise ValueError(
+            f"{NAME} contains infinity (inf) in row {row + 1} of column {name!r}; correct it, or make it "
+            "a gap (NaN)."
+        )
     return values
 
 

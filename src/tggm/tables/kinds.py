@@ -13,7 +13,7 @@ from tggm.tables.columns.number import marks_of
 from tggm.tables.dates import SAMPLE, date_words
 from tggm.tables.errors import TableError
 from tggm.tables.numerals import Spelling
-from tggm.tables.outcomes import MOST_OUTPUTS, Outcomes
+from tggm.tables.outcomes import Outcomes
 from tggm.tables.table import Table, odd_listed, odd_words
 from tggm.tables.words import Words
 
@@ -50,8 +50,8 @@ def found_column(
         return Finding(useless="it has the same value everywhere") if constant else Finding(found)
     values = table.numbers_or_none(name)
     if values is not None:
-        return _numbers(table, name, values)
-    return _mixed(table, name) or _words(table, name, outcome, many)
+        return _numbers(table, name, values, outcome)
+    return _mixed(table, name, outcome) or _words(table, name, outcome, many)
 
 
 def dates_in(table: Table, name: str) -> str | None:
@@ -80,7 +80,7 @@ def levels_of(words: Words) -> tuple[str, ...]:
     return tuple(sorted(word for _, word in sorted(frequent)[:MOST_LEVELS]))
 
 
-def _numbers(table: Table, name: str, values: Floats) -> Finding:
+def _numbers(table: Table, name: str, values: Floats, outcome: Outcomes | None) -> Finding:
     known = values[~np.isnan(values)]
     full = len(known) == len(values)
     if not len(known):
@@ -93,7 +93,8 @@ def _numbers(table: Table, name: str, values: Floats) -> Finding:
     if full and _names_rows(name, values):
         return Finding(useless="it names the rows")
     spelling = table.spelling(name)
-    return Finding(Number.of(table, name, spelling), note=_how_read(table, name, spelling))
+    found = Number.of(table, name, spelling, outcome=outcome)
+    return Finding(found, note=_how_read(table, name, spelling))
 
 
 def _names_rows(name: str, values: Floats) -> bool:
@@ -113,7 +114,7 @@ def _how_read(table: Table, name: str, spelling: Spelling) -> str:
     return ""
 
 
-def _mixed(table: Table, name: str) -> Finding | None:
+def _mixed(table: Table, name: str, outcome: Outcomes | None) -> Finding | None:
     """Numbers with marks among them, or with mistakes; None for words."""
     spelling = table.spelling(name)
     readable = table.readable(name, spelling)
@@ -122,7 +123,7 @@ def _mixed(table: Table, name: str) -> Finding | None:
     if len(set(readable.values())) <= _MANY or share < 0.5:
         return None
     if marks := marks_of(table, name, spelling):
-        found = Number.of(table, name, spelling, marks)
+        found = Number.of(table, name, spelling, marks, outcome)
         listed = ", ".join(map(repr, marks))
         return Finding(found, note=f"{name}: numbers with marks ({listed}), which the model is told apart")
     return Finding(mistake=mistakes(table, name, readable)) if share >= _NEARLY else None
@@ -134,7 +135,8 @@ def mistakes(table: Table, name: str, readable: dict[str, float]) -> str:
     first = next(iter(odd))
     return (
         f"column {name!r} of {table.source} is nearly all numbers, but has {odd_listed(table, name, odd)}; "
-        f"correct it, or say that it means a gap: --missing {first!r}"
+        f"correct it, or say that it means a gap: --missing {first!r} of `tggm fit`, "
+        f"TableTransformer(missing=[{first!r}]) in Python"
     )
 
 
@@ -167,7 +169,7 @@ def _words(table: Table, name: str, outcome: Outcomes | None, many: bool) -> Fin
     levels = levels_of(words)
     rare = sum(count[word] for word in different - set(levels)) / len(words)
     repeated = sum(n for word, n in count.items() if word is not None and n > 1) / len(words)
-    told = outcome is None or outcome.values.shape[1] <= MOST_OUTPUTS
+    told = outcome is None or bool(outcome.names)
     if many and told and len(different) > MOST_LEVELS and rare > MOST_OTHER and repeated > 0.5:
         return Finding(Statistic.of(table, name, outcome))
     if not levels:

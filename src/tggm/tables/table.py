@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Floats, Ints
+from tggm.tables.dates import Dates, day_first, parsed
 from tggm.tables.errors import TableError
 from tggm.tables.numerals import Spelling, spelling_of
 from tggm.tables.words import TRUTH, Words, plain_numbers, present, spelled
@@ -146,6 +147,16 @@ class Table:
                 f"`tggm fit`, TableTransformer(missing=[{first!r}]) in Python."
             )
         return values
+
+    def dates(self, name: str, first: bool) -> Dates:
+        """A column of words as moments, NaT for all that is none; the day `first` where no word shows it."""
+        key = ("dates", name, first)
+        if key not in self._read:
+            words = self.columns[name].tolist()
+            shown = day_first(set(words) - {None})
+            self._read[key] = parsed(words, first if shown is None else shown)
+        found: Dates = self._read[key]
+        return found
 
     def readable(self, name: str, spelling: Spelling) -> dict[str, float]:
         """The words of a column that are numbers, and their values."""

@@ -102,10 +102,17 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         check_is_fitted(self, "columns_")
         table = self._table(X)
         table.require([column.name for column in self.columns_])
-        return self._features(table)
+        features = self._features(table)
+        self._doubt(table)
+        return features
 
     def _features(self, table: Table) -> Floats:
         return np.concatenate([column.encode(table, []) for column in self.columns_], axis=1)
+
+    def _doubt(self, table: Table) -> None:
+        """Warn of columns that look like others, or that have words where dates should be."""
+        if doubts := [said for column in self.columns_ if (said := column.doubt(table))]:
+            warnings.warn("; ".join(doubts), TableWarning, stacklevel=3)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
         """Names of the columns of the result."""
@@ -154,8 +161,10 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self._name(tuple(table.names), named)
         if words:
             self._keep(self._found(table, target, outcome is not None and outcome.is_class))
+            self._doubt(table)
         else:
-            numbers = tuple(Number.of(table, name, Spelling()) for name in table.names)
+            each = (Number.of(table, name, Spelling()) for name in table.names)
+            numbers = tuple(replace(number, knots=()) for number in each)
             self._keep(LearnedColumns(numbers, (), ()))
         return table, outcome
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tggm.arrays import Floats, Ints
-from tggm.tables.columns.base import Column, rows
+from tggm.tables.columns.base import Column, none_known, rows
 from tggm.tables.errors import TableError
 from tggm.tables.table import Table
 from tggm.tables.words import Words
@@ -46,6 +46,10 @@ class Category(Column):
     def description(self) -> str:
         """What a person should know of it."""
         return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
+
+    def doubt(self, table: Table) -> str:
+        """Whether the model knows none of the words."""
+        return none_known(self.name, self.levels, table)
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
         """The columns that the model sees, (rows, features)."""

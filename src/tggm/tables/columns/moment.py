@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.tables.columns.base import Column, rows
-from tggm.tables.dates import Dates, day_first, parsed
+from tggm.tables.dates import Dates, day_first
 from tggm.tables.errors import TableError
 from tggm.tables.table import Table
 
@@ -65,27 +65,49 @@ class Moment(Column):
             "time of the day" if self.clock else f"date, seen as trend{''.join(f', {p}' for p in self.parts)}"
         )
 
+    def doubt(self, table: Table) -> str:
+        """Whether there are words that are no dates."""
+        lost = self._lost(table)
+        if not lost.any():
+            return ""
+        example = table.words(self.name)[lost][0]
+        return f"{self.name}: {rows(lost)} with words that are no dates ({example!r}), taken as gaps"
+
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
         """The columns that the model sees, (rows, features)."""
-        found = moments(table, self.name, self.day_first)
-        lost = np.isnat(found) & table.known(self.name)
+        found, lost = moments(table, self.name, self.day_first), self._lost(table)
         if lost.any():
-            example = table.words(self.name)[lost][0]
             if strict or lost.sum() > 0.5 * len(lost):
-                raise TableError(
-                    f"{table.source} has {example!r} in column {self.name!r}, which should hold dates as "
-                    "2024-01-31; correct it."
-                )
-            notes.append(
-                f"{self.name}: {rows(lost)} with words that are no dates ({example!r}), taken as gaps"
-            )
+                raise self._mistake(table, repr(table.words(self.name)[lost][0]))
+            notes.append(self.doubt(table))
         days = _days(found)
+        self._require_kind(table, days)
         gaps = np.isnan(days)
         columns = [np.where(gaps, self.fill, (days - self.origin) / YEAR)]
         for part in self.parts:
             angle = 2 * np.pi * days / LENGTH[part]
             columns += [np.where(gaps, 0.0, wave(angle)) for wave in (np.sin, np.cos)]
         return np.stack([*columns, *[gaps] * self.indicator], axis=1).astype(np.float64)
+
+    def _lost(self, table: Table) -> Bools:
+        """Rows with words that are no dates."""
+        lost: Bools = np.isnat(moments(table, self.name, self.day_first)) & table.known(self.name)
+        return lost
+
+    def _require_kind(self, table: Table, days: Floats) -> None:
+        """Raise for times of the day where dates were learned, or the other way round."""
+        known = days[~np.isnan(days)]
+        if not len(known) or table.columns[self.name].dtype != object:
+            return
+        clock = bool(((known >= 0) & (known < 1)).all())  # both are read as of the first day of 1970
+        if clock != self.clock and self.origin >= 1 - self.clock:
+            raise self._mistake(table, "times of the day" if clock else "dates")
+
+    def _mistake(self, table: Table, what: str) -> TableError:
+        wanted = "times of the day as 12:30" if self.clock else "dates as 2024-01-31"
+        return TableError(
+            f"{table.source} has {what} in column {self.name!r}, which should hold {wanted}; correct it."
+        )
 
 
 def moments(table: Table, name: str, first: bool) -> Dates:
@@ -94,8 +116,7 @@ def moments(table: Table, name: str, first: bool) -> Dates:
     if column.dtype.kind == "M":
         return column
     if column.dtype == object:
-        shown = day_first(set(column.tolist()) - {None})
-        return parsed(column.tolist(), first if shown is None else shown)
+        return table.dates(name, first)
     if np.isnan(column).all():
         return np.full(len(column), np.datetime64("NaT", "us"))
     raise TableError(

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tggm.arrays import Floats, Ints
-from tggm.tables.columns.base import Column, rows
+from tggm.tables.columns.base import MANY, Column, rows
+from tggm.tables.columns.usual import UsualTarget, usual_target
 from tggm.tables.errors import TableError
 from tggm.tables.numerals import Spelling, limit
+from tggm.tables.outcomes import Outcomes
 from tggm.tables.table import Table, odd_listed, odd_words
 
 MOST_MARKS = 10
@@ -29,7 +31,8 @@ class Number(Column):
 
     If nearly all rows have the smallest value, as 0 of a sum that few people have, the others are crowded on
     the scale of all. A column of their ranks tells them apart: 0 to 1 over `knots`, the first of which is the
-    usual value, a little below 0.
+    usual value, a little below 0. `usual` knows the target of values that repeat, where that tells more than
+    their size.
     """
 
     name: str
@@ -39,27 +42,37 @@ class Number(Column):
     unit: str = ""
     marks: tuple[str, ...] = ()
     knots: tuple[float, ...] = ()
+    usual: UsualTarget | None = None
 
     def __post_init__(self) -> None:
         if len(self.knots) == 1 or any(np.diff(self.knots) <= 0):
             raise ValueError("the knots of a column of numbers must be increasing")
 
     @classmethod
-    def of(cls, table: Table, name: str, spelling: Spelling, marks: tuple[str, ...] = ()) -> "Number":
+    def of(
+        cls,
+        table: Table,
+        name: str,
+        spelling: Spelling,
+        marks: tuple[str, ...] = (),
+        outcome: Outcomes | None = None,
+    ) -> "Number":
         """Learn from a table."""
         empty = cls(name, 0.0, False, spelling.decimal, spelling.unit, marks)
         values, where = empty._read(table)
         known = values[~np.isnan(values)]
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
-        return cls(name, fill, gaps, spelling.decimal, spelling.unit, marks, knots_of(known))
+        usual = usual_target(values, outcome)
+        return cls(name, fill, gaps, spelling.decimal, spelling.unit, marks, knots_of(known), usual)
 
     @property
     def features(self) -> list[str]:
         """Names of the columns that the model sees."""
         marked = [f"{self.name} = {mark}" for mark in self.marks]
         ranked = [f"{self.name}: rank"] * bool(self.knots)
-        return [self.name, *ranked, *[f"{self.name} is missing"] * self.indicator, *marked]
+        usual = [] if self.usual is None else self.usual.features(self.name)
+        return [self.name, *ranked, *[f"{self.name} is missing"] * self.indicator, *marked, *usual]
 
     @property
     def ranks(self) -> Floats:
@@ -76,8 +89,16 @@ class Number(Column):
             parts.append(f"marked {', '.join(self.marks)}")
         if self.knots:
             parts.append(f"and its rank where it is not {self.knots[0]:g}")
+        if self.usual is not None:
+            parts.append("and the usual target of each")
         gaps = f"; gaps become {self.fill:g}, and are told to the model" if self.indicator else ""
         return " ".join(parts) + gaps
+
+    def doubt(self, table: Table) -> str:
+        """Whether there is no value, where the model saw one in every row."""
+        if self.indicator or len(table) < MANY or table.known(self.name).any():
+            return ""
+        return f"{self.name}: no row has a value, though the model saw no gaps there; taken as {self.fill:g}"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
         """The columns that the model sees, (rows, features)."""
@@ -96,7 +117,15 @@ class Number(Column):
         filled = np.where(np.isnan(values), self.fill, values)
         ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
         parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
-        return np.stack(parts, axis=1).astype(np.float64)
+        usual = [] if self.usual is None else [self.usual.encode(values)]
+        return np.column_stack([*parts, *usual]).astype(np.float64)
+
+    def encode_learned(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
+        """The same, but for the usual target: each fifth of the rows by what the others say."""
+        if self.usual is None or outcome is None:
+            return encoded
+        told = self.usual.encode_learned(self._read(table)[0], outcome)
+        return np.column_stack([encoded[:, : -told.shape[1]], told])
 
     def _read(self, table: Table) -> tuple[Floats, Ints]:
         """Values, NaN for gaps and bare marks; and which mark each row has, −1 for none."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tggm.arrays import Floats, Ints
-from tggm.tables.columns.base import Column, rows
+from tggm.tables.columns.base import Column, none_known, rows
 from tggm.tables.errors import TableError
 from tggm.tables.outcomes import Outcomes
 from tggm.tables.table import Table
@@ -68,6 +68,10 @@ class Statistic(Column):
         """What a person should know of it."""
         return f"one of {len(self.levels)} words, seen as the usual target of each"
 
+    def doubt(self, table: Table) -> str:
+        """Whether the model knows none of the words."""
+        return none_known(self.name, self.levels, table)
+
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
         """The columns that the model sees, (rows, features)."""
         code = coded(table, self.name, self.levels)
@@ -93,12 +97,7 @@ class Statistic(Column):
     def encode_learned(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
         """The same, each fifth of the rows by the statistics of the others."""
         code, size = coded(table, self.name, self.levels), len(self.levels) + 2
-        found = np.empty((len(code), len(self.outputs)))
-        if outcome is not None:
-            fold = np.random.default_rng(0).permutation(len(code)) % FOLDS
-            for k in range(FOLDS):
-                others = fold != k
-                found[~others] = statistics(code[others], size, outcome.take(others))[code[~others]]
+        found = np.empty((len(code), 0)) if outcome is None else of_others(code, size, outcome)
         return np.column_stack([found, self._frequency[code]])
 
     @property
@@ -118,6 +117,16 @@ def coded(table: Table, name: str, levels: tuple[str, ...]) -> Ints:
     place: dict[str | None, int] = {level: k for k, level in enumerate(levels)}
     place[None] = len(levels) + 1
     return np.array([place.get(word, len(levels)) for word in table.words(name).tolist()], dtype=np.int64)
+
+
+def of_others(code: Ints, size: int, outcome: Outcomes) -> Floats:
+    """What the target is like for each row's code, each fifth of the rows by the statistics of the others."""
+    found = np.empty((len(code), outcome.values.shape[1]))
+    fold = np.random.default_rng(0).permutation(len(code)) % FOLDS
+    for k in range(FOLDS):
+        others = fold != k
+        found[~others] = statistics(code[others], size, outcome.take(others))[code[~others]]
+    return found
 
 
 def statistics(code: Ints, size: int, outcome: Outcomes) -> Floats:
