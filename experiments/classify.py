@@ -19,8 +19,9 @@ from tggm.models.likelihoods import LIKELIHOODS
 from tggm.special.probit import log_probit_all
 from tggm.training import METHODS, Options, Rows, train
 from tggm.training.engine import Inference
+from tggm.training.layout import Layout
 from tggm.training.rows import Blocks, RowBlock, membership
-from tggm.training.state import Layout, Plan, hyper_parameters
+from tggm.training.state import Plan, hyper_parameters
 
 HEADER = (
     f"{'model':26s} {'hidden':>6s}   {'acc %':>6s} {'bal %':>6s} {'NLL':>7s} {'ECE':>7s}"

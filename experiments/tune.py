@@ -27,8 +27,9 @@ from tggm.models import Architecture, Model
 from tggm.products import full_precision
 from tggm.training import METHODS, Options, Rows, train
 from tggm.training.engine import Inference
+from tggm.training.layout import Layout
 from tggm.training.rows import Blocks, RowBlock, Scaling, hold_out, membership
-from tggm.training.state import Layout, Plan, hyper_parameters
+from tggm.training.state import Plan, hyper_parameters
 
 HEADER = (
     "dataset   batch epochs     lr      wd sigma0  init   avg  val |"

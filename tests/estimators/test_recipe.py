@@ -38,7 +38,10 @@ y = np.arange(60) % 3
         ),
         ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),
         ({"max_epochs": 1.5}, "`max_epochs` must be an integer of at least 1; got 1.5"),
-        ({"optimizer": "newton"}, "`optimizer` must be one of 'adam', 'rmsprop', 'sgd'; got 'newton'"),
+        (
+            {"optimizer": "newton"},
+            "`optimizer` must be one of 'muon', 'adam', 'rmsprop', 'sgd'; got 'newton'",
+        ),
         ({"schedule": "never"}, "`schedule` must be one of"),
         ({"dtype": "float16"}, "`dtype` must be one of 'float32', 'float64'; got 'float16'"),
         ({"init": "zero"}, "`init` must be one of .*; got 'zero'"),

@@ -20,9 +20,10 @@ from tggm.models.hidden.shallow import Independent
 from tggm.models.likelihoods import LIKELIHOODS
 from tggm.models.likelihoods.base import Likelihood, Output
 from tggm.models.part import part
+from tggm.training.layout import Layout
 from tggm.training.methods import METHODS, Method, MomentMatching, Rows
 from tggm.training.rows import Blocks, RowBlock, hold_out, membership
-from tggm.training.state import Layout, Plan, hyper_parameters
+from tggm.training.state import Plan, hyper_parameters
 from tggm.training.training import train
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tggm.training import train
+from tggm.training.layout import Layout
 from tggm.training.rows import Blocks, RowBlock, membership
-from tggm.training.state import Layout, Plan, hyper_parameters
+from tggm.training.state import Plan, hyper_parameters
 
 ROWS = 20
 

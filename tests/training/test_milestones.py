@@ -6,15 +6,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm import TGGMRegressor
-from tggm.training.optimisers import CYCLES, SCHEDULES, WHOLE
+from tggm.training.optimisers import CYCLES, SCHEDULES, WHOLE, cycle_ends
 from tggm.training.training import Milestones
 
 
-def test_each_cycle_is_twice_as_long_and_ends_at_zero():
-    place = jnp.asarray([0, 1 - 1e-4, 1 + 1e-4, 2, 3 - 1e-4, 3 + 1e-4, 5]) / WHOLE
-    assert_allclose(SCHEDULES["restarts"](place), [1, 0, 1, 0.5, 0, 1, 0.5], atol=1e-3)
+def test_each_cycle_is_three_times_as_long_and_ends_at_zero():
+    place = jnp.asarray([0, 1 - 1e-4, 1 + 1e-4, 2.5, 4 - 1e-4, 4 + 1e-4, 8.5, 26.5]) / WHOLE
+    assert_allclose(SCHEDULES["restarts"](place), [1, 0, 1, 0.5, 0, 1, 0.5, 0.5], atol=1e-3)
     assert 0 <= float(SCHEDULES["restarts"](jnp.asarray(1.0))) < 1e-3
-    assert WHOLE == 2**CYCLES - 1
+    assert sum(3**k for k in range(CYCLES)) == WHOLE
+    assert cycle_ends(5) == (5, 20, 65, 200)
 
 
 def scores(*best):
@@ -34,6 +35,13 @@ def scores(*best):
 )
 def test_training_goes_on_while_it_gains(held, done, ends):
     assert Milestones((4, 12), 0.1).reached(held, done) == ends
+
+
+def test_the_last_cycle_asks_for_more():
+    held = scores(1, 2, 3, 4, 4, 4, 4.5, 4, 4, 4, 4, 4)
+    assert Milestones((4, 12), 0.1, last=0.6).reached(held, 12)
+    assert not Milestones((4, 12), 0.1, last=0.4).reached(held, 12)
+    assert not Milestones((4, 12, 36), 0.1, last=0.6).reached(held, 12)
 
 
 @pytest.mark.parametrize(("held", "ends"), [(scores(1, 2), False), (scores(2, 1), True)])

@@ -69,7 +69,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     sigma0 : float, default 1.0
         Standard deviation σ0 of the hidden units before truncation. A gauge: the same probabilities can be
         had with any value, it only sets the scale on which weights start, decay and move.
-    optimizer : {"adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "adam"
+    optimizer : {"muon", "adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "muon"
+        "muon" gives steps of the hidden units' weights equal singular values, and is "adam" for all else.
         A complete optax optimiser brings its own rate and schedule.
     learning_rate : float, default 0.006
     schedule : {"restarts", "cosine", "linear", "constant"}, default "restarts"
@@ -78,7 +79,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Rows in a mini-batch; more than there are means all of them. "auto" is as in `TGGMRegressor`, but 512
         for sparse tables and for more than 16,384 rows.
     max_epochs : int or "auto", default "auto"
-        Passes over the data. "auto" plans cycles of 400, 800, 1,600, … gradient steps, and ends after the
+        Passes over the data. "auto" plans cycles of 300, 900, 2,700 and 8,100 gradient steps, and ends after the
         first that does not gain 0.01 nats a held-out row, or a twentieth of their log-loss if that is less;
         with other schedules than "restarts", 5,000 steps.
     time_budget : float, optional
@@ -160,7 +161,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         units: str = "relu",
         n_members: int = 5,
         sigma0: float = 1.0,
-        optimizer: Any = "adam",
+        optimizer: Any = "muon",
         learning_rate: float = 0.006,
         schedule: str = "restarts",
         batch_size: int | str = "auto",

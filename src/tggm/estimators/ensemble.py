@@ -28,11 +28,12 @@ from tggm.training.checkpoints import Checkpoints
 from tggm.training.compilation_cache import keep_compiled
 from tggm.training.engine import Inference
 from tggm.training.fit_identity import identity, optimiser_identity
+from tggm.training.layout import Layout
 from tggm.training.methods import TRAINING_NODES
 from tggm.training.observer import Observer, Printer
 from tggm.training.parallel.processes import is_first, require_same, require_unforked, shared
 from tggm.training.rows import Blocks, RowBlock
-from tggm.training.state import Layout, Plan, start
+from tggm.training.state import Plan, start
 
 MOST_KEPT = 1000  # held-out rows
 STACK = 7  # calls from a user's `fit` to a warning

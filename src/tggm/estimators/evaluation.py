@@ -10,9 +10,9 @@ import numpy as np
 from tggm import settings
 from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.fitted import Fitted, Start
+from tggm.training.layout import Layout
 from tggm.training.observer import Observer, Printer
 from tggm.training.parallel.processes import is_first
-from tggm.training.state import Layout
 
 LOOKS = 100  # at the rows during a fit, at most
 

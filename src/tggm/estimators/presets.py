@@ -27,6 +27,7 @@ REGRESSION: dict[str, Any] = {
 ONE_LAYER: dict[str, Any] = {
     **PLAIN_REGRESSION,
     "hidden": (50,),
+    "optimizer": "adam",
     "learning_rate": 0.03,
     "schedule": "cosine",
 }
@@ -46,6 +47,7 @@ ONE_LAYER_CLASSES: dict[str, Any] = {
     "hidden": (100,),
     **PLAIN,
     "n_members": 1,
+    "optimizer": "adam",
     "schedule": "cosine",
     "patience": None,
 }

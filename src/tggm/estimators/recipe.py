@@ -19,14 +19,15 @@ from tggm.models.model import MOST
 from tggm.training import METHODS, OPTIMISERS, SCHEDULES, Milestones, Options
 from tggm.training.compilation_cache import keep_compiled
 from tggm.training.engine import PRIORS
+from tggm.training.layout import Layout
 from tggm.training.methods import Method
-from tggm.training.optimisers import CYCLES, WHOLE
+from tggm.training.optimisers import WHOLE, cycle_ends
 from tggm.training.parallel.processes import require_unforked
 from tggm.training.rows import Blocks, bucket
-from tggm.training.state import Hyper, Layout, Plan, hyper_parameters
+from tggm.training.state import Hyper, Plan, hyper_parameters
 
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
-CYCLE_STEPS = 400  # of the first cycle
+CYCLE_STEPS = 300  # of the first cycle
 LEAST_BATCH, MOST_BATCH = 128, 512
 LARGE = 16_384  # rows from which mini-batches are larger: below, small ones learn as much in half of the time
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
@@ -48,9 +49,10 @@ class Rules(NamedTuple):
     rate: Callable[[float, float], float]  # the learning rate, by itself and the planned steps
     cycle_rate: Callable[[int], float]  # its factor in training by cycles, by the rows
     cycle_batch: int  # rows in a mini-batch of such training at most, if the table is large
-    gain: float  # nats a row that a cycle must gain for another, twice as long
+    gain: float  # nats a row that a cycle must gain for another, three times as long
     fall: float  # nats a row below their best scores from which members never came back on development tables
     share: float | None = None  # of the log-probability, which is gain enough where it is less
+    last: float = 0.0  # nats that the last cycle but one must gain: the last takes two thirds of all the time
 
 
 def default_batch_size(n_rows: int, most: int = MOST_BATCH) -> int:
@@ -94,7 +96,7 @@ def calmer(n_rows: int) -> float:
     return float(np.clip(np.sqrt(4096 / n_rows), 0.5, 1.0))
 
 
-REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, calmer, 256, 0.02, 1.0)
+REGRESSION_RULES = Rules(growing_decay, growing_steps, falling_rate, calmer, 256, 0.02, 1.0, last=1.0)
 CLASS_RULES = Rules(
     lambda d: d / 40, lambda _: LEAST_STEPS, lambda rate, _: rate, lambda _: 1.0, MOST_BATCH, 0.01, 0.25, 0.05
 )
@@ -244,9 +246,8 @@ class Recipe:
         """Where training of so many planned epochs may end: after each cycle, if all is left to be chosen."""
         if not self.in_cycles:
             return None
-        first = epochs // WHOLE
-        ends = tuple(first * (2**k - 1) for k in range(1, CYCLES))
-        return Milestones(ends, self.rules.gain, self.rules.share, self.rules.fall)
+        ends = cycle_ends(epochs // WHOLE)[:-1]
+        return Milestones(ends, self.rules.gain, self.rules.share, self.rules.fall, self.rules.last)
 
     def program(
         self,

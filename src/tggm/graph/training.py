@@ -22,9 +22,10 @@ from tggm.models.graph.conditional import log_likelihood
 from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters
 from tggm.models.graph.structure import Structure
+from tggm.training.layout import Layout
 from tggm.training.optimisers import SCHEDULES
 from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
-from tggm.training.state import Layout, Plan, hyper_parameters
+from tggm.training.state import Plan, hyper_parameters
 from tggm.training.training import train
 
 

@@ -73,7 +73,7 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
     grad = jnp.where(fine, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
     if isinstance(plan.optimizer, str):
         step = state.step.astype(norm.dtype)
-        direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, step + 1)
+        direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, step + 1, plan.layout)
         progress = jnp.clip(step / hyper.total_steps, 0.0, 1.0)
         rate = -hyper.learning_rate * SCHEDULES[plan.schedule](progress)
     else:

@@ -12,18 +12,20 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from tggm.training.layout import Layout
+
 Vectors = tuple[Array, ...]
 _LOG_BETA = (math.log(0.9), math.log(0.999))
 
 
 class Optimiser(NamedTuple):
-    """A rule (gradient, kept vectors, step number from 1) -> (direction, kept vectors)."""
+    """A rule (gradient, kept vectors, step number from 1, layout) -> (direction, kept vectors)."""
 
     n_vectors: int
-    rule: Callable[[Array, Vectors, Array], tuple[Array, Vectors]]
+    rule: Callable[[Array, Vectors, Array, Layout], tuple[Array, Vectors]]
 
 
-def _adam(grad: Array, kept: Vectors, step: Array) -> tuple[Array, Vectors]:
+def _adam(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
     """Kingma and Ba (2015), Algorithm 1, with β = 0.9, 0.999 and ε = 1e-8."""
     first = 0.9 * kept[0] + 0.1 * grad
     second = 0.999 * kept[1] + 0.001 * grad**2
@@ -33,18 +35,55 @@ def _adam(grad: Array, kept: Vectors, step: Array) -> tuple[Array, Vectors]:
     return unbiased_first / (jnp.sqrt(unbiased_second) + 1e-8), (first, second)
 
 
-def _rmsprop(grad: Array, kept: Vectors, step: Array) -> tuple[Array, Vectors]:
+ORTHOGONAL = 0.25  # root mean square of the entries of a step of Muon, that of Adam's first steps being 1
+ROUNDS = 4
+QUINTIC = (3.4445, -4.775, 2.0315)
+
+
+def orthogonalised(matrix: Array) -> Array:
+    """About the nearest matrix whose singular values are all equal, and whose mean square entry is 1.
+
+    Newton–Schulz iterations X ← aX + b(XXᵀ)X + c(XXᵀ)²X with the coefficients of Jordan et al. (2024), which
+    bring singular values between about 0.02 and 1 of the largest to 0.7–1.2. Products of matrices alone, so
+    that members of an ensemble need no factorisations.
+    """
+    X = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    X = X / jnp.maximum(jnp.sqrt((X**2).sum()), 1e-30)
+    a, b, c = QUINTIC
+    for k in range(ROUNDS):
+        A = X @ X.T
+        if k == 0:  # no singular value is above the root of this norm
+            norm = jnp.maximum(jnp.sqrt((A**2).sum()), 1e-30)
+            X, A = X / jnp.sqrt(norm), A / norm
+        X = a * X + (b * A + c * (A @ A)) @ X
+    X = X * math.sqrt(X.shape[1])
+    return X if matrix.shape[0] <= matrix.shape[1] else X.T
+
+
+def _muon(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
+    """Muon (Jordan et al., 2024) for the weights of hidden units, Adam for everything else.
+
+    A gradient of a weight matrix is a sum of few directions over the rows of a mini-batch. Adam follows the
+    largest of them; with equal singular values the small ones are learned as fast.
+    """
+    direction, kept = _adam(grad, kept, step, layout)
+    ahead = 0.9 * kept[0] + 0.1 * grad
+    return layout.with_hidden_weights(direction, lambda W: ORTHOGONAL * orthogonalised(W), ahead), kept
+
+
+def _rmsprop(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
     """The paper's: gradient over the root of its running mean square, of decay 0.95."""
     second = 0.95 * kept[0] + 0.05 * grad**2
     return grad / jnp.sqrt(second + 1e-8), (second,)
 
 
-def _sgd(grad: Array, kept: Vectors, step: Array) -> tuple[Array, Vectors]:
+def _sgd(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
     """The gradient itself."""
     return grad, kept
 
 
 OPTIMISERS: dict[str, Optimiser] = {
+    "muon": Optimiser(2, _muon),
     "adam": Optimiser(2, _adam),
     "rmsprop": Optimiser(1, _rmsprop),
     "sgd": Optimiser(0, _sgd),
@@ -66,14 +105,24 @@ def _constant(progress: Array) -> Array:
     return jnp.ones_like(progress)
 
 
-CYCLES = 5  # each twice as long as the one before
-WHOLE = 2**CYCLES - 1  # the length of all, that of the first being 1
+CYCLES = 4
+LONGER = 3  # times as long as the one before is each
+WHOLE = (LONGER**CYCLES - 1) // (LONGER - 1)  # the length of all, that of the first being 1
+
+
+def cycle_ends(first: int) -> tuple[int, ...]:
+    """Where cycles end, if the first has this length."""
+    return tuple(first * (LONGER**k - 1) // (LONGER - 1) for k in range(1, CYCLES + 1))
 
 
 def _restarts(progress: Array) -> Array:
     """A cosine for each cycle: training may end after any of them, see `Milestones`."""
-    place = 1 + WHOLE * jnp.minimum(progress, 1 - 1e-6)
-    return _cosine(place / jnp.exp2(jnp.floor(jnp.log2(place))) - 1)
+    place = WHOLE * jnp.minimum(progress, 1 - 1e-6)
+    start, length = jnp.zeros_like(place), jnp.ones_like(place)
+    for k, end in enumerate(cycle_ends(1)[:-1]):
+        over = place >= end
+        start, length = jnp.where(over, end, start), jnp.where(over, LONGER ** (k + 1), length)
+    return _cosine((place - start) / length)
 
 
 SCHEDULES: dict[str, Callable[[Array], Array]] = {

@@ -52,9 +52,10 @@ class Milestones:
     """
 
     epochs: tuple[int, ...]
-    gain: float  # of the mean score that the next cycle, twice as long, is worth
+    gain: float  # of the mean score that the next cycle, three times as long, is worth
     share: float | None = None  # of a log-probability, where it is near 0 and can gain no more than itself
     fall: float = np.inf  # of the mean score, from which on members are lost
+    last: float = 0.0  # gain that the last cycle is worth, twice as long as all before it
 
     @property
     def every(self) -> int:
@@ -74,6 +75,8 @@ class Milestones:
             return bool(early.mean() > 0.5)
         before = np.fmax.reduce(held[:, : self.epochs[place - 1]], axis=1).mean()
         gain = self.gain if self.share is None else min(self.gain, -self.share * best)
+        if place == len(self.epochs) - 1:
+            gain = max(gain, self.last)
         return bool(best - before < gain)
 
     def _fallen(self, held: NDArray[np.floating]) -> bool:

@@ -1,0 +1,45 @@
+"""Directions of the named optimisers; the witness of orthogonal ones is a singular value decomposition."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tggm.training.layout import Layout
+from tggm.training.optimisers import OPTIMISERS, ORTHOGONAL, orthogonalised
+
+
+def spectrum(matrix):
+    return np.linalg.svd(np.asarray(matrix, np.float64), compute_uv=False)
+
+
+@pytest.mark.parametrize("shape", [(8, 5), (5, 8)])
+@pytest.mark.parametrize("scale", [1e-25, 1.0, 1e15])
+def test_singular_values_become_equal_and_directions_stay(rng, shape, scale):
+    U, _, Vt = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
+    G = U * np.array([1.0, 0.5, 0.2, 0.1, 0.05]) @ Vt * scale
+    got = np.asarray(orthogonalised(jnp.asarray(G, jnp.float32)), np.float64) / np.sqrt(8)
+    aligned = U.T @ got @ Vt.T
+    assert np.all((np.diag(aligned) > 0.65) & (np.diag(aligned) < 1.25))
+    np.testing.assert_allclose(aligned, np.diag(np.diag(aligned)), atol=1e-4)
+
+
+def test_no_gradient_is_no_direction():
+    assert not np.asarray(orthogonalised(jnp.zeros((3, 4)))).any()
+
+
+def test_weights_of_hidden_units_move_at_one_speed_and_all_else_as_adam_moves_it(rng):
+    shapes = {"hidden": {"W0": (6, 4), "b0": (6,)}, "likelihood": {"W1": (2, 6)}}
+    tree = {part: {k: rng.normal(size=(1, *s)) for k, s in of.items()} for part, of in shapes.items()}
+    layout = Layout.of(tree, axes=1)
+    vector = jnp.asarray(layout.join_members(tree)[0], jnp.float32)
+    kept = (jnp.zeros_like(vector),) * 2
+    got, usual = (
+        layout.split(OPTIMISERS[name].rule(vector, kept, jnp.float32(1), layout)[0])
+        for name in ("muon", "adam")
+    )
+    np.testing.assert_array_equal(got["hidden"]["b0"], usual["hidden"]["b0"])
+    np.testing.assert_array_equal(got["likelihood"]["W1"], usual["likelihood"]["W1"])
+    step = got["hidden"]["W0"]
+    assert spectrum(step).max() < 2 * spectrum(step).min()
+    assert np.sqrt(np.mean(np.square(step))) == pytest.approx(ORTHOGONAL, rel=0.3)
+    assert np.sum(np.asarray(step) * tree["hidden"]["W0"][0]) > 0  # uphill, as the gradient is
