@@ -79,9 +79,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         Rows in a mini-batch; more than there are means all of them. "auto" is as in `TGGMRegressor`, but 512
         for sparse tables and for more than 16,384 rows.
     max_epochs : int or "auto", default "auto"
-        Passes over the data. "auto" plans cycles of 300, 900, 2,700 and 8,100 gradient steps, and ends after the
-        first that does not gain 0.01 nats a held-out row, or a twentieth of their log-loss if that is less;
-        with other schedules than "restarts", 5,000 steps.
+        Passes over the data. "auto" plans cycles of 300, 900, 2,700 and 8,100 gradient steps. It ends after
+        the first that does not gain 0.01 nats a held-out row, or a twentieth of their log-loss if that is
+        less. With other schedules than "restarts", 5,000 steps.
     time_budget : float, optional
         Seconds after which training ends, with the best parameters so far; compiling does not count.
     weight_decay : float or "auto", default "auto"
