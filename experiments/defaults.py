@@ -65,6 +65,7 @@ VARIANTS: dict[str, tuple[Callable[..., TGGMRegressor], dict[str, Any]]] = {
     "no-transform": (_default, {"target_transform": None}),
     "not-calibrated": (_default, {"calibrate": False}),
     "plain-scale": (_default, {"standardize": True}),
+    "adam": (_default, {"optimizer": "adam"}),
     "whole-cycles": (_whole_cycles, {}),
     "no-patience": (_default, {"patience": None}),
     "former": (TGGMRegressor.one_layer, {}),
