@@ -31,7 +31,10 @@ class Pool:
         if self._pool is None:
             os.environ.update(ALONE)  # for the workers: this process has read its own long ago
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, _start)
+            cores = context.Queue()
+            for k in range(self._workers):
+                cores.put(k)
+            self._pool = ProcessPoolExecutor(self._workers, context, _start, (cores,))
         future = self._pool.submit(function, *args)
         chained: Future[None] = Future()
 
@@ -65,12 +68,15 @@ class Pool:
         self._pool.shutdown()
 
 
-def _start() -> None:
-    """What a worker does first: leave Ctrl-C to its parent, end with it, keep compiled programs."""
+def _start(cores: Any) -> None:
+    """What a worker does first: take a core, leave Ctrl-C to its parent, end with it, keep programs."""
     import signal
 
     from tggm.training.compilation_cache import use_compilation_cache
 
+    if hasattr(os, "sched_setaffinity"):
+        every = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {every[cores.get() % len(every)]})
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
