@@ -40,7 +40,7 @@ y = np.arange(60) % 3
         ({"max_epochs": 1.5}, "`max_epochs` must be an integer of at least 1; got 1.5"),
         (
             {"optimizer": "newton"},
-            "`optimizer` must be one of 'muon', 'adam', 'rmsprop', 'sgd'; got 'newton'",
+            "`optimizer` must be one of 'adam', 'muon', 'rmsprop', 'sgd'; got 'newton'",
         ),
         ({"schedule": "never"}, "`schedule` must be one of"),
         ({"dtype": "float16"}, "`dtype` must be one of 'float32', 'float64'; got 'float16'"),
