@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.docs.blocks import ROOT
+from tests.report import chromium
 
 
 def build(config, folder):
@@ -30,11 +31,28 @@ def build(config, folder):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    done = build(ROOT / "mkdocs.yml", folder)
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("site")
+    done = build(ROOT / "mkdocs.yml", place)
     assert done.returncode == 0, done.stdout + done.stderr
+    return place
+
+
+@pytest.fixture(scope="module")
+def site(folder):
     return {path.name: path.read_text() for path in folder.glob("*.html")}
+
+
+@pytest.mark.skipif(chromium.found() is None, reason="no Chromium here (on Debian: apt install chromium)")
+@pytest.mark.parametrize("width", [1400, 390])
+def test_no_page_is_wider_than_its_window(folder, width):
+    """Wide tables scroll inside their boxes, and pictures are there."""
+    with chromium.Page(width, 900) as page:
+        for path in sorted(folder.glob("*.html")):
+            page.open(path.as_uri())
+            assert page.ask("document.scrollingElement.scrollWidth") <= width, path.name
+            broken = "[...document.images].filter(image => !image.naturalWidth).map(image => image.src)"
+            assert page.ask(broken) == [], path.name
 
 
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):

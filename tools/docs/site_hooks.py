@@ -12,6 +12,8 @@ from latex2mathml.converter import convert
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 FIGURE = re.compile(r"<td>([-−+]?[\d.][\d.,e+-]*(?: (?:s|ms|µs|%))?)</td>")  # a number and its unit
+POWER = re.compile(r"(?<![\w.])([-−]?\d[\d.]*e[-+]\d+)(?=[^<>]*</td>)")  # of ten, among other words of a cell
+ORIGIN = re.compile(r"<p>(?=Made by <code>)")
 TAG = re.compile(r"\\tag\{([^}]*)\}")
 
 
@@ -21,9 +23,10 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turn what arithmatex marked as formulas into MathML, and keep numbers of tables on one line."""
+    """Turn formulas into MathML, keep numbers on one line, and say in small letters what made a table."""
     formulas = INLINE.sub(_inline, BLOCK.sub(_block, content))
-    return FIGURE.sub(r'<td class="figure">\1</td>', formulas)
+    cells = FIGURE.sub(r'<td class="figure">\1</td>', formulas)
+    return ORIGIN.sub('<p class="origin">', POWER.sub(r'<span class="figure">\1</span>', cells))
 
 
 def _inline(found: re.Match[str]) -> str:
