@@ -87,8 +87,8 @@ def test_tails_are_finite_far_out(pool):
     assert np.all(np.isfinite(pool.logcdf(far)))
     assert np.all(np.isfinite(pool.logsf(far)))
     near = np.concatenate([-np.geomspace(1e8, 50, 40), np.geomspace(50, 1e8, 40)])[None]
-    assert np.all(np.diff(pool.logcdf(near), axis=1) >= 0)
-    assert np.all(np.diff(pool.logsf(near), axis=1) <= 0)
+    assert np.all(np.diff(pool.logcdf(near), axis=1) >= -1e-15)  # near 0 it is rounded
+    assert np.all(np.diff(pool.logsf(near), axis=1) <= 1e-15)
 
 
 def test_draws_follow_it(pool):

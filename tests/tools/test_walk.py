@@ -9,7 +9,7 @@ import pytest
 TOOLS = Path(__file__).parents[2] / "tools"
 MOST = {  # of a `fit`, as it is today
     "regressor": {"files": 41, "changes": 135},
-    "undirected": {"files": 53, "changes": 174},
+    "undirected": {"files": 53, "changes": 175},
 }
 
 
