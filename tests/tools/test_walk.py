@@ -8,8 +8,8 @@ import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
 MOST = {  # of a `fit`, as it is today
-    "regressor": {"files": 41, "changes": 135},
-    "undirected": {"files": 53, "changes": 175},
+    "regressor": {"files": 42, "changes": 140},
+    "undirected": {"files": 54, "changes": 178},
 }
 
 
