@@ -41,7 +41,7 @@ def test_rows_that_are_far_away_are_counted(model):
     X = rows(np.random.default_rng(0), 400)
     X[:8, 1] = 1e3
     assert drift_warnings(model, X, NAMES) == [
-        "8 of 400 rows have a value ten deviations from all that was usual"
+        "8 of 400 rows have a value ten deviations from the usual ones"
     ]
 
 

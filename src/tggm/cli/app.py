@@ -37,7 +37,8 @@ def options(
 ) -> None:
     """Nonlinear regression and classification that know how sure they are.
 
-    Exit codes: 0 done; 2 something to mend, said in one sentence; 130 interrupted; 141 output not read.
+    Exit codes: 0 success; 2 an error, with a sentence that says what to change; 130 Ctrl-C; 141 a pipe that
+    nobody reads.
     """
     if version:
         print(f"tggm {tggm.__version__}")

@@ -49,8 +49,8 @@ def compare(
 ) -> None:
     """Compare our model with a linear one and boosted trees, on the same folds.
 
-    CatBoost, LightGBM and NGBoost take part where they are installed. Every row is predicted by models that
-    have not seen it; differences that rows do not tell apart are not called better or worse.
+    CatBoost, LightGBM and NGBoost join if they are installed. Every row is predicted by models that have not
+    seen it. A model is called better or worse if it differs by more than two standard errors.
     """
     check_output(output, force, data)
     check_words(task, decimal, target)

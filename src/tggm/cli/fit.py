@@ -25,7 +25,7 @@ def fit(
         ),
     ],
     target: options.Target,
-    output: Annotated[str, options.written("Model file; - writes it out.")] = "model.tggm",
+    output: Annotated[str, options.written("Model file; - is standard output.")] = "model.tggm",
     task: options.Task = None,
     ignore: Annotated[
         list[str] | None,
@@ -81,8 +81,8 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    Regression or classification is decided by the target. Gaps are filled (and said so), words become
-    categories, and a part of the rows is held out to say honestly how good the model is.
+    The target decides between regression and classification. Words become categories and gaps are filled;
+    notes say how. Some rows are held out, to measure how good the model is.
     """
     first = joined(distributed, coordinator, processes, process_id, STREAM in (data, output))
     quiet = quiet or not first

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def predict(
     model: options.Model,
     data: options.Data,
-    output: Annotated[str, options.written("CSV or .parquet file; - writes CSV out.")] = "-",
+    output: Annotated[str, options.written("CSV or .parquet file; - is CSV on standard output.")] = "-",
     interval: Annotated[float, typer.Option(help="Probability of the interval of a regression.")] = 0.9,
     quantiles: Annotated[
         str | None, typer.Option(help="Quantiles of a regression, as 0.05,0.5,0.95.")

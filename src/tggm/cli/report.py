@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def report(
     model: options.Model,
     data: options.Data,
-    output: Annotated[str, options.written("Page to write; - writes it out.")] = "report.html",
+    output: Annotated[str, options.written("Page to write; - is standard output.")] = "report.html",
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     interval: Annotated[float, typer.Option(help="Probability of the intervals shown.")] = 0.9,
     strict: options.Strict = False,

@@ -15,7 +15,7 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper again.
 
-    Options after its name are the experiment's own; tell them by: tggm reproduce table1 --help
+    Options after the name belong to the experiment; tggm reproduce table1 --help lists them.
     """
     start = runpy.run_path(str(script()))["main"]
     try:

@@ -24,7 +24,7 @@ def serve(
 ) -> None:
     """Show a model on a local page, and answer POST /predict with JSON.
 
-    Type values or move sliders and see the predictive distribution follow; upload a CSV file. Ctrl-C ends it.
+    Move sliders or type values, and the predictive distribution follows. Upload a CSV file. Ctrl-C ends it.
     """
     from tggm.cli.server import ModelServer
 

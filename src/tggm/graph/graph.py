@@ -232,7 +232,7 @@ class Graph:
                 "precision matrix; select rows with one pattern, or use moments() and log_likelihood()."
             )
         if found[0].gaussian is None:
-            raise ValueError("The graph has no unknown variables here, hence no distribution of them.")
+            raise ValueError("The graph has no unknown variables here, so they have no distribution.")
         return found[0].gaussian
 
     def _log_mass(

@@ -22,7 +22,7 @@ FAR = 10.0  # deviations beyond which training ignores a value
 SHARE = 0.01  # of rows with such a value that matter
 LOSS = 0.5  # nats a row that observations may be less likely than they were
 _MENTIONED = 3  # columns
-REMEDY = "`recalibrate` mends widths where means are still right; otherwise fit again with rows like these"
+REMEDY = "`recalibrate` corrects widths if means are still right; otherwise fit again with rows like these"
 
 
 def standardised(model: "BaseEstimator", X: Any) -> Floats | None:
@@ -52,7 +52,7 @@ def drift_warnings(model: "BaseEstimator", X: Any, names: Sequence[str]) -> list
         )
     far = (np.abs(Z) > FAR).any(1)
     if far.mean() > SHARE:
-        found.append(f"{int(far.sum())} of {len(Z)} rows have a value ten deviations from all that was usual")
+        found.append(f"{int(far.sum())} of {len(Z)} rows have a value ten deviations from the usual ones")
     return found
 
 

@@ -91,7 +91,7 @@ class Number(Column):
             parts.append(f"and its rank where it is not {self.knots[0]:g}")
         if self.usual is not None:
             parts.append("and the usual target of each")
-        gaps = f"; gaps become {self.fill:g}, and are told to the model" if self.indicator else ""
+        gaps = f"; gaps become {self.fill:g}, and a second column marks them" if self.indicator else ""
         return " ".join(parts) + gaps
 
     def doubt(self, table: Table) -> str:
