@@ -12,6 +12,7 @@ from tggm.report.case import Feature, Judged
 from tggm.report.comparison import verdict
 from tggm.report.effects import effects, ranked
 from tggm.report.examination import examined
+from tggm.report.importance import importances
 
 
 class Known(RegressorMixin, BaseEstimator):
@@ -73,6 +74,24 @@ def test_a_category_is_one_feature_and_its_levels_exclude_each_other(rng):
     assert effect.mean[:, 0] == pytest.approx([5.0, 0.0, 0.0])  # the product of two levels is never 1
     with pytest.raises(ValueError, match=r"`groups\['kind'\]` must be column numbers below 4"):
         examined(Known(), X, X[:, 3], groups={"kind": {"a": 7}})
+
+
+def test_parts_of_a_column_move_together(rng):
+    """x0 is a number, x1 x2 how rows at it are, of which no others exist; x3 says where x0 is missing."""
+    X = rng.normal(size=(200, 4))
+    X[:, 1], X[:, 2], X[:, 3] = X[:, 0] > 0, 3.0, np.arange(200) < 50
+    X[:50, :3] = 0, 7, 7
+    names = ["size", "size: rank", "size: usual", "size is missing"]
+    case = examined(Known(), X, X[:, 0], feature_names=names, parts={"size": [0, 1, 2, 3]})
+    ((feature, _),) = ranked(case)
+    assert feature == Feature("size", (0, 1, 2, 3), (), "size")
+    (effect,) = effects(case, [feature], 0.9)
+    inside = np.abs(effect.at.place) > 0.1  # where no row is next to both
+    want = 5 * effect.at.place + 3.0 * (effect.at.place > 0)
+    assert effect.mean[inside, 0] == pytest.approx(want[inside])
+    assert importances(case, [feature]).names == ("size",)
+    with pytest.raises(ValueError, match=r"`parts\['size'\]` must be column numbers below 4"):
+        examined(Known(), X, X[:, 3], parts={"size": [7]})
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tggm.tables import Preparation, Table
 
 
+MOST_DIGITS = 12  # of a number in the table of the worst rows
+
+
 def report(
     model: options.Model,
     data: options.Data,
@@ -74,6 +77,7 @@ def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
         "target_name": preparation.target.name,
         "baselines": preparation.baselines,
         "groups": preparation.groups,
+        "parts": preparation.parts,
         "row_numbers": [table.row_number(row) for row in range(len(table))],
         "shown": shown(preparation, table),
     }
@@ -92,6 +96,11 @@ def shown(preparation: "Preparation", table: "Table") -> dict[str, list[Any]]:
         if seen.get(name, True) or numbers is None:  # it has categories, or the model does not see it
             return words
         values = zip(words, numbers.tolist(), strict=True)
-        return [Cell(word, None if math.isnan(value) else value) for word, value in values]
+        return [Cell(_short(word, value), None if math.isnan(value) else value) for word, value in values]
 
     return {name: cells(name) for name in (*seen, *others)}
+
+
+def _short(word: str, value: float) -> str:
+    """A number as it stands in the table, less the digits that nobody reads."""
+    return word if len(word) <= MOST_DIGITS else f"{value:.6g}"

@@ -26,11 +26,15 @@ class Judged(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A name, the columns of X that belong to it, and the names of a category's levels, one a column."""
+    """A name, the columns of X that belong to it, and the names of a category's levels, one a column.
+
+    Of a column that a table shows in several ways the first is drawn; `owner` is what the table calls it.
+    """
 
     name: str
     columns: tuple[int, ...]
     levels: tuple[str, ...] = ()
+    owner: str = ""
 
 
 class Wording(NamedTuple):
@@ -65,6 +69,7 @@ class Case(ABC):
     baselines: Baselines | None
     shown: Mapping[str, Sequence[Any]]  # columns of the table as the user knows it
     groups: Mapping[str, Mapping[str, int]]  # categories: the column of each of their levels
+    joined: Mapping[str, Sequence[int]]  # other columns of a table: all columns of X that they became
     output: int
 
     def ask(self, X: Any) -> Any:

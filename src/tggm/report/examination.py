@@ -32,6 +32,7 @@ def examined(
     baselines: Baselines | None = None,
     shown: Mapping[str, Sequence[Any]] | None = None,
     groups: Mapping[str, Mapping[str, int]] | None = None,
+    parts: Mapping[str, Sequence[int]] | None = None,
     row_numbers: Sequence[int] | None = None,
     output: int = 0,
 ) -> Case:
@@ -41,6 +42,7 @@ def examined(
     if (prepared := model.table_preparation()) is not None:
         train = None if train is None else (model.encoded(train[0])[1], train[1])
         groups = prepared.groups if groups is None else groups
+        parts = prepared.parts if parts is None else parts
         model, X = model.encoded(X)
     table, target = _table("X", X), _column("y", y, output)
     count, width = table.shape
@@ -59,6 +61,9 @@ def examined(
     for name, levels in (groups or {}).items():
         if not all(0 <= j < width for j in levels.values()):
             raise ValueError(f"`groups[{name!r}]` must be column numbers below {width}; got {levels}.")
+    for name, places in (parts or {}).items():
+        if not places or not all(0 <= j < width for j in places):
+            raise ValueError(f"`parts[{name!r}]` must be column numbers below {width}; got {places}.")
     numbers = np.arange(1, count + 1) if row_numbers is None else np.asarray(row_numbers, np.intp)
     if len(numbers) != count:
         raise ValueError(f"`row_numbers` must have {count} values; got {len(numbers)}.")
@@ -66,7 +71,7 @@ def examined(
     known = None if train is None else (_table("train", train[0]), _column("train", train[1], output))
     return kind(
         model, table[rows], target[rows], rows, numbers[rows], count, names, target_name, known, baselines,
-        shown or {}, groups or {}, output,
+        shown or {}, groups or {}, parts or {}, output,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What a report calls a feature: a column of numbers, or the columns of zeros and ones of one category."""
+"""What a report calls a feature: a column of numbers, or all columns that one of a table became."""
 
 from typing import Any, NamedTuple
 
@@ -22,8 +22,9 @@ class Settings(NamedTuple):
 
 
 def features_of(case: Case) -> list[Feature]:
-    """Categories first, then the columns that belong to none."""
+    """Categories first, then columns with several parts, then those that belong to none."""
     grouped = [Feature(name, tuple(by.values()), tuple(by)) for name, by in case.groups.items()]
+    grouped += [Feature(case.names[js[0]], tuple(js), (), name) for name, js in case.joined.items()]
     taken = {column for feature in grouped for column in feature.columns}
     return grouped + [Feature(name, (j,)) for j, name in enumerate(case.names) if j not in taken]
 
@@ -41,7 +42,7 @@ def coarse(case: Case, feature: Feature) -> Settings:
     grid = np.unique(np.quantile(values, np.linspace(0.05, 0.95, 5)))
     if len(grid) < 2:  # a rare indicator, perhaps
         grid = np.unique(values)[[0, -1]]
-    return _numbers(np.unique(grid), discrete=False)
+    return _numbers(case, feature, np.unique(grid), discrete=False)
 
 
 def fine(case: Case, feature: Feature) -> Settings:
@@ -51,11 +52,11 @@ def fine(case: Case, feature: Feature) -> Settings:
     values = column(case, feature.columns[0])
     distinct = np.unique(values)
     if len(distinct) <= FEW:
-        return _numbers(distinct, discrete=True)
+        return _numbers(case, feature, distinct, discrete=True)
     low, high = np.quantile(values, (0.02, 0.98))
     if low == high:
         low, high = distinct[[0, -1]]
-    return _numbers(np.linspace(low, high, GRID), discrete=False)
+    return _numbers(case, feature, np.linspace(low, high, GRID), discrete=False)
 
 
 def copies(rows: Any, feature: Feature, settings: Settings) -> Floats:
@@ -65,8 +66,16 @@ def copies(rows: Any, feature: Feature, settings: Settings) -> Floats:
     return X
 
 
-def _numbers(grid: Floats, discrete: bool) -> Settings:
-    return Settings(grid, (), grid[:, None], discrete)
+def _numbers(case: Case, feature: Feature, grid: Floats, discrete: bool) -> Settings:
+    """Each number, and the other parts as they are in the row next to it that has no gap there."""
+    if len(feature.columns) == 1:
+        return Settings(grid, (), grid[:, None], discrete)
+    X = dense(case.X[:, list(feature.columns)])
+    gaps = [k for k, j in enumerate(feature.columns) if case.names[j] == f"{feature.owner} is missing"]
+    known = X[(X[:, gaps] == 0).all(1)]
+    X = known if len(known) else X
+    near = np.abs(X[None, :, 0] - grid[:, None]).argmin(1)
+    return Settings(grid, (), np.column_stack([grid, X[near, 1:]]), discrete)
 
 
 def _levels(case: Case, feature: Feature) -> Settings:

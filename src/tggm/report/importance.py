@@ -23,9 +23,8 @@ def importances(case: Case, features: list[Feature]) -> Importances:
     X = dense(case.X[rows])
     used = sorted({j for feature in features for j in feature.columns})
     owner = {j: k for k, feature in enumerate(features) for j in feature.columns}
-    columns = ColumnMap(
-        tuple(f.name for f in features), np.arange(len(features)), np.array([owner[j] for j in used])
-    )
+    names = tuple(feature.owner or feature.name for feature in features)
+    columns = ColumnMap(names, np.arange(len(features)), np.array([owner[j] for j in used]))
 
     def loss(part: np.ndarray, place: np.ndarray) -> np.ndarray:
         whole = X[place]

@@ -72,6 +72,7 @@ def write_report(
     baselines: Baselines | None = None,
     shown: Mapping[str, Sequence[Any]] | None = None,
     groups: Mapping[str, Mapping[str, int]] | None = None,
+    parts: Mapping[str, Sequence[int]] | None = None,
     row_numbers: Sequence[int] | None = None,
     title: str | None = None,
     level: float = 0.9,
@@ -103,6 +104,8 @@ def write_report(
         Columns by which a person knows the rows, for the table of the worst ones: the eight that matter most.
     groups : mapping of str to mapping of str to int, optional
         Columns of zeros and ones that belong to one category: by its name, the column of each level.
+    parts : mapping of str to sequence of int, optional
+        Other columns that belong together, as a number and where it is missing: by name, the first one drawn.
     row_numbers : sequence of int, optional
         What the rows are called there; they count from 1 by default.
     title : str, optional
@@ -117,7 +120,7 @@ def write_report(
     page = render_report(
         model, X, y,
         feature_names=feature_names, target_name=target_name, train=train, baselines=baselines, shown=shown,
-        groups=groups, row_numbers=row_numbers, title=title, level=level,
+        groups=groups, parts=parts, row_numbers=row_numbers, title=title, level=level,
         provenance=provenance, output=output,
     )  # fmt: skip
     write_atomically(Path(path), page.encode())

@@ -60,6 +60,17 @@ class Preparation:
             begin += len(column.features)
         return {name: group for name, group in found.items() if group}
 
+    @property
+    def parts(self) -> dict[str, tuple[int, ...]]:
+        """The numbers of the features of each other column that has several: ranks, gaps, marks, seasons."""
+        found, begin = {}, 0
+        for column in self.columns:
+            count = len(column.features)
+            if count > 1 and not column.categories:
+                found[column.name] = tuple(range(begin, begin + count))
+            begin += count
+        return found
+
     def features(self, table: Table, notes: list[str] | None = None, *, strict: bool = False) -> Floats:
         """Inputs of a model, shape (rows, features); what had to be filled or pooled is added to `notes`."""
         notes = [] if notes is None else notes
