@@ -16,7 +16,8 @@ demo: venv-demo
 	@$(BIN)/python -m tggm demo
 
 # Most of the time of a test goes into compiling its programs, so the compiler is told to hurry (where it knows
-# these words). Tables of special functions, whose last digits depend on the code that it makes, get its best (DIGITS).
+# these words). Tables of special functions in double precision, whose last digits depend on the code that it
+# makes, get its best (DIGITS).
 # `pytest` by hand uses the best for all, and so does `make test-all` for all of tests/special.
 # A file stays with one worker, which compiles its programs once.
 # Programs are kept in .venv: a run after the first compiles only those that changed since (half of the time).
@@ -43,10 +44,11 @@ test: style
 others: venv-dev
 	@for flags in "$(HURRY) $(OTHER)" "$(filter-out $(OLDER),$(HURRY)) $(OTHER)" "$(OTHER)"; do \
 	XLA_FLAGS="$$flags" $(BIN)/python -c "import jax; jax.devices()" 2>/dev/null && break; done; \
-	$(KEPT) $(ALONE) XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile $(DIGITS:%=--ignore=%)
+	$(KEPT) $(ALONE) XLA_FLAGS="$$flags" $(BIN)/python -m pytest -n 2 --dist loadfile \
+	-k "not (reference and float64)"
 
 digits: types
-	$(KEPT) $(ALONE) XLA_FLAGS="$(OTHER)" $(BIN)/python -m pytest $(DIGITS)
+	$(KEPT) $(ALONE) XLA_FLAGS="$(OTHER)" $(BIN)/python -m pytest $(DIGITS) -k float64
 
 # Further cases of tests that `make test` runs with a few, and whole examples and pages of the documentation.
 test-all: test

@@ -11,7 +11,7 @@ from tggm.cli.app import run
 from tggm.cli.figures import figures_table, hint
 from tggm.cli.wish import Wish, estimator
 
-SMALL = ["--hidden", "4", "--members", "2", "--epochs", "10"]
+SMALL = ["--hidden", "4,3", "--members", "2", "--epochs", "10"]  # less to compile than one layer
 
 
 @pytest.mark.slow  # encodings: tests/tables/test_reading.py; settings: below

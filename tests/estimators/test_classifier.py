@@ -28,14 +28,14 @@ def test_it_learns(table, fitted):
     assert fitted.converged_
 
 
-# by the default, above; gradients of all methods: tests/training/test_class_methods.py
+# by the default, above; gradients of all methods: tests/training/test_class_methods.py; bp is the least
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({"method": "bp"}, marks=pytest.mark.slow),
+        {"method": "bp"},
         pytest.param({"method": "meanfield", "factorised": True}, marks=pytest.mark.slow),
         pytest.param({"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)}, marks=pytest.mark.slow),
-        {"method": "ep"},
+        pytest.param({"method": "ep"}, marks=pytest.mark.slow),
     ],
     ids=lambda s: "-".join(map(str, s.values())),
 )

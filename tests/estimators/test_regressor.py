@@ -55,6 +55,14 @@ def test_it_learns(table, fitted):
     assert np.all((fitted.best_epoch_ >= 1) & (fitted.best_epoch_ <= 60))
 
 
+def test_what_is_learned_ends_in_an_underscore(fitted):
+    """As scikit-learn's convention is: settings keep their names and values."""
+    added = {name for name in vars(fitted) if name not in fitted.get_params() and not name.startswith("_")}
+    assert all(name.endswith("_") for name in added)
+    assert {name: getattr(fitted, name) for name in QUICK} == QUICK
+    assert not any(hasattr(fitted, name) for name in ("decision_function", "predict_proba"))
+
+
 # mean fields learn in test_deep.py, too, EP in test_targets.py; gradients of all: test_methods.py
 @pytest.mark.parametrize("method", few(["bp", "meanfield", "ep", "exact"], "exact"))
 @pytest.mark.usefixtures("usual_shapes")  # some take their time for each row

@@ -28,6 +28,11 @@ def latent_grid(P, mean, step=0.02, end=8.0):
     return h, w / w.sum()
 
 
+def padded(*tables, rows=41 * 41):
+    """The last row repeated: exact densities of all tests are one program."""
+    return [np.pad(table, ((0, rows - len(table)), (0, 0)), "edge") for table in tables]
+
+
 def test_paper_example_is_skew_normal():
     model = TGGM([[0.0]], [0.0], [[0.5]], [0.0], P0=1.0, P1=2.0)
     y = np.linspace(-6, 8, 57)
@@ -40,7 +45,7 @@ def test_paper_example_is_skew_normal():
 
 def test_density_against_a_grid_over_the_latents(two):
     Y = np.array([[0.5, -1.0], [2.0, 1.0]])
-    found = two.log_density(X, Y)
+    found = two.log_density(*padded(X, Y))
     for row in range(2):
         h, w = latent_grid(P0, W0 @ X[row] + b0)
         given_h = multivariate_normal(np.zeros(2), np.linalg.inv(P1)).pdf(Y[row] - b1 - h @ W1.T)
@@ -80,14 +85,14 @@ def test_density_of_one_output_integrates_to_one():
 
 def test_engines_agree_within_their_stated_errors(two):
     Y = np.array([[0.5, -1.0], [2.0, 1.0]])
-    exact = two.log_density(X, Y, engine="exact")
+    value, error = (a[:2] for a in two.log_density(*padded(X, Y), engine="exact"))
     orthant = two.log_density(X, Y, engine="orthant")
     assert np.all(orthant.error < 1e-3)
     # a spread over 8 shifts is Student's t with 7 degrees of freedom: 8 covers all but 1e-4
-    assert np.all(np.abs(orthant.value - exact.value) < 8 * orthant.error + exact.error)
+    assert np.all(np.abs(orthant.value - value) < 8 * orthant.error + error)
     ep = two.log_density(X, Y, engine="ep")
     assert np.all(ep.error < 5e-3)
-    assert np.all(np.abs(ep.value - exact.value) < 3 * ep.error)
+    assert np.all(np.abs(ep.value - value) < 3 * ep.error)
 
 
 def test_modulation_is_a_product_of_probabilities(two):

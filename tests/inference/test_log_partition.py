@@ -73,20 +73,10 @@ def test_gradient_is_that_of_the_value(case):
         assert_allclose(
             (gradient[i] * direction).sum(), (moved[0] - moved[1]) / (2 * step), rtol=1e-6, atol=1e-6
         )
-
-
-def test_gradient_is_the_moments(rng):
-    tg = TruncatedGaussian(LowRank(np.ones(6), rng.normal(size=(2, 6))), rng.normal(size=(2, 6)))
-    moments = mean_field(tg)
-
-    def value(shift, base):
-        return log_partition(
-            TruncatedGaussian(LowRank(base, tg.precision.weights), shift), engine="mean_field"
-        ).sum()
-
-    by_shift, by_base = jax.jit(jax.grad(value, argnums=(0, 1)))(tg.shift, tg.precision.base)
-    assert_allclose(by_shift, moments.mean, rtol=1e-9)
-    assert_allclose(by_base, -0.5 * (moments.mean**2 + moments.var).sum(0), rtol=1e-9)
+    if case == ("mean_field", "low rank"):  # by shift and base it is the moments
+        moments = mean_field(TruncatedGaussian(LowRank(*parameters), shift))
+        assert_allclose(gradient[2], moments.mean, rtol=1e-9)
+        assert_allclose(gradient[0], -0.5 * (moments.mean**2 + moments.var).sum(0), rtol=1e-9)
 
 
 def test_leading_axes_and_bad_engines(rng):
