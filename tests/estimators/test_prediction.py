@@ -40,6 +40,7 @@ def test_density_is_that_of_the_learned_parameters(table):
 
             density += integrate.quad(joint, 0, max(a, 0) + 10, epsabs=1e-14, limit=200)[0] / 2
         assert_allclose(got[i], np.log(density), atol=1e-5)
+    assert np.isfinite(model.score_samples(X[:4], np.full(4, 1e6))).all()  # and far out
 
 
 def test_moments_of_the_distribution_are_those_predicted(table, fitted):
@@ -73,11 +74,6 @@ def test_samples_have_the_moments_predicted(table, fitted):
     assert_array_equal(draws, fitted.sample(X, 2000, random_state=1))
     with pytest.raises(ValueError, match="`n_samples` must be an integer of at least 1; got 0"):
         fitted.sample(X, 0)
-
-
-def test_logpdf_is_finite_far_out(table, fitted):
-    X, _ = table
-    assert np.isfinite(fitted.score_samples(X, np.full(60, 1e6))).all()
 
 
 def test_column_target_keeps_its_shape(table):
@@ -133,6 +129,7 @@ class Truth:
         return Predictive((X @ self.W0.T + self.b0[None, :])[None], self.W1[None], 0.3, 1.0, 0.05)
 
 
+@pytest.mark.slow  # its own draws: predictive/test_exact.py; others' draws: inference/exact/test_fourier.py
 def test_pit_is_uniform_under_the_truth():
     rng = np.random.default_rng(5)
     truth = Truth(rng)
