@@ -1,8 +1,9 @@
 """Where the processor time of the tests goes, by test.
 
-    python -m pytest -p tools.cpu_seconds --cpu-seconds FILE tests/estimators
+    python -m pytest -p tools.cpu_seconds --cpu-seconds=FILE tests/estimators
     python tools/cpu_seconds.py FILE...          # totals by folder, the largest files and tests
 
+With a space instead of =, pytest would take FILE for a test, and its folder for that of the settings.
 Wall time says little on a machine that does other work; these are user and system seconds of the process and
 of the children it waited for. Beside them: the seconds that JAX spent on tracing, lowering and compiling.
 """
