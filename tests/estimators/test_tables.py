@@ -217,4 +217,4 @@ def test_nothing_is_learned_from_rows_of_weight_0(houses, kind):
 def test_many_splits_at_once_refuse_gaps():
     X = np.array([[1.0], [np.nan], [2.0]])
     with pytest.raises(ValueError, match="`X` has gaps; fill them first"):
-        tggm.fit_together([TGGMRegressor.one_layer(**TINY)], X, X[:, 0], [[0, 2]])
+        tggm.fit_together([TGGMRegressor.one_layer(**{**TINY, "hidden": 4})], X, X[:, 0], [[0, 2]])

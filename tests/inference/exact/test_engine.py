@@ -86,7 +86,7 @@ def rank_one_draws(rng, d, u, gamma, n):
 
 
 def test_rank_one_of_fifty_against_monte_carlo(rng):
-    m, n = 50, 100_000
+    m, n = 50, 300_000
     d, u, gamma = rng.uniform(0.5, 2, m), rng.normal(size=m) * 0.3, rng.normal(size=m)
     got = exact(TruncatedGaussian(LowRank(d, u[None]), gamma))
     total = total_h = total_hh = square = 0.0
