@@ -66,10 +66,10 @@ def compare(
         ignore=tuple(ignore or ()), categorical=tuple(categorical or ()), missing=gaps, quick=quick,
         settings=tuple(setting or ()),
     )  # fmt: skip
-    others = chosen_models(models, quiet)
     table = read_table(
         data, delimiter=delimiter, decimal=decimal, missing=gaps, encoding=encoding, sheet=sheet
     )
+    others = chosen_models(models, quiet)
     goal, reason = chosen_target(table, wish)
     table = table.take(goal.known(table))
     if len(table) < 2 * folds:
