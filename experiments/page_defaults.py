@@ -155,6 +155,22 @@ CLASS_FIGURES = {
 }
 
 
+WORDS = {
+    "no-features": "no periodic features",
+    "no-linear": "no linear part",
+    "no-fallback": "no falling back to ridge regression",
+    "one-layer": "one hidden layer",
+    "one-member": "one network",
+    "no-transform": "the target as it is",
+    "not-calibrated": "a plain mixture of networks",
+    "plain-scale": "outliers in the scale of columns",
+    "adam": "Adam instead of Muon",
+    "whole-cycles": "every cycle to its end",
+    "no-patience": "all cycles",
+    "former": "`one_layer()`",
+}
+
+
 def ablations() -> str:
     """What leaving out a part does, on the splits that were run with and without it."""
     ours, rows = runs_of("defaults.json"), []
@@ -169,8 +185,9 @@ def ablations() -> str:
                 errors.append(np.median(ratios))
                 lls.append(np.mean([less[k]["ll"] - full[k]["ll"] for k in both]))
         change = f"{100 * np.expm1(np.median(errors)):+.1f} %"
-        rows.append([variant, str(len(errors)), change, f"{np.median(lls):+.3f}", f"{np.mean(lls):+.3f}"])
-    head = ["without", "tables", "error, median change", "log-likelihood, median", "mean"]
+        figures = [change, f"{np.median(lls):+.3f}", f"{np.mean(lls):+.3f}"]
+        rows.append([WORDS[variant], str(len(errors)), *figures])
+    head = ["variant", "tables", "error, median change", "log-likelihood, median", "mean"]
     return table(head, rows) if rows else "Not run."
 
 
