@@ -51,13 +51,29 @@ def test_the_readme_commands_exist():
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/notation.md", "docs/choosing-a-method.md"]
-)
-def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text())
-    missing = [link for link in links if "://" not in link and not ((ROOT / page).parent / link).exists()]
-    assert not missing
+def anchors(page):
+    """Addresses of the headings of a page, as GitHub and the site make them, or as given in braces."""
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), re.MULTILINE):
+        given = re.search(r"\{ *#([\w-]+) *\}", heading)
+        plain = re.sub(r"[^\w\s-]", "", heading.lower()).strip()
+        found.add(given[1] if given else re.sub(r"\s+", "-", plain))
+    return found
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").rglob("*.md")]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(path):
+    """To a file, and to a heading in it."""
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" not in link:
+            file, _, anchor = link.partition("#")
+            target = (path.parent / file) if file else path
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target.read_text()), link
 
 
 def test_files_that_pages_name_exist():
