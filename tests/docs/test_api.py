@@ -1,11 +1,12 @@
 """The table of public names in docs/api.md: what packages export, documented below it, and nothing else."""
 
+import ast
 import importlib
 import re
 
 import pytest
 
-from tests.docs.blocks import ROOT
+from tests.docs.blocks import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
 WHOLE = ("tggm", "inference", "plotting", "precision", "report", "special", "streams")  # all that they export
@@ -71,3 +72,19 @@ def test_members_that_are_listed_of_a_class_are_there_and_have_docstrings():
     for dotted, members in listed.items():
         for name in members:
             assert getattr(found(dotted), name).__doc__, f"{dotted}.{name}"
+
+
+def test_pages_and_examples_import_public_names_only():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    code = [
+        block.text for page in pages for block in blocks(page.read_text()) if block.kind in ("python", "py")
+    ]
+    code += [path.read_text() for path in (ROOT / "examples").glob("*.py")]
+    nodes = [node for text in code for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    taken = {(node.module, alias.name) for node in nodes for alias in node.names}
+    ours = {(module, name) for module, name in taken if module.split(".")[0] == "tggm"}
+    assert len(ours) > 20
+    private = [
+        pair for pair in ours if pair[1] not in PUBLIC.get(pair[0], []) and ".".join(pair) not in PUBLIC
+    ]
+    assert private == []
