@@ -5,14 +5,18 @@ Browsers show MathML by themselves, so that the pages need neither a script nor 
 
 import html
 import re
+import struct
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
 
+DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 FIGURE = re.compile(r"<td>([-−+]?[\d.][\d.,e+-]*(?: (?:s|ms|µs|%))?)</td>")  # a number and its unit
 POWER = re.compile(r"(?<![\w.])([-−]?\d[\d.]*e[-+]\d+)(?=[^<>]*</td>)")  # of ten, among other words of a cell
+PICTURE = re.compile(r'<img (?=[^>]*src="(images/[^"]+\.png)")')
 ORIGIN = re.compile(r"<p>(?=Made by <code>)")
 TAG = re.compile(r"\\tag\{([^}]*)\}")
 
@@ -23,10 +27,17 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turn formulas into MathML, keep numbers on one line, and say in small letters what made a table."""
+    """Turn formulas into MathML, keep numbers on one line, and mark origins of tables and large pictures."""
     formulas = INLINE.sub(_inline, BLOCK.sub(_block, content))
     cells = FIGURE.sub(r'<td class="figure">\1</td>', formulas)
-    return ORIGIN.sub('<p class="origin">', POWER.sub(r'<span class="figure">\1</span>', cells))
+    cells = ORIGIN.sub('<p class="origin">', POWER.sub(r'<span class="figure">\1</span>', cells))
+    return PICTURE.sub(_picture, cells)
+
+
+def _picture(found: re.Match[str]) -> str:
+    """Mark pictures of several panels, or of a page: a narrow window scrolls these, at full size."""
+    width, height = struct.unpack(">II", (DOCS / found[1]).read_bytes()[16:24])  # where every PNG has them
+    return '<img class="panels" ' if width >= 2 * height or height > 1000 else found[0]
 
 
 def _inline(found: re.Match[str]) -> str:
