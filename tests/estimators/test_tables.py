@@ -13,7 +13,7 @@ from tggm.cli.app import run
 from tggm.files import load_table_model
 from tggm.tables import TableError, read_table
 
-TINY = {"hidden": (4, 3), "n_members": 2, "max_epochs": 10, "random_state": 0}
+TINY = {"hidden": 4, "n_members": 2, "max_epochs": 10, "random_state": 0}
 NAMES = ["area", "garden", "heating"]
 
 
@@ -133,7 +133,7 @@ def test_names_and_numbers_of_targets_in_files(houses, tmp_path, capsys):
 
 def test_the_command_line_makes_the_same_model(path, model, houses, tmp_path, capsys):
     file = str(tmp_path / "m.tggm")
-    words = ["--hidden", "4,3", "--members", "2", "--epochs", "10", "--test-size", "0", "--quiet"]
+    words = ["--hidden", "4", "--members", "2", "--epochs", "10", "--test-size", "0", "--quiet"]
     assert run(["fit", path, "-t", "price", "-o", file, *words]) == 0
     other = tggm.load(file)
     for name, array in model.fitted_.model.arrays().items():
@@ -217,4 +217,4 @@ def test_nothing_is_learned_from_rows_of_weight_0(houses, kind):
 def test_many_splits_at_once_refuse_gaps():
     X = np.array([[1.0], [np.nan], [2.0]])
     with pytest.raises(ValueError, match="`X` has gaps; fill them first"):
-        tggm.fit_together([TGGMRegressor.one_layer(**{**TINY, "hidden": 4})], X, X[:, 0], [[0, 2]])
+        tggm.fit_together([TGGMRegressor.one_layer(**TINY)], X, X[:, 0], [[0, 2]])
