@@ -124,7 +124,7 @@ def test_warm_start_goes_on(table):
 
 def test_partial_fit_learns_in_pieces(table):
     X, y = table
-    model = quick(learning_rate=0.05)
+    model = quick(learning_rate=0.02)
     order = np.argsort(y)  # the first part has one class only
     parts = [np.resize(part, 60) for part in (order[:20], order[20:40], order[40:])]
     for _ in range(20):

@@ -40,7 +40,7 @@ y = np.arange(60) % 3
         ({"max_epochs": 1.5}, "`max_epochs` must be an integer of at least 1; got 1.5"),
         (
             {"optimizer": "newton"},
-            "`optimizer` must be one of 'adam', 'muon', 'rmsprop', 'sgd'; got 'newton'",
+            "`optimizer` must be one of 'adam', 'auto', 'muon', 'rmsprop', 'sgd'; got 'newton'",
         ),
         ({"schedule": "never"}, "`schedule` must be one of"),
         ({"dtype": "float16"}, "`dtype` must be one of 'float32', 'float64'; got 'float16'"),
@@ -173,3 +173,9 @@ def test_other_booleans_standardise_alike(same, kind):
 def test_settings_of_the_wrong_kind_are_named(name, value):
     with pytest.raises(ValueError, match=name):
         TGGMClassifier(**{name: value}).fit(X, y)
+
+
+@pytest.mark.parametrize(("given", "few", "many"), [("auto", "adam", "muon"), ("adam", "adam", "adam")])
+def test_the_optimiser_of_few_rows_and_of_many(given, few, many):
+    recipe = TGGMRegressor(optimizer=given).recipe()
+    assert (recipe.optimizer(511), recipe.optimizer(512)) == (few, many)

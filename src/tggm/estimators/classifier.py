@@ -69,8 +69,9 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
     sigma0 : float, default 1.0
         Standard deviation σ0 of the hidden units before truncation. A gauge: the same probabilities can be
         had with any value, it only sets the scale on which weights start, decay and move.
-    optimizer : {"muon", "adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "muon"
+    optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "auto"
         "muon" gives steps of the hidden units' weights equal singular values, and is "adam" for all else.
+        "auto" is "muon" for 512 rows to train on or more, and "adam" for fewer and in `partial_fit`.
         A complete optax optimiser brings its own rate and schedule.
     learning_rate : float, default 0.006
     schedule : {"restarts", "cosine", "linear", "constant"}, default "restarts"
@@ -161,7 +162,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         units: str = "relu",
         n_members: int = 5,
         sigma0: float = 1.0,
-        optimizer: Any = "muon",
+        optimizer: Any = "auto",
         learning_rate: float = 0.006,
         schedule: str = "restarts",
         batch_size: int | str = "auto",

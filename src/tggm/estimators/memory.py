@@ -40,7 +40,8 @@ def require_room(recipe: Recipe, built: Architecture, rows: int = 1) -> None:
 
     Counted is what is surely needed: vectors like the parameters, and the units of the rows of a mini-batch.
     """
-    vectors = KEPT + (OPTIMISERS[recipe.optimizer].n_vectors if isinstance(recipe.optimizer, str) else 0)
+    named = recipe.optimizer(rows)
+    vectors = KEPT + (OPTIMISERS[named].n_vectors if isinstance(named, str) else 0)
     batch = min(recipe.timetable(rows)[0], rows)
     numbers = vectors * recipe.n_members * n_weights(built) + batch * sum(built.layers)
     taken, there = numbers * np.dtype(recipe.dtype).itemsize, memory_bytes()

@@ -29,6 +29,7 @@ from tggm.training.state import Hyper, Plan, hyper_parameters
 LEAST_STEPS, MOST_STEPS = 5000.0, 60_000.0
 CYCLE_STEPS = 300  # of the first cycle
 LEAST_BATCH, MOST_BATCH = 128, 512
+LEAST_MUON = 512  # rows to train on from which optimizer="auto" is Muon: of fewer it learns the noise, too
 LARGE = 16_384  # rows from which mini-batches are larger: below, small ones learn as much in half of the time
 MOST_PERIODIC = 200  # columns up to which features="auto" means periodic ones
 MOST_DEEP = 100  # outputs or classes up to which hidden="auto" means two layers: a row costs outputs × units²
@@ -142,7 +143,7 @@ class Recipe:
         self.s0 = settings.gauge(given["sigma0"], MOST[self.dtype])
         fraction = settings.number("validation_fraction", given["validation_fraction"], above=0, below=1)
         self.held_fraction = fraction if settings.flag("early_stopping", given["early_stopping"]) else 0.0
-        self.optimizer = settings.optimizer(given["optimizer"], OPTIMISERS)
+        self.given_optimizer = settings.optimizer(given["optimizer"], ["auto", *OPTIMISERS])
         if given["weight_decay"] != "auto":
             settings.number("weight_decay", given["weight_decay"], least=0)
         settings.counts_or_auto(given, "batch_size", "max_epochs", "patience")
@@ -268,18 +269,22 @@ class Recipe:
         if self.given["max_epochs"] == "auto":
             in_cycles = self.schedule == "restarts"
             rate = rate * self.rules.cycle_rate(blocks.n_rows) if in_cycles else self.rules.rate(rate, steps)
-        plan = self.plan(layout, batch, capacity)
+        plan = self.plan(layout, batch, capacity, rows=blocks.n_rows)
         hyper = self.hyper(
             plan, n_features, mean_weight,
             learning_rate=rate, total_steps=steps, patience=patience * blocks.per_pass,
         )  # fmt: skip
         return plan, hyper, epochs
 
-    def plan(self, layout: Layout, batch: int, capacity: int = CAPACITY) -> Plan:
+    def optimizer(self, rows: int) -> Any:
+        """The optimiser for so many rows to train on, a name or an object; "adam" if they are not known."""
+        automatic = isinstance(self.given_optimizer, str) and self.given_optimizer == "auto"
+        return ("muon" if rows >= LEAST_MUON else "adam") if automatic else self.given_optimizer
+
+    def plan(self, layout: Layout, batch: int, capacity: int = CAPACITY, *, rows: int = 0) -> Plan:
         """What the training program is compiled for."""
-        return Plan(
-            layout, batch, capacity, self.optimizer, self.schedule, self.average > 0, self.dropout > 0
-        )
+        averaged, thinned = self.average > 0, self.dropout > 0
+        return Plan(layout, batch, capacity, self.optimizer(rows), self.schedule, averaged, thinned)
 
     def hyper(self, plan: Plan, n_features: int, mean_weight: float, **numbers: float) -> Hyper:
         """Numbers of training for all members; gauge and given noise are held fixed."""

@@ -82,8 +82,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     noise : float, array of shape (n_outputs,) or None, default None
         Variance σ1² of the output noise on the scale the model sees (of the standardised target, unless
         ``standardize=False``). None learns it.
-    optimizer : {"muon", "adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "muon"
+    optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"} or optax.GradientTransformation, default "auto"
         "muon" gives steps of the hidden units' weights equal singular values, and is "adam" for all else.
+        "auto" is "muon" for 512 rows to train on or more, and "adam" for fewer and in `partial_fit`.
         A complete optax optimiser brings its own rate and schedule.
     learning_rate : float, default 0.01
         If ``max_epochs="auto"``: divided by √k for k times 4,096 rows, 1 < k ≤ 4, with "restarts", and by √k
@@ -192,7 +193,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         n_members: int = 10,
         sigma0: float = 0.1,
         noise: ArrayLike | None = None,
-        optimizer: Any = "muon",
+        optimizer: Any = "auto",
         learning_rate: float = 0.01,
         schedule: str = "restarts",
         batch_size: int | str = "auto",
