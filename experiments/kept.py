@@ -86,9 +86,7 @@ FILES = {
     ),
     "deep_validation.json": Kept("settings of two layers", ENGINES, "python experiments/deep.py --validate"),
     "deep_trained.json": Kept("propagated moments of trained models", FITS),
-    "undirected_engine.json": Kept(
-        "undirected models by either engine", DEFAULT, note=f"8b9cd13 {GONE} f1a1049"
-    ),
+    "undirected_engine.json": Kept("undirected models by either engine", DEFAULT),
     "collapse*.json": Kept("how undirected training collapses", FITS),
     "lateral.json": Kept("lateral connections", ENSEMBLES),
     "censored.json": Kept("censored targets", ENSEMBLES),

@@ -170,8 +170,9 @@ def test_gaps_in_arrays():
     model = TGGMRegressor(**TINY).fit(X[:, [0, 2]], y)
     assert model.table_ is None
     expected = model.predict(np.column_stack([X[:5, 0], np.full(5, X[:, 2].mean())]))
-    with pytest.warns(TableWarning, match=r"gaps in columns where the model saw none \(x1\)"):
+    with pytest.warns(TableWarning, match=r"gaps in columns where the model saw none \(x1\)") as warned:
         got = model.predict(np.column_stack([X[:5, 0], np.full(5, np.nan)]))
+    assert warned[0].filename == __file__  # the line that asked, not one of the package
     np.testing.assert_allclose(got, expected, rtol=1e-3)
     with pytest.raises(ValueError, match="infinity"):
         model.predict(np.full((1, 2), np.inf))

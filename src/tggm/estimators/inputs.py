@@ -1,6 +1,5 @@
 """Inputs as `fit` and `predict` take them: arrays as they are, tables and gaps by a `TableTransformer`."""
 
-import warnings
 from abc import ABC
 from collections.abc import Sequence
 from copy import copy
@@ -13,7 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from tggm.arrays import Bools, Floats
-from tggm.tables import Preparation, TableTransformer, TableWarning, Target
+from tggm.tables import Preparation, TableTransformer, Target
+from tggm.tables.errors import warn
 from tggm.tables.frames import as_table, is_table, rows_of
 
 OF_TARGETS = ("multi_output", "y_numeric")  # options of scikit-learn's checks
@@ -126,11 +126,7 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         gaps = np.isnan(X)
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
         shown = ", ".join(str(names[k]) for k in np.flatnonzero(gaps.any(0))[:5])
-        warnings.warn(
-            f"`X` has gaps in columns where the model saw none ({shown}); they are taken as the mean.",
-            TableWarning,
-            stacklevel=5,
-        )
+        warn(f"`X` has gaps in columns where the model saw none ({shown}); they are taken as the mean.")
         return np.where(gaps, self.fitted_.scales.x.shift.astype(X.dtype)[None, :], X)
 
     def name_features(self, count: int, names: Sequence[str] | None) -> None:

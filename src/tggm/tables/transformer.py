@@ -1,6 +1,5 @@
 """`TableTransformer`: any table to numbers, as a step of a scikit-learn pipeline."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tggm.arrays import Floats
 from tggm.settings import one_of
 from tggm.tables.columns import Column, Number
-from tggm.tables.errors import TableError, TableWarning
+from tggm.tables.errors import TableError, warn
 from tggm.tables.frames import as_table, is_table
 from tggm.tables.numerals import Spelling
 from tggm.tables.outcomes import Outcomes
@@ -112,7 +111,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def _doubt(self, table: Table) -> None:
         """Warn of columns that look like others, or that have words where dates should be."""
         if doubts := [said for column in self.columns_ if (said := column.doubt(table))]:
-            warnings.warn("; ".join(doubts), TableWarning, stacklevel=3)
+            warn("; ".join(doubts))
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
         """Names of the columns of the result."""
@@ -178,7 +177,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         unasked = [f"{name} ({why})" for name, why in found.left_out if name not in ignore]
         told = [f"columns are left out: {', '.join(unasked)}"] * bool(unasked)
         if told or found.notes:
-            warnings.warn("; ".join([*told, *found.notes]), TableWarning, stacklevel=2)
+            warn("; ".join([*told, *found.notes]))
         return found
 
     def _keep(self, found: LearnedColumns) -> None:
