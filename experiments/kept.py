@@ -34,6 +34,7 @@ CHANGES = (
     Change("ec3d764", "default", "training ends when members have fallen far below their best scores"),
     Change("28742a0", "default", "widths are learned from more held-out rows"),
     Change("4f5f310", "default", "the optimiser is Muon, and cycles are longer"),
+    Change("cc4679a", "default", "tables of up to 500 rows train by Adam again"),
 )
 
 GONE = "is not in the history; stored by"
