@@ -2,168 +2,154 @@
 
     TGGM_DATA=... python benchmarks/fit.py [--datasets concrete,power] [--split 0] [--seed 0]
 
-One run, the same training and test rows for all: `TGGMRegressor.one_layer()` (the first fit of a fresh
-process, compilation included, a second fit, and 300 epochs), `TGGMRegressor()` (a first fit, compilation
-included, and a second), scikit-learn's `MLPRegressor`
-(the spread of its training errors as a constant width) and `GaussianProcessRegressor` (at most 2,000 rows),
-NGBoost and CatBoost with uncertainty, each with its own defaults. Missing opponents are left out: `pip
-install ngboost catboost`. Prints tables and writes ``benchmarks/results/fit.json``. What a fresh process
+One run, the same training and test rows for all, each library with its own defaults and all cores of the
+machine: the default of `tggm` (a first fit, compilation included, and a second), CatBoost with uncertainty,
+NGBoost, scikit-learn's boosted trees and its network. Those that give no width get the root mean square of
+their training errors. Tables with words go to `tggm` and CatBoost as they are, to the others as numbers.
+Missing opponents are left out: ``pip install ngboost catboost``. Prints a table and writes
+``benchmarks/results/fit.json``, data set by data set; what is there of others stays. What a fresh process
 takes, import included: ``benchmarks/first_fit.py``.
 """
 
 import argparse
 import json
-import os
-import platform
-import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import results
+from record import commit, machine, results
 
-from tggm.estimators.presets import ONE_LAYER
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from datasets import UCI, load_uci
+from opponent_models import OPPONENTS as KNOWN
+from opponents import class_figures
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-ROOT = Path(__file__).parents[1]
-EXPERIMENTS = str(ROOT / "experiments")  # with the loader of the data
-GP_ROWS = 2000
+from tables import TABLES, Split
+from tggm import TGGMClassifier, TGGMRegressor
+from tggm.cli.opponents import Predict, catboost, catboost_classes, constant_width, rms
+
+DATASETS = ("concrete", "power", "protein", "kin40k", "ames", "adult")
 Figures = dict[str, Any]
-Predict = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # rows -> mean, standard deviation
 
 
-def gaussian_figures(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> Figures:
-    ll = -0.5 * ((y - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
-    return {"rmse": float(np.sqrt(np.mean((y - mean) ** 2))), "ll": float(ll.mean())}
+def with_training_width(model: Any, X: Any, y: Any) -> Predict:
+    """The network of five folds would take five times as long, and none of it be the fit that is timed."""
+    return constant_width(model.fit(X, y), rms(y - model.predict(X)))
 
 
-def fit_mlp(X: np.ndarray, y: np.ndarray, seed: int) -> Predict:
-    from sklearn.compose import TransformedTargetRegressor
-    from sklearn.neural_network import MLPRegressor
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    network = make_pipeline(
-        StandardScaler(), MLPRegressor(hidden_layer_sizes=(50,), max_iter=2000, random_state=seed)
-    )
-    model = TransformedTargetRegressor(network, transformer=StandardScaler()).fit(X, y)
-    width = np.std(y - model.predict(X))
-    return lambda rows: (model.predict(rows), np.full(len(rows), width))
+def network(X: Any, y: Any, seed: int) -> Predict:
+    inner = make_pipeline(StandardScaler(), MLPRegressor(random_state=seed))
+    return with_training_width(TransformedTargetRegressor(inner, transformer=StandardScaler()), X, y)
 
 
-def fit_gp(X: np.ndarray, y: np.ndarray, seed: int) -> Predict:
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    from sklearn.preprocessing import StandardScaler
-
-    rows = np.random.default_rng(seed).permutation(len(X))[:GP_ROWS]
-    scale = StandardScaler().fit(X)
-    kernel = ConstantKernel() * RBF(np.ones(X.shape[1])) + WhiteKernel()
-    model = GaussianProcessRegressor(kernel, normalize_y=True).fit(scale.transform(X[rows]), y[rows])
-    return lambda rows: model.predict(scale.transform(rows), return_std=True)
+def trees(X: Any, y: Any, seed: int) -> Predict:
+    return with_training_width(HistGradientBoostingRegressor(random_state=seed), X, y)
 
 
-def fit_ngboost(X: np.ndarray, y: np.ndarray, seed: int) -> Predict:
-    from ngboost import NGBRegressor
-
-    model = NGBRegressor(verbose=False, random_state=seed).fit(X, y)
-
-    def predict(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        dist = model.pred_dist(rows)
-        return dist.params["loc"], dist.params["scale"]
-
-    return predict
-
-
-def fit_catboost(X: np.ndarray, y: np.ndarray, seed: int) -> Predict:
-    from catboost import CatBoostRegressor
-
-    with tempfile.TemporaryDirectory() as folder:
-        model = CatBoostRegressor(
-            loss_function="RMSEWithUncertainty",
-            verbose=False,
-            random_seed=seed,
-            thread_count=2,
-            train_dir=folder,
-        ).fit(X, y)
-
-    def predict(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        mean, var = model.predict(rows).T
-        return mean, np.sqrt(var)
-
-    return predict
-
-
-OURS: dict[str, dict[str, Any]] = {
-    "tggm, first fit": ONE_LAYER,
-    "tggm, second fit": ONE_LAYER,
-    "tggm, 300 epochs": {**ONE_LAYER, "max_epochs": 300},
-    "tggm, default, first fit": {},
-    "tggm, default": {},
-}
 OPPONENTS = {
-    "MLPRegressor": fit_mlp,
-    "GaussianProcess": fit_gp,
-    "NGBoost": fit_ngboost,
-    "CatBoost": fit_catboost,
+    "MLP": KNOWN["mlp"]._replace(regression=network),
+    "HistGradientBoosting": KNOWN["hgb"]._replace(regression=trees),
+    "NGBoost": KNOWN["ngboost"],
+    "CatBoost": KNOWN["catboost"]._replace(
+        regression=partial(catboost, threads=-1), classification=partial(catboost_classes, threads=-1)
+    ),
 }
 
 
-def compare(name: str, split: int, seed: int) -> list[Figures]:
-    sys.path.insert(0, EXPERIMENTS)
-    from datasets import load_uci
+def parts(name: str, split: int) -> tuple[Split, Split, bool]:
+    """Rows as numbers, rows as they are, and whether there are classes."""
+    if name in UCI:
+        data = load_uci(name)
+        train, test = data.splits[split]
+        found = Split(data.X[train], data.y[train], data.X[test], data.y[test])
+        return found, found, False
+    known = TABLES[name]
+    numbers, is_class = known.split(split), known.task == "classification"
+    return numbers, known.raw(split) if known.words else numbers, is_class
 
-    from tggm import TGGMRegressor
 
-    data = load_uci(name)
-    train, test = data.splits[split]
-    X, y, Z, z = data.X[train], data.y[train], data.X[test], data.y[test]
-    rows: list[Figures] = []
-    for label, settings in OURS.items():
-        clock = time.perf_counter()
-        model = TGGMRegressor(random_state=seed, **settings).fit(X, y)
-        seconds = time.perf_counter() - clock
-        rmse = float(np.sqrt(np.mean((z - model.predict(Z)) ** 2)))
-        ll = float(model.score_samples(Z, z).mean())
-        rows.append({"model": label, "seconds": seconds, "rmse": rmse, "ll": ll})
-    for label, fit in OPPONENTS.items():
-        clock = time.perf_counter()
+def judged(found: Any, split: Split, is_class: bool) -> Figures:
+    """RMSE, or the share of wrong labels, and mean log-likelihood."""
+    if is_class:
+        return class_figures(split.y_test, np.unique(split.y_train), np.asarray(found))
+    mean, std = found
+    z = (split.y_test - mean) / std
+    ll = -0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    return {"rmse": rms(split.y_test - mean), "ll": float(ll.mean())}
+
+
+def ours(split: Split, is_class: bool, seed: int) -> Figures:
+    clock = time.perf_counter()
+    kind = TGGMClassifier if is_class else TGGMRegressor
+    model = kind(random_state=seed).fit(split.X_train, split.y_train)
+    seconds = time.perf_counter() - clock
+    if is_class:
+        figures = judged(model.predict_proba(split.X_test), split, True)
+    else:
+        dist = model.predict_dist(split.X_test)
+        figures = {"rmse": rms(split.y_test - dist.mean()), "ll": float(dist.logpdf(split.y_test).mean())}
+    return {"seconds": seconds, **figures}
+
+
+def theirs(fit: Callable[..., Predict], split: Split, is_class: bool, seed: int) -> Figures:
+    X = split.X_train
+    if not hasattr(X, "columns"):
+        import pandas as pd
+
+        X, Z = pd.DataFrame(X), pd.DataFrame(split.X_test)
+        split = split._replace(X_train=X, X_test=Z)
+    clock = time.perf_counter()
+    predict = fit(X, split.y_train, seed)
+    seconds = time.perf_counter() - clock
+    return {"seconds": seconds, **judged(predict(split.X_test), split, is_class)}
+
+
+def compare(name: str, k: int, seed: int) -> list[Figures]:
+    numbers, raw, is_class = parts(name, k)
+    rows = []
+
+    def add(model: str, figures: Figures) -> None:
+        rows.append({"dataset": name, "rows": len(numbers.y_train), "model": model, **figures})
+        found = figures["seconds"], figures["error" if is_class else "rmse"], figures["ll"]
+        print(f"{name:10s} {model:26s} {found[0]:8.2f} {found[1]:10.4g} {found[2]:8.3f}", flush=True)
+
+    for label in ("tggm, default, first fit", "tggm, default"):
+        add(label, ours(raw, is_class, seed))
+    for label, opponent in OPPONENTS.items():
+        fit = opponent.classification if is_class else opponent.regression
         try:
-            predict = fit(X, y, seed)
+            add(label, theirs(fit, raw if opponent.frames else numbers, is_class, seed))
         except ImportError:
             print(f"  ({label} is not installed)")
-            continue
-        seconds = time.perf_counter() - clock
-        rows.append({"model": label, "seconds": seconds, **gaussian_figures(z, *predict(Z))})
-    return [{"dataset": name, "rows": len(X), **r} for r in rows]
+    return rows
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--datasets", default="concrete,power")
+    p.add_argument("--datasets", default=",".join(DATASETS))
     p.add_argument("--split", type=int, default=0)
     p.add_argument("--seed", type=int, default=0)
     args = p.parse_args()
     warnings.simplefilter("ignore")  # opponents' convergence notes
-
-    table: list[Figures] = []
-    print(f"{'data set':10s} {'model':18s} {'seconds':>8s} {'RMSE':>8s} {'LL':>8s}")
+    print(f"{'data set':10s} {'model':26s} {'seconds':>8s} {'error':>10s} {'LL':>8s}")
+    path = results() / "fit.json"
     for name in args.datasets.split(","):
-        for row in compare(name, args.split, args.seed):
-            table.append(row)
-            print("{dataset:10s} {model:18s} {seconds:8.2f} {rmse:8.3f} {ll:8.3f}".format(**row), flush=True)
-
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    record = {
-        "seed": args.seed, "split": args.split, "commit": commit.stdout.strip(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores", "python": platform.python_version(),
-        "fits": table,
-    }  # fmt: skip
-    (results() / "fit.json").write_text(json.dumps(record, indent=1) + "\n")
+        made_by = {"seed": args.seed, "split": args.split, "commit": commit(), "machine": machine()}
+        fits = [made_by | row for row in compare(name, args.split, args.seed)]
+        stored = json.loads(path.read_text())["fits"] if path.exists() else []
+        fits += [row for row in stored if row["dataset"] != name]
+        fits.sort(key=lambda row: DATASETS.index(row["dataset"]))
+        path.write_text(json.dumps({"fits": fits}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

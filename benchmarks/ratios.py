@@ -41,10 +41,10 @@ def fit(record: dict[str, Any]) -> Iterator[Ratio]:
     fits = {(row["dataset"], row["model"]): row for row in record["fits"]}
     for (name, model), row in fits.items():
         if not model.startswith("tggm"):
-            ours = fits[name, "tggm, second fit"]
-            figures = (
-                ", ".join(f"{r['rmse']:.3g} / {r['ll']:.2f}" for r in (ours, row)) + " RMSE / log-density"
-            )
+            ours = fits[name, "tggm, default"]
+            error = "error" if "error" in row else "rmse"
+            words = " share of errors / log-probability" if error == "error" else " RMSE / log-density"
+            figures = ", ".join(f"{r[error]:.3g} / {r['ll']:.2f}" for r in (ours, row)) + words
             yield Ratio(f"fit to {name}, {row['rows']} rows", model, ours["seconds"], row["seconds"], figures)
 
 

@@ -21,14 +21,13 @@ from ratios import SOURCES, duration, ratios, stored
 
 ROOT = Path(__file__).parents[1]
 NAMES = {
-    "tggm, default": "`TGGMRegressor()`",
-    "tggm, second fit": "`TGGMRegressor.one_layer()`",
-    "tggm, 300 epochs": "`TGGMRegressor.one_layer(max_epochs=300)`",
-    "MLPRegressor": "scikit-learn `MLPRegressor`",
-    "GaussianProcess": "scikit-learn Gaussian process",
-    "NGBoost": "NGBoost",
+    "tggm, default": "`tggm`",
     "CatBoost": "CatBoost with uncertainty",
+    "NGBoost": "NGBoost",
+    "HistGradientBoosting": "scikit-learn's boosted trees",
+    "MLP": "scikit-learn's network",
 }
+SHOWN = ("concrete", "power", "protein", "adult")  # in README.md
 Figures = dict[str, dict[str, Any]]
 
 
@@ -38,26 +37,32 @@ def table(names: list[str], rows: list[list[str]]) -> str:
 
 
 def comparison(figures: Figures) -> str:
-    """RMSE, mean log-density and seconds of each model on each data set."""
-    record = figures["fit"]
-    sets = list(dict.fromkeys(fit["dataset"] for fit in record["fits"]))
-    found = {(fit["model"], fit["dataset"]): fit for fit in record["fits"]}
-    rows = {name: next(fit["rows"] for fit in record["fits"] if fit["dataset"] == name) for name in sets}
+    """Error, mean log-likelihood and seconds of each model on some data sets."""
+    return fits(figures, SHOWN)
+
+
+def fits(figures: Figures, sets: tuple[str, ...] = ()) -> str:
+    """The same on all, or on those named."""
+    record = figures["fit"]["fits"]
+    sets = sets or tuple(dict.fromkeys(row["dataset"] for row in record))
+    found = {(row["model"], row["dataset"]): row for row in record}
     lines = []
     for model, shown in NAMES.items():
         cells = [found.get((model, name)) for name in sets]
-        if any(cells):
-            text = [
-                f"{c['rmse']:.2f} / {c['ll']:.2f} / {c['seconds']:.1f}" if c else "not run" for c in cells
-            ]
-            lines.append([shown, *text])
+        lines.append([shown, *(_fit(cell) if cell else "not run" for cell in cells)])
+    rows = {row["dataset"]: row["rows"] for row in record}
+    commits = " and ".join(sorted({row["commit"] for row in record if row["dataset"] in sets}))
     note = (
-        f"One split and one run, each library with its defaults, {record['machine']}, "
-        f"commit {record['commit']}:\n`python benchmarks/fit.py`. The Gaussian process saw 2,000 rows at "
-        "most; the first fit of a process also compiles,\nwhich takes a few seconds."
+        f"One split and one run, each library with its defaults, {record[0]['machine']}, commit {commits}:\n"
+        "`python benchmarks/fit.py`. The first fit of a process also compiles, which takes a few seconds."
     )
     heads = [f"{name.capitalize()}, {rows[name]:,} rows" for name in sets]
-    return table(["RMSE / mean log-density / seconds", *heads], lines) + "\n\n" + note
+    return table(["error / log-likelihood / seconds", *heads], lines) + "\n\n" + note
+
+
+def _fit(cell: dict[str, Any]) -> str:
+    error = f"{cell['error']:.1%}" if "error" in cell else f"{cell['rmse']:.3g}"
+    return f"{error} / {cell['ll']:.2f} / {cell['seconds']:.1f}"
 
 
 def ratio_table(figures: Figures) -> str:
@@ -110,7 +115,8 @@ def machines(figures: Figures) -> str:
     rows = []
     for name in (*SOURCES, "growth", "growth-gpu"):
         found = figures.get(name, {})
-        parts = [found] if "machine" in found else [v for v in found.values() if isinstance(v, dict)]
+        several = found.get("fits") or [v for v in found.values() if isinstance(v, dict)]
+        parts = [found] if "machine" in found else several
         facts = sorted({(str(p.get("machine", "")), str(p.get("commit", "not kept"))[:9]) for p in parts})
         rows += [[f"`{name}.json`", *fact] for fact in facts if any(fact)]
     return table(["figures", "machine", "commit"], rows)
@@ -258,6 +264,7 @@ PAGES = {
     "README.md": {"comparison": comparison},
     "docs/benchmarks.md": {
         "ratios": ratio_table,
+        "fits": fits,
         "training-step": training_step,
         "growth": growth,
         "machines": machines,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Predict = Callable[[Any], Any]
 Fit = Callable[[Any, Any, int], Predict]
 GAP = "(missing)"
-_ALONE: dict[str, Any] = {"thread_count": 1, "verbose": False, "allow_writing_files": False}
+_QUIET: dict[str, Any] = {"verbose": False, "allow_writing_files": False}
 _ONE_THREAD: dict[str, Any] = {"n_jobs": 1, "verbose": -1}  # more of them wait for each other
 _PENALTIES = np.logspace(-3, 4, 15)
 
@@ -135,13 +135,12 @@ def _filled(X: Any) -> Any:
     return X.assign(**{name: X[name].astype(object).fillna(GAP).astype(str) for name in _words(X)})
 
 
-def catboost(X: Any, y: Any, seed: int) -> Predict:
+def catboost(X: Any, y: Any, seed: int, threads: int = 1) -> Predict:
     """CatBoost with a variance of its own."""
     from catboost import CatBoostRegressor
 
-    model = CatBoostRegressor(
-        loss_function="RMSEWithUncertainty", cat_features=_words(X), random_seed=seed, **_ALONE
-    ).fit(_filled(X), y)
+    settings = {"cat_features": _words(X), "random_seed": seed, "thread_count": threads, **_QUIET}
+    model = CatBoostRegressor(loss_function="RMSEWithUncertainty", **settings).fit(_filled(X), y)
 
     def predict(rows: Any) -> tuple[Any, Any]:
         location, variance = model.predict(_filled(rows)).T
@@ -150,11 +149,12 @@ def catboost(X: Any, y: Any, seed: int) -> Predict:
     return predict
 
 
-def catboost_classes(X: Any, y: Any, seed: int) -> Predict:
+def catboost_classes(X: Any, y: Any, seed: int, threads: int = 1) -> Predict:
     """CatBoost's classes."""
     from catboost import CatBoostClassifier
 
-    model = CatBoostClassifier(cat_features=_words(X), random_seed=seed, **_ALONE).fit(_filled(X), y)
+    settings = {"cat_features": _words(X), "random_seed": seed, "thread_count": threads, **_QUIET}
+    model = CatBoostClassifier(**settings).fit(_filled(X), y)
     return lambda rows: model.predict_proba(_filled(rows))
 
 
