@@ -4,10 +4,11 @@
 
 For each of the five, five sizes, the others fixed; the default `TGGMRegressor` with two layers of so many
 units, and "units, one layer" with one. Each unit of the second layer sees each of the first, so that two
-layers grow with the square of their units. The training program of each is compiled, and epochs of it are timed (the best of several rounds, in which the
-sizes take turns); its memory is what XLA's own analysis says: arguments, results and temporaries. Exponents
-are slopes of a least-squares line through the logarithms. Sizes are large enough for the part that grows to
-show, so they are larger on a GPU. Writes ``benchmarks/results/growth.json`` (growth-gpu.json).
+layers grow with the square of their units. The training program of each is compiled, and epochs of it are
+timed (the best of several rounds, in which the sizes take turns); its memory is what XLA's own analysis says:
+arguments, results and temporaries. Exponents are slopes of a least-squares line through the logarithms. Sizes
+are large enough for the part that grows to show, so they are larger on a GPU. Writes
+``benchmarks/results/growth.json`` (growth-gpu.json).
 """
 
 import argparse
