@@ -37,6 +37,7 @@ CHANGES = (
     Change("cc4679a", "default", "tables of up to 500 rows train by Adam again"),
 )
 
+LARGE_ONLY = "runs of 3a68f86 are of more than 560 rows, which cc4679a leaves alone"
 GONE = "is not in the history; stored by"
 FITS, ENGINES = ("fits",), ("fits", "engines")
 ENSEMBLES = ("fits", "ensembles", "engines")
@@ -45,11 +46,11 @@ DEFAULT, CLASSES = ("default",), ("default", "classes")
 FILES = {
     # the default
     "uci_default.json": Kept(
-        "the default on UCI splits", DEFAULT, "python experiments/defaults.py --uci NAMES"
+        "the default on UCI splits", DEFAULT, "python experiments/defaults.py --uci NAMES", LARGE_ONLY
     ),
-    "defaults.json": Kept("the default on 27 tables, and without its parts", DEFAULT),
+    "defaults.json": Kept("the default on 27 tables, and without its parts", DEFAULT, note=LARGE_ONLY),
     "opponents.json": Kept("other libraries on these tables"),
-    "classes_default.json": Kept("the default on digits and documents", CLASSES),
+    "classes_default.json": Kept("the default on digits and documents", CLASSES, note=LARGE_ONLY),
     "raw_tables.json": Kept(
         "the default and others on tables as they come", CLASSES, note=f"0fbfd01 {GONE} a3eeb61"
     ),
@@ -122,7 +123,10 @@ FILES = {
     "benchmarks/special.json": Kept("special functions"),
     "benchmarks/inference.json": Kept("engines"),
     "benchmarks/rank_one-gpu.json": Kept(
-        "engines on a GPU; on no page", (), "python benchmarks/inference_gpu.py"
+        "engines on a GPU; on no page",
+        (),
+        "python benchmarks/inference_gpu.py",
+        "the kernel of one output, which 8406ec4 replaced",
     ),
     "benchmarks/engines.json": Kept("error and time of engines", (), "python benchmarks/engines.py --rows 4"),
     "benchmarks/deep_accuracy.json": Kept("moments of random deep models", note="stored by 3d600b0"),

@@ -293,12 +293,7 @@ class Recipe:
         decay = usual if decay == "auto" else float(decay)
         fixed = ["hidden.s0"] if self.given.get("noise") is None else ["hidden.s0", "likelihood.log_noise"]
         return hyper_parameters(
-            self.n_members,
-            plan.layout.rates(fixed),
-            self.dtype,
+            self.n_members, plan.layout.rates(fixed), self.dtype,
             weight_decay=decay / mean_weight,  # shared by the sum of the weights: a row of 2 counts twice
-            clip=self.clip,
-            average=self.average,
-            dropout=self.dropout,
-            **numbers,
-        )
+            clip=self.clip, average=self.average, dropout=self.dropout, **numbers,
+        )  # fmt: skip
