@@ -143,8 +143,8 @@ def main() -> None:
     warnings.simplefilter("ignore")  # opponents' convergence notes
     print(f"{'data set':10s} {'model':26s} {'seconds':>8s} {'error':>10s} {'LL':>8s}")
     path = results() / "fit.json"
+    made_by = {"seed": args.seed, "split": args.split, "commit": commit(), "machine": machine()}
     for name in args.datasets.split(","):
-        made_by = {"seed": args.seed, "split": args.split, "commit": commit(), "machine": machine()}
         fits = [made_by | row for row in compare(name, args.split, args.seed)]
         stored = json.loads(path.read_text())["fits"] if path.exists() else []
         fits += [row for row in stored if row["dataset"] != name]
