@@ -84,3 +84,18 @@ def test_what_the_kernel_takes():
     assert not fused.suits(made(LowRank(one, np.ones((11, 4), np.float32))))
     assert not fused.suits(made(LowRank(np.ones(4), np.ones((1, 4)))))
     assert not fused.suits(made(Diagonal(one)))
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_rows_that_are_no_numbers_have_not_converged(kind):
+    P = LowRank(np.full(5, 1e-30, np.float32), np.full((2, 5), 1e15, np.float32))
+    tg = TruncatedGaussian(P, np.array([[1e20, -1e20, 1e20, 0, 0]], np.float32))
+    row, numbers, _ = KERNELS[kind]
+    got = fused.run(row, kind, tg, jnp.int32(5), *numbers[1:], interpret=True)
+    assert not (np.isnan(got.log_z) & got.converged).any()
+
+
+def test_a_precision_of_rank_0_takes_the_general_path():
+    tg = TruncatedGaussian(LowRank(np.ones(4, np.float32), np.zeros((0, 4), np.float32)), np.ones((2, 4)))
+    assert not fused.suits(tg)
+    assert_allclose(mean_field(tg).mean, 1.2876, rtol=1e-4)  # 1 + φ(1) / Φ(1)

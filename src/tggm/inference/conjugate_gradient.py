@@ -18,7 +18,10 @@ LOOSEST = 1e-3  # part of ‖r‖² that is left of a step
 def conjugate_gradient(
     product: Callable[[Array], Array], r: Array, diagonal: Array, enough: float | None = None
 ) -> Array:
-    """Solution x with ‖r − A x‖ below rounding of ‖r‖ in the preconditioner's norm, at most 2 m steps.
+    """Solution x with ‖r − A x‖ below rounding of ‖r‖, or `enough`, in the preconditioner's norm.
+
+    At most 2 m steps; at least one for every row whose r is not zero, so that no solution is zero by being
+    good enough.
 
     Parameters
     ----------
@@ -39,14 +42,17 @@ def conjugate_gradient(
     if enough is not None:
         target = jnp.maximum(rho * jnp.clip(rho, rounding(r.dtype), LOOSEST), enough)
 
+    def active_rows(i: Array, rho: Array) -> Array:
+        return (rho > target) | ((i == 0) & (rho > 0))
+
     def keep_going(carry: Any) -> Array:
         i, _, _, _, rho = carry
-        return jnp.asarray((i < 2 * r.shape[-1]) & (rho > target).any())
+        return jnp.asarray((i < 2 * r.shape[-1]) & active_rows(i, rho).any())
 
     def body(carry: Any) -> Any:
         i, x, res, d, rho = carry
         Ad = product(d)
-        active = rho > target
+        active = active_rows(i, rho)
         step = jnp.where(active, rho / _nonzero((d * Ad).sum(-1)), 0)[:, None]
         x, res = x + step * d, res - step * Ad
         z = res / diagonal

@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 def suits(tg: TruncatedGaussian) -> bool:
     """Whether the kernel can take this problem (on a GPU)."""
     P = tg.precision
-    fits = isinstance(P, LowRank) and P.rank <= MOST and P.size <= WIDEST and P.dtype == jnp.float32
+    fits = isinstance(P, LowRank) and 0 < P.rank <= MOST and P.size <= WIDEST and P.dtype == jnp.float32
     return fits and tg.limits is None
 
 
@@ -106,7 +106,8 @@ def mean_field_row(row: KernelRow, max_iter: Array) -> Answer:
         start = jnp.where(truncated, jnp.maximum(start, c), start)  # x ≥ 0, so α ≥ c
     one = jnp.ones((1, 1), gamma.dtype)
     first = (jnp.int32(0), start, start, start, start, one, jnp.inf * one, jnp.ones((1, 1), jnp.int32))
-    count, alpha, *_, going = lax.while_loop(keep_going, body, first)
+    count, alpha, base, *_, going = lax.while_loop(keep_going, body, first)
+    alpha = jnp.where(going > 0, base, alpha)  # the last point that was judged
     x, omega2, log_z = standard(alpha, truncated)
     coupling = outer(C, inner(C, x)) - w * x
     terms = log_z - jnp.log(root) + (target - alpha - coupling / 2) * x
@@ -148,7 +149,8 @@ def ep_row(row: KernelRow, max_iter: Array, tol: Array) -> Answer:
         hat_mean, hat_var, new_lam, new_nu, _ = tilted(tau, eta)
         marginal = (d + lam) * rest  # precision
         off = jnp.maximum((hat_mean - mean) ** 2 * marginal, (hat_var * marginal - 1) ** 2)
-        real = present & (off * marginal > (8 * EPS * (gamma + nu)) ** 2)
+        off = jnp.where(jnp.isnan(off), jnp.inf, off)  # what is no number has not converged
+        real = present & ~(off * marginal <= (8 * EPS * (gamma + nu)) ** 2)
         new_mismatch = jnp.max(jnp.where(real, off, 0.0), axis=1, keepdims=True)
         worse = ~(new_mismatch < mismatch) & (i > 2)
         damping = jnp.where(worse, jnp.maximum(damping / 2, 0.1), jnp.minimum(1.5 * damping, 1.0))
