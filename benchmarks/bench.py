@@ -1,6 +1,6 @@
 """Run the benchmarks and print one page: ratios to named opponents, growth, and what changed.
 
-    make bench                                   # about ten minutes on two cores
+    make bench                                   # about 14 minutes on two cores
     python benchmarks/bench.py [--quick] [--only growth,fit] [--keep]
 
 Each script runs in a process of its own and writes to a temporary folder; `--keep` puts the new figures among

@@ -60,7 +60,7 @@ def fit(rows: int, batch: int, epochs: int, repeats: int, process: int, processe
     speeds = []
     for _ in range(repeats):
         model = TGGMRegressor.one_layer(
-            UNITS, n_members=1, max_epochs=epochs, batch_size=batch, patience=None, random_state=0
+            hidden=UNITS, n_members=1, max_epochs=epochs, batch_size=batch, patience=None, random_state=0
         )
         watch = Watch()
         with use_devices(jax.devices()):
