@@ -100,6 +100,16 @@ def test_a_smooth_relation_needs_no_usual_target(rng):
     assert found[1].encode(np.array([3.0, np.nan])).tolist() == [list(found[1].values[k]) for k in (3, -1)]
 
 
+def test_no_column_of_a_stream_learns_of_the_target(rng):
+    """Its rows are encoded as new ones are, and would see their own targets."""
+    fare, level = rng.integers(0, 60, 2000), rng.normal(size=60)
+    words = np.where(np.arange(2000) < 20, "n.d.", fare.astype(str))
+    table = as_table(pd.DataFrame({"fare": fare, "marked": words, "y": level[fare]}))[0]
+    for many in (True, False):
+        how = prepare(table, Target("y", "regression"), many=many)
+        assert [column.usual is not None for column in how.columns] == [many, many]
+
+
 def test_usual_targets_need_outcomes_and_repetition(gains, sums, rng):
     y = rng.normal(size=6000)
     assert UsualTarget(("y",), (1.0,), ((0.5,), (0.0,))).encode(np.array([1.0, 2.0])).tolist() == [
@@ -108,7 +118,11 @@ def test_usual_targets_need_outcomes_and_repetition(gains, sums, rng):
     ]
     assert TableTransformer().fit(pd.DataFrame({"gain": sums[0]})).columns_[0].usual is None
     assert TableTransformer().fit(pd.DataFrame({"gain": gains}), y[:3000]).columns_[0].usual is None
-    for wrong in ({"levels": (2.0, 1.0)}, {"values": ((0.5,),)}, {"outputs": ()}):
+    assert usual_target(sums[0], Outcomes.of(sums[1] * 1e200, False)) is None  # squares overflow
+    for wrong in (
+        {"levels": (2.0, 1.0)}, {"levels": (1.0, np.nan)}, {"values": ((0.5,),)}, {"outputs": ()},
+        {"values": ((1.7e308,), (1.0,), (-1.7e308,))}, {"values": ((1.0,), (np.nan,), (1.0,))},
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="usual targets of numbers must be"):
             UsualTarget(**({"outputs": ("y",), "levels": (1.0, 2.0), "values": ((1.0,),) * 3} | wrong))
 

@@ -11,9 +11,6 @@ from tggm.tables.preparation import Figures
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 
 Measure = Callable[[Any, np.ndarray], dict[str, float]]  # of a prediction and targets (labels as numbers)
 WHO = {"model": "this model", "linear": "linear model", "naive": "no inputs"}

@@ -38,8 +38,10 @@ def found_column(
 ) -> Finding:
     """What a column of inputs is, learned from a table.
 
-    With `categorical` its numbers are categories; without `many`, those of many levels have no statistics.
+    With `categorical` its numbers are categories; without `many`, no column learns of the target, and one of
+    many words has no statistics.
     """
+    outcome = outcome if many else None
     if (order := table.categories.get(name)) is not None:
         return _graded(table, name, order) if order else _words(table, name, outcome, many)
     if categorical:

@@ -109,7 +109,7 @@ def prepare(
     gaps : sequence of str
         Words that were read as gaps, besides the usual ones.
     many : bool
-        Whether columns of many categories are seen as statistics of the target.
+        Whether columns of many categories, and numbers that repeat, are seen as statistics of the target.
     """
     y = target.values(table)
     inputs = table.without(target.name)

@@ -29,8 +29,9 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     Numbers stay as they are; a gap becomes the median, and one more column says where. Few words become
     indicators, many the usual target of each word (learned such that no row sees its own target), grades
-    their place, dates a trend and places on the circles of year, week and day. Columns that are constant,
-    that count or name the rows, or that repeat the target are left out, with a `TableWarning`.
+    their place, dates a trend and places on the circles of year, week and day. Numbers that repeat also have
+    a usual target, where that tells more than their size. Columns that are constant, that count or name the
+    rows, or that repeat the target are left out, with a `TableWarning`.
 
     An array of numbers keeps all its columns; only those with gaps get a second one.
 
@@ -43,7 +44,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     missing : sequence of str, default ()
         Words that mean a gap, besides the usual ones (empty, NA, None, ?, -, ...).
     task : {"auto", "regression", "classification"}, default "auto"
-        What the target is, for the statistics of columns with many words.
+        What the target is, for the usual targets of words and numbers.
 
     Attributes
     ----------
@@ -82,7 +83,8 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         ----------
         X : DataFrame, array or Table
         y : array_like, optional
-            Targets. Without them columns of many words tell only how frequent each word is.
+            Targets. Without them columns of many words tell only how frequent each word is, and numbers that
+            repeat only their size.
         """
         self._learn(X, y)
         return self
@@ -90,8 +92,8 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn, and give the numbers to train on.
 
-        Where columns have many words these are not those of ``fit(X, y).transform(X)``: each row sees the
-        statistics of other rows only.
+        Where columns have many words, or numbers that repeat, these are not those of
+        ``fit(X, y).transform(X)``: each row sees the usual targets of other rows only.
         """
         table, outcome = self._learn(X, y)
         return learned_features(self.columns_, table, outcome, self._features(table))

@@ -6,6 +6,7 @@ words, does.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +19,7 @@ MOST_VALUES = 1000  # that repeat
 REPEATED = 0.5  # of the rows: so many must have a value that others have
 LEAST_WIDTH = 10  # rows on either side
 LEAST_ROWS, MOST_ROWS = 100, 50_000  # that are asked
+MOST_TARGET = 1e300  # either side of 0: differences of two are numbers
 LEAST_GAIN, ERRORS = 0.2, 3.0  # of the target's variance, and standard errors, that a usual target must gain
 
 
@@ -30,10 +32,13 @@ class UsualTarget:
     values: tuple[tuple[float, ...], ...]  # of each level, then of the others
 
     def __post_init__(self) -> None:
-        if not self.outputs or not self.levels or any(np.diff(self.levels) <= 0):
+        increasing = np.isfinite(self.levels).all() and all(a < b for a, b in pairwise(self.levels))
+        if not self.outputs or not self.levels or not increasing:
             raise ValueError("the usual targets of numbers must be of outputs, and of increasing numbers")
         if [len(value) for value in self.values] != [len(self.outputs)] * (len(self.levels) + 1):
             raise ValueError("the usual targets of numbers must be one for each number and output")
+        if not np.abs(self.values).max() <= MOST_TARGET:
+            raise ValueError(f"the usual targets of numbers must be from -{MOST_TARGET:g} to {MOST_TARGET:g}")
 
     def features(self, name: str) -> list[str]:
         """Names of the columns that the model sees."""
@@ -57,8 +62,9 @@ def usual_target(x: Floats, outcome: Outcomes | None) -> UsualTarget | None:
         return None
     most = np.argsort(-count, kind="stable")[:MOST_VALUES]
     levels = tuple(np.sort(value[most[count[most] > 1]]).tolist())
-    if not tells_more(x, levels, float(value[most[0]]), outcome):
-        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # targets whose squares overflow are refused later
+        if not tells_more(x, levels, float(value[most[0]]), outcome):
+            return None
     found = statistics(coded(x, levels), len(levels) + 1, outcome)
     return UsualTarget(outcome.names, levels, tuple(map(tuple, found.tolist())))
 
@@ -83,7 +89,7 @@ def tells_more(x: Floats, levels: tuple[float, ...], commonest: float, outcome: 
     least = LEAST_GAIN * y.var(0).sum()
     for width in (LEAST_WIDTH, max(LEAST_WIDTH, len(x) // 40), max(LEAST_WIDTH, len(x) // 10), len(x)):
         gain = (((y - around(x, y, width)) ** 2).sum(1) - error)[asked]
-        if gain.mean() <= max(least, ERRORS * gain.std() / np.sqrt(len(gain))):
+        if not gain.mean() > max(least, ERRORS * gain.std() / np.sqrt(len(gain))):  # nor if squares overflow
             return False
     return True
 
