@@ -15,6 +15,7 @@ from tests.deployment.drawn import (
     table_model,
 )
 from tggm import export_onnx
+from tggm.deployment.graph import OnnxArithmetic
 from tggm.deployment.laws import LAWS
 from tggm.predictive.pools import POOLS
 from tggm.predictive.transforms import LogTransform
@@ -107,3 +108,12 @@ def test_what_cannot_be_exported_is_said(tmp_path):
     with pytest.raises(ValueError, match="`dtype` must be one of"):
         export_onnx(regressor(), tmp_path / "m.onnx", dtype="float16")
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_loops_in_loops_keep_what_they_use():
+    ops = OnnxArithmetic()
+    x, given = ops.given("x", "float64", 1)
+    (found,) = ops.repeated(lambda outer: ops.repeated(lambda inner: [inner[0] + 2.5], outer, 2), [x], 3)
+    content = ops.content("loops", [given], [ops.result("y", found, "float64", ["rows", 1])])
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.zeros((1, 1))})[0].tolist() == [[15.0]]

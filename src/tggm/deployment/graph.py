@@ -183,7 +183,14 @@ def _needed(nodes: list[Any], results: list[str]) -> tuple[list[Any], set[str]]:
         if used.isdisjoint(node.output):
             continue
         kept.append(node)
-        inside = [each for attribute in node.attribute for each in attribute.g.node]
-        used.update(name for each in (node, *inside) for name in each.input)
-        used.update(each.name for attribute in node.attribute for each in attribute.g.output)
+        used |= _used_by(node)
     return kept[::-1], used
+
+
+def _used_by(node: Any) -> set[str]:
+    """The names that a node uses, in its graphs within graphs, too."""
+    found = set(node.input)
+    for attribute in node.attribute:
+        found.update(each.name for each in attribute.g.output)
+        found.update(*(_used_by(each) for each in attribute.g.node))
+    return found
