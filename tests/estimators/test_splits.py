@@ -1,10 +1,14 @@
 """Parts of a table trained in one program end where the estimator's own `fit` would have left them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 
 from tggm import TGGMRegressor, fit_together
+from tggm.estimators.ensemble import report
 
 SETTINGS = {
     "hidden": (4,),
@@ -36,6 +40,13 @@ def test_parts_trained_together_equal_parts_trained_alone(table):
         assert_allclose(model.noise_, alone.noise_, rtol=1e-8)
         assert_allclose(model.history_["held_out"], alone.history_["held_out"], rtol=1e-8, atol=1e-10)
         assert model.best_epoch_.tolist() == alone.best_epoch_.tolist()
+
+
+def test_a_warning_names_the_line_that_called():
+    result = SimpleNamespace(failed=np.ones(2, np.bool_), state=SimpleNamespace(step=3), interrupted=False)
+    with pytest.warns(ConvergenceWarning, match="2 of 2 members") as told:
+        report(result, 2, 0.1)  # the way to it is shorter from `fit_together` than from `fit`
+    assert told[0].filename == __file__
 
 
 @pytest.mark.parametrize(

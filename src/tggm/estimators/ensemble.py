@@ -1,7 +1,6 @@
 """What the regressor and the classifier share: training an ensemble, and telling how it went."""
 
 import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,6 +22,7 @@ from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
 from tggm.models import Architecture, Model
 from tggm.streams.columns import Scales
+from tggm.tables.errors import warn
 from tggm.training import Rows, Training, train
 from tggm.training.checkpoints import Checkpoints
 from tggm.training.compilation_cache import keep_compiled
@@ -36,7 +36,6 @@ from tggm.training.rows import Blocks, RowBlock
 from tggm.training.state import Plan, start
 
 MOST_KEPT = 1000  # held-out rows
-STACK = 7  # calls from a user's `fit` to a warning
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -270,20 +269,18 @@ def report(result: Training, n_members: int, learning_rate: float) -> None:
     """Warn of members that failed or often went back, and say that training was interrupted."""
     steps = int(np.max(result.state.step))
     if result.failed.any():
-        warnings.warn(
+        warn(
             f"training failed: the objective of {int(result.failed.sum())} of {n_members} members"
             " was not finite in many steps in a row; their best parameters before that were kept. Lower "
             f"`learning_rate` ({learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
             ConvergenceWarning,
-            stacklevel=STACK,
         )
     elif result.undone.max(initial=0) > 0.01 * max(steps, 1):
-        warnings.warn(
+        warn(
             f"{int(result.undone.max())} times in {steps} steps training led to numbers that are not "
             f"finite or to a collapse, and was taken back; lower `learning_rate` "
             f"({learning_rate:g}).",
             ConvergenceWarning,
-            stacklevel=STACK,
         )
     if result.interrupted:
         sys.stderr.write(

@@ -30,7 +30,9 @@ def fit_together(
     """Fit each model to its part of the rows of a table, all at once.
 
     Each model is what its own `fit` on these rows would give, up to rounding and to patience: training ends
-    when the patience of the last member of all models is over.
+    when the patience of the last member of all models is over. What settings leave to the number of rows is
+    the same for all, as the largest part has it: "auto" of `optimizer`, `batch_size` and `max_epochs`, and
+    how that changes the learning rate. Parts of very different sizes may want a `fit` each.
 
     Parameters
     ----------

@@ -14,9 +14,9 @@ class TableWarning(UserWarning):
     """Columns of a table are not used, or look as if they should not be; the message names them."""
 
 
-def warn(text: str) -> None:
-    """Warn of a table, at the line of the user's that called the package, however deep the warning arises."""
+def warn(text: str, kind: type[Warning] = TableWarning) -> None:
+    """Warn at the line of the user's that called the package, however deep the warning arises."""
     frame, level = inspect.currentframe(), 1
     while frame and str(frame.f_globals.get("__name__")).split(".")[0] in OURS:
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, TableWarning, stacklevel=level)
+    warnings.warn(text, kind, stacklevel=level)
