@@ -3,11 +3,12 @@
 from copy import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.estimators.small import SMALL
-from tggm import TGGMRegressor, load, save
+from tggm import TableTransformer, TGGMRegressor, load, save
 from tggm.streams import from_arrays
 
 QUICK = {**SMALL, "max_epochs": 30}
@@ -33,6 +34,16 @@ def test_rows_set_aside_train_and_choose_nothing(fitted):
         assert_array_equal(getattr(other, name), getattr(fitted, name))
     assert other.fitted_.calibration == fitted.fitted_.calibration
     assert other.fitted_.guarantee.min() > fitted.fitted_.guarantee.max()
+
+
+def test_columns_learn_nothing_from_rows_set_aside():
+    X, y = sample(0, 180)
+    table = pd.DataFrame({"a": X[:, 0], "word": [f"w{k % 60}" for k in range(180)]})
+    model = TGGMRegressor(**QUICK, guarantee=0.9).fit(table, y)
+    kept = np.sort(model.recipe().generator().permutation(180)[18:])
+    other = TableTransformer(task="regression").fit(table.iloc[kept], y[kept])
+    assert model.table_.columns_ == other.columns_
+    assert model.table_.columns_[1].outputs == ("target",)
 
 
 def test_widths_are_those_of_the_scores_and_follow_x(fitted):

@@ -198,11 +198,26 @@ def test_arrays_of_words(houses):
 
 
 def test_partial_fit_goes_on_with_its_table(houses):
-    model = TGGMRegressor(**TINY).partial_fit(houses[NAMES], houses["price"])
+    X = houses[NAMES].assign(street=[f"street {k % 60}" for k in range(90)])
+    model = TGGMRegressor(**TINY).partial_fit(X, houses["price"])
     before = model.table_
-    model.partial_fit(houses[NAMES[::-1]][:40], houses["price"][:40])
+    assert before.columns_[-1].outputs == ()  # rows that come again would see their own targets
+    model.partial_fit(X[[*NAMES[::-1], "street"]][:40], houses["price"][:40])
     assert model.table_ is before
-    assert np.isfinite(model.predict(houses)).all()
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_missing_targets_are_no_zeros_to_columns(rng):
+    """Of two equal outputs, one with gaps."""
+    fare, word = rng.integers(0, 60, (2, 2000))
+    y = 10 + rng.normal(size=60)[fare] + rng.normal(size=60)[word]
+    Y = np.column_stack([y, np.where(rng.random(2000) < 0.2, np.nan, y)])
+    model = TGGMRegressor(**TINY)
+    begun = model.begin(pd.DataFrame({"fare": fare, "word": [f"w{k}" for k in word]}), Y)
+    names = model.table_.get_feature_names_out().tolist()
+    for column in ("fare", "word"):
+        one, two = (begun.source.X[:, names.index(f"{column}: usual target {k}")] for k in (0, 1))
+        np.testing.assert_allclose(two, one, atol=0.5)
 
 
 @pytest.mark.parametrize("kind", [TGGMRegressor, TGGMClassifier])

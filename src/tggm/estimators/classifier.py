@@ -14,6 +14,7 @@ from tggm.blas_lock import blas_lock
 from tggm.estimators.class_prediction import ClassPrediction
 from tggm.estimators.ensemble import engine_of, intact
 from tggm.estimators.fitted import Fitted, Start
+from tggm.estimators.inputs import counted
 from tggm.estimators.labels import (
     Labels,
     encoded,
@@ -279,7 +280,8 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         if (stream := as_stream(X, y, sample_weight)) is not None:
             source, rng = self._of_stream(recipe, stream)
         else:
-            X_, y_ = self._labelled(X, y, sample_weight, reset=True)
+            X_, y_ = self._labelled(X, y, reset=True)
+            X_ = self._learned(X_, y_, counted(sample_weight, len(y_)))
             self._name_target(y)
             self.classes_ = known_classes(y_)
             source = self._weighted(X_, y_, sample_weight)
@@ -306,13 +308,14 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         """One pass over these rows at a constant learning rate.
 
         The first call needs `classes`, all labels that will ever come, unless `y` has them all; it also
-        settles the standardisation.
+        settles the standardisation. Of tables, see `TGGMRegressor.partial_fit`.
         """
         recipe = self.recipe()
         first = not hasattr(self, "fitted_")
-        X_, y_ = self._labelled(X, y, sample_weight, reset=first)
+        X_, y_ = self._labelled(X, y, reset=first)
         self._name_target(y)
         if first:
+            X_ = self._learned(X_, None, counted(sample_weight, len(y_)))
             self.classes_ = known_classes(y_ if classes is None else classes)
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ValueError(
@@ -331,10 +334,10 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         self.name_features(len(source.inputs(False).scale), stream.names)
         return source, rng
 
-    def _labelled(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, NDArray[Any]]:
+    def _labelled(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, NDArray[Any]]:
         require_all(y)
         accepted = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        X_, y_ = self._validated(X, y, reset=reset, weight=sample_weight, **accepted)
+        X_, y_ = self._validated(X, y, reset=reset, **accepted)
         check_classification_targets(y_)
         return X_, y_
 

@@ -1,17 +1,19 @@
 """Rows set aside before a fit, which guarantee its intervals afterwards.
 
-They train no member and choose neither scales nor the transform, neither the epoch nor the pool: given all
-other rows they are as exchangeable with new ones as they were before. Rows that members hold out would not
-do: each chooses the epoch of the member that predicts it, and all choose the pool.
+They train no member and choose neither scales nor the transform, neither the epoch nor the pool, and columns
+of a table learn nothing from them: given all other rows they are as exchangeable with new ones as they were
+before. Rows that members hold out would not do: each chooses the epoch of the member that predicts it, and
+all choose the pool.
 """
 
 from typing import Any
 
 import numpy as np
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.estimators.fitted import Fitted
 from tggm.estimators.sources import MemorySource
+from tggm.estimators.targets import Targets
 from tggm.predictive.conformal import (
     MOST_ROWS,
     SHARE,
@@ -28,25 +30,22 @@ _MOST = float(np.finfo(np.float64).max)  # instead of what is beyond all floats
 _ROUNDING = 1e-6  # of single precision: a target that repeats should not fall out by it
 
 
-def split_off(
-    source: MemorySource, level: float, rng: np.random.Generator
-) -> tuple[MemorySource, MemorySource]:
-    """Rows to fit, and rows that are set aside at random.
+def rows_aside(targets: Targets, kept: Bools, level: float, rng: np.random.Generator) -> Bools:
+    """Some of the rows that are kept, drawn at random to be set aside.
 
     Limits and missing targets tell no error, so only rows whose targets were all measured are set aside.
     """
-    whole = np.flatnonzero(source.y.measured_rows)
+    whole = np.flatnonzero(kept & targets.measured_rows)
     count, fewest = len(whole), fewest_rows(level)
     if 2 * fewest > count:
         raise ValueError(
             f"`guarantee` is {level:g}, for which {fewest} rows are set aside; at least {2 * fewest} rows "
             f"with measured targets are needed, and there are {count}. Ask for a smaller level, or pass None."
         )
-    aside = np.zeros(source.count, np.bool_)
+    aside = np.zeros(len(kept), np.bool_)
     size = min(max(fewest, round(SHARE * count)), MOST_ROWS)
     aside[whole[rng.permutation(count)[:size]]] = True
-    fit, kept = (MemorySource(source.X[r], source.y.of(r), source.weight[r]) for r in (~aside, aside))
-    return fit, kept
+    return aside
 
 
 def scores_aside(fitted: Fitted, aside: MemorySource, engine: Any, dtype: Any) -> Floats:

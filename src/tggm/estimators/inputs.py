@@ -32,13 +32,8 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
 
-    def _validated(
-        self, X: Any, y: Any, *, reset: bool, weight: Any = None, **options: Any
-    ) -> tuple[Any, NDArray[Any]]:
-        """Inputs as numbers without gaps, and targets, as scikit-learn checks them.
-
-        From rows of weight 0 nothing is learned.
-        """
+    def _validated(self, X: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, NDArray[Any]]:
+        """Inputs and targets, as scikit-learn checks them; with `reset`, `_learned` comes next."""
         if isinstance(y, str):
             raise TypeError(
                 f"`y` must have a value for each row; got the text {y!r}. Pass the column: "
@@ -49,7 +44,7 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
                 f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days since the first."
             )
         try:
-            return self._numbers(X, y, reset, weight, options)
+            return self._checked_rows(X, y, reset, options)
         except OverflowError:  # a Python integer
             raise ValueError("`y` has a number beyond 1.8e308, the largest there is; divide it.") from None
         except ValueError as error:
@@ -64,36 +59,37 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
                 f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
             ) from None
 
-    def _numbers(
-        self, X: Any, y: Any, reset: bool, weight: Any, options: dict[str, Any]
-    ) -> tuple[Any, NDArray[Any]]:
+    def _checked_rows(self, X: Any, y: Any, reset: bool, options: dict[str, Any]) -> tuple[Any, NDArray[Any]]:
         if not reset:
             X_ = self._new_rows(X, options)
             return X_, _targets(X_, y, options)
         if is_table(X):
-            return self._learned(X, y, weight, options)
+            return X, _targets(X, y, options)
         finite = True if sparse.issparse(X) else "allow-nan"
         X_, y_ = validate_data(self, X, y, ensure_min_samples=1, ensure_all_finite=finite, **options)
-        if has_gaps(X_):
-            return self._learned(X_, y_, weight, options)
-        self.table_ = None
         return X_, y_
 
-    def _learned(self, X: Any, y: Any, weight: Any, options: dict[str, Any]) -> tuple[Floats, NDArray[Any]]:
-        """Inputs to train on, and how later tables become the like."""
-        y_ = _targets(X, y, options)
+    def _learned(self, X: Any, y: NDArray[Any] | None, rows: Bools, new: Bools | None = None) -> Any:
+        """Inputs to train on, as numbers without gaps, and how later tables become the like.
+
+        A table learns from some rows, and what it may know of the targets; rows that are `new` to it are seen
+        as later ones will be. All others are left out later.
+        """
+        if not (is_table(X) or has_gaps(X)):
+            self.table_ = None
+            return X
         table = TableTransformer(task=self.task)
-        counted = _counted(weight, len(y_))
-        if counted.all():
-            X_ = table.fit_transform(X, y_)
-        else:  # the others are left out later
-            part = table.fit_transform(rows_of(X, np.flatnonzero(counted)), y_[counted])
-            X_ = np.zeros((len(y_), part.shape[1]))
-            X_[counted] = part
-        names = getattr(table, "feature_names_in_", None)
-        self.name_features(table.n_features_in_, names)
+        if rows.all():
+            X_ = table.fit_transform(X, y)
+        else:
+            part = table.fit_transform(rows_of(X, np.flatnonzero(rows)), None if y is None else y[rows])
+            X_ = np.zeros((len(rows), part.shape[1]))
+            X_[rows] = part
+        if new is not None:
+            X_[new] = table.transform(rows_of(X, np.flatnonzero(new)))
+        self.name_features(table.n_features_in_, getattr(table, "feature_names_in_", None))
         self.table_ = table
-        return X_, y_
+        return X_
 
     def _new_rows(self, X: Any, options: dict[str, Any]) -> Any:
         """Inputs of new rows, as numbers without gaps."""
@@ -174,7 +170,7 @@ def has_gaps(X: Any) -> bool:
         return not np.isfinite(X.sum()) and bool(np.isnan(X).any())
 
 
-def _counted(weight: Any, rows: int) -> Bools:
+def counted(weight: Any, rows: int) -> Bools:
     """Rows of positive weight; all of them if that is not for each row a number, which others complain of."""
     if np.shape(weight) != (rows,):
         return np.ones(rows, dtype=np.bool_)

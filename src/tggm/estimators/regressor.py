@@ -321,12 +321,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             require_squares(spread)
             aside = None
         else:
-            source = self._checked(recipe, X, y, sample_weight, reset=True, censored=censored)
-            rng, n_outputs, aside = recipe.generator(), source.y.Y.shape[1], None
-            if self.guarantee is not None:
-                from tggm.estimators.guarantee import split_off
-
-                source, aside = split_off(source, self.guarantee, rng)
+            rng = recipe.generator()
+            source, aside = self._checked(recipe, X, y, sample_weight, censored=censored, aside_by=rng)
+            n_outputs = source.y.Y.shape[1]
         before = getattr(self, "fitted_", None) if self.warm_start else None
         self._require_fresh(stream, before)
         transform = self._transformed(source, before)
@@ -373,14 +370,19 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     def begin(self, X: ArrayLike, y: ArrayLike) -> Start:
         """What training on these rows starts from; see `fit_together`."""
         recipe = self.recipe()
-        source = self._checked(recipe, X, y, None, reset=True)
+        source, _ = self._checked(recipe, X, y, None)
         return self._begin(recipe, source, source.y.Y.shape[1], recipe.generator(), None)
 
     @intact
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """One pass over these rows at a constant learning rate; the first call also standardises by them."""
+        """One pass over these rows at a constant learning rate; the first call also standardises by them.
+
+        Rows may come again, so columns of a table learn no usual targets: such rows would see their own. A
+        model that `fit` has trained on a table has learned them, and should be given new rows.
+        """
         recipe = self.recipe()
-        source = self._checked(recipe, X, y, sample_weight, reset=not hasattr(self, "fitted_"))
+        first = not hasattr(self, "fitted_")
+        source, _ = self._checked(recipe, X, y, sample_weight, reset=first, told=False)
         n = source.y.Y.shape[1]
         before: Fitted | None = getattr(self, "fitted_", None)
         if before is not None and n != self.b1_.shape[1]:
@@ -390,26 +392,35 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         return self._pass(recipe, source, n)
 
     def _checked(
-        self, recipe: Recipe, X: Any, y: Any, sample_weight: Any, *, reset: bool, censored: Any = None
-    ) -> MemorySource:
-        """Data as float64 matrices, without rows of weight 0 or without any target."""
-        X_, y_ = self._validated(
-            X,
-            filled(y),
-            reset=reset,
-            weight=sample_weight,
-            dtype=np.float64,
-            multi_output=True,
-            y_numeric=True,
-        )
+        self, recipe: Recipe, X: Any, y: Any, sample_weight: Any, *, reset: bool = True, censored: Any = None,
+        told: bool = True, aside_by: np.random.Generator | None = None,
+    ) -> tuple[MemorySource, MemorySource | None]:  # fmt: skip
+        """Data as float64 matrices, without rows of weight 0 or without any target; and rows set aside.
+
+        If `told`, columns of a table learn of the targets; `aside_by` draws the rows of a guarantee, if any.
+        """
+        options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
+        X_, y_ = self._validated(X, filled(y), reset=reset, **options)
         self._name_target(y)
         if reset:
             self.flat_target_ = y_.ndim == 1
-        targets, weight = checked(X_, y_ if y_.ndim == 1 else y, sample_weight, censored, recipe)
+        targets, weight = checked(y_ if y_.ndim == 1 else y, sample_weight, censored, recipe)
         if not targets.complete:
             recipe.likelihood = "censored"  # in training; predictions are of complete targets
         kept = (weight > 0) & ~np.isnan(targets.Y).all(1)
-        return MemorySource(X_[kept], targets.of(kept), weight[kept])
+        aside = None
+        if self.guarantee is not None and aside_by is not None:
+            from tggm.estimators.guarantee import rows_aside
+
+            aside = rows_aside(targets, kept, self.guarantee, aside_by)
+            kept &= ~aside
+        if reset:
+            known = y_ if y_.ndim == 1 else targets.Y
+            X_ = self._learned(X_, known if told else None, kept, aside)
+        source = MemorySource(X_[kept], targets.of(kept), weight[kept])
+        if aside is None:
+            return source, None
+        return source, MemorySource(X_[aside], targets.of(aside), weight[aside])
 
     def started(self, begun: Start, block: RowBlock) -> Model:
         """A linear part starts at the ridge regression of each member's rows, where no target is missing."""

@@ -65,12 +65,10 @@ class Targets(NamedTuple):
         return found if how else Columns.unchanged(len(shift))
 
 
-def checked(
-    X: Floats, y: Any, sample_weight: Any, censored: ArrayLike | None, recipe: Recipe
-) -> tuple[Targets, Floats]:
+def checked(y: Any, sample_weight: Any, censored: ArrayLike | None, recipe: Recipe) -> tuple[Targets, Floats]:
     """Targets, limits and weights that go together with method and model; errors say what does not."""
-    weight = row_weights(sample_weight, X)
-    Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+    Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    weight = row_weights(sample_weight, Y)
     n = Y.shape[1]
     require_outputs(n, recipe)
     side = limits(censored, Y.shape, n)
