@@ -36,6 +36,31 @@ def test_settings_are_numbers_words_and_tuples():
     assert estimator(Wish("y", class_weight="balanced"), True, 500).class_weight == "balanced"
 
 
+def test_options_of_their_own_are_settings(tmp_path, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr("tggm.cli.training.fit_table", lambda table, wish, watch: asked.append(wish) or 1 / 0)
+    words = [
+        "--deep",
+        "undirected",
+        "--features",
+        "none",
+        "--no-calibrate",
+        "--time",
+        "2.5",
+        "--set",
+        "clip=5",
+    ]
+    fit = ["fit", write(tmp_path / "t.csv", rows(90, 0)), "-t", "price", "-o", str(tmp_path / "m.tggm")]
+    with pytest.raises(ZeroDivisionError):
+        run([*fit, *words])
+    model = estimator(Wish("y", method="bp", settings=asked[0].settings), False, 500)
+    assert (model.deep, model.features, model.calibrate) == ("undirected", None, False)
+    assert (model.time_budget, model.clip) == (2.5, 5)
+    monkeypatch.undo()
+    assert run([*fit, "--time", "-3"]) != 0
+    assert "--time must be finite and greater than 0; got -3" in capsys.readouterr().err
+
+
 def test_what_a_table_makes_of_its_columns_is_said(tmp_path, capsys):
     table = [
         (

@@ -12,10 +12,15 @@ from tggm.streams.columns import Columns
 NAMES = ("a", "b", "c")
 
 
+def known(**settings):
+    x = Columns(np.array([1.0, -2.0, 5.0]), np.array([2.0, 1.0, 0.1]))
+    fitted = SimpleNamespace(scales=SimpleNamespace(x=x))
+    return SimpleNamespace(fitted_=fitted, get_params=lambda deep: settings)
+
+
 @pytest.fixture
 def model():
-    x = Columns(np.array([1.0, -2.0, 5.0]), np.array([2.0, 1.0, 0.1]))
-    return SimpleNamespace(fitted_=SimpleNamespace(scales=SimpleNamespace(x=x)))
+    return known()
 
 
 def rows(rng, N):
@@ -33,6 +38,7 @@ def test_a_moved_column_is_named(model):
     X[:, 2] += 0.1
     (words,) = drift_warnings(model, X, NAMES)
     assert words.startswith("1 of 3 inputs have other means than in training, in deviations: c by +1.")
+    assert drift_warnings(known(class_weight="balanced"), X, NAMES) == []  # means of weighted rows
     X[:, 2] -= 0.07  # a third of a deviation: certain, and small
     assert drift_warnings(model, X, NAMES) == []
 

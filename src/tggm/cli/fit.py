@@ -48,6 +48,15 @@ def fit(
     hidden: Annotated[str | None, typer.Option(help="Hidden units, as 50; layers, as 100,100.")] = None,
     members: Annotated[int | None, typer.Option(help="Networks in the ensemble.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Largest number of passes over the rows.")] = None,
+    deep: Annotated[str | None, typer.Option(help="Form of several layers: directed or undirected.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="What is seen of a column: periodic, bounded or none.")
+    ] = None,
+    calibrate: Annotated[
+        bool | None,
+        typer.Option(help="Let held-out rows decide how networks are pooled.", show_default="yes"),
+    ] = None,
+    time: Annotated[float | None, typer.Option(metavar="SECONDS", help="End training after so long.")] = None,
     class_weight: Annotated[
         str | None, typer.Option(help="balanced: rows of rare classes count more.")
     ] = None,
@@ -96,9 +105,12 @@ def fit(
     from tggm.training.checkpoints import remove_checkpoints
 
     gaps = tuple(missing or ())
+    given = {"deep": deep, "features": "None" if features == "none" else features}
+    given |= {"calibrate": calibrate, "time_budget": time}
+    named = [f"{name}={value}" for name, value in given.items() if value is not None]
     wish = Wish(
         target[0], task, method, layers(hidden), members, epochs, seed, test_size,
-        tuple(ignore or ()), tuple(categorical or ()), gaps, quick, class_weight, tuple(setting or ()),
+        tuple(ignore or ()), tuple(categorical or ()), gaps, quick, class_weight, (*named, *(setting or ())),
         guarantee,
     )  # fmt: skip
     checkpoint = None if output == STREAM else f"{output}.checkpoint"

@@ -11,7 +11,7 @@ from tggm.cli.errors import CommandError
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-_OPTION = re.compile(r"`(?:n_|max_)?(\w+)`")  # a setting as messages of estimators name it
+_OPTION = re.compile(r"`(?:n_|max_)?(\w+?)(?:_budget)?`")  # a setting as messages of estimators name it
 _ONE_LAYER = ("ep", "exact")  # methods of models with one hidden layer
 QUICK_STEPS = 2000.0  # of the gradient, for a first look
 

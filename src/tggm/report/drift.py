@@ -42,7 +42,8 @@ def drift_warnings(model: "BaseEstimator", X: Any, names: Sequence[str]) -> list
     found = []
     mean = np.clip(Z, -FAR, FAR).mean(0)
     moved = np.flatnonzero(np.abs(mean) > max(SHIFT, ERRORS / np.sqrt(len(Z))))
-    if len(moved):
+    weighted = model.get_params(deep=False).get("class_weight") is not None  # means of other rows then
+    if len(moved) and not weighted:
         first = moved[np.argsort(-np.abs(mean[moved]))][:_MENTIONED]
         shown = ", ".join(f"{names[j]} by {mean[j]:+.1f}" for j in first) + ", ..." * (
             len(moved) > len(first)
