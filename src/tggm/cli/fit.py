@@ -105,7 +105,7 @@ def fit(
     from tggm.training.checkpoints import remove_checkpoints
 
     gaps = tuple(missing or ())
-    given = {"deep": deep, "features": "None" if features == "none" else features}
+    given: dict[str, Any] = {"deep": deep, "features": "None" if features == "none" else features}
     given |= {"calibrate": calibrate, "time_budget": time}
     named = [f"{name}={value}" for name, value in given.items() if value is not None]
     wish = Wish(
