@@ -21,7 +21,7 @@ from tggm.estimators.sources import prepared
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
-from tggm.predictive.moments import block_size, over_blocks
+from tggm.predictive.moments import block_size, over_blocks, padded_to
 from tggm.predictive.temperature import tempered
 from tggm.products import QUICKLY, full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
@@ -142,7 +142,7 @@ class ClassPrediction(Ensemble, ABC):
         by_scipy = sparse.issparse(X_) and folded and jax.default_backend() == "cpu"
         dense = by_scipy or not sparse.issparse(X_)
         size = block_size(model, X_.shape[0]) if dense else SPARSE_BLOCK
-        rows = size if X_.shape[0] > size else bucket(X_.shape[0])
+        rows = padded_to(X_.shape[0], size)
         engine, alone = self.engine(), not model.knows_moments
 
         def block(at: slice) -> NDArray[Any]:

@@ -172,9 +172,10 @@ def has_gaps(X: Any) -> bool:
 
 def counted(weight: Any, rows: int) -> Bools:
     """Rows of positive weight; all of them if that is not for each row a number, which others complain of."""
-    if np.shape(weight) != (rows,):
+    each = np.asarray(weight)
+    if each.shape != (rows,):
         return np.ones(rows, dtype=np.bool_)
-    found = np.asarray(np.asarray(weight) > 0, dtype=np.bool_)
+    found = np.asarray(each > 0, dtype=np.bool_)
     return found if found.any() else ~found
 
 

@@ -104,6 +104,11 @@ def block_size(members: Model, rows: int) -> int:
     return int(np.clip(2 ** int(np.log2(fitting)), LEAST, times * MOST))
 
 
+def padded_to(count: int, size: int) -> int:
+    """Rows of each block of `count` rows; small tables have one size, so that no digit depends on theirs."""
+    return size if count > size else max(LEAST, bucket(count))
+
+
 def over_blocks(function: Callable[[slice], T], rows: int, size: int, *, alone: bool) -> list[T]:
     """What a function gives for each block of rows, in order; in the thread that asks if `alone`.
 
@@ -128,7 +133,7 @@ def _by_blocks(
     function: Program, members: Model, X: NDArray[Any], engine: LinearEngine, size: int
 ) -> list[Floats]:
     """What a program gives for rows, (members, rows, n) each; engines that factorise run one at a time."""
-    rows = size if len(X) > size else bucket(len(X))
+    rows = padded_to(len(X), size)
     placed = jax.device_put(members) if len(X) > size else members  # once, if it is asked often
     program = _program(function, engine, placed, jax.ShapeDtypeStruct((rows, *X.shape[1:]), X.dtype))
 
