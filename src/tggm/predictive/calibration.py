@@ -4,7 +4,8 @@ Each pool's numbers maximise the weighted log score of rows that members held ou
 together would have predicted them (`held_out`), less a penalty that keeps few rows from saying much; the pool
 with the best score wins, a number costing one nat, as in Akaike's criterion. The Student's 1/ν is at least
 2/n, the tails that a Gaussian of estimated width has. Where many rows speak for another law of the errors,
-uniform or skewed say, the Student's is bent (`shaped`); the mean stays.
+uniform or skewed say, the Student's is bent (`shaped`); the mean stays. Not where no row is held out twice:
+how much members differ is a guess there, and the law would be bent by it.
 
 Several outputs are calibrated one by one: each marginal has its own `Calibration`, and what joins them is not
 calibrated. Members are taken for Gaussians with their moments; where they are not, `beta` and `linear` keep
@@ -117,8 +118,8 @@ def fitted(held: HeldOut, *, kinds: Sequence[str] = SEARCHED, light_tails: bool 
     found = {kind: _best(POOLS[kind], rows, light_tails) for kind in able}
     winner = max(found, key=lambda kind: found[kind][1])
     best = Calibration(winner, found[winner][0])
-    few = rows.n_effective < _FEWEST_BENT
-    return best if winner != "student" or light_tails or few else _bent(best, rows)
+    tells = rows.n_effective >= _FEWEST_BENT and rows.certain  # a guess would bend the law by itself
+    return _bent(best, rows) if winner == "student" and tells and not light_tails else best
 
 
 def _bent(student: Calibration, rows: PooledRows) -> Calibration:

@@ -40,6 +40,7 @@ class PooledRows(NamedTuple):
     members: MomentPredictive
     y: Floats  # (N,)
     weight: Floats  # (N,) sum: the number of rows that equal weights would be worth
+    certain: bool  # whether nothing in it is guessed
 
     @property
     def n_effective(self) -> float:
@@ -85,7 +86,7 @@ class HeldOut(NamedTuple):
         around *= np.sqrt(np.divide(scatter, there, out=np.zeros_like(there), where=there > 0))
         members = MomentPredictive(centre + around, self.var * (var / self.var.mean(0)))
         error = np.sqrt(left * self.optimism) * (self.y - centre)
-        return PooledRows(members, centre + error, w / (w**2).sum())
+        return PooledRows(members, centre + error, w / (w**2).sum(), known or K == 1)
 
     def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
         """D of each row, were it new to all members, and whether it is known or a guess.
