@@ -5,11 +5,13 @@
     python tools/compare_commits.py compare old.npz new.npz
 
 `record` runs a fixed list of fits through the public interface of the package that PYTHONPATH names, and
-stores what they predict for rows they have not seen: log-densities or log-probabilities, means and standard
-deviations. Long training in single precision amplifies rounding until the last digits of a step decide where
-it ends, so most cases take few steps in double precision; those called "as users run it" do not.
-`compare` prints the differences of two recordings: of logs in nats, of means in standard deviations.
-UCI tables are read from the folder that TGGM_DATA names; without it they are left out.
+stores what they predict for rows they have not seen: log-densities or log-probabilities, means, standard
+deviations and CRPS, with the seconds of the fit for development tables. Long training in single precision
+amplifies rounding until the last digits of a step decide where it ends, so most cases take few steps in
+double precision; those called "as users run it" do not.
+`compare` prints the differences of two recordings: of logs in nats, of means in standard deviations, and for
+each development table the mean scores of both over five splits with the paired standard error of the
+difference. Real data are read from the folder that TGGM_DATA names; without it these cases are left out.
 """
 
 import argparse
@@ -30,6 +32,10 @@ HURRY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 DOUBLE = {"dtype": "float64", "random_state": 0}
 SMALL = {**DOUBLE, "n_members": 2, "max_epochs": 6, "batch_size": 32, "patience": None}
 UCI = {"Boston": "bostonHousing", "Yacht": "yacht", "Wine": "wine-quality-red"}
+UCI |= {"Concrete": "concrete", "Energy": "energy", "Kin8nm": "kin8nm", "Naval": "naval-propulsion-plant"}
+UCI |= {"Power": "power-plant", "Protein": "protein-tertiary-structure"}
+SPLITS = 5  # of a development table
+CASES_A_PROCESS = 30  # memory of compiled programs is given back
 CASES = {}
 
 
@@ -90,7 +96,7 @@ def classifier(name, *, number=3, preset=None, fit=None, **settings):
         return probability(model, X_test)
 
 
-def uci(label, split, name, **settings):
+def uci(label, split, name, preset=None, **settings):
     @case(name)
     def predictions():
         from tggm import TGGMRegressor
@@ -100,8 +106,72 @@ def uci(label, split, name, **settings):
         stored = np.load(Path(os.environ["TGGM_DATA"], f"uci_{UCI[label]}.npz"))
         X, y, test = stored["X"], stored["y"], stored[f"test_index_{split}"].astype(int)
         train = np.setdiff1d(np.arange(len(X)), test)
-        model = TGGMRegressor(random_state=0, **settings).fit(X[train], y[train])
+        make = TGGMRegressor if preset is None else getattr(TGGMRegressor, preset)
+        train = train if preset is None else train[:2000]
+        model = make(random_state=0, **settings).fit(X[train], y[train])
         return density(model, X[test], y[test])
+
+
+def experiments():
+    """Make the modules of the experiments importable, which read the real data."""
+    folder = str(Path(__file__).parents[1] / "experiments")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def development(table, split, *, frame=False):
+    """The default on one split of a development table, as numbers or as a data frame."""
+    how = "frame" if frame else "default"
+
+    @case(f"table {table} {split}, {how}, {AS_USERS}")
+    def predictions():
+        experiments()
+        from tables import TABLES
+        from tggm import TGGMClassifier, TGGMRegressor
+
+        known = TABLES[table]
+        X, y, X_test, y_test = known.raw(split) if frame else known.split(split)
+        make = TGGMClassifier if known.task == "classification" else TGGMRegressor
+        clock = time.perf_counter()
+        model = make(random_state=split).fit(X, y)
+        seconds = np.array([time.perf_counter() - clock])
+        if known.task == "classification":
+            truth = np.searchsorted(model.classes_, y_test)
+            return {**probability(model, X_test), "truth": truth, "seconds": seconds}
+        crps = model.predict_dist(X_test).crps(y_test)
+        return {**density(model, X_test, y_test), "crps": crps, "truth": y_test, "seconds": seconds}
+
+
+def command_line(table, target):
+    """`tggm fit` and `tggm predict` on the CSV file of a development table."""
+
+    @case(f"file {table}, {AS_USERS}")
+    def predictions():
+        import pandas as pd
+
+        path = Path(os.environ["TGGM_DATA"], "tables", f"{table}.csv")
+        with tempfile.TemporaryDirectory() as folder:
+            model, out = Path(folder, "model.tggm"), Path(folder, "out.csv")
+            words = [path, "--target", target, "--seed", 0, "--epochs", 20, "-o", model]
+            for command in (("fit", *words), ("predict", model, path, "-o", out)):
+                made = [sys.executable, "-m", "tggm", *map(str, command)]
+                subprocess.run(made, check=True, capture_output=True)
+            numbers = pd.read_csv(out).select_dtypes("number").to_numpy()
+        return {"log": numbers.reshape(len(numbers), -1)}
+
+
+def paper_cell(data, model, hidden):
+    """One cell of the paper's Table 2 with few rows and epochs."""
+
+    @case(f"table 2, {data} {model} {hidden}")
+    def predictions():
+        experiments()
+        from table2 import network, problem, settings_of
+
+        part = problem(data, False)
+        quick = argparse.Namespace(epochs=2)
+        estimator = network(hidden, 0, {**settings_of(data, model, hidden), "dtype": "float64"}, quick)
+        return probability(estimator.fit(part.X[:1000], part.y[:1000]), part.X_test[:500])
 
 
 def digits(name, **settings):
@@ -117,11 +187,35 @@ def digits(name, **settings):
 
 
 for label in UCI:
+    uci(label, 0, f"{label} 0, default, {AS_USERS}")
+for label in ("Boston", "Yacht", "Wine"):
+    uci(label, 1, f"{label} 1, default, {AS_USERS}")
     for split in (0, 1):
-        uci(label, split, f"{label} {split}, default, {AS_USERS}")
         uci(label, split, f"{label} {split}, default, 20 epochs", dtype="float64", max_epochs=20)
+for label in UCI:
+    for preset in ("paper_ml", "paper_bp"):
+        uci(label, 0, f"{label} 0, {preset}, 4 epochs", preset, dtype="float64", max_epochs=4)
 digits(f"digits, default, {AS_USERS}")
 digits("digits, default, 5 epochs", dtype="float64", max_epochs=5)
+
+
+if "TGGM_DATA" in os.environ:
+    for split in range(SPLITS):
+        for table in (
+            *("concreteslump", "autos", "servo", "breastcancer", "machine", "pendulum", "solar", "tips"),
+            *("penguins", "mpg", "titanic", "diabetes", "friedman1", "friedman2", "friedman3", "linear"),
+            *("heavy", "noise", "prices", "wide", "gas", "ames", "sml", "bike", "adult", "kin40k"),
+            "tamielectric",
+        ):
+            development(table, split)
+    for table in ("tips", "penguins", "mpg", "titanic", "ames", "adult"):
+        development(table, 0, frame=True)
+    for table, target in (("tips", "tip"), ("mpg", "mpg"), ("titanic", "survived")):
+        command_line(table, target)
+    for data in ("mnist", "news", "blogs"):
+        for model in ("tggm-bp", "tggm-ml"):
+            for hidden in ("100", "200", "100-100", "200-200"):
+                paper_cell(data, model, hidden)
 
 
 def at_limits(X, y):
@@ -266,10 +360,11 @@ def record(out, only=""):
     arrays = {}
     with tempfile.TemporaryDirectory() as folder:
         for flags, group in groups.items():
-            part = Path(folder, "part.npz")
-            command = [sys.executable, __file__, "run", part, *group]
-            subprocess.run(command, env=os.environ | {"XLA_FLAGS": flags}, check=True)
-            arrays |= dict(np.load(part))
+            for start in range(0, len(group), CASES_A_PROCESS):
+                part = Path(folder, "part.npz")
+                command = [sys.executable, __file__, "run", part, *group[start : start + CASES_A_PROCESS]]
+                subprocess.run(command, env=os.environ | {"XLA_FLAGS": flags}, check=True)
+                arrays |= dict(np.load(part))
     np.savez_compressed(out, **arrays)
     done = {key.split("|")[0] for key in arrays}
     print(f"{len(done)} of {len(names)} cases recorded")
@@ -281,6 +376,36 @@ def differences(old, new):
     logs = np.abs(old["log"] - new["log"])
     means = np.abs(old["mean"] - new["mean"]) / old["std"] if "mean" in old else np.zeros(1)
     return len(logs), logs.max(), np.median(logs), means.max()
+
+
+def scores(recording):
+    """Mean scores of a development table's split: error, log-likelihood, CRPS (regression), seconds."""
+    truth, logs = recording["truth"], recording["log"]
+    seconds = float(recording["seconds"][0])
+    if "mean" not in recording:
+        own = logs[np.arange(len(truth)), truth]
+        return np.mean(logs.argmax(1) != truth), own.mean(), np.nan, seconds
+    error = np.sqrt(np.mean((truth - recording["mean"]) ** 2))
+    return error, logs.mean(), recording["crps"].mean(), seconds
+
+
+def print_scores(old, new):
+    """Print mean scores over splits of each development table, and differences in paired standard errors."""
+    tables = {}
+    for name in old:
+        if name.startswith("table ") and "default" in name and name in new:
+            tables.setdefault(name.split()[1], []).append((scores(old[name]), scores(new[name])))
+    for table, pairs in tables.items():
+        before, after = np.transpose(pairs, (1, 0, 2))
+        gap = after - before
+        error = gap.std(0, ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.full(4, np.nan)
+        cells = (
+            f"{what} {a:.4g} -> {b:.4g} ({d:+.1e} ± {e:.1e})"
+            for what, a, b, d, e in zip(
+                ("error", "LL", "CRPS", "s"), before.mean(0), after.mean(0), gap.mean(0), error, strict=True
+            )
+        )
+        print(f"{table:14s}", "  ".join(cells))
 
 
 def stored(path):
@@ -301,6 +426,7 @@ def compare(one, other):
     for name in both:
         rows, largest, median, means = differences(old[name], new[name])
         print(f"{name:52}{rows:6d}{largest:10.1e}{median:10.1e}{means:10.1e}")
+    print_scores(old, new)
     missing = sorted(set(old) ^ set(new))
     print(f"{len(both)} cases compared" + "".join(f"\nonly in one: {name}" for name in missing))
     return len(missing)
