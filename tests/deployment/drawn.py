@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.data.standardise import Columns, Scales
 from tggm.estimators.fitted import Fitted
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
-from tggm.streams.columns import Columns, Scales
 from tggm.tables import Preparation, Target
 from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
 from tggm.tables.columns.usual import UsualTarget

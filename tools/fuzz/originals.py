@@ -8,12 +8,12 @@ that against the tables the loader looks names up in.
 import numpy as np
 
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.data.standardise import Columns, Scales
 from tggm.estimators.fitted import Fitted
 from tggm.estimators.state import HISTORY
 from tggm.files import model_file
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
-from tggm.streams.columns import Columns, Scales
 from tggm.tables import Preparation, Target
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic

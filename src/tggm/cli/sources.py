@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.cli.wish import Wish
-from tggm.streams import Piece, Stream
-from tggm.streams.survey import scattered
+from tggm.data import Piece, Stream
+from tggm.data.stream import scattered
 from tggm.tables import Preparation, Table, Target
 from tggm.tables.parquet import Folder
 from tggm.tables.table import stacked

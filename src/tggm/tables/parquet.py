@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.streams.parquet import ParquetFiles, RowGroup, readable
+from tggm.data.parquet import ParquetFiles, RowGroup, readable
 from tggm.tables.errors import TableError
 from tggm.tables.table import Table, stacked
 from tggm.tables.words import GAPS, cleaned
