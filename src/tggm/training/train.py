@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Tree
 from tggm.blas_lock import blas_lock, factorises
+from tggm.training.compilation_cache import precision
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
 from tggm.training.loop import FAILURES, Hyper, LogDensity, Objective, Plan, State, Trace, run_chunk, start
 from tggm.training.progress import Observer
@@ -120,6 +121,13 @@ def train(
     state is stored every few seconds, and an unfinished fit with the same settings and rows is resumed.
     Histories and `best_epoch` of the result are counted in passes over the rows.
     """
+    with precision(str(np.asarray(program.hyper.clip).dtype)):
+        return _train(params, blocks, program, observer, state)
+
+
+def _train(
+    params: Tree, blocks: Blocks, program: Program, observer: Observer | None, state: State | None
+) -> Trained:
     plan, hyper, milestones = program.plan, program.hyper, program.milestones
     if observer is not None:
         observer.planned(program.max_epochs)
