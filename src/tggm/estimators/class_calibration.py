@@ -1,8 +1,4 @@
-"""How sharp the probabilities of an ensemble should be, by the rows that its members held out.
-
-Members that held out the same rows are mixed, and the mixture is judged on them. All members together are a
-little softer than two or three are; that is left as it is.
-"""
+"""Predict the classes of held-out rows by the members that held them out."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,19 +9,11 @@ import numpy as np
 from tggm.arrays import Floats, Ints
 from tggm.estimators.class_prediction import mixture_of
 from tggm.models import Model
-from tggm.predictive.calibration import Calibration
-from tggm.predictive.temperature import FRESH, HELD, KIND, fitted_temperature
 from tggm.training.rows import RowBlock
 from tggm.training.state import Membership
 
-MOST_ROWS = 5_000  # temperatures are then good to a hundredth
+MOST_ROWS = 5_000
 _BLOCK = 1024  # rows at once
-
-
-def temperature(log_p: Floats, label: Ints, weight: Floats, spread: float = FRESH) -> tuple[Calibration, ...]:
-    """What a model keeps of rows that members have not seen; nothing if probabilities stay as they are."""
-    numbers = fitted_temperature(log_p, label, weight, spread)
-    return (Calibration(KIND, numbers),) if numbers else ()
 
 
 class HeldClasses:
@@ -50,13 +38,6 @@ class HeldClasses:
         log_p = np.concatenate(found)
         log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
         return log_p
-
-    def temperature(self, model: Model) -> tuple[Calibration, ...]:
-        """How sharp probabilities of this model should be."""
-        if not len(self.label):
-            return ()
-        log_p = self.log_probabilities([model] * len(self.groups))
-        return temperature(log_p, self.label, self.weight, HELD)
 
 
 def held_groups(members: Membership) -> list[tuple[list[int], Ints]]:

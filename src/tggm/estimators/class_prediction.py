@@ -3,7 +3,7 @@
 import math
 from abc import ABC
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +21,7 @@ from tggm.estimators.sources import prepared
 from tggm.models import Model
 from tggm.models.hidden.base import LinearEngine
 from tggm.models.sparse import Product
-from tggm.predictive.moments import block_size, over_blocks, padded_to
-from tggm.predictive.temperature import tempered
+from tggm.predictive.member_moments import block_size, over_blocks, padded_to
 from tggm.products import QUICKLY, full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.streams.columns import Columns
@@ -67,16 +66,11 @@ class ClassPrediction(Ensemble, ABC):
         if not (total > 0.5).all():
             return np.exp(self.predict_log_proba(X))
         result: Floats = p / total
-        for pool in self.fitted_.calibration:
-            with np.errstate(divide="ignore"):
-                result = np.exp(tempered(np.log(result), pool.numbers))
         return result
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Logarithms of the probabilities, right even where a probability is too small for a float."""
         log_p = self._raw_log_proba(X)
-        for pool in self.fitted_.calibration:
-            log_p = tempered(log_p, pool.numbers)
         return np.minimum(log_p, -np.finfo(np.float64).epsneg)
 
     def _raw_log_proba(self, X: ArrayLike) -> Floats:
@@ -98,17 +92,6 @@ class ClassPrediction(Ensemble, ABC):
             raise ValueError(f"`y` has {len(label)} labels, but `X` has {len(log_p)} rows.")
         picked: Floats = log_p[np.arange(len(log_p)), label]
         return picked
-
-    def recalibrate(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn anew how sharp probabilities are, from rows that no member was trained on; members stay."""
-        from tggm.estimators.class_calibration import temperature
-
-        log_p, label = self._raw_log_proba(X), encoded(y, self.classes_)
-        if len(label) != len(log_p):
-            raise ValueError(f"`y` has {len(label)} labels, but `X` has {len(log_p)} rows.")
-        pool = temperature(log_p, label, np.ones(len(label)))
-        self.fitted_ = self.fitted_._replace(calibration=pool)
-        return self
 
     def eval_figures(self, X: Any, y: ArrayLike) -> dict[str, float]:
         """What `fit` watches of an `eval_set`; training may end when the first no longer falls."""

@@ -364,8 +364,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
             held = HeldClasses(block, engine_of(fitted.method, model))
             if begun.recipe.linear and begun.source.whole and not begun.source.sparse:
                 model = fallen_back(model, block, held)
-            calibration = held.temperature(model) if self.calibrate else ()
-        return fitted._replace(model=model, calibration=calibration)
+        return fitted._replace(model=model)
 
     def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything a model file holds: arrays, and values that JSON can hold."""
@@ -373,15 +372,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         if isinstance(self.class_weight, Mapping):  # JSON's keys are strings; ours may be numbers
             pairs = [[settings.plain(k), settings.plain(v)] for k, v in self.class_weight.items()]
             meta["settings"]["class_weight"] = pairs
-        temperature = [x for each in self.fitted_.calibration for x in each.numbers]
-        return arrays, meta | stored_classes(self.classes_) | {"temperature": temperature}
-
-    def _restored_pool(self, fitted: Fitted, meta: Mapping[str, Any]) -> Fitted:
-        from tggm.predictive.calibration import Calibration
-        from tggm.predictive.temperature import KIND, checked_temperature
-
-        numbers = checked_temperature(meta["temperature"], len(self.classes_))
-        return fitted._replace(calibration=(Calibration(KIND, numbers),) if numbers else ())
+        return arrays, meta | stored_classes(self.classes_)
 
     @classmethod
     def _restored_settings(cls, meta: Mapping[str, Any]) -> dict[str, Any]:

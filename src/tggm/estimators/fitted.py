@@ -12,7 +12,7 @@ from tggm.streams.columns import Scales
 
 if TYPE_CHECKING:  # means need none of them
     from tggm.predictive.calibration import Calibration
-    from tggm.predictive.transforms import Transform
+    from tggm.predictive.transforms import LogTransform
 
 
 class Start(NamedTuple):
@@ -24,7 +24,7 @@ class Start(NamedTuple):
     model: Model
     rng: np.random.Generator
     fresh: bool = True  # whether it was drawn, not fitted before
-    transform: "Transform | None" = None  # of the targets of the source
+    transform: "LogTransform | None" = None  # of the targets of the source
     calibration: "tuple[Calibration, ...]" = ()  # of the model that training goes on with
 
 
@@ -35,7 +35,7 @@ class Fitted(NamedTuple):
     scales: Scales
     method: str  # that trained it
     calibration: "tuple[Calibration, ...]" = ()  # of each output; without, members are mixed as they are
-    transform: "Transform | None" = None  # of the target, before it was standardised
+    transform: "LogTransform | None" = None  # of the target, before it was standardised
     guarantee: Floats | None = None  # (n, M) sorted scores of rows set aside, see `predictive.conformal`
 
     def has_gauge(self, s0: float) -> bool:

@@ -23,7 +23,7 @@ from tggm.predictive.conformal import (
     scores_of,
     sorted_scores,
 )
-from tggm.predictive.moments import member_moments
+from tggm.predictive.member_moments import member_moments
 from tggm.streams.columns import require_moderate
 
 _MOST = float(np.finfo(np.float64).max)  # instead of what is beyond all floats

@@ -14,7 +14,7 @@ import numpy as np
 
 from tggm.arrays import Floats
 from tggm.models import Model
-from tggm.predictive.held_out import HeldOut
+from tggm.predictive.calibration import HeldOut
 
 LEAST_ERROR = 1e-4  # squared, of a standardised target: what the other weights are at least drawn for
 NEARLY = 0.05  # squared error of a regression that tells nearly all: the noise starts there, too
@@ -128,7 +128,7 @@ def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
     means vary by D: so much is taken off. Rows count by how sure the ensemble is of them; those that either
     model misses by far more than is usual do not count.
     """
-    there = held.there
+    there = held.held_out_mask
     rows = there.any(0) & (held.weight > 0)
     if rows.sum() < 2:
         return 0.0, 0.0

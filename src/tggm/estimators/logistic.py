@@ -16,7 +16,6 @@ from tggm.arrays import Floats, Ints
 from tggm.estimators.class_calibration import HeldClasses
 from tggm.estimators.linear_part import OUTPUT, replaced
 from tggm.models import Model
-from tggm.predictive.temperature import HELD, fitted_temperature, tempered
 from tggm.training.rows import RowBlock
 
 STRENGTHS = np.logspace(-3, 2, 6)  # inverse penalties
@@ -56,7 +55,6 @@ def fallen_back(model: Model, block: RowBlock, held: HeldClasses) -> Model:
     doubt = []
     for share in SHARES:
         log_p = held.log_probabilities([blended(model, logits, share) for logits in found.each])
-        log_p = tempered(log_p, fitted_temperature(log_p, held.label, held.weight, HELD))
         loss = np.average(-log_p[np.arange(len(log_p)), held.label], weights=held.weight)
         doubt.append(rows * loss + 0.5 * ((share - EXPECTED) / SPREAD) ** 2)
         if doubt[-1] > doubt[0] or (len(doubt) > 2 and doubt[-1] > doubt[-2] > doubt[-3]):

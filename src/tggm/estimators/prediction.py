@@ -13,11 +13,11 @@ from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.fitted import Fitted
 from tggm.models.likelihoods import measured
 from tggm.predictive.base import require_level
-from tggm.predictive.moments import member_means, member_moments
+from tggm.predictive.member_moments import member_means, member_moments
 from tggm.streams.columns import require_moderate
 
 if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when asked for
-    from tggm.predictive import JointPredictive, ScalarPredictive
+    from tggm.predictive import GaussianMixture, JointPredictive, ScalarPredictive
 
 
 class Prediction(Ensemble, ABC):
@@ -60,9 +60,9 @@ class Prediction(Ensemble, ABC):
     def predict_dist(self, X: ArrayLike) -> "ScalarPredictive | JointPredictive[Any]":
         """The predictive distribution of each row, pooled from the members.
 
-        With ``calibrate=False`` it is the mixture of their densities: exact for one hidden layer; EP's with
-        lateral connections; Gaussians with the moments of y for several layers. Calibrated marginals of
-        several outputs are joined by a Gaussian copula. See docs/predictive-distributions.md.
+        Members are Gaussians with the mean and variance of y. With ``calibrate=False`` the distribution is
+        their mixture. Calibrated marginals of several outputs are joined by a Gaussian copula. See
+        docs/predictive-distributions.md.
 
         Returns
         -------
@@ -71,14 +71,14 @@ class Prediction(Ensemble, ABC):
         JointPredictive
             For several: mean, cov, rvs, joint logpdf, and the marginal of each output.
         """
-        from tggm.predictive.choice import joint
-        from tggm.predictive.copula import joined
+        from tggm.predictive.joint import pooled_joint
+        from tggm.predictive.member_moments import joint_gaussian_mixture
 
         if self.b1_.shape[1] == 1:
             return self._marginals(X)[0]
         Z, fitted = self._standardised(X), self.fitted_
-        members = joint(fitted.model, Z, self.engine(), *fitted.scales.y)
-        return joined(fitted.calibration, members)
+        members = joint_gaussian_mixture(fitted.model, Z, self.engine(), *fitted.scales.y)
+        return pooled_joint(fitted.calibration, members)
 
     def predict_interval(
         self, X: ArrayLike, level: float = 0.9, *, guarantee: bool = False
@@ -151,19 +151,18 @@ class Prediction(Ensemble, ABC):
         """Whether means (and deviations) are others than those of the mixture of members."""
         fitted: Fitted = self.fitted_
         kinds = {each.kind for each in fitted.calibration}
-        return fitted.transform is not None or "beta" in kinds or (spread and not kinds <= {"linear"})
+        return fitted.transform is not None or (spread and not kinds <= {"linear"})
 
     def _parts(self, X: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Mean, noise and disagreement."""
-        from tggm.predictive.calibration import Calibration, factors_of
-        from tggm.predictive.pools import disagreement
+        from tggm.predictive.calibration import Calibration, disagreement
 
         members = self._mixtures(X)
         found = []
         pools = self.fitted_.calibration or (Calibration(),) * len(members)
         for mixture, pool, law in zip(members, pools, self._pooled(members), strict=True):
             _, noise, between = disagreement(mixture)
-            f, g = factors_of(pool)
+            f, g = pool.factors
             share = f**2 * noise / (f**2 * noise + g**2 * between)
             found.append((law.mean(), law.std() * np.sqrt(share), law.std() * np.sqrt(1 - share)))
         mean, noise, apart = (self._shaped(np.stack(part, axis=1)) for part in zip(*found, strict=True))
@@ -177,8 +176,8 @@ class Prediction(Ensemble, ABC):
         `predict_interval` and docs/uncertainty.md.
         """
         from tggm.estimators.guarantee import in_units_of_the_model, scores_of_rows
-        from tggm.predictive.calibration import calibrations
-        from tggm.predictive.moments import unseen
+        from tggm.predictive.calibration import fit_calibrations
+        from tggm.predictive.member_moments import new_row_predictions
 
         Z, fitted = self._standardised(X), self.fitted_
         Y = np.asarray(y, dtype=np.float64).reshape(len(Z), -1)
@@ -188,9 +187,9 @@ class Prediction(Ensemble, ABC):
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
         Y = in_units_of_the_model(fitted, Y)
         with self._precision():
-            rows = unseen(fitted.model, Z, Y, self.engine(), self.dtype)
+            rows = new_row_predictions(fitted.model, Z, Y, self.engine(), self.dtype)
             scores = scores_of_rows(fitted, Z, Y, self.engine(), self.dtype)
-        pools = calibrations(fitted.model, fitted.transform, rows)
+        pools = fit_calibrations(rows, light_tails=fitted.transform is not None)
         self.fitted_ = fitted._replace(calibration=pools, guarantee=scores)
         return self
 
@@ -198,23 +197,24 @@ class Prediction(Ensemble, ABC):
         """The calibrated distribution of each output, in the units of the target."""
         return self._pooled(self._mixtures(X))
 
-    def _mixtures(self, X: ArrayLike) -> "list[ScalarPredictive]":
-        """The mixture of members, output by output."""
-        from tggm.predictive.choice import marginal
+    def _mixtures(self, X: ArrayLike) -> "list[GaussianMixture]":
+        """Return the mixture of members of each output."""
+        from tggm.predictive.member_moments import gaussian_mixtures
 
-        Z, fitted, engine = self._standardised(X), self.fitted_, self.engine()
+        Z, fitted = self._standardised(X), self.fitted_
         with self._precision():
-            return [marginal(fitted.model, Z, j, engine, *fitted.scales.y) for j in range(self.b1_.shape[1])]
+            return gaussian_mixtures(fitted.model, Z, self.engine(), *fitted.scales.y)
 
-    def _pooled(self, found: "list[ScalarPredictive]") -> "list[ScalarPredictive]":
+    def _pooled(self, members: "list[GaussianMixture]") -> "list[ScalarPredictive]":
+        """Return the calibrated distribution of each output, in the units of the target."""
         from tggm.predictive.calibration import pooled
-        from tggm.predictive.transformed import Transformed
 
         fitted: Fitted = self.fitted_
+        found: list[ScalarPredictive] = list(members)
         if fitted.calibration:
-            found = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
+            found = [pooled(*pair) for pair in zip(fitted.calibration, members, strict=True)]
         if fitted.transform is not None:
-            found = [Transformed(each, fitted.transform) for each in found]
+            found = [fitted.transform.distribution(each) for each in found]
         return found
 
     def _standardised(self, X: ArrayLike) -> Floats:

@@ -33,7 +33,7 @@ from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock, parts
 
 if TYPE_CHECKING:
-    from tggm.predictive.transforms import Transform
+    from tggm.predictive.transforms import LogTransform
 
 
 class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -352,7 +352,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
                 "model was not trained on."
             )
 
-    def _transformed(self, source: Source, before: Fitted | None) -> "Transform | None":
+    def _transformed(self, source: Source, before: Fitted | None) -> "LogTransform | None":
         """The transform of the targets, by which those of the source are replaced; None for none.
 
         Only of one target that is in memory; going on with an earlier model keeps its own.
@@ -435,8 +435,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
 
     def refined(self, fitted: Fitted, begun: Start, block: RowBlock) -> Fitted:
         """Blended with a linear model, and calibrated, as held-out rows advise."""
-        from tggm.predictive.calibration import calibrations
-        from tggm.predictive.moments import held_out, some_rows
+        from tggm.predictive.calibration import fit_calibrations
+        from tggm.predictive.member_moments import held_out_predictions, sample_rows
 
         recipe, count = begun.recipe, begun.source.n_kept
         # a linear model is compared on all rows
@@ -444,8 +444,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         blends = blends and self.noise is None and recipe.likelihood == self.likelihood
         if not (blends or self.calibrate):
             return fitted
-        engine, rows = engine_of(fitted.method, fitted.model), some_rows(count)
-        held = held_out(fitted.model, block, rows, count, engine, self.dtype)
+        engine, rows = engine_of(fitted.method, fitted.model), sample_rows(count)
+        held = held_out_predictions(fitted.model, block, rows, count, engine, self.dtype)
         if blends:
             X = np.asarray(fitted.model.features.inputs(block.data.X), np.float64)[rows]
             Y, weight = (np.asarray(a, np.float64)[rows] for a in (block.data.y, block.weight))
@@ -453,7 +453,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             fitted = fitted._replace(model=model)
         if not self.calibrate:
             return fitted
-        return fitted._replace(calibration=calibrations(fitted.model, fitted.transform, held))
+        pools = fit_calibrations(held, light_tails=fitted.transform is not None)
+        return fitted._replace(calibration=pools)
 
     def _scales(self, source: Source) -> Scales:
         return Scales(source.inputs(self.standardize), source.outputs(self.standardize))
@@ -470,7 +471,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         arrays, meta = super().to_state()
         fitted = self.fitted_
         pool = [[each.kind, *each.numbers] for each in fitted.calibration]
-        transform = None if fitted.transform is None else [fitted.transform.kind, *fitted.transform.numbers]
+        transform = None if fitted.transform is None else fitted.transform.kind
         return arrays, meta | {
             "vector_target": bool(self.flat_target_),
             "calibration": pool,
@@ -478,18 +479,17 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         }
 
     def _restored_pool(self, fitted: Fitted, meta: Mapping[str, Any]) -> Fitted:
-        from tggm.predictive.calibration import checked as checked_pool
-        from tggm.predictive.calibration import has_tails
+        from tggm.predictive.calibration import checked_calibration
         from tggm.predictive.transforms import checked_transform
 
         n = self._n_outputs(fitted)
-        pool = tuple(checked_pool(kind, numbers) for kind, *numbers in meta["calibration"])
+        pool = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
         if len(pool) not in (0, n):
             raise ValueError(f"{len(pool)} calibrations for {n} outputs")
         transform = meta["transform"]
         if transform is not None:
-            transform = checked_transform(transform[0], transform[1:])
-            if transform.exponential and any(has_tails(each) for each in pool):
+            transform = checked_transform(transform)
+            if any(each.has_heavy_tails for each in pool):
                 raise ValueError("with tails heavier than a Gaussian's this transform leaves no mean")
         return fitted._replace(calibration=pool, transform=transform)
 

@@ -15,7 +15,7 @@ from tggm.models.likelihoods import Incomplete
 from tggm.streams.columns import Columns
 
 if TYPE_CHECKING:
-    from tggm.predictive.transforms import Transform
+    from tggm.predictive.transforms import LogTransform
 
 _SQUARED = 1e150  # deviations whose squares are numbers
 FARTHEST = 1e4  # robust deviations of a target that training can reach
@@ -97,10 +97,9 @@ def checked(y: Any, sample_weight: Any, censored: ArrayLike | None, recipe: Reci
     return targets, weight
 
 
-def target_transform(how: str, X: Floats, targets: Targets, weight: Floats) -> "Transform | None":
+def target_transform(how: str, X: Floats, targets: Targets, weight: Floats) -> "LogTransform | None":
     """The transform that was asked for, or that measured targets speak for; None for none."""
-    from tggm.predictive.transform_choice import chosen_transform
-    from tggm.predictive.transforms import LogTransform
+    from tggm.predictive.transforms import LogTransform, choose_transform
 
     measured = np.ones(len(X), np.bool_) if targets.side is None else targets.side[:, 0] == 0
     y = targets.Y[measured, 0]
@@ -111,10 +110,9 @@ def target_transform(how: str, X: Floats, targets: Targets, weight: Floats) -> "
                 "Pass 'auto' or None."
             )
         return LogTransform()
-    found = chosen_transform(X[measured], y, weight[measured])
-    if found.kind == "log" and targets.Y.min() <= 0:  # a limit that is not positive
+    if targets.Y.min() <= 0:  # a target or a limit
         return None
-    return None if found.kind == "identity" else found
+    return choose_transform(X[measured], y, weight[measured])
 
 
 def row_weights(sample_weight: Any, X: Any) -> Floats:
