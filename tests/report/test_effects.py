@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.report.case import Feature, Judged
 from tggm.report.comparison import verdict
 from tggm.report.effects import effects, ranked
@@ -33,7 +33,7 @@ class Known(RegressorMixin, BaseEstimator):
         return 5 * X[:, 0] + X[:, 1] * X[:, 2]
 
     def predict_dist(self, X):
-        return MomentPredictive(self.predict(X)[None], np.full((1, len(X)), 4.0))
+        return GaussianMixture(self.predict(X)[None], np.full((1, len(X)), 4.0))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 from sklearn import metrics
 
-from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.report.scores import calibration_error, class_scores, coverage, regression_scores
 
 
@@ -16,7 +16,7 @@ def by_key(scores):
 def test_regression_scores_of_a_normal(rng):
     mean, sd = rng.normal(size=300), 0.7
     y = mean + rng.normal(size=300)
-    got = by_key(regression_scores(MomentPredictive(mean[None], np.full((1, 300), sd**2)), y))
+    got = by_key(regression_scores(GaussianMixture(mean[None], np.full((1, 300), sd**2)), y))
     assert got["rmse"] == pytest.approx(metrics.root_mean_squared_error(y, mean))
     assert got["r2"] == pytest.approx(metrics.r2_score(y, mean))
     assert got["mae"] == pytest.approx(metrics.mean_absolute_error(y, mean))
@@ -32,7 +32,7 @@ def test_regression_scores_of_a_normal(rng):
         )
         for m, at in zip(mean[:5], y[:5], strict=True)
     ]
-    five = MomentPredictive(mean[None, :5], np.full((1, 5), sd**2))
+    five = GaussianMixture(mean[None, :5], np.full((1, 5), sd**2))
     assert by_key(regression_scores(five, y[:5]))["crps"] == pytest.approx(np.mean(crps), rel=1e-6)
 
 
@@ -68,7 +68,7 @@ def test_the_calibration_error_by_hand():
 
 def test_coverage_and_width_of_a_normal():
     y = stats.norm.ppf((np.arange(1000) + 0.5) / 1000)
-    dist = MomentPredictive(np.zeros((1, 1000)), np.ones((1, 1000)))
+    dist = GaussianMixture(np.zeros((1, 1000)), np.ones((1, 1000)))
     for level, inside, width in coverage(dist, y):
         assert inside == pytest.approx(level, abs=1.1e-3)
         assert width == pytest.approx(2 * stats.norm.ppf(0.5 + level / 2), rel=1e-6)

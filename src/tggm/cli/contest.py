@@ -150,9 +150,9 @@ def _frame(preparation: Preparation, table: Table) -> Any:
 
 def gaussian_scores(y: Floats, mean: Floats, std: Floats) -> RowScores:
     """RowScores of Gaussian predictions."""
-    from tggm.predictive.moment import MomentPredictive
+    from tggm.predictive.gaussian_mixture import GaussianMixture
 
-    law = MomentPredictive(np.asarray(mean)[None, :], np.asarray(std)[None, :] ** 2)
+    law = GaussianMixture(np.asarray(mean)[None, :], np.asarray(std)[None, :] ** 2)
     return {"rmse": (y - mean) ** 2, "log_score": law.logpdf(y), "crps": law.crps(y)}
 
 

@@ -92,16 +92,9 @@ def nodes_needed(mean: np.ndarray, std: np.ndarray) -> int:
     return int(np.clip(np.ceil(length / SPACING), FEWEST_NODES, MOST_NODES))
 
 
-def mixed(ops: Arithmetic, log_p: Value, members: int, numbers: tuple[float, ...]) -> Value:
-    """Log-probabilities of the mixture of members, (rows, n), with a temperature and perhaps biases.
-
-    `numbers` are those of `tggm.predictive.temperature`.
-    """
+def mixed(ops: Arithmetic, log_p: Value, members: int) -> Value:
+    """Compute the log-probabilities of the mixture of members, (rows, n)."""
     log = ops.squeezed(log_sum(ops, log_p, 0)) - float(np.log(members))
-    if numbers:
-        log = log / numbers[0]
-    if len(numbers) > 1:
-        log = log + ops.constant(np.asarray(numbers[1:]))
     return log - log_sum(ops, log, -1)
 
 

@@ -128,7 +128,7 @@ def _numbers(
     for j in range(n):
         at = np.eye(n)[:, [j]]
         mixture = MixtureLaw(ops, found.mean @ at, var @ at, np.full(len(w.s0), 1 / len(w.s0)))
-        law = pooled_law(model.pool(j, shape=bool(levels)), mixture)
+        law = pooled_law(model.pool(j), mixture)
         units = Units(float(w.y.shift[j]), float(w.y.scale[j]), fit.transform)
         points.append(point(ops, units, law))
         if levels:
@@ -152,7 +152,7 @@ def _classes(ops: OnnxArithmetic, model: NumPyClassifier, X: GraphValue, dtype: 
     w, n = model.fitted_.weights, len(model.classes_)
     mean, std = scores(ops, outputs(ops, w, X))
     each = log_probabilities(ops, mean, std, members=len(w.s0), n=n, n_nodes=GRAPH_NODES)
-    log_p = mixed(ops, each, len(w.s0), model.fitted_.temperature)
+    log_p = mixed(ops, each, len(w.s0))
     place = ops.node("ArgMax", log_p, axis=-1, keepdims=0)
     kind = LABELS[model.classes_.dtype.kind]
     labels = ops.constant(model.classes_, object if kind == "str" else kind)

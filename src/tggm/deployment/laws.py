@@ -1,23 +1,21 @@
 """Predictive distributions of one output, with the operations of an `Arithmetic`, on the scale of the model.
 
-They are those of `tggm.predictive`: `moment` (a mixture of Gaussians), `student`, `beta_map` and
-`transformed`, where the formulas are explained. Values have the axes (rows, points).
+They are those of `tggm.predictive`: mixtures of Gaussians and (shaped) Student-t distributions, where the
+formulas are explained. Values have the axes (rows, points).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import betaincinv, betaln, gammaln, ndtri
+from scipy.special import ndtri
 
 from tggm.arrays import Floats
 from tggm.deployment.arithmetic import Arithmetic, Value
 from tggm.deployment.classes import log_sum
 from tggm.deployment.units import SQRT_2PI, log_probability
-from tggm.predictive.calibration import Calibration
-from tggm.predictive.shaped import ShapedPredictive
-from tggm.predictive.student import StudentPredictive
+from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.gaussian_mixture import GaussianMixture
 
 N_STEPS = 40  # of Newton's method for a quantile, inside a bracket that halves where it would leave it
 _LOG_ROOT_2PI = float(np.log(SQRT_2PI))
@@ -30,20 +28,16 @@ class Law(ABC):
         self.ops = ops
 
     @abstractmethod
-    def log_density(self, z: Value) -> Value:
-        """Log-density at points, (rows, points)."""
-
-    @abstractmethod
     def quantiles(self, levels: Sequence[float]) -> Value:
         """Quantiles, (rows, levels)."""
 
     @abstractmethod
-    def moments(self) -> tuple[Value, Value] | None:
-        """Mean and variance, (rows, 1) each, where they are known in closed form."""
+    def moments(self) -> tuple[Value, Value]:
+        """Return mean and variance, (rows, 1) each."""
 
-    def log_mean_exp(self, order: float) -> Value | None:
-        """Log of E exp(order · Z), (rows, 1), where it is known in closed form."""
-        return None
+    @abstractmethod
+    def log_mean_exp(self, order: float) -> Value:
+        """Compute log E exp(order · Z), (rows, 1)."""
 
 
 class MixtureLaw(Law):
@@ -98,75 +92,29 @@ class MixtureLaw(Law):
 
 
 class StudentLaw(Law):
-    """One Student-t a row, `tggm.predictive.pools` says of which width."""
+    """One Student-t per row; see `tggm.predictive.calibration` for its width."""
 
     def __init__(self, mixture: MixtureLaw, numbers: tuple[float, ...]) -> None:
         super().__init__(mixture.ops)
-        f, g, heaviness = numbers
-        self.mean, square = centre_and_square(mixture, f, g)
-        self.width = self.ops.sqrt(square)
-        self.standard = StudentPredictive(np.zeros(1), np.ones(1), heaviness)
-        self.heaviness = heaviness
-        self.gaussian = bool(np.isfinite(np.asarray(self.standard.log_mean_exp(1.0))).all())
-
-    def log_density(self, z: Value) -> Value:
-        """Of Student's or of the normal distribution."""
-        ops, u = self.ops, (z - self.mean) / self.width
-        if self.gaussian:
-            return u * u * -0.5 - ops.log(self.width) - _LOG_ROOT_2PI
-        nu = 1 / self.heaviness
-        constant = float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi))
-        return ops.log(u * u / nu + 1.0) * (-0.5 * (nu + 1)) - ops.log(self.width) + constant
+        f, g, heaviness, *logs = numbers
+        self.mean, self.square = centre_and_square(mixture, f, g)
+        one = GaussianMixture(np.zeros((1, 1)), np.ones((1, 1)))
+        self.standard = pooled(
+            Calibration("shaped" if logs else "student", (1.0, 1.0, heaviness, *logs)), one
+        )
 
     def quantiles(self, levels: Sequence[float]) -> Value:
-        """Those of T itself, moved and scaled."""
+        """Scale and shift the quantiles of T."""
         u = self.standard.ppf(as_array(levels)[None, :])[0]
-        return self.mean + self.width * self.ops.constant(u)
+        return self.mean + self.ops.sqrt(self.square) * self.ops.constant(u)
 
     def moments(self) -> tuple[Value, Value]:
-        """Closed forms."""
-        return self.mean, self.width * self.width * float(self.standard.var()[0])
+        """Return mean and variance."""
+        return self.mean, self.square * float(self.standard.var()[0])
 
-    def log_mean_exp(self, order: float) -> Value | None:
-        """Of a lognormal; infinite with heavy tails."""
-        log = self.standard.log_mean_exp(order)
-        return self.mean * order + self.width * self.width * float(np.asarray(log)[0])
-
-
-class ShapedLaw(StudentLaw):
-    """One law, moved and scaled, for all rows."""
-
-    def __init__(self, mixture: MixtureLaw, numbers: tuple[float, ...]) -> None:
-        super().__init__(mixture, numbers[:3])
-        self.standard = ShapedPredictive(np.zeros(1), np.ones(1), numbers[2], numbers[3:])
-
-    def log_density(self, z: Value) -> Value:
-        """Asked of transformed targets only, which are pooled otherwise."""
-        raise NotImplementedError("the density of the pool 'shaped' cannot be exported")
-
-    def log_mean_exp(self, order: float) -> None:
-        """Not in closed form."""
-
-
-class BetaLaw(Law):
-    """The mixture with its distribution function mapped."""
-
-    def __init__(self, mixture: MixtureLaw, numbers: tuple[float, ...]) -> None:
-        super().__init__(mixture.ops)
-        self.mixture, (self.a, self.b) = mixture, numbers
-
-    def log_density(self, z: Value) -> Value:
-        """With the weight of the map."""
-        low, high = (self.mixture.log_tail(z, side) for side in (1.0, -1.0))
-        weight = low * (self.a - 1) + high * (self.b - 1) - float(betaln(self.a, self.b))
-        return self.mixture.log_density(z) + weight
-
-    def quantiles(self, levels: Sequence[float]) -> Value:
-        """Those of the mixture at other levels."""
-        return self.mixture.quantiles(betaincinv(self.a, self.b, as_array(levels)).tolist())
-
-    def moments(self) -> None:
-        """None in closed form."""
+    def log_mean_exp(self, order: float) -> Value:
+        """Compute log E exp(order · Z) of a Gaussian: transformed targets have no other pool."""
+        return self.mean * order + self.square * (0.5 * order**2)
 
 
 def as_array(levels: Sequence[float]) -> Floats:
@@ -175,7 +123,7 @@ def as_array(levels: Sequence[float]) -> Floats:
 
 
 def centre_and_square(mixture: MixtureLaw, f: float, g: float) -> tuple[Value, Value]:
-    """The mean of the members' means, and f² v + g² D, of `tggm.predictive.pools`; members weigh alike."""
+    """Compute m and f² v + g² D of `tggm.predictive.calibration`; members have equal weights."""
     ops, K = mixture.ops, mixture.members
     centre, total = mixture.moments()
     away = mixture.mean - centre
@@ -184,26 +132,6 @@ def centre_and_square(mixture: MixtureLaw, f: float, g: float) -> tuple[Value, V
     return centre, within * f**2 + between * (g**2 / max(K - 1, 1))
 
 
-def scale_mixture(mixture: MixtureLaw, numbers: tuple[float, ...]) -> MixtureLaw:
-    """Five Gaussians a row, of one centre."""
-    ops, (f, g, tau) = mixture.ops, numbers
-    places, shares = hermegauss(5)
-    centre, square = centre_and_square(mixture, f, g)
-    widths = ops.constant(np.exp(2 * tau * places).reshape(-1, 1, 1))
-    return MixtureLaw(ops, centre + widths * 0.0, square * widths, shares / shares.sum())
-
-
 def pooled_law(pool: Calibration, mixture: MixtureLaw) -> Law:
     """The calibrated distribution of which this is the members' mixture."""
-    if pool.kind not in LAWS:
-        raise ValueError(f"the pool {pool.kind!r} cannot be exported; fit with calibrate=False.")
-    return LAWS[pool.kind](mixture, pool.numbers)
-
-
-LAWS: dict[str, Callable[[MixtureLaw, tuple[float, ...]], Law]] = {
-    "linear": lambda mixture, numbers: mixture,
-    "student": StudentLaw,
-    "shaped": ShapedLaw,
-    "scales": scale_mixture,
-    "beta": BetaLaw,
-}
+    return mixture if pool.kind == "linear" else StudentLaw(mixture, pool.numbers)

@@ -20,15 +20,12 @@ from tggm.deployment.weights import Weights, weights_of
 from tggm.estimators.inputs import TableInputs
 from tggm.estimators.stored_labels import restored_classes
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.calibration import Calibration, checked, pooled
-from tggm.predictive.moment import MomentPredictive
-from tggm.predictive.temperature import checked_temperature
-from tggm.predictive.transformed import Transformed
-from tggm.predictive.transforms import Transform, checked_transform
+from tggm.predictive.calibration import Calibration, checked_calibration, pooled
+from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.transforms import LogTransform, checked_transform
 from tggm.settings import flag
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: what a processor's cache holds
-SHAPED = ("linear", "beta")  # pools of which more than the members' moments matters
 FEWEST_ROWS = 32  # at once
 NUMPY = NumPyArithmetic()
 
@@ -45,8 +42,7 @@ class PortableFit(NamedTuple):
     weights: Weights
     scales: InputScales
     calibration: tuple[Calibration, ...] = ()
-    transform: Transform | None = None
-    temperature: tuple[float, ...] = ()
+    transform: LogTransform | None = None
 
 
 class PortablePredictor(TableInputs, ABC):
@@ -89,11 +85,11 @@ class NumPyRegressor(PortablePredictor):
     def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
         """The predictor of a stored regressor."""
         w = weights_of(arrays, meta)
-        pools = tuple(checked(kind, numbers) for kind, *numbers in meta["calibration"])
+        pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
         if len(pools) not in (0, w.n_outputs):
             raise ValueError(f"{len(pools)} calibrations for {w.n_outputs} outputs")
         given = meta["transform"]
-        transform = None if given is None else checked_transform(given[0], given[1:])
+        transform = None if given is None else checked_transform(given)
         made = cls()
         made.fitted_ = PortableFit(w, InputScales(w.x), pools, transform)
         made.flat_target_ = meta["vector_target"] is True
@@ -152,7 +148,7 @@ class NumPyRegressor(PortablePredictor):
     def _reshaped(self, spread: bool) -> bool:
         """Whether means (and deviations) are others than those of the mixture of members."""
         kinds = {pool.kind for pool in self.fitted_.calibration}
-        return self.fitted_.transform is not None or "beta" in kinds or (spread and not kinds <= {"linear"})
+        return self.fitted_.transform is not None or (spread and not kinds <= {"linear"})
 
     def _laws(self, mean: Floats, var: Floats) -> list[ScalarPredictive]:
         """The calibrated distribution of each output, in the units of the target."""
@@ -160,24 +156,13 @@ class NumPyRegressor(PortablePredictor):
         made: list[ScalarPredictive] = []
         for j in range(mean.shape[2]):
             units = {"loc": float(y.shift[j]), "scale": float(y.scale[j])}
-            law: ScalarPredictive = MomentPredictive(mean[:, :, j], var[:, :, j], **units)
-            law = pooled(self.pool(j, shape=True), law)
-            made.append(law if fit.transform is None else Transformed(law, fit.transform))
+            law = pooled(self.pool(j), GaussianMixture(mean[:, :, j], var[:, :, j], **units))
+            made.append(law if fit.transform is None else fit.transform.distribution(law))
         return made
 
-    def pool(self, j: int, *, shape: bool) -> Calibration:
-        """How members are pooled; ValueError where more than their moments matters and they are no Gaussians.
-
-        `shape` says that quantiles or densities are asked for.
-        """
-        fit = self.fitted_
-        found = fit.calibration[j] if fit.calibration else Calibration()
-        if len(fit.weights.layers) == 1 and found.kind in SHAPED and (shape or self._reshaped(True)):
-            raise ValueError(
-                "one hidden layer has an exact density, which needs JAX; without it there are means and "
-                "deviations only, and these of the plain mixture. Fit two layers, or load it with JAX."
-            )
-        return found
+    def pool(self, j: int) -> Calibration:
+        """Return the calibration of one output."""
+        return self.fitted_.calibration[j] if self.fitted_.calibration else Calibration()
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
         """One column as a vector, if the target was one."""
@@ -195,8 +180,7 @@ class NumPyClassifier(PortablePredictor):
         made = cls()
         made.classes_ = restored_classes(meta)
         w = weights_of(arrays, meta, classes=len(made.classes_))
-        numbers = checked_temperature(meta["temperature"], len(made.classes_))
-        made.fitted_ = PortableFit(w, InputScales(w.x), temperature=numbers)
+        made.fitted_ = PortableFit(w, InputScales(w.x))
         return made._named(meta)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -221,5 +205,5 @@ class NumPyClassifier(PortablePredictor):
         mean, std = scores(NUMPY, outputs(NUMPY, self.fitted_.weights, Z))
         sizes = {"members": len(mean), "n": mean.shape[2], "n_nodes": nodes_needed(mean, std)}
         log_p = log_probabilities(NUMPY, mean, std, **sizes)
-        found: Floats = mixed(NUMPY, log_p, len(mean), self.fitted_.temperature)
+        found: Floats = mixed(NUMPY, log_p, len(mean))
         return found

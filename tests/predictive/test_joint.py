@@ -1,4 +1,4 @@
-"""Calibrated marginals that are joined by a copula."""
+"""Joint distributions of several outputs: Gaussian mixtures and copulas of calibrated marginals."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,14 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from tggm.predictive.calibration import Calibration, pooled
-from tggm.predictive.copula import CopulaPredictive, joined
-from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.joint import (
+    CopulaPredictive,
+    MultivariateGaussianMixture,
+    factors,
+    log_densities,
+    pooled_joint,
+)
 from tggm.predictive.student import StudentPredictive
 
 MEAN, WIDTH = np.array([[1.0, -2.0]]), np.array([[0.5, 3.0]])
@@ -16,15 +22,20 @@ R = np.array([[[1.0, RHO], [RHO, 1.0]]])
 
 
 def law(*heaviness):
-    marginals = [StudentPredictive(MEAN[:, j], WIDTH[:, j], h) for j, h in enumerate(heaviness)]
+    marginals = [
+        StudentPredictive(MEAN[:, j], WIDTH[:, j], h)
+        if h
+        else GaussianMixture(MEAN[:, j][None], WIDTH[:, j][None] ** 2)
+        for j, h in enumerate(heaviness)
+    ]
     return CopulaPredictive(marginals, R)
 
 
 def ensemble(scale=(1.0, 1.0)):
-    """Five members, three rows, two outputs."""
+    """Draw five members, three rows, two outputs."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((5, 3, 2, 4))
-    return MultivariateMomentPredictive(
+    return MultivariateGaussianMixture(
         rng.standard_normal((5, 3, 2)), A @ np.swapaxes(A, 2, 3), loc=[1.0, 2.0], scale=scale
     )
 
@@ -52,7 +63,7 @@ def test_the_density_integrates_to_the_marginals():
 
 
 @pytest.mark.parametrize(("nu", "tolerance"), [(2.5, 0.01), (5.0, 1e-4)])
-def test_covariances_by_another_quadrature(nu, tolerance):
+def test_covariances_against_another_quadrature(nu, tolerance):
     """E Q(Φ(z)) Q(Φ(z')) by sums on a plain grid: integrands are smooth and vanish at its ends."""
     z = np.linspace(-9, 9, 1201)
     q = np.where(z < 0, stats.t.ppf(stats.norm.cdf(z), nu), stats.t.isf(stats.norm.sf(z), nu))
@@ -66,7 +77,7 @@ def test_covariances_by_another_quadrature(nu, tolerance):
     assert abs(cov[0, 1] - want * WIDTH[0].prod()) < tolerance * deviations.prod()
 
 
-def test_draws_follow_it():
+def test_draws_have_the_marginals_and_the_rank_correlation():
     size = 20_000
     draws = law(0.1, 0.1).rvs(size, random_state=0)[:, 0]
     for j in range(2):
@@ -76,22 +87,22 @@ def test_draws_follow_it():
     assert abs(tau - 2 / np.pi * np.arcsin(RHO)) < 5 * 2 * np.sqrt(2 / (9 * size))
 
 
-def test_finite_far_away():
+def test_log_density_is_finite_far_out():
     assert np.isfinite(law(0.0, 0.3).logpdf([[1e9, -1e9]])).all()
     assert np.isfinite(law(0.3, 0.3).logpdf([[1e200, -1e200]])).all()
 
 
-def test_members_as_they_are_where_nothing_is_calibrated():
+def test_uncalibrated_members_are_returned_unchanged():
     members = ensemble()
-    assert joined((), members) is members
-    assert joined([Calibration(), Calibration()], members) is members
+    assert pooled_joint((), members) is members
+    assert pooled_joint([Calibration(), Calibration()], members) is members
 
 
-def test_marginals_are_those_of_the_pools_and_correlations_those_of_their_widths():
+def test_marginals_are_calibrated_and_correlations_are_those_of_the_pool():
     pools = [Calibration("student", (0.5, 2.0, 0.1)), Calibration("student", (2.0, 0.3, 0.0))]
     for scale in ([1.0, 1.0], [10.0, 0.1]):
         members = ensemble(scale)
-        joint = joined(pools, members)
+        joint = pooled_joint(pools, members)
         for j, pool in enumerate(pools):
             assert_allclose(joint.std()[:, j], pooled(pool, members.marginal(j)).std(), rtol=1e-12)
     mean, cov = members._mean, members._cov
@@ -101,10 +112,31 @@ def test_marginals_are_those_of_the_pools_and_correlations_those_of_their_widths
     S = np.outer(f, f) * C + np.outer(g, g) * B
     want = S[:, 0, 1] / np.sqrt(S[:, 0, 0] * S[:, 1, 1])
     # a joint of Gaussians with these pools has that correlation
-    plain = joined([Calibration("student", (*p.numbers[:2], 0.0)) for p in pools], members).cov()
+    plain = pooled_joint([Calibration("student", (*p.numbers[:2], 0.0)) for p in pools], members).cov()
     assert_allclose(plain[:, 0, 1] / np.sqrt(plain[:, 0, 0] * plain[:, 1, 1]), want, rtol=1e-9)
 
 
 def test_shapes_are_checked():
     with pytest.raises(ValueError, match=r"`correlation` must have shape \(1, 2, 2\); got \(2, 2\)"):
         CopulaPredictive([law(0.0, 0.0).marginal(j) for j in range(2)], R[0])
+
+
+def test_log_densities_against_scipy(rng):
+    A = rng.normal(size=(4, 3, 3))
+    C = A @ A.transpose(0, 2, 1) + 0.1 * np.eye(3)
+    errors = rng.normal(size=(4, 3))
+    expected = [stats.multivariate_normal(cov=c).logpdf(e) for c, e in zip(C, errors, strict=True)]
+    assert_allclose(log_densities(errors, factors(C)), expected, rtol=1e-10)
+
+
+def test_singular_covariances_are_changed_little():
+    w = np.array([[1.0, 1e10], [1e-5, 3.0]])
+    C = w[:, :, None] * w[:, None, :]  # two outputs of one unit without noise
+    L = factors(C)
+    assert_allclose(L @ L.transpose(0, 2, 1), C, rtol=1e-8)
+    assert np.isfinite(log_densities(np.ones((2, 2)), L)).all()
+    assert np.isfinite(log_densities(np.full((2, 2), 1e200), L)).all()
+
+
+def test_log_densities_without_variance_are_finite():
+    assert np.isfinite(log_densities(np.zeros((1, 2)), factors(np.zeros((1, 2, 2))))).all()

@@ -1,11 +1,12 @@
-"""A bent density: closed forms against quadrature, and what is learned from draws."""
+"""Student-t tails against mpmath; the shape of errors against quadrature and draws."""
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
-from tggm.predictive.shape import KNOTS, PLACES, Shape, most_likely
+from tggm.predictive.student import KNOTS, PLACES, Shape, StudentPredictive, fit_shape
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def test_cdf_is_the_integral_of_the_density(logs):
         assert_allclose(shape.cdf(np.array(u)), area, rtol=1e-10)
 
 
-def test_both_tails_are_inverted(logs):
+def test_inverse_of_both_tails(logs):
     shape = Shape(logs)
     p = np.concatenate([np.geomspace(1e-300, 1e-3, 20), np.linspace(0.01, 1, 40)])
     assert_allclose(shape.cdf(shape.lower(p)), p, rtol=1e-12)
@@ -32,22 +33,38 @@ def test_both_tails_are_inverted(logs):
     assert_allclose(shape.log_tails(low, high)[1], np.log(p), rtol=1e-12, atol=1e-12)
 
 
-def test_tails_of_probabilities_too_small_for_numbers(logs):
+def test_log_tails_of_probabilities_that_underflow(logs):
     shape = Shape(logs)
     low, _ = shape.log_tails(np.array([-1e4]), np.array([0.0]))
     assert_allclose(low, -1e4 + np.log(shape.ends[0]), rtol=1e-12)
 
 
-def test_a_known_density_is_found(rng):
-    """Of 20,000 draws; a height is told by a thousand of them, to a thirtieth or so."""
+def test_a_known_shape_is_estimated(rng):
+    """From 20,000 draws; a height depends on a thousand of them, with an error of about 1/30."""
     true = Shape(0.8 * np.sin(np.arange(KNOTS) / 2))
     draws = true.lower(rng.random(20_000))
-    found = Shape(most_likely(draws, np.ones(len(draws))))
+    found = Shape(fit_shape(draws, np.ones(len(draws))))
     u = np.linspace(0.05, 0.95, 50)
     assert_allclose(found.density(u), true.density(u), rtol=0.2)
     assert np.log(found.density(draws)).mean() > np.log(true.density(draws)).mean() - 1e-3
 
 
-def test_few_draws_say_little(rng):
-    found = Shape(most_likely(rng.random(5), np.ones(5)))
+def test_few_draws_leave_the_shape_nearly_uniform(rng):
+    found = Shape(fit_shape(rng.random(5), np.ones(5)))
     assert_allclose(found.density(np.linspace(0, 1, 9)), 1, atol=0.6)
+
+
+@pytest.mark.parametrize(("nu", "u"), [(4.0, 1e100), (30.0, 1e40), (1000.0, 200.0)])
+def test_student_tail_where_it_underflows(nu, u):
+    with mpmath.workdps(40):
+        x = mpmath.mpf(nu) / (nu + mpmath.mpf(u) ** 2)
+        want = float(mpmath.log(mpmath.betainc(nu / 2, 0.5, 0, x, regularized=True) / 2))
+    got = StudentPredictive(np.zeros(1), np.ones(1), 1 / nu).logcdf(-u)
+    assert_allclose(got, want, rtol=1e-12)
+
+
+def test_errors_name_the_argument():
+    with pytest.raises(ValueError, match=r"`heaviness` is 1/ν and must be from .* below 0.5; got 0.5"):
+        StudentPredictive(np.zeros(1), np.ones(1), 0.5)
+    with pytest.raises(ValueError, match="`width` must be positive; smallest is"):
+        StudentPredictive(np.zeros(1), np.zeros(1), 0.1)
