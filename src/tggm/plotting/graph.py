@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tggm.graph import Graph
-from tggm.models.graph.structure import Block, Structure
+from tggm.graph._structure import Block, Structure
 from tggm.plotting.canvas import DATA, MODEL, QUIET, REFERENCE, SECOND, shade
 
 _COLOUR = {"input": QUIET, "latent": MODEL, "free": SECOND, "observed": DATA, "inequality": REFERENCE}
