@@ -12,8 +12,8 @@ mean over all orders and all z is the Shapley value of the column (Štrumbelj & 
     \qquad f(x) = E_z f(z) + \sum_j \phi_j.
 
 The sum holds for every single walk, so it holds exactly for any number of walks; only its division among
-columns is estimated. Each order is walked in both directions, which is exact if at most two columns interact, and
-the background rows are chosen so that their means and variances match those of all. All rows use the same
+columns is estimated. Each order is walked in both directions, which is exact if at most two columns interact,
+and the background rows are chosen so that their means and variances match those of all. All rows use the same
 walks.
 """
 

@@ -1,8 +1,8 @@
 """Train a graph: maximise its log-likelihood, a difference of two log Z, by `tggm.training`.
 
 The gradient of log Z is given by an engine's moments, so this is EM with a gradient M-step. If the prior
-needs an engine too (deep graphs, couplings) the objective is a difference of two estimates and not a bound; EP
-has the smallest error.
+needs an engine too (deep graphs, couplings) the objective is a difference of two estimates and not a bound;
+EP has the smallest error.
 """
 
 from collections.abc import Mapping
