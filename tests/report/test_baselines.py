@@ -6,8 +6,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin
 
 from tests.report.test_effects import Known
-from tggm.report.comparison import baselines_of, compared
-from tggm.report.examination import examined
+from tggm.report._case import baselines_of, examine, score_all
 
 
 class KnownClasses(ClassifierMixin, Known):
@@ -15,17 +14,17 @@ class KnownClasses(ClassifierMixin, Known):
 
 
 def test_without_training_rows_the_naive_prediction_is_of_the_rows_judged_on():
-    case = examined(Known(), np.zeros((3, 4)), [1.0, 2.0, 6.0])
+    case = examine(Known(), np.zeros((3, 4)), [1.0, 2.0, 6.0])
     baselines = baselines_of(case)
     assert baselines.naive == pytest.approx([3.0, 7.0])
     assert baselines.coef is None
-    assert list(compared(case)) == ["this model", "naive"]
+    assert list(score_all(case)) == ["this model", "naive"]
 
 
 def test_the_variance_of_the_linear_model_is_its_leave_one_out_error(rng):
     X = rng.normal(size=(25, 4)) * np.array([1.0, 10.0, 0.1, 1.0])
     y = X @ np.array([1.0, -0.2, 3.0, 0.0]) + rng.normal(size=25)
-    case = examined(Known(), X[:4], y[:4], train=(sparse.csr_matrix(X), y))
+    case = examine(Known(), X[:4], y[:4], train=(sparse.csr_matrix(X), y))
     Z = (X - X.mean(0)) / X.std(0)
     errors = []
     for penalty in np.logspace(-3, 3, 13):
@@ -40,5 +39,5 @@ def test_the_variance_of_the_linear_model_is_its_leave_one_out_error(rng):
 
 
 def test_classes_are_counted_once_more_than_they_occur():
-    case = examined(KnownClasses(), np.zeros((3, 4)), np.array(["a", "a", "c"]))
+    case = examine(KnownClasses(), np.zeros((3, 4)), np.array(["a", "a", "c"]))
     assert np.exp(baselines_of(case).naive) == pytest.approx([3 / 6, 1 / 6, 2 / 6])

@@ -8,21 +8,20 @@ from matplotlib.figure import Figure
 
 from tggm.graph import Graph
 from tggm.plotting import plot_graph
-from tggm.report.classification import sureness_verdict
-from tggm.report.regression import coverage_verdict
-from tggm.report.svg import picture
+from tggm.report._page import picture
+from tggm.report._sections import confidence_verdict, coverage_verdict
 
 
 def test_intervals_that_are_off_are_called_so():
-    assert "hold what they say" in coverage_verdict(0.9, 0.87, 100)  # two standard errors are 0.06
+    assert "are calibrated" in coverage_verdict(0.9, 0.87, 100)  # two standard errors are 0.06
     assert "too narrow: only 80 %" in coverage_verdict(0.9, 0.8, 100)
-    assert "wider than they need be: 99 %" in coverage_verdict(0.9, 0.99, 100)
+    assert "wider than necessary: 99 %" in coverage_verdict(0.9, 0.99, 100)
 
 
 def test_probabilities_that_are_off_are_called_so():
     sure = np.full(100, 0.9)
-    for count, words in ((90, "they can"), (70, "too sure"), (100, "too modest")):
-        assert words in sureness_verdict(sure, np.arange(100) < count)
+    for count, words in ((90, "are calibrated"), (70, "overconfident"), (100, "underconfident")):
+        assert words in confidence_verdict(sure, np.arange(100) < count)
 
 
 def test_long_numbers_below_an_axis_do_not_touch():

@@ -93,7 +93,7 @@ def warnings_of(
     model: "BaseEstimator", preparation: Preparation, X: np.ndarray, figures: Figures
 ) -> list[str]:
     """Sentences on inputs that have moved and observations that have become less likely, with a remedy."""
-    from tggm.report.drift import REMEDY, drift_warnings, score_warnings
+    from tggm.report.scores import REMEDY, drift_warnings, score_warnings
 
     found = drift_warnings(model, X, preparation.feature_names)
     known = preparation.fitted.figures.get("model") if preparation.fitted is not None else None

@@ -49,7 +49,7 @@ def report(
     names = described(given.preparation, given.table)
     names |= {
         "provenance": provenance(given, model),
-        "told": None if quiet else lambda text: say(f"  {text}"),
+        "progress": None if quiet else lambda text: say(f"  {text}"),
     }
     write_result(output, render_report(given.model, given.X, given.y, title=title, level=interval, **names))
     if not quiet and output != STREAM:
@@ -85,8 +85,6 @@ def described(preparation: "Preparation", table: "Table") -> dict[str, Any]:
 
 def shown(preparation: "Preparation", table: "Table") -> dict[str, list[Any]]:
     """The columns of a table but the target: those that the model sees first, as numbers or words."""
-    from tggm.report.html import Cell
-
     seen = {column.name: column.categories for column in preparation.columns}
     others = [name for name in table.names if name not in seen and name != preparation.target.name]
 
@@ -96,7 +94,7 @@ def shown(preparation: "Preparation", table: "Table") -> dict[str, list[Any]]:
         if seen.get(name, True) or numbers is None:  # it has categories, or the model does not see it
             return words
         values = zip(words, numbers.tolist(), strict=True)
-        return [Cell(_short(word, value), None if math.isnan(value) else value) for word, value in values]
+        return [(_short(word, value), None if math.isnan(value) else value) for word, value in values]
 
     return {name: cells(name) for name in (*seen, *others)}
 
