@@ -6,11 +6,11 @@ that against the tables the loader looks names up in.
 """
 
 import numpy as np
+from tggm.estimators.fitted import Fitted
+from tggm.estimators.state import HISTORY
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.data.standardise import Columns, Scales
-from tggm.estimators.fitted import Fitted
-from tggm.estimators.state import HISTORY
 from tggm.files import model_file
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform

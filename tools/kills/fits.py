@@ -11,13 +11,13 @@ import sys
 import warnings
 
 import numpy as np
+from tggm.training.parallel.processes import is_first
 
 import tggm
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.data import from_arrays
 from tggm.training import checkpoints, training
 from tggm.training.compilation_cache import use_compilation_cache
-from tggm.training.parallel.processes import is_first
 
 ROWS, CHUNK_SECONDS = 400, 0.02
 EPOCHS = int(os.environ.get("EPOCHS", 600))  # fewer in the tests

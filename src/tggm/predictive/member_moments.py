@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 from tggm.arrays import Bools, Floats
 from tggm.blas_lock import blas_lock
 from tggm.models import Model
-from tggm.models.hidden.base import LinearEngine
 from tggm.models.likelihoods import measured
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
 from tggm.products import QUICKLY, full_precision
-from tggm.training.parallel.crew import n_cores
-from tggm.training.rows import RowBlock, bucket
-from tggm.training.state import Membership
+from tggm.training.rows import Membership, RowBlock, bucket
+from tggm.training.train import n_cores
 
 NUMBERS = 2**18  # size of the widest array of all members in a block of rows
 LEAST, MOST = 64, 2048  # rows of a block
@@ -33,24 +31,24 @@ MOST_HELD = 20_000  # held-out rows that are predicted
 ON_DEVICE = 16  # factor of both sizes on an accelerator, where each call is expensive
 
 T = TypeVar("T")
-Program = Callable[[LinearEngine, Model, Array], tuple[Array, ...]]
+Program = Callable[[Model, Array], tuple[Array, ...]]
 
 
-def member_moments(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> tuple[Floats, Floats]:
+def member_moments(members: Model, X: Floats, dtype: Any) -> tuple[Floats, Floats]:
     """Compute mean and variance of each output under each member, (members, rows, n), standardised."""
     size = block_size(members, len(X))
-    mean, var = _by_blocks(_variances, members, X.astype(dtype, copy=False), engine, size)
+    mean, var = _by_blocks(_variances, members, X.astype(dtype, copy=False), size)
     return mean, np.maximum(var, np.finfo(dtype).tiny)  # noise may underflow in single precision
 
 
-def member_means(members: Model, X: Floats, engine: LinearEngine, dtype: Any) -> Floats:
+def member_means(members: Model, X: Floats, dtype: Any) -> Floats:
     """Compute the means alone, which takes about half the time.
 
     Few rows use the program that computes both, because it is already compiled.
     """
     size = block_size(members, len(X))
     function = _means if len(X) > size else _variances
-    return _by_blocks(function, members, X.astype(dtype, copy=False), engine, size)[0]
+    return _by_blocks(function, members, X.astype(dtype, copy=False), size)[0]
 
 
 def sample_rows(count: int) -> Any:
@@ -61,11 +59,11 @@ def sample_rows(count: int) -> Any:
 
 
 def held_out_predictions(
-    model: Model, block: RowBlock, rows: Any, count: int, engine: Any, dtype: Any
+    model: Model, block: RowBlock, rows: Any, count: int, dtype: Any
 ) -> list[HeldOut]:
     """Predict training rows by every member; record which members held them out."""
     X, Y = np.asarray(block.data.X)[rows], measured(block.data.y)[rows]
-    mean, var = member_moments(model, X, engine, dtype)
+    mean, var = member_moments(model, X, dtype)
     mask, weight = _held_out_mask(block.members, count)[:, rows], np.asarray(block.weight, np.float64)[rows]
     known = np.isfinite(Y)
     # held-out rows chose the epoch of each member
@@ -77,9 +75,9 @@ def held_out_predictions(
     ]
 
 
-def new_row_predictions(model: Model, X: Floats, Y: Floats, engine: Any, dtype: Any) -> list[HeldOut]:
+def new_row_predictions(model: Model, X: Floats, Y: Floats, dtype: Any) -> list[HeldOut]:
     """Predict new rows by every member; inputs and targets are standardised."""
-    mean, var = member_moments(model, X, engine, dtype)
+    mean, var = member_moments(model, X, dtype)
     mask = np.ones(mean.shape[:2], np.bool_)
     each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
     return [HeldOut(m, v, mask, y, np.ones(len(y))) for m, v, y in each]
@@ -112,13 +110,13 @@ def padded_to(count: int, size: int) -> int:
     return size if count > size else max(LEAST, bucket(count))
 
 
-def over_blocks(function: Callable[[slice], T], rows: int, size: int, *, alone: bool) -> list[T]:
-    """Apply a function to each block of rows, in order; in the calling thread if `alone`.
+def over_blocks(function: Callable[[slice], T], rows: int, size: int) -> list[T]:
+    """Apply a function to each block of rows, in parallel threads.
 
     Worker threads use the precision of the caller.
     """
     places = [slice(begin, begin + size) for begin in range(0, max(rows, 1), size)]
-    threads = 1 if alone else min(n_cores(), len(places))
+    threads = min(n_cores(), len(places))
     if threads == 1:
         return [function(at) for at in places]
     double = bool(jax.config.read("jax_enable_x64"))
@@ -133,28 +131,26 @@ def over_blocks(function: Callable[[slice], T], rows: int, size: int, *, alone: 
 
 
 def _by_blocks(
-    function: Program, members: Model, X: NDArray[Any], engine: LinearEngine, size: int
+    function: Program, members: Model, X: NDArray[Any], size: int
 ) -> list[Floats]:
-    """Apply a program to rows, (members, rows, n) each; engines that factorise matrices run one at a time."""
+    """Apply a program to rows, (members, rows, n) each."""
     rows = padded_to(len(X), size)
     placed = jax.device_put(members) if len(X) > size else members  # once for all blocks
-    program = partial(_COMPILED[function], engine, placed)
+    program = partial(_COMPILED[function], placed)
 
     def one(at: slice) -> list[NDArray[Any]]:
         return [np.asarray(a) for a in program(padded(X[at], rows))]
 
-    alone = not members.knows_moments
-    with blas_lock(alone):
-        blocks = over_blocks(one, len(X), size, alone=alone)
+    blocks = over_blocks(one, len(X), size)
     joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
     return [a.astype(np.float64) for a in joined]
 
 
 def gaussian_mixtures(
-    members: Model, X: Floats, engine: LinearEngine, shift: Floats, scale: Floats
+    members: Model, X: Floats, shift: Floats, scale: Floats
 ) -> list[GaussianMixture]:
     """Return the mixture of the members for each output, in the units y = shift + scale · z."""
-    mean, var = member_moments(members, X, engine, members.likelihood.output.b1.dtype)
+    mean, var = member_moments(members, X, members.likelihood.output.b1.dtype)
     return [
         GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(shift[j]), scale=float(scale[j]))
         for j in range(mean.shape[2])
@@ -162,16 +158,16 @@ def gaussian_mixtures(
 
 
 def joint_gaussian_mixture(
-    members: Model, X: Floats, engine: LinearEngine, shift: Floats, scale: Floats
+    members: Model, X: Floats, shift: Floats, scale: Floats
 ) -> MultivariateGaussianMixture:
     """Return the mixture of the members for all outputs together, in double precision."""
-    return MultivariateGaussianMixture(*member_covariances(members, X, engine), loc=shift, scale=scale)
+    return MultivariateGaussianMixture(*member_covariances(members, X), loc=shift, scale=scale)
 
 
-def member_covariances(members: Model, X: Floats, engine: LinearEngine) -> tuple[Floats, Floats]:
+def member_covariances(members: Model, X: Floats) -> tuple[Floats, Floats]:
     """Compute mean (members, rows, n) and covariance (members, rows, n, n), in double precision."""
     with jax.enable_x64(True), blas_lock():
-        mean, cov = _covariances(doubled(members), padded(X), engine)
+        mean, cov = _covariances(doubled(members), padded(X))
         return np.asarray(mean)[:, : len(X)], np.asarray(cov)[:, : len(X)]
 
 
@@ -188,24 +184,24 @@ def doubled(members: Model) -> Model:
 
 
 @full_precision
-def _variances(engine: LinearEngine, members: Model, X: Array) -> tuple[Array, ...]:
-    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X, engine)))(members)
+def _variances(members: Model, X: Array) -> tuple[Array, ...]:
+    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X)))(members)
     return found
 
 
 @full_precision
-def _means(engine: LinearEngine, members: Model, X: Array) -> tuple[Array, ...]:
+def _means(members: Model, X: Array) -> tuple[Array, ...]:
     """Compute the means; the compiler removes what only variances need."""
-    return _variances(engine, members, X)[:1]
+    return _variances(members, X)[:1]
 
 
 _COMPILED: dict[Program, Any] = {
-    each: jax.jit(each, static_argnums=0, compiler_options=QUICKLY) for each in (_variances, _means)
+    each: jax.jit(each, compiler_options=QUICKLY) for each in (_variances, _means)
 }
 
 
-@partial(jax.jit, static_argnames="engine")
+@jax.jit
 @full_precision
-def _covariances(members: Model, X: Array, engine: LinearEngine) -> tuple[Array, Array]:
-    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).moments(m.latent(X, engine)))(members)
+def _covariances(members: Model, X: Array) -> tuple[Array, Array]:
+    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).moments(m.latent(X)))(members)
     return found
