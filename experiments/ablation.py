@@ -170,9 +170,8 @@ def show(record: dict[str, Any]) -> None:
     runs = record.get("runs", {})
     for variant in VARIANTS:
         design = "one-layer" if variant == "student-pool" else "default"
-        print(
-            f"\n{variant}: default minus variant (log-likelihood, nats), variant / default − 1 (CRPS and RMSE, or error, %)"
-        )
+        print(f"\n{variant}: default minus variant (log-likelihood, nats), then variant / default − 1 (%)")
+        print("of CRPS and RMSE, or of the classification error")
         rows = []
         for table, known in TABLES.items():
             if (known.task == "classification") != (variant == "no-temperature"):
