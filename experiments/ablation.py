@@ -9,10 +9,11 @@ because the parts act after training; `no-yeo-johnson` needs a second fit where 
 - no-fallback: no blend with a ridge regression after training;
 - no-shaped: the error distribution stays a Student-t;
 - no-scales: a Gaussian instead of the pool `scales` (only under Yeo-Johnson);
-- no-yeo-johnson: the target is modelled as it is, or as its logarithm.
+- no-yeo-johnson: the target is modelled as it is, or as its logarithm;
+- no-temperature (classifiers): probabilities of the mixture as they are.
 
-`--one-layer` compares, for ``hidden=(50,)``, the pools of exact densities (`linear`, `beta`) with the Student-t
-pool that all other models have. The number of a split is also the seed. Runs go to
+`--one-layer` compares, for ``hidden=(50,)``, the pools of exact densities (`linear`, `beta`) with the
+Student-t pool that all other models have. The number of a split is also the seed. Runs go to
 experiments/results/ablation.json after each fit; stored runs are not made again.
 """
 
@@ -25,19 +26,27 @@ from typing import Any
 
 import numpy as np
 from defaults import judged
+from opponents import class_figures
 from runs import RESULTS, begin, complete, key, origin, read
-
-from tables import LARGE, SMALL, SPLITS, TABLES
-from tggm import TGGMRegressor
-from tggm.estimators import linear_part
-from tggm.predictive import calibration, choice, transform_choice
 from tggm.predictive.moment import MomentPredictive
 from tggm.predictive.moments import member_moments
+
+from tables import LARGE, SMALL, SPLITS, TABLES
+from tggm import TGGMClassifier, TGGMRegressor
+from tggm.estimators import linear_part, logistic
+from tggm.predictive import calibration, choice, transform_choice
 from tggm.predictive.transforms import IdentityTransform
 
 OUT = RESULTS / "ablation.json"
-BY_ROWS = ("ames", "gas", "sml", "bike", "tamielectric", "kin40k")  # large regression tables, smallest fits first
-VARIANTS = ("no-fallback", "no-shaped", "no-scales", "no-yeo-johnson", "student-pool")
+BY_ROWS = (
+    "ames",
+    "gas",
+    "sml",
+    "bike",
+    "tamielectric",
+    "kin40k",
+)  # large regression tables, smallest fits first
+VARIANTS = ("no-fallback", "no-shaped", "no-scales", "no-yeo-johnson", "student-pool", "no-temperature")
 METRICS = ("ll", "crps", "rmse")
 
 
@@ -86,6 +95,17 @@ class Ablated(TGGMRegressor):
         return usual(fitted, begun, block)
 
 
+class AblatedClassifier(TGGMClassifier):
+    """Keep the fit without a temperature, in `variants_`."""
+
+    def refined(self, fitted: Any, begun: Any, block: Any) -> Any:
+        """Blend and calibrate in each way."""
+        with replaced(logistic, fitted_temperature=lambda *_: ()):
+            plain = super().refined(fitted, begun, block)._replace(calibration=())
+        self.variants_ = {"no-temperature": plain}
+        return super().refined(fitted, begun, block)
+
+
 def moments_only(members: Any, X: Any, j: int, engine: Any, shift: Any, scale: Any) -> MomentPredictive:
     """Describe each member by its mean and variance."""
     mean, var = member_moments(members, X, engine, members.likelihood.output.b1.dtype)
@@ -94,6 +114,8 @@ def moments_only(members: Any, X: Any, j: int, engine: Any, shift: Any, scale: A
 
 def figures(model: Any, split: Any) -> dict[str, float]:
     """Score one model on the test part."""
+    if isinstance(model, TGGMClassifier):
+        return class_figures(split.y_test, model.classes_, model.predict_proba(split.X_test))
     scores = judged(model.predict_dist(split.X_test), split.y_test)
     return {name: scores[name] for name in METRICS}
 
@@ -102,6 +124,12 @@ def work(table: str, design: str, k: int) -> dict[str, Any]:
     """Fit one split of one table and score all variants; differences are to the default."""
     warnings.simplefilter("ignore")
     split, clock = TABLES[table].split(k), time.perf_counter()
+    if TABLES[table].task == "classification":
+        classifier = AblatedClassifier(random_state=k).fit(split.X_train, split.y_train)
+        run = {"fit_s": time.perf_counter() - clock, "default": figures(classifier, split)}
+        run["temperature"] = [x for each in classifier.fitted_.calibration for x in each.numbers]
+        classifier.fitted_ = classifier.variants_["no-temperature"]
+        return run | {"no-temperature": figures(classifier, split)}
     settings = {"random_state": k} | ({"hidden": (50,)} if design == "one-layer" else {})
     model = Ablated(**settings).fit(split.X_train, split.y_train)
     default, run = model.fitted_, {"fit_s": time.perf_counter() - clock}
@@ -121,7 +149,9 @@ def work(table: str, design: str, k: int) -> dict[str, Any]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one.arrays().values(), other.arrays().values(), strict=True))
+    return all(
+        np.array_equal(a, b) for a, b in zip(one.arrays().values(), other.arrays().values(), strict=True)
+    )
 
 
 def plan(splits: int, one_layer: bool) -> list[tuple[str, str, int]]:
@@ -130,7 +160,8 @@ def plan(splits: int, one_layer: bool) -> list[tuple[str, str, int]]:
     assert set(BY_ROWS) == {name for name in LARGE if TABLES[name].task == "regression"}
     if one_layer:
         return [(table, "one-layer", k) for k in range(splits) for table in small]
-    groups = small, BY_ROWS[:1], BY_ROWS[1:]
+    classes = [name for name in TABLES if TABLES[name].task == "classification"]
+    groups = small, BY_ROWS[:1], classes[:2], BY_ROWS[1:], classes[2:]
     return [(table, "default", k) for group in groups for k in range(splits) for table in group]
 
 
@@ -139,16 +170,23 @@ def show(record: dict[str, Any]) -> None:
     runs = record.get("runs", {})
     for variant in VARIANTS:
         design = "one-layer" if variant == "student-pool" else "default"
-        print(f"\n{variant}: default minus variant (log-likelihood, nats), variant / default − 1 (CRPS, RMSE, %)")
+        print(f"\n{variant}: default minus variant (log-likelihood, nats), then variant / default − 1 (%)")
+        print("of CRPS and RMSE, or of the classification error")
         rows = []
-        for table in TABLES:
+        for table, known in TABLES.items():
+            if (known.task == "classification") != (variant == "no-temperature"):
+                continue
             made = [runs[key((table, design, k))] for k in range(SPLITS) if key((table, design, k)) in runs]
             if not made:
                 continue
+            metrics = METRICS if known.task == "regression" else ("ll", "error", "error")
             pairs = [(run["default"], run.get(variant, run["default"])) for run in made]
             row = (
                 np.mean([a["ll"] - b["ll"] for a, b in pairs]),
-                *(100 * np.mean([b[name] / a[name] - 1 for a, b in pairs]) for name in METRICS[1:]),
+                *(
+                    100 * (np.mean([b[m] for _, b in pairs]) / np.mean([a[m] for a, _ in pairs]) - 1)
+                    for m in metrics[1:]
+                ),
             )
             rows.append(row)
             if any(abs(x) > 5e-4 for x in row):

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.data.standardise import Columns, Scales
 from tggm.estimators.fitted import Fitted
 from tggm.predictive.calibration import Calibration
-from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
+from tggm.predictive.transforms import LogTransform
+from tggm.streams.columns import Columns, Scales
 from tggm.tables import Preparation, Target
 from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
 from tggm.tables.columns.usual import UsualTarget
@@ -15,17 +15,13 @@ from tggm.tables.columns.usual import UsualTarget
 COLUMNS, MEMBERS = 4, 3
 ROWS = np.random.default_rng(1).normal(2.0, 3.0, (40, COLUMNS))
 ROWS[-4:] *= 40  # far from what the model has seen
-STUDENT, BETA = ("student", (0.6, 2.0, 0.05)), ("beta", (1.4, 0.8))
+STUDENT = ("student", (0.6, 2.0, 0.05))
 SHAPED = ("shaped", (0.6, 2.0, 0.05, *np.sin(np.arange(17.0))))
-SCALES = ("scales", (0.7, 1.2, 0.3))
 KINDS = {  # settings of `regressor`
     "mixture": {},
     "student": {"pool": STUDENT},
     "shaped": {"pool": SHAPED},
-    "scales": {"pool": SCALES},
-    "beta": {"pool": BETA},
     "log-student": {"pool": ("student", (0.6, 2.0, 0.0)), "transform": LogTransform()},
-    "power": {"pool": BETA, "transform": YeoJohnsonTransform(0.5)},
 }
 
 
@@ -39,12 +35,11 @@ def regressor(*, outputs=1, pool=(), transform=None, columns=COLUMNS, **settings
     )
 
 
-def classifier(classes, *, temperature=(), **settings):
+def classifier(classes, **settings):
     """A classifier of these labels."""
     made = TGGMClassifier(**{"hidden": (6, 5), "n_members": MEMBERS, "dtype": "float64", **settings})
     made.classes_ = np.asarray(classes)
-    pool = (Calibration("temperature", tuple(temperature)),) if temperature else ()
-    return _adopted(made, len(classes), Columns.unchanged(len(classes)), pool, None, COLUMNS)
+    return _adopted(made, len(classes), Columns.unchanged(len(classes)), (), None, COLUMNS)
 
 
 def _adopted(made, n, y, pool, transform, d):

@@ -16,8 +16,6 @@ from tests.deployment.drawn import (
 )
 from tggm import export_onnx
 from tggm.deployment.graph import OnnxArithmetic
-from tggm.deployment.laws import LAWS
-from tggm.predictive.pools import POOLS
 from tggm.predictive.transforms import LogTransform
 
 onnx = pytest.importorskip("onnx")
@@ -71,7 +69,7 @@ def test_several_outputs_and_one_layer(computed):
 
 @pytest.mark.parametrize("labels", [["no", "yes"], [1, 2, 3, 5]], ids=len)
 def test_classifiers(computed, labels):
-    model = classifier(labels, temperature=(2.5,))
+    model = classifier(labels)
     found = computed(model, {"X": ROWS})
     assert_allclose(found["probabilities"], model.predict_proba(ROWS), rtol=0, atol=1e-7)
     assert found["label"].tolist() == model.predict(ROWS).tolist()
@@ -96,13 +94,7 @@ def test_a_table_with_words_grades_dates_marks_and_gaps(computed):
     assert_allclose(computed(model, inputs)["mean"], model.predict(rows), **NEAR)
 
 
-def test_every_pool_can_be_exported():
-    assert set(LAWS) == set(POOLS)
-
-
 def test_what_cannot_be_exported_is_said(tmp_path):
-    with pytest.raises(ValueError, match="exact density"):
-        export_onnx(regressor(hidden=(6,)), tmp_path / "m.onnx")
     with pytest.raises(ValueError, match="levels between 0 and 1"):
         export_onnx(regressor(), tmp_path / "m.onnx", quantiles=[5])
     with pytest.raises(ValueError, match="`dtype` must be one of"):

@@ -63,6 +63,7 @@ def test_features_and_linear_part_of_one_layer(reloaded, features, linear):
         copy.predict(ROWS, return_std=True), model.predict(ROWS, return_std=True), strict=True
     ):
         assert_allclose(found, wanted, **SAME)
+    assert_allclose(copy.predict_quantiles(ROWS), model.predict_quantiles(ROWS), **SAME)
 
 
 def test_several_outputs(reloaded):
@@ -74,12 +75,11 @@ def test_several_outputs(reloaded):
         copy.predict_dist(ROWS)
 
 
-@pytest.mark.parametrize("temperature", [(), (2.5,)])
 @pytest.mark.parametrize(
     "labels", few([["no", "yes"], [1, 2, 3, 5]], "4", name=lambda a: str(len(a))), ids=len
 )
-def test_probabilities(reloaded, labels, temperature):
-    model = classifier(labels, temperature=temperature)
+def test_probabilities(reloaded, labels):
+    model = classifier(labels)
     copy = reloaded(model)
     assert_allclose(copy.predict_proba(ROWS), model.predict_proba(ROWS), rtol=0, atol=1e-8)
     assert_allclose(copy.predict_log_proba(ROWS), model.predict_log_proba(ROWS), rtol=1e-5, atol=1e-6)
@@ -126,8 +126,6 @@ def test_models_that_need_an_engine_are_refused(reloaded, settings, reason):
 
 def test_what_it_cannot_do_is_said(reloaded, tmp_path):
     copy = reloaded(regressor(hidden=(6,)))
-    with pytest.raises(ValueError, match="exact density, which needs JAX"):
-        copy.predict_quantiles(ROWS)
     with pytest.raises(ValueError, match="`return_std` must be"):
         copy.predict(ROWS, return_std="parts")
     with pytest.raises(TypeError, match="predicts only"):

@@ -51,13 +51,32 @@ def test_mixture_against_scipy(mixture):
     assert_allclose(mixture[1:].mean(), mixture.mean()[1:])
 
 
-def test_errors_name_the_argument():
-    with pytest.raises(ValueError, match=r"one shape \(members, rows\)"):
-        GaussianMixture([0.0], [1.0])
-    with pytest.raises(ValueError, match="`var` must be positive; smallest is"):
-        GaussianMixture([[0.0]], [[0.0]])
-    with pytest.raises(ValueError, match="must be 1 nonnegative numbers"):
-        GaussianMixture([[0.0]], [[1.0]], member_weights=[1, 2])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: d.logpdf(np.zeros(4)), r"`y` must be a scalar or have shape \(2,\).*got shape \(4,\)"),
+        (lambda d: d.cdf(np.nan), "`y` must be finite; got nan"),
+        (lambda d: d.ppf(1.5), "`q` must be probabilities between 0 and 1; got 1.5"),
+        (lambda d: d.interval(90), "`level` must be between 0 and 1; got 90. For 90 % pass 0.9"),
+        (lambda d: d.interval([0.5, 0.9]), r"`level` must be between 0 and 1; got \[0.5, 0.9\]"),
+        (lambda d: d.rvs(-1), "`size` must be the number of draws per row, .*; got -1"),
+        (lambda d: d.rvs(1.5), "`size` must be the number of draws per row, .*; got 1.5"),
+        (lambda d: GaussianMixture([0.0], [1.0]), r"one shape \(members, rows\)"),
+        (lambda d: GaussianMixture([[0.0]], [[0.0]]), "`var` must be positive; smallest is"),
+        (lambda d: GaussianMixture([[0.0]], [[1.0]], member_weights=[1, 2]), "1 nonnegative numbers"),
+        (lambda d: GaussianMixture([[0.0]], [[1.0]], scale=0.0), "`scale` positive"),
+    ],
+)
+def test_errors_name_the_argument(mixture, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(mixture)
+
+
+def test_draws_depend_on_the_seed_alone(mixture):
+    assert mixture.rvs(random_state=4).shape == (2,)
+    assert_allclose(mixture.rvs(3, random_state=4), mixture.rvs(3, random_state=np.random.default_rng(4)))
+    legacy = [mixture.rvs(3, random_state=np.random.RandomState(4)) for _ in range(2)]
+    assert_allclose(*legacy)
 
 
 def test_deviation_of_a_scale_whose_square_underflows():

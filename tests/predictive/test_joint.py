@@ -116,9 +116,37 @@ def test_marginals_are_calibrated_and_correlations_are_those_of_the_pool():
     assert_allclose(plain[:, 0, 1] / np.sqrt(plain[:, 0, 0] * plain[:, 1, 1]), want, rtol=1e-9)
 
 
-def test_shapes_are_checked():
-    with pytest.raises(ValueError, match=r"`correlation` must have shape \(1, 2, 2\); got \(2, 2\)"):
-        CopulaPredictive([law(0.0, 0.0).marginal(j) for j in range(2)], R[0])
+def test_mixture_marginals_draws_and_covariance_agree():
+    joint, n = ensemble([2.0, 0.5]), 20_000
+    draws = joint.rvs(n, random_state=3)
+    assert draws.shape == (n, 3, 2)
+    assert_allclose(np.einsum("njj->nj", joint.cov()), joint.var(), rtol=1e-12)
+    for i in range(3):
+        away = draws[:, i] - joint.mean()[i]
+        products = away[:, 0] * away[:, 1]
+        assert abs(products.mean() - joint.cov()[i, 0, 1]) < 4.5 * products.std() / np.sqrt(n)
+    assert_allclose((draws <= joint.ppf(0.3)[None]).mean(0), 0.3, atol=4.5 * np.sqrt(0.21 / n))
+    assert_allclose(joint.cdf(joint.ppf(0.3)), 0.3, atol=1e-10)
+    low, high = joint.interval(0.5)
+    assert low.shape == high.shape == (3, 2)
+    assert_allclose(joint.crps(joint.mean())[:, 1], joint.marginal(1).crps(joint.mean()[:, 1]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: d.marginal(5), "`output` must be the number of an output, 0 to 1; got 5"),
+        (lambda d: d.marginal("y"), "`output` must be the number of an output, 0 to 1; got 'y'"),
+        (lambda d: d.cdf(0.0), r"`y` must be finite, of shape \(3, 2\).*got shape \(\)"),
+        (lambda d: d.crps(np.zeros((3, 3))), r"of shape \(3, 2\).*got shape \(3, 3\).*use marginal"),
+        (lambda d: d.rvs(-1), "`size` must be the number of draws"),
+        (lambda d: d.interval([0.9]), r"`level` must be between 0 and 1; got \[0.9\]"),
+        (lambda d: CopulaPredictive([d.marginal(0)], R), r"`correlation` must have shape \(3, 1, 1\)"),
+    ],
+)
+def test_errors_name_the_argument(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(ensemble())
 
 
 def test_log_densities_against_scipy(rng):

@@ -30,9 +30,6 @@ def _key(node, key):
 
 STUDENT = [["student", 1.0, 0.5, 0.1]]
 PAST = {
-    "members far apart under a power": ("power", [entry("model.likelihood.output.b1", 1e6, 1)], "loaded"),
-    "a power of 1e30, more than deviations can be told from": ("power", [entry("y.shift", 1e30)], "loaded"),
-    "a power of 1e300": ("power", [entry("y.shift", 1e300)], "loaded"),
     "a logarithm of 1e59": ("log", [entry("y.shift", 1e59)], "loaded"),
     "a logarithm of -1e30": ("log", [entry("y.shift", -1e30)], "loaded"),
     "a logarithm's scale": ("log", [entry("y.scale", 1e150)], "loaded"),
@@ -48,22 +45,13 @@ PAST = {
     "far locations of layers": ("undirected classes", [entry("model.features.E", 1e10)], "refused"),
     "no noise of lateral units": ("lateral", [entry("model.likelihood.log_noise", -600.0, 1)], "loaded"),
     "a target far from zero": ("bounded", [entry("y.shift", 1e300)], "loaded"),
-    "large weights of a mapped pool": ("bounded", [entry("model.likelihood.output.W1", 1e10, 1)], "loaded"),
+    "large weights of a pool": ("bounded", [entry("model.likelihood.output.W1", 1e10, 1)], "loaded"),
     "more rows of a word than floats": ("table", [entry("table/columns/3/counts/0", 10**400)], "refused"),
     "a negative count of rows": ("class table", [entry("table/columns/3/counts/0", -3)], "refused"),
     "infinite scores of rows set aside": ("bounded", [entry("guarantee.scores", np.inf)], "loaded"),
     "large scores of rows set aside": (
         "bounded",
         [entry("guarantee.scores", 1e300), entry("y.scale", 1e150)],
-        "loaded",
-    ),
-    "a member far from the others, under a sharp map": (
-        "bounded",
-        [
-            entry("model.likelihood.output.A", [0.0, 0.0, 1e15, 0.0]),
-            entry("y.scale", 1e-60),
-            entry("state/calibration", [["beta", 1.3, 1000.0]]),
-        ],
         "loaded",
     ),
     "no noise and no weights": (

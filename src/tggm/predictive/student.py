@@ -152,8 +152,8 @@ def _log_betainc(a: float, b: float, log_x: Floats) -> Floats:
 class Shape:
     """A density g on [0, 1] that is linear between knots.
 
-    Its integral G maps the distribution function F of a Student-t to G(F), with density g(F) f. Tails keep
-    their relative accuracy.
+    Its integral G maps the distribution function F of a Student-t to G(F), with density g(F) f. The lower
+    tail keeps its relative accuracy; the upper tail is the lower tail of the reversed shape.
 
     Parameters
     ----------
@@ -163,71 +163,49 @@ class Shape:
 
     def __init__(self, logs: Floats) -> None:
         h = np.exp(logs - np.max(logs))
-        h /= 0.5 * (h[:-1] + h[1:]) @ np.diff(PLACES)
-        self._below, self._above = _Side(PLACES, h), _Side(1 - PLACES[::-1], h[::-1])
+        self._width = np.diff(PLACES)
+        self._h: Floats = h / (0.5 * (h[:-1] + h[1:]) @ self._width)
+        mass = np.concatenate([[0.0], np.cumsum(0.5 * (h[:-1] + h[1:]) * self._width)])
+        self._mass: Floats = mass / mass[-1]
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """Return the density at 0 and at 1."""
-        return float(self._below.h[0]), float(self._above.h[0])
+    def end(self) -> float:
+        """Return g(0)."""
+        return float(self._h[0])
 
     def density(self, u: Floats) -> Floats:
         """Compute g(u)."""
-        h, (k, t) = self._below.h, _cell(PLACES, u)
+        h, (k, t) = self._h, _cell(u)
         found: Floats = h[k] * (1 - t) + h[k + 1] * t
         return found
 
     def cdf(self, u: Floats) -> Floats:
         """Compute G(u)."""
-        return self._below.cdf(u)
-
-    def log_tails(self, log_u: Floats, log_v: Floats) -> tuple[Floats, Floats]:
-        """Compute log G(u) and log(1 − G(u)) from log u and log v, v = 1 − u."""
-        return self._below.log_cdf(log_u), self._above.log_cdf(log_v)
-
-    def lower(self, p: Floats) -> Floats:
-        """Compute the u with G(u) = p, with the relative accuracy of p."""
-        return self._below.inverse(p)
-
-    def upper(self, p: Floats) -> Floats:
-        """Compute the v with 1 − G(1 − v) = p."""
-        return self._above.inverse(p)
-
-
-class _Side:
-    """The same density with u measured from one of its ends."""
-
-    def __init__(self, x: Floats, h: Floats) -> None:
-        self.x, self.h, self.width = x, h, np.diff(x)
-        mass = np.concatenate([[0.0], np.cumsum(0.5 * (h[:-1] + h[1:]) * self.width)])
-        self.mass: Floats = mass / mass[-1]
-
-    def cdf(self, u: Floats) -> Floats:
-        k, t = _cell(self.x, u)
-        h = self.h
-        found: Floats = self.mass[k] + self.width[k] * t * (h[k] + 0.5 * t * (h[k + 1] - h[k]))
+        h, (k, t) = self._h, _cell(u)
+        found: Floats = self._mass[k] + self._width[k] * t * (h[k] + 0.5 * t * (h[k + 1] - h[k]))
         return found
 
     def log_cdf(self, log_u: Floats) -> Floats:
         """Compute log G; in the first cell from log u, as u may underflow."""
-        u, (low, high), end = np.exp(log_u), self.h[:2], self.x[1]
+        u, (low, high), end = np.exp(log_u), self._h[:2], PLACES[1]
         first = log_u + np.log(low + 0.5 * (high - low) * np.minimum(u / end, 1.0))
-        found: Floats = np.where(u < end, first, np.log(np.maximum(self.cdf(u), self.mass[1])))
+        found: Floats = np.where(u < end, first, np.log(np.maximum(self.cdf(u), self._mass[1])))
         return found
 
     def inverse(self, p: Floats) -> Floats:
-        h, k = self.h, np.clip(np.searchsorted(self.mass, p, side="right") - 1, 0, len(self.width) - 1)
-        rest, rise = np.maximum(p - self.mass[k], 0.0) / self.width[k], h[k + 1] - h[k]
+        """Compute the u with G(u) = p, with the relative accuracy of p."""
+        h, k = self._h, np.clip(np.searchsorted(self._mass, p, side="right") - 1, 0, KNOTS - 2)
+        rest, rise = np.maximum(p - self._mass[k], 0.0) / self._width[k], h[k + 1] - h[k]
         t = 2 * rest / (h[k] + np.sqrt(np.maximum(h[k] ** 2 + 2 * rise * rest, 0.0)))
-        found: Floats = self.x[k] + self.width[k] * np.minimum(t, 1.0)
+        found: Floats = PLACES[k] + self._width[k] * np.minimum(t, 1.0)
         return found
 
 
-def _cell(x: Floats, u: Floats) -> tuple[Ints, Floats]:
-    """Return the cell that contains u and the position in it, from 0 to 1."""
+def _cell(u: Floats) -> tuple[Ints, Floats]:
+    """Return the cell between knots that contains u and the position in it, from 0 to 1."""
     u = np.clip(u, 0.0, 1.0)
-    k = np.clip(np.searchsorted(x, u, side="right") - 1, 0, len(x) - 2)
-    return k, (u - x[k]) / (x[k + 1] - x[k])
+    k = np.clip(np.searchsorted(PLACES, u, side="right") - 1, 0, KNOTS - 2)
+    return k, (u - PLACES[k]) / (PLACES[k + 1] - PLACES[k])
 
 
 def fit_shape(u: Floats, weight: Floats) -> Floats:
@@ -235,7 +213,7 @@ def fit_shape(u: Floats, weight: Floats) -> Floats:
 
     The prior of differences between neighbouring knots is normal (a random walk).
     """
-    k, t = _cell(PLACES, u)
+    k, t = _cell(u)
     width = np.diff(PLACES)
     area = 0.5 * (np.append(width, 0.0) + np.append(0.0, width))
     stiff, total = (KNOTS - 1) / STEEP**2, weight.sum()
@@ -261,10 +239,15 @@ class ShapedStudent(NamedTuple):
     """A standard Student-t S reshaped by G, with integrals computed to about 1e-9."""
 
     shape: Shape
+    reversed: Shape
     mean: float
     var: float
     apart: float  # E|S − S'|, S' an independent copy
     below: CubicHermiteSpline  # E max(s − S, 0), as a function of arcsinh s
+
+    def log_tails(self, log_low: Floats, log_high: Floats) -> tuple[Floats, Floats]:
+        """Compute the log-tails of S from those of the Student-t."""
+        return self.shape.log_cdf(log_low), self.reversed.log_cdf(log_high)
 
     def to(self, s: Floats) -> Floats:
         """Compute E|S − s|."""
@@ -324,7 +307,7 @@ class ShapedPredictive(StudentPredictive):
         return super()._log_density(rows, z) + reshaped
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        return self._integrals.shape.log_tails(*super()._log_tails(rows, z))
+        return self._integrals.log_tails(*super()._log_tails(rows, z))
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, density = super()._bulk(rows, z)
@@ -340,7 +323,7 @@ class ShapedPredictive(StudentPredictive):
     def _standard_quantiles(self, p: Floats) -> Floats:
         """Compute the quantiles of S from the smaller tail."""
         left = p < self._integrals.shape.cdf(np.array(0.5))
-        tail = np.where(left, self._integrals.shape.lower(p), self._integrals.shape.upper(1 - p))
+        tail = np.where(left, self._integrals.shape.inverse(p), self._integrals.reversed.inverse(1 - p))
         t = _student(self._heaviness).ppf(tail[None, :])[0]
         found: Floats = np.where(left, t, -t)
         return found
@@ -363,20 +346,25 @@ def _student(heaviness: float) -> StudentPredictive:
 @lru_cache(maxsize=16)  # each entry holds a grid of 8001 points
 def _integrated(heaviness: float, logs: tuple[float, ...]) -> ShapedStudent:
     """Integrate on a grid; second moments of the tails are those of the Student-t times the end densities."""
-    shape, student = Shape(np.asarray(logs)), _student(heaviness)
+    shape, reverse, student = Shape(np.asarray(logs)), Shape(np.asarray(logs[::-1])), _student(heaviness)
     x = np.linspace(-_REACH, _REACH, _POINTS)
     t = np.sinh(x)
     tails = student.logcdf(t[None, :])[0], student.logsf(t[None, :])[0]
-    low, high, shaped_low, shaped_high = map(np.exp, (*tails, *shape.log_tails(*tails)))
+    low, high, shaped_low, shaped_high = map(
+        np.exp, (*tails, shape.log_cdf(tails[0]), reverse.log_cdf(tails[1]))
+    )
     stretch = np.cosh(x)
     below = cumulative_simpson(shaped_low * stretch, x=x, initial=0)
     right = t > 0
-    rest = np.where(right, shaped_high - shape.ends[1] * high, shaped_low - shape.ends[0] * low)
-    squares = 0.5 * sum(shape.ends) * student.var()[0] + 2 * _integral(np.abs(t) * rest * stretch, x)
+    rest = np.where(right, shaped_high - reverse.end * high, shaped_low - shape.end * low)
+    squares = 0.5 * (shape.end + reverse.end) * student.var()[0] + 2 * _integral(
+        np.abs(t) * rest * stretch, x
+    )
     middle = _POINTS // 2  # where t = 0
     mean = _integral((shaped_high * stretch)[middle:], x[middle:]) - float(below[middle])
     return ShapedStudent(
         shape,
+        reverse,
         mean,
         float(squares - mean**2),
         2 * _integral(shaped_low * shaped_high * stretch, x),

@@ -4,7 +4,8 @@ The choice compares ridge regressions of y and of log y on the inputs by their l
 It uses at most 2,000 rows and 200 columns, and one singular value decomposition for both targets.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,10 +23,11 @@ _REACH = 8.0  # robust standard deviations from the median that the farthest tar
 _RIDGES = 10.0 ** np.arange(-4, 3)  # penalties per row of standardised columns
 
 
+@dataclass(frozen=True)
 class LogTransform:
     """z = log y, for positive targets."""
 
-    kind = "log"
+    kind: ClassVar[str] = "log"
 
     def forward(self, y: Floats) -> Floats:
         """Compute log y; −inf for y ≤ 0."""
