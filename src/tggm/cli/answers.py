@@ -14,8 +14,7 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.tables import Preparation, Table, TableError
 from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
-from tggm.tables.text import parse_text
-from tggm.tables.words import GAPS
+from tggm.tables.reading import parse_csv
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -75,8 +74,7 @@ class Answers:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise TableError("the body must be UTF-8 text.") from None
-        gaps = frozenset((*GAPS, *self._preparation.gaps))
-        table = parse_text(text, NAME, delimiter, ".", gaps)
+        table = parse_csv(text, NAME, delimiter=delimiter, missing=self._preparation.gaps)
         if len(table) > MOST_ROWS:
             raise TableError(f"{len(table)} rows at once are too many; send {MOST_ROWS} at most.")
         return self._predicted(table)

@@ -17,7 +17,7 @@ from tggm.cli.wish import Wish
 from tggm.data import Piece, Stream
 from tggm.data.stream import scattered
 from tggm.tables import Preparation, Table, Target
-from tggm.tables.parquet import Folder
+from tggm.tables.reading import Folder
 from tggm.tables.table import stacked
 
 MOST_HELD_OUT = 10_000  # rows; more would not make the figures more honest, only later
