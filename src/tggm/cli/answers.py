@@ -13,7 +13,7 @@ import numpy as np
 
 from tggm.arrays import Floats
 from tggm.tables import Preparation, Table, TableError
-from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
+from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic
 from tggm.tables.reading import parse_csv
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _described(column: Column, middle: float, spread: float) -> dict[str, Any]:
                 "words": list(levels[:MOST_WORDS]),
                 "value": levels[0] if levels else "",
             }
-        case Moment(origin=origin, fill=fill, clock=clock):
+        case DateColumn(origin=origin, fill=fill, clock=clock):
             day = np.datetime64("1970-01-01") + np.timedelta64(int(origin + 365.2425 * fill), "D")
             made |= {"value": "12:00" if clock else str(day)}
     return made

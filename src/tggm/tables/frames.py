@@ -14,7 +14,7 @@ from scipy import sparse
 from tggm.arrays import Ints
 from tggm.tables.errors import TableError
 from tggm.tables.table import Table
-from tggm.tables.words import GAPS, cleaned
+from tggm.tables.text import GAPS, cleaned
 
 NAME = "`X`"  # in messages
 _NESTED = (dict, list, set, tuple, np.ndarray)

@@ -28,7 +28,7 @@ from tggm.data.parquet import ParquetFiles, RowGroup, readable
 from tggm.tables.errors import TableError
 from tggm.tables.frames import as_table
 from tggm.tables.table import Table, stacked
-from tggm.tables.words import GAPS, LONGEST, cleaned, typed
+from tggm.tables.text import GAPS, LONGEST, cleaned, typed
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "'\\t'", "|": "'|'"}
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
