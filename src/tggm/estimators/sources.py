@@ -13,7 +13,7 @@ from scipy import sparse
 from tggm.arrays import Floats
 from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, Columns, Extent, Scales, require_moderate
-from tggm.data.stream import Survey, again, cut, require_as_before, surveyed
+from tggm.data.stream import Survey, next_pass, require_unchanged, survey, training_blocks
 from tggm.estimators.recipe import MOST_PERIODIC, Recipe
 from tggm.models.sparse import SparseRows
 from tggm.training import Rows
@@ -86,7 +86,7 @@ class StreamSource:
         *, labels: bool,
     ) -> None:  # fmt: skip
         self.stream, self._target = stream, target
-        self.survey: Survey = surveyed(stream, int(rng.integers(2**63)), labels)
+        self.survey: Survey = survey(stream, int(rng.integers(2**63)), labels)
         self.count = self.survey.count
         fraction = recipe.held_fraction
         self.X, self._y, bound = self.survey.held(fraction or 1.0)
@@ -151,11 +151,11 @@ class StreamSource:
     def _cut(self, rows: ToRows, seed: int, epoch: int, length: int, count: int) -> Iterator[Rows]:
         """The rows to train on, so many at a time; errors for what another pass did not give."""
         seen = 0
-        pieces = again(self.stream, self.survey, seed, epoch)
-        for number, X, y in cut(pieces, self.survey.seed, self._bound, length):
+        pieces = next_pass(self.stream, self.survey, seed, epoch)
+        for number, X, y in training_blocks(pieces, self.survey.seed, self._bound, length):
             seen += len(X)
             part = rows(X, self._target(y), quick=True)
-            require_as_before(part, number, epoch)
+            require_unchanged(part, number, epoch)
             yield part
         if seen != count:
             raise ValueError(
