@@ -1,7 +1,7 @@
 """Read tables and turn their columns into numbers.
 
-`read_table` reads CSV, Parquet and Excel files as a `Table`; `TableTransformer` learns the kind of each column
-and encodes tables. A model file stores what it learned (`preparation_to_json`, `preparation_from_json`).
+`read_table` reads CSV, Parquet and Excel files as a `Table`; `TableTransformer` learns the kind of each
+column and encodes tables. A model file stores the result (`preparation_to_json`, `preparation_from_json`).
 """
 
 from tggm.tables.errors import TableError as TableError
