@@ -13,9 +13,8 @@ import numpy as np
 
 from tggm.arrays import Floats
 from tggm.tables import Preparation, Table, TableError
-from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
-from tggm.tables.text import parse_text
-from tggm.tables.words import GAPS
+from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic
+from tggm.tables.reading import parse_csv
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -75,8 +74,7 @@ class Answers:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise TableError("the body must be UTF-8 text.") from None
-        gaps = frozenset((*GAPS, *self._preparation.gaps))
-        table = parse_text(text, NAME, delimiter, ".", gaps)
+        table = parse_csv(text, NAME, delimiter=delimiter, missing=self._preparation.gaps)
         if len(table) > MOST_ROWS:
             raise TableError(f"{len(table)} rows at once are too many; send {MOST_ROWS} at most.")
         return self._predicted(table)
@@ -120,7 +118,7 @@ def _described(column: Column, middle: float, spread: float) -> dict[str, Any]:
                 "words": list(levels[:MOST_WORDS]),
                 "value": levels[0] if levels else "",
             }
-        case Moment(origin=origin, fill=fill, clock=clock):
+        case DateColumn(origin=origin, fill=fill, clock=clock):
             day = np.datetime64("1970-01-01") + np.timedelta64(int(origin + 365.2425 * fill), "D")
             made |= {"value": "12:00" if clock else str(day)}
     return made

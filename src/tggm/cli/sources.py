@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from tggm.arrays import Bools, Floats, Ints
 from tggm.cli.wish import Wish
 from tggm.data import Piece, Stream
-from tggm.data.stream import scattered
+from tggm.data.stream import hash_rows
 from tggm.tables import Preparation, Table, Target
-from tggm.tables.parquet import Folder
+from tggm.tables.reading import Folder
 from tggm.tables.table import stacked
 
 MOST_HELD_OUT = 10_000  # rows; more would not make the figures more honest, only later
@@ -111,7 +111,7 @@ class FolderSource(Source):
 
     def _held(self, rows: Ints) -> Bools:
         """Which rows are held out, by their numbers."""
-        return scattered(self._seed, rows) < np.uint64(int(self._fraction * 2**64))
+        return hash_rows(self._seed, rows) < np.uint64(int(self._fraction * 2**64))
 
 
 def split(

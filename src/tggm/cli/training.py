@@ -18,8 +18,8 @@ from tggm.cli.sources import FolderSource, Source, TableSource
 from tggm.cli.wish import Wish, as_options, estimator
 from tggm.tables import Preparation, Table, Target, choose_target, prepare
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression
-from tggm.tables.parquet import Folder
 from tggm.tables.preparation import FitRecord
+from tggm.tables.reading import Folder
 from tggm.training.checkpoints import CheckpointError, remove_checkpoints
 from tggm.training.parallel.processes import is_first
 

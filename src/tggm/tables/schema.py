@@ -1,7 +1,7 @@
-"""A preparation as JSON, and back with suspicion: what a file says is checked before anything is built.
+"""Convert the table section of a model file to JSON and back, checking all of it.
 
-What may be in a file follows from the fields of the classes and their types; what values must agree with each
-other is checked where they are read.
+The fields of the dataclasses and their types define what a file may contain; relations between values are
+checked by the dataclasses themselves and by `preparation_from_json`.
 """
 
 import math
@@ -27,23 +27,23 @@ _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
 
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
-    """Plain data: dictionaries, lists, strings, numbers, booleans and None."""
+    """Return dictionaries, lists, strings, numbers, booleans and None."""
     table: dict[str, Any] = _plain(p)
     return table
 
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        entries = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
-        return dict(entries + [(field.name, _plain(getattr(value, field.name))) for field in fields(value)])
+        kind = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
+        return dict(kind + [(field.name, _plain(getattr(value, field.name))) for field in fields(value)])
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def preparation_from_json(value: Any) -> Preparation:
-    """The preparation that gave this data; ValueError with the first thing found wrong."""
-    found: Preparation = _built(Preparation, "table", value)
+    """Build the object that gave this data; raise ValueError for the first error found."""
+    found: Preparation = _build(Preparation, "table", value)
     target, names = found.target, [column.name for column in found.columns]
     if not names or len({*names, target.name}) < len(names) + 1:
         raise ValueError("its table must have columns, all of different names")
@@ -67,8 +67,8 @@ def _check_baselines(b: Baselines, width: int, is_class: bool) -> None:
         raise ValueError(f"its linear baseline has shape {coef.shape}, not {(outputs, width)}")
 
 
-def _built(cls: Any, what: str, value: Any, *more: str) -> Any:
-    """An object whose fields are the entries of a dictionary, besides `more` that are not for it."""
+def _build(cls: Any, what: str, value: Any, *more: str) -> Any:
+    """Build an object from a dictionary of its fields; `more` are further entries that must be there."""
     hints = get_type_hints(cls)
     if not isinstance(value, dict) or set(value) != {*more, *hints}:
         raise ValueError(f"{what} must have exactly the entries {', '.join([*more, *hints])}")
@@ -76,7 +76,7 @@ def _built(cls: Any, what: str, value: Any, *more: str) -> Any:
 
 
 def _read(hint: Any, what: str, value: Any) -> Any:
-    """What an annotation asks for, made of plain data."""
+    """Convert a JSON value to the type of an annotation."""
     kind, parts = get_origin(hint), get_args(hint)
     if hint in _PLAIN:
         words, fits = _PLAIN[hint]
@@ -84,28 +84,22 @@ def _read(hint: Any, what: str, value: Any) -> Any:
             raise ValueError(f"{what} must be {words}, not {value!r}")
         return hint(value)
     if hint is Column:
-        return _column(value)
+        name = value.get("kind") if isinstance(value, dict) else None
+        if not isinstance(name, str) or name not in COLUMNS:
+            raise ValueError(f"a column of its table is of kind {name!r}, not one of {', '.join(COLUMNS)}")
+        return _build(COLUMNS[name], "a column", value, "kind")
     if is_dataclass(hint):
-        return _built(hint, what, value)
+        return _build(hint, what, value)
     if kind is UnionType and NoneType in parts:
         return None if value is None else _read(parts[0], what, value)
     if kind is dict:
         if not isinstance(value, dict):
             raise ValueError(f"{what} must be given by name")
         return {_read(str, what, key): _read(parts[1], key, item) for key, item in value.items()}
-    return _items(parts, what, value) if kind is tuple else _array(what, value)
+    return _read_tuple(parts, what, value) if kind is tuple else _read_array(what, value)
 
 
-def _column(value: Any) -> Column:
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in COLUMNS:
-        raise ValueError(f"a column of its table is of kind {kind!r}, not one of {', '.join(COLUMNS)}")
-    column: Column = _built(COLUMNS[kind], "a column", value, "kind")
-    return column
-
-
-def _items(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
-    """A tuple of any length, or one with as many parts as its annotation has."""
+def _read_tuple(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ValueError(f"{what} must be a list")
     if parts[-1] is ...:
@@ -115,7 +109,7 @@ def _items(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
     return tuple(_read(part, what, item) for part, item in zip(parts, value, strict=True))
 
 
-def _array(what: str, value: Any) -> Any:
+def _read_array(what: str, value: Any) -> Any:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
