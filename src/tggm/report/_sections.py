@@ -115,6 +115,7 @@ def model(case: Case) -> Context:
     graph = graph.free("z", len(case.classes)) if isinstance(case, ClassCase) else graph.observed("y")
     for parent, child in zip(["x", *blocks], [*blocks, last[0]], strict=True):
         graph = graph.connect(parent, child)
+    own: tuple[str, Any]
     if isinstance(case, RegressionCase):
         noise = number(noise_deviation(case.model, case.output))
         own = (f"output noise, in units of {case.target}", noise)
