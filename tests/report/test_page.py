@@ -1,4 +1,4 @@
-"""Reports are self-contained, accessible and safe: checked by an HTML parser and by a browser if there is one.
+"""Reports are self-contained, accessible and safe: checked by an HTML parser and by a browser if available.
 
 Both are in one file because making the pages takes longer than checking them.
 """

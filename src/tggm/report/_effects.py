@@ -13,7 +13,7 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.explanation import ColumnMap, Importances, permutation_importances
 from tggm.plotting.canvas import CLASS_COLOURS, DATA, MODEL, axes_or_new, shade
-from tggm.report._case import Case, dense
+from tggm.report._case import Case, RegressionCase, dense
 from tggm.report._page import shortened
 
 GRID = 13  # values of a feature
@@ -78,7 +78,13 @@ def effects(case: Case, features: list[Feature], level: float) -> list[Effect]:
     rows = case.X[case.sample(BACKGROUND)]
     at = [_fine(case, feature) for feature in features]
     X = np.concatenate([_copies(rows, *pair) for pair in zip(features, at, strict=True)])
-    bands = case.bands(X, lambda answers: _parts(answers, at), level)
+    bands: list[tuple[Floats, ...]]
+    if isinstance(case, RegressionCase):
+        dist = case.dist(X)
+        parts = _parts(np.stack([dist.mean(), *dist.interval(level)], axis=1), at)
+        bands = [tuple(part.mean(1)[:, [k]] for k in range(3)) for part in parts]
+    else:
+        bands = [(p.mean(1), *np.quantile(p, (0.25, 0.75), axis=1)) for p in _parts(case.response(X), at)]
     return [Effect(f, s, *band) for f, s, band in zip(features, at, bands, strict=True)]
 
 
