@@ -1,9 +1,10 @@
 """The subject of a report: a fitted model, labelled rows, their predictions and their names."""
 
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,9 @@ from tggm.report._internals import column_groups, encode
 from tggm.report.scores import Score, class_scores, regression_scores
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression, naive_classes, naive_regression
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 MAX_ROWS = 10_000  # of a report; more rows are sampled
 MAX_ENTRIES = 20_000_000  # of a training table for which a linear baseline is fitted
 
@@ -29,7 +33,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Data:
+class _Data(ABC):
     """A model and labelled rows."""
 
     model: Any
@@ -182,7 +186,7 @@ def baselines_of(case: Case) -> Baselines:
 
 
 def examine(
-    model: Any,
+    model: "BaseEstimator",
     X: Any,
     y: ArrayLike,
     *,
@@ -198,10 +202,11 @@ def examine(
 ) -> Case:
     """Check the arguments of `write_report`; sample at most `MAX_ROWS` rows."""
     kinds: dict[str | None, type[Case]] = {"regressor": RegressionCase, "classifier": ClassCase}
-    tags = get_tags(model) if hasattr(model, "__sklearn_tags__") else None
-    if tags is None or tags.estimator_type not in kinds:
-        raise TypeError(f"`model` must be a TGGMRegressor or a TGGMClassifier; got {type(model).__name__}.")
-    kind = kinds[tags.estimator_type]
+    try:
+        kind = kinds[get_tags(model).estimator_type]
+    except (AttributeError, KeyError):
+        name = type(model).__name__
+        raise TypeError(f"`model` must be a TGGMRegressor or a TGGMClassifier; got {name}.") from None
     check_is_fitted(model)
     if (columns := column_groups(model)) is not None:
         train = None if train is None else (encode(model, train[0])[1], train[1])
@@ -268,7 +273,7 @@ def _column(name: str, y: ArrayLike, output: int) -> NDArray[Any]:
     return values
 
 
-def _names(given: Sequence[str] | None, X: Any, model: Any, width: int) -> tuple[str, ...]:
+def _names(given: Sequence[str] | None, X: Any, model: "BaseEstimator", width: int) -> tuple[str, ...]:
     for found in (given, getattr(X, "columns", None), getattr(model, "feature_names_in_", None)):
         if found is not None:
             if len(found) != width:
