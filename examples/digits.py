@@ -1,4 +1,4 @@
-"""Handwritten digits: pixels coupled to nonnegative hidden units (Su et al., AAAI 2017), and missing halves."""
+"""Handwritten digits: pixels coupled to nonnegative hidden units (Su et al., AAAI 2017); missing halves."""
 
 import numpy as np
 from scipy.special import softmax

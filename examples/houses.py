@@ -1,4 +1,4 @@
-"""Make examples/houses.csv and examples/new_houses.csv: simulated houses with categories, missing values and unequal noise.
+"""Make examples/houses.csv and examples/new_houses.csv: simulated houses with missing values.
 
     python examples/houses.py
 

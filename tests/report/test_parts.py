@@ -264,7 +264,7 @@ def test_long_tick_labels_do_not_touch():
         ax.ticklabel_format(style="plain")
         kept.append(ax)
 
-    picture(draw, name="p", alt="a", size=(3.2, 3.0))
+    picture(draw, "p", "a", 3.0)
     boxes = [label.get_window_extent() for label in kept[0].get_xticklabels() if label.get_text()]
     shown = sorted((box.x0, box.x1) for box in boxes)
     assert len(shown) > 2
