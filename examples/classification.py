@@ -18,6 +18,7 @@ from sklearn.metrics import ConfusionMatrixDisplay
 from tggm import TGGMClassifier
 
 NAMES = np.array(["first", "second", "third"])
+COLOURS = ["tab:blue", "tab:orange", "tab:green"]
 
 
 def draw_data(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -40,9 +41,11 @@ def main(folder: Path) -> None:
     print(f"mean log-probability of the true class {model.label_log_proba(X_new, y_new).mean():.3f}")
     figure = Figure(figsize=(15, 4.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    DecisionBoundaryDisplay.from_estimator(model, X, response_method="predict_proba", ax=left)
-    for name in NAMES:
-        left.scatter(*X[y == name].T, s=10, label=name)
+    DecisionBoundaryDisplay.from_estimator(
+        model, X, eps=0.2, response_method="predict_proba", multiclass_colors=COLOURS, ax=left
+    )
+    for name, colour in zip(NAMES, COLOURS, strict=True):
+        left.scatter(*X[y == name].T, s=10, color=colour, edgecolor="white", linewidth=0.3, label=name)
     left.legend()
     CalibrationDisplay.from_predictions(
         predicted == y_new, p.max(1), n_bins=15, name="predicted class", ax=middle

@@ -1,4 +1,4 @@
-"""Two correlated outputs, half of the targets missing: NaN leaves a variable unobserved, nothing more."""
+"""Two correlated outputs with half of the targets missing (NaN)."""
 
 import numpy as np
 

@@ -4,12 +4,15 @@ Blue is the model, black the data, vermilion a reference. Colour-blind readers c
 Ito, 2008), and they differ in grey.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 MODEL, REFERENCE, SECOND = "#0072B2", "#D55E00", "#009E73"
 DATA, GREY = "#222222", "#8C8C8C"
@@ -40,7 +43,7 @@ def axes_or_new(ax: Any) -> Any:
     return ax
 
 
-def named_rows(model: Any, X: Any) -> Any:
+def named_rows(model: "BaseEstimator", X: Any) -> Any:
     """Return the rows as a data frame if the model was fitted with column names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:

@@ -4,7 +4,7 @@ If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] 
 transform, PIT), and a central interval of probability p contains a fraction p of the observations.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,9 @@ from tggm.plotting.canvas import (
     shade,
 )
 from tggm.predictive.base import ScalarPredictive
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 def plot_calibration(
@@ -139,7 +142,7 @@ def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, 
 
 
 def plot_fan(
-    source: Any,
+    source: "BaseEstimator",
     x: ArrayLike,
     *,
     feature: int = 0,
@@ -168,7 +171,12 @@ def plot_fan(
     """
     x = one_output("x", x)
     order = np.argsort(x, kind="stable")
-    dist = _along(source, x, feature, at) if hasattr(source, "predict_dist") else source
+    try:
+        predict = source.predict_dist
+    except AttributeError:
+        dist: Any = source  # a distribution
+    else:
+        dist = predict(_rows_along(source, x, feature, at))
     ax = axes_or_new(ax)
     widest_first = checked_levels(levels)
     for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
@@ -189,8 +197,8 @@ def plot_fan(
     return ax
 
 
-def _along(model: Any, x: Floats, feature: int, at: ArrayLike | None) -> Any:
-    """Predict with one feature set to `x` and the others constant."""
+def _rows_along(model: "BaseEstimator", x: Floats, feature: int, at: ArrayLike | None) -> Any:
+    """Return rows with one feature set to `x` and the others constant."""
     count = int(getattr(model, "n_features_in_", 1))
     if not 0 <= feature < count:
         raise ValueError(f"`feature` must be a column number below {count}; got {feature}.")
@@ -200,4 +208,4 @@ def _along(model: Any, x: Floats, feature: int, at: ArrayLike | None) -> Any:
         )
     X = np.tile(np.zeros(1) if at is None else one_output("at", at, count), (len(x), 1))
     X[:, feature] = x
-    return model.predict_dist(named_rows(model, X))
+    return named_rows(model, X)

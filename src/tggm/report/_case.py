@@ -1,9 +1,10 @@
 """The subject of a report: a fitted model, labelled rows, their predictions and their names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +18,11 @@ from tggm.report._internals import column_groups, encode
 from tggm.report.scores import Score, class_scores, regression_scores
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression, naive_classes, naive_regression
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 MAX_ROWS = 10_000  # of a report; more rows are sampled
 MAX_ENTRIES = 20_000_000  # of a training table for which a linear baseline is fitted
-
-Bands = list[tuple[Floats, Floats, Floats]]  # average prediction and the ends of its band, (values, k) each
 
 
 class Scored(NamedTuple):
@@ -31,7 +33,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Data:
+class _Data(ABC):
     """A model and labelled rows."""
 
     model: Any
@@ -79,22 +81,10 @@ class RegressionCase(_Data):
         dist = self.model.predict_dist(self.named(X))
         return dist.marginal(self.output) if hasattr(dist, "marginal") else dist
 
-    def baseline_predictions(self, baselines: Baselines, X: Floats) -> Mapping[str, Any]:
-        """Return distributions."""
-        return baselines.regression(X)
-
     def score(self, prediction: Any) -> Scored:
         """Score distributions."""
         y = self.y.astype(float)
         return Scored(regression_scores(prediction, y), np.asarray(prediction.logpdf(y)))
-
-    def naive_baseline(self, y: NDArray[Any]) -> Baselines:
-        """Fit mean and variance."""
-        return naive_regression(y.astype(float))
-
-    def fit_baselines(self, X: Floats, y: NDArray[Any]) -> Baselines:
-        """Fit ridge regression."""
-        return fit_regression(X, y.astype(float))
 
     def response(self, X: Floats) -> Floats:
         """Return means of the output."""
@@ -106,12 +96,6 @@ class RegressionCase(_Data):
         y = self.y.astype(float)
         squares: Floats = (self.response(X)[:, 0] - y[rows]) ** 2 / (np.var(y) or 1.0)
         return squares
-
-    def bands(self, X: Floats, cut: Callable[[Floats], list[Floats]], level: float) -> Bands:
-        """Average mean and interval over rows."""
-        dist = self.dist(X)
-        three = [part.mean(1) for part in cut(np.stack([dist.mean(), *dist.interval(level)], axis=1))]
-        return [(t[:, [0]], t[:, [1]], t[:, [2]]) for t in three]
 
     def deviations(self) -> tuple[Floats, Floats]:
         """Return the deviations of the rows due to noise and due to disagreement of the networks."""
@@ -160,23 +144,10 @@ class ClassCase(_Data):
         """Log-probabilities of the classes, (rows, classes)."""
         return self.model.predict_log_proba(self.named(self.X))
 
-    def baseline_predictions(self, baselines: Baselines, X: Floats) -> Mapping[str, Any]:
-        """Return log-probabilities."""
-        return baselines.classes(X)
-
     def score(self, prediction: Any) -> Scored:
         """Score log-probabilities."""
         own = prediction[np.arange(len(self.label)), self.label]
         return Scored(class_scores(prediction, self.label), own)
-
-    def naive_baseline(self, y: NDArray[Any]) -> Baselines:
-        """Fit frequencies."""
-        return naive_classes(self.class_numbers(y), len(self.classes))
-
-    def fit_baselines(self, X: Floats, y: NDArray[Any]) -> Baselines:
-        """Fit logistic regression if every class occurs."""
-        label, count = self.class_numbers(y), len(self.classes)
-        return fit_classes(X, label, count) if len(np.unique(label)) == count else self.naive_baseline(y)
 
     def response(self, X: Floats) -> Floats:
         """Return probabilities of the classes."""
@@ -187,10 +158,6 @@ class ClassCase(_Data):
         costs: Floats = -np.log(self.response(X)[np.arange(len(rows)), self.label[rows]])
         return costs
 
-    def bands(self, X: Floats, cut: Callable[[Floats], list[Floats]], level: float) -> Bands:
-        """Average over the rows, with quartiles."""
-        return [(p.mean(1), *np.quantile(p, (0.25, 0.75), axis=1)) for p in cut(self.response(X))]
-
 
 Case = RegressionCase | ClassCase
 
@@ -199,7 +166,8 @@ def score_all(case: Case) -> dict[str, Scored]:
     """Score the model and the available baselines, by name."""
     baselines = baselines_of(case)
     X = np.empty((len(case.y), 0)) if baselines.coef is None else dense(case.X)
-    found = {"this model": case.prediction, **case.baseline_predictions(baselines, X)}
+    others: Any = baselines.regression(X) if isinstance(case, RegressionCase) else baselines.classes(X)
+    found = {"this model": case.prediction, **others}
     return {name: case.score(found[name]) for name in ("this model", "linear", "naive") if name in found}
 
 
@@ -208,15 +176,17 @@ def baselines_of(case: Case) -> Baselines:
     if case.baselines is not None:
         return case.baselines
     X, y = (None, case.y) if case.train is None else case.train
-    return (
-        case.naive_baseline(y)
-        if X is None or np.prod(X.shape) > MAX_ENTRIES
-        else case.fit_baselines(dense(X), y)
-    )
+    naive = X is None or np.prod(X.shape) > MAX_ENTRIES
+    if isinstance(case, RegressionCase):
+        y = y.astype(float)
+        return naive_regression(y) if naive else fit_regression(dense(X), y)
+    label, count = case.class_numbers(y), len(case.classes)
+    naive = naive or len(np.unique(label)) < count
+    return naive_classes(label, count) if naive else fit_classes(dense(X), label, count)
 
 
 def examine(
-    model: Any,
+    model: "BaseEstimator",
     X: Any,
     y: ArrayLike,
     *,
@@ -232,10 +202,11 @@ def examine(
 ) -> Case:
     """Check the arguments of `write_report`; sample at most `MAX_ROWS` rows."""
     kinds: dict[str | None, type[Case]] = {"regressor": RegressionCase, "classifier": ClassCase}
-    tags = get_tags(model) if hasattr(model, "__sklearn_tags__") else None
-    if tags is None or tags.estimator_type not in kinds:
-        raise TypeError(f"`model` must be a TGGMRegressor or a TGGMClassifier; got {type(model).__name__}.")
-    kind = kinds[tags.estimator_type]
+    try:
+        kind = kinds[get_tags(model).estimator_type]
+    except (AttributeError, KeyError):
+        name = type(model).__name__
+        raise TypeError(f"`model` must be a TGGMRegressor or a TGGMClassifier; got {name}.") from None
     check_is_fitted(model)
     if (columns := column_groups(model)) is not None:
         train = None if train is None else (encode(model, train[0])[1], train[1])
@@ -302,7 +273,7 @@ def _column(name: str, y: ArrayLike, output: int) -> NDArray[Any]:
     return values
 
 
-def _names(given: Sequence[str] | None, X: Any, model: Any, width: int) -> tuple[str, ...]:
+def _names(given: Sequence[str] | None, X: Any, model: "BaseEstimator", width: int) -> tuple[str, ...]:
     for found in (given, getattr(X, "columns", None), getattr(model, "feature_names_in_", None)):
         if found is not None:
             if len(found) != width:

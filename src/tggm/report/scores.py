@@ -5,7 +5,7 @@ coverage and the calibration error compare probabilities with frequencies.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,9 @@ from sklearn import metrics
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.report._internals import standardise
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BINS = 15  # of the calibration error
@@ -125,7 +128,7 @@ def coverage(dist: Any, y: ArrayLike, levels: tuple[float, ...] = LEVELS) -> lis
     return [(p, float(np.mean(inside <= p)), float(w)) for p, w in zip(levels, width, strict=True)]
 
 
-def drift_warnings(model: Any, X: Any, names: Sequence[str]) -> list[str]:
+def drift_warnings(model: "BaseEstimator", X: Any, names: Sequence[str]) -> list[str]:
     """Return sentences on inputs that differ from the training rows.
 
     In N rows like the training rows the mean of a standardised column is normal with deviation 1/√N. A shift

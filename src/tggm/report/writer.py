@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
@@ -16,9 +16,12 @@ from tggm.report._page import render
 from tggm.storage.files import write_atomically
 from tggm.tables.baselines import Baselines
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 def render_report(
-    model: Any,
+    model: "BaseEstimator",
     X: Any,
     y: ArrayLike,
     *,
@@ -70,7 +73,7 @@ def render_report(
 
 
 def write_report(
-    model: Any,
+    model: "BaseEstimator",
     X: Any,
     y: ArrayLike,
     path: str | os.PathLike[str],
