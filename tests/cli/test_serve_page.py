@@ -9,8 +9,7 @@ from tests.cli.test_serve import running
 from tests.deployment.drawn import COLUMNS, classifier, table, table_model
 from tests.report import chromium
 from tggm import save
-from tggm.cli.answers import Answers
-from tggm.cli.serve import answers_of
+from tggm.cli.server import read_served_model
 from tggm.tables import Preparation, Target
 from tggm.tables.columns import Number
 
@@ -47,18 +46,19 @@ OUTSIDE = """
 def numbers(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "m.tggm"
     save(table_model(), path)
-    with running(answers_of(str(path))) as found:
+    with running(read_served_model(str(path))) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def classes():
+def classes(tmp_path_factory):
     names = tuple(f"x{k}" for k in range(COLUMNS))
     learned = tuple(Number(name, 0.5, False) for name in names)
     model = classifier([LONG, "b", "<i>c</i>"])
-    with running(
-        Answers(model, Preparation(learned, Target("kind", "classification"), names=names))
-    ) as found:
+    model.adopt_table(Preparation(learned, Target("kind", "classification"), names=names))
+    path = tmp_path_factory.mktemp("page") / "c.tggm"
+    save(model, path)
+    with running(read_served_model(str(path))) as found:
         yield found
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -12,6 +13,8 @@ from tggm.settings import one_of
 from tggm.storage.container import ModelFileError, decode, encode
 from tggm.storage.files import read_regular, write_atomically
 from tggm.tables import Preparation, preparation_from_json, preparation_to_json
+from tggm.tables.baselines import Baselines
+from tggm.tables.preparation import FitRecord
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -58,7 +61,7 @@ def known_classes() -> dict[str, Any]:
     return {name: value for name, value in exported.items() if hasattr(value, "from_state")}
 
 
-def save(model: Stateful, path: str | os.PathLike[str], *, preparation: Preparation | None = None) -> None:
+def save(model: Stateful, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to one file, atomically.
 
     Parameters
@@ -67,19 +70,17 @@ def save(model: Stateful, path: str | os.PathLike[str], *, preparation: Preparat
         A fitted `TGGMRegressor` or `TGGMClassifier`.
     path : path
         Usually ending in ``.tggm``; an existing file is replaced.
-    preparation : Preparation, optional
-        How the columns of a table become the inputs of `model`; its own by default. It is kept in the header.
 
     Raises
     ------
     TypeError
         If `model` is of another class, or holds settings that JSON cannot (a callable, an object).
     """
-    write_atomically(Path(path), model_file(model, preparation))
+    write_atomically(Path(path), model_file(model))
 
 
-def model_file(model: Stateful, preparation: Preparation | None = None) -> bytes:
-    """The content of the file that `save` writes."""
+def model_file(model: Stateful, baselines: Baselines | None = None, fitted: FitRecord | None = None) -> bytes:
+    """Return the content of the file that `save` writes, with what `tggm fit` stores beside the model."""
     name = type(model).__name__
     if known_classes().get(name) is not type(model):
         raise TypeError(
@@ -87,8 +88,9 @@ def model_file(model: Stateful, preparation: Preparation | None = None) -> bytes
         )
     arrays, meta = model.to_state()
     description: dict[str, Any] = {"class": name, "version": tggm.__version__, "state": dict(meta)}
-    preparation = model.table_preparation() if preparation is None else preparation
+    preparation = model.table_preparation()
     if preparation is not None:
+        preparation = replace(preparation, baselines=baselines, fitted=fitted)
         description["table"] = preparation_to_json(preparation)
     try:
         return encode(arrays, description)
@@ -120,14 +122,11 @@ def load(path: str | os.PathLike[str], *, backend: str = "jax") -> Any:
     by_numpy = one_of("backend", backend, BACKENDS) == "numpy"
     source = Path(path)
     classes = numpy_classes() if by_numpy else known_classes()
-    model, preparation = parse_model(read_regular(source), str(source), classes)
-    if preparation is not None:
-        model.adopt_table(preparation)
-    return model
+    return parse_model(read_regular(source), str(source), classes).model
 
 
 def load_table_model(path: str | os.PathLike[str]) -> TableModel:
-    """A model that takes numbers, and how a table becomes them; None if it was not fitted to a table."""
+    """Return a model and the description of its table, None if it was not fitted to a table."""
     source = Path(path)
     return parse_model(read_regular(source), str(source))
 
@@ -137,7 +136,10 @@ def parse_model(content: bytes, source: str, classes: Mapping[str, Any] | None =
     try:
         arrays, description = decode(content)
         model = _build(arrays, description, known_classes() if classes is None else classes)
-        return TableModel(model, _preparation(description, model))
+        preparation = _preparation(description, model)
+        if preparation is not None:
+            model.adopt_table(preparation)
+        return TableModel(model, preparation)
     except ModelFileError as error:
         raise ModelFileError(f"{source} is not a usable model file: {error}.") from error.__cause__
 

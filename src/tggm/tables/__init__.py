@@ -16,6 +16,8 @@ from tggm.tables.table import Table as Table
 from tggm.tables.target import Target as Target
 from tggm.tables.target import choose_target as choose_target
 from tggm.tables.transformer import TableTransformer as TableTransformer
+from tggm.tables.transformer import sample_transformer as sample_transformer
+from tggm.tables.transformer import training_features as training_features
 
 __all__ = [
     "Preparation",
@@ -29,4 +31,6 @@ __all__ = [
     "preparation_to_json",
     "prepare",
     "read_table",
+    "sample_transformer",
+    "training_features",
 ]

@@ -37,6 +37,8 @@ class Table:
         none where these have no order.
     origin : array, shape (rows,), optional
         Where each row stands in the file, from 0, if this is a part of it.
+    missing : tuple of str
+        Words that were read as missing values besides the usual ones; a model keeps them for later tables.
     """
 
     source: str
@@ -44,6 +46,7 @@ class Table:
     decimal: str = "."
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Ints | None = None
+    missing: tuple[str, ...] = ()
     _read: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # what was read before
 
     def __len__(self) -> int:
@@ -57,7 +60,7 @@ class Table:
     def take(self, rows: Ints | Bools) -> "Table":
         """The table of these rows."""
         chosen = {name: column[rows] for name, column in self.columns.items()}
-        return Table(self.source, chosen, self.decimal, self.categories, self.places[rows])
+        return Table(self.source, chosen, self.decimal, self.categories, self.places[rows], self.missing)
 
     def row_number(self, row: int) -> int:
         """What a person calls a row: its place in the file, from 1, the line of names not counted."""
@@ -88,7 +91,7 @@ class Table:
     def without(self, *names: str) -> "Table":
         """The table less some columns."""
         kept = {name: column for name, column in self.columns.items() if name not in names}
-        return Table(self.source, kept, self.decimal, self.categories, self.origin, self._read)
+        return Table(self.source, kept, self.decimal, self.categories, self.origin, self.missing, self._read)
 
     def words(self, name: str) -> Words:
         """A column as strings, None for gaps; whole numbers without a decimal point."""

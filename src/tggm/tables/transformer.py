@@ -135,7 +135,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     def preparation(self, target: Target) -> Preparation:
         """What a model file holds of it."""
-        left_out, gaps = tuple(self.left_out_.items()), tuple(self.missing)
+        left_out, gaps = tuple(self.left_out_.items()), self._missing
         notes = tuple(self.notes_)
         return Preparation(self.columns_, target, left_out, gaps, self._names, self._named, notes)
 
@@ -145,6 +145,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         made = cls(missing=preparation.gaps, task=preparation.target.task)
         made._keep(LearnedColumns(preparation.columns, preparation.left_out, preparation.notes))
         made._name(preparation.names, preparation.named)
+        made._missing = tuple(preparation.gaps)
         return made
 
     def _learn(self, X: Any, y: Any) -> tuple[Table, Outcomes | None]:
@@ -160,6 +161,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             raise ValueError(f"`y` has {len(target)} targets, but `X` has {len(table)} rows.")
         outcome = None if target is None else Outcomes.of(target, self._is_class(target))
         self._name(tuple(table.names), named)
+        self._missing = (*self.missing, *table.missing)
         if words:
             self._keep(self._found(table, target, outcome is not None and outcome.is_class))
             self._doubt(table)
@@ -201,7 +203,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def _table(self, X: Any) -> Table:
         """New rows, their columns called as those learned from."""
         if is_table(X):
-            table, named = as_table(X, tuple(self.missing))
+            table, named = as_table(X, self._missing)
         else:
             values = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
             table, named = as_table(values)
@@ -219,3 +221,25 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             if o in table.categories
         }
         return Table(table.source, columns, categories=categories)
+
+
+def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransformer:
+    """Learn from a sample of the rows of a stream, without target encodings.
+
+    Rows of a stream come again, so that a target encoding would contain the row's own target.
+    """
+    made = TableTransformer(missing=table.missing, task=task)
+    found = learned(table, y, task == "classification", many=False)
+    if not found.columns:
+        why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
+        raise TableError(f"{table.source} has no column that a model could use ({why}).")
+    made._keep(found)
+    made._name(tuple(table.names), True)
+    made._missing = table.missing
+    return made
+
+
+def training_features(transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool) -> Floats:
+    """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
+    outcome = Outcomes.of(y, is_class)
+    return learned_features(transformer.columns_, table, outcome, transformer.transform(table))
