@@ -39,7 +39,7 @@ def write(folder, rows):
 def fit(folder, kind, rows, passes):
     """Run in a process of its own; prints what it measured."""
     from tggm import TGGMRegressor
-    from tggm.streams import from_arrays
+    from tggm.data import from_arrays
     from tggm.training.observer import Observer
 
     class Watch(Observer):

@@ -269,7 +269,7 @@ classifier("classifier, sample weights", fit=weights)
 @case("stream of blocks, regressor")
 def _():
     from tggm import TGGMRegressor
-    from tggm.streams import from_arrays
+    from tggm.data import from_arrays
 
     X, y, X_test, y_test = curve()
     return density(TGGMRegressor(hidden=8, **SMALL).fit(from_arrays(X, y, block_rows=40)), X_test, y_test)
@@ -278,7 +278,7 @@ def _():
 @case("stream of blocks, classifier")
 def _():
     from tggm import TGGMClassifier
-    from tggm.streams import from_arrays
+    from tggm.data import from_arrays
 
     X, y, X_test, _ = classes()
     return probability(TGGMClassifier(hidden=8, **SMALL).fit(from_arrays(X, y, block_rows=40)), X_test)

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.data.standardise import Columns, Scales
 from tggm.estimators.fitted import Fitted
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
-from tggm.streams.columns import Columns, Scales
 from tggm.tables import Preparation, Target
-from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
-from tggm.tables.columns.usual import UsualTarget
+from tggm.tables.columns import Category, DateColumn, Number, Ordinal, Statistic
+from tggm.tables.target_encoding import TargetEncoding
 
 COLUMNS, MEMBERS = 4, 3
 ROWS = np.random.default_rng(1).normal(2.0, 3.0, (40, COLUMNS))
@@ -73,12 +73,12 @@ def table_model():
             0.5,
             True,
             knots=(-1.0, 0.2, 0.4, 1.5),
-            usual=UsualTarget(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,))),
+            encoding=TargetEncoding(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,))),
         ),
         Number("dose", 0.4, True, marks=("<", "n.d.")),
         Category("kind", ("a", "b"), True, True),
         Ordinal("grade", ("low", "mid", "top"), 1.0, True),
-        Moment("day", 18262.0, 1.2, ("year", "week"), True, True),
+        DateColumn("day", 18262.0, 1.2, ("year", "week"), True, True),
         Statistic("town", ("y",), ("rome", "york"), (5, 3, 2, 1), ((0.5,), (2.0,), (1.0,), (-1.0,))),
     )
     names = tuple(column.name for column in learned)

@@ -13,8 +13,8 @@ from tools.fuzz.originals import BETA, STUDENT, filled
 
 from tests.cases import few
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.data.standardise import Columns
 from tggm.predictive.calibration import Calibration
-from tggm.streams.columns import Columns
 
 SMALL = {"n_members": 2, "features": None, "dtype": "float64"}
 X = np.random.default_rng(5).normal(size=(4, 2))

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.data import from_arrays, from_batches, from_parquet
 from tggm.estimators import sources
-from tggm.streams import from_arrays, from_batches, from_parquet
 from tggm.training import checkpoints
 from tggm.training.observer import Observer
 

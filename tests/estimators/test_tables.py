@@ -216,7 +216,7 @@ def test_missing_targets_are_no_zeros_to_columns(rng):
     begun = model.begin(pd.DataFrame({"fare": fare, "word": [f"w{k}" for k in word]}), Y)
     names = model.table_.get_feature_names_out().tolist()
     for column in ("fare", "word"):
-        one, two = (begun.source.X[:, names.index(f"{column}: usual target {k}")] for k in (0, 1))
+        one, two = (begun.source.X[:, names.index(f"{column}: mean target {k}")] for k in (0, 1))
         np.testing.assert_allclose(two, one, atol=0.5)
 
 

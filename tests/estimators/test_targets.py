@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm import TGGMRegressor, load, save
+from tggm.data import from_arrays
 from tggm.estimators.targets import row_weights
-from tggm.streams import from_arrays
 
 
 def quick(**settings):

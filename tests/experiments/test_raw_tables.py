@@ -15,7 +15,7 @@ from raw_opponents import GAP, matrix
 
 from tggm import TableTransformer
 from tggm.tables import Table
-from tggm.tables.columns import Moment, Number, Statistic
+from tggm.tables.columns import DateColumn, Number, Statistic
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tggm.tables.columns import Moment, Number, Statistic
     [
         ("towns", [Statistic, Number]),
         ("marks", [Number, Number]),
-        ("seasons", [Moment]),
+        ("seasons", [DateColumn]),
         ("holes", [Number] * 4),
     ],
 )

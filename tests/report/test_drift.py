@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tggm.data.standardise import Columns
 from tggm.report.drift import drift_warnings, score_warnings
-from tggm.streams.columns import Columns
 
 NAMES = ("a", "b", "c")
 

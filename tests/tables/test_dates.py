@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tggm.tables import Table, TableError, Target, prepare
-from tggm.tables.dates import date_words, day_first, parsed
+from tggm.tables.text import date_words, day_first, parse_dates
 
 DAY = dt.datetime(2024, 1, 31)
 NOON = dt.datetime(2024, 1, 31, 12, 30)
@@ -34,12 +34,12 @@ NOON = dt.datetime(2024, 1, 31, 12, 30)
 )
 def test_dates_are_read(word, meant):
     assert date_words([word]) == ("clock" if word == "12:30" else "date")
-    assert parsed([word, None], bool(day_first([word]))).tolist() == [meant, None]
+    assert parse_dates([word, None], bool(day_first([word]))).tolist() == [meant, None]
 
 
 @pytest.mark.parametrize("word", ["30.02.2024", "2024-13-01", "25:00", "1-2", "", "2024", "v1.2.3"])
 def test_what_is_no_date_is_a_gap(word):
-    assert np.isnat(parsed([word], True)).all()
+    assert np.isnat(parse_dates([word], True)).all()
 
 
 def test_which_number_is_the_day_is_seen_from_the_column():
@@ -47,7 +47,7 @@ def test_which_number_is_the_day_is_seen_from_the_column():
     assert day_first(["3/4/2024", "14/3/2024"])
     assert day_first(["3.4.2024"])
     assert day_first(["3/4/2024"]) is None
-    assert parsed(["3/4/2024"], True).tolist() == [dt.datetime(2024, 4, 3)]
+    assert parse_dates(["3/4/2024"], True).tolist() == [dt.datetime(2024, 4, 3)]
 
 
 def table(days):

@@ -72,7 +72,7 @@ def test_a_table_travels_with_its_model(preparation, tmp_path):
                         "unit": "",
                         "marks": [],
                         "knots": [],
-                        "usual": None,
+                        "encoding": None,
                     }
                 ]
             },

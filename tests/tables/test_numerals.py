@@ -5,7 +5,7 @@ import pytest
 
 from tggm.tables import Table, TableError, Target, choose_target, prepare
 from tggm.tables.columns import Category
-from tggm.tables.numerals import Spelling, spelling_of
+from tggm.tables.text import Spelling, spelling_of
 
 Y = Target("y", "regression")
 MANY = [str(100 + k * k) for k in range(12)]

@@ -17,7 +17,7 @@ from tggm.tables import (
     prepare,
 )
 from tggm.tables.baselines import fit_classes, fit_regression
-from tggm.tables.columns import Category, Moment, Number
+from tggm.tables.columns import Category, DateColumn, Number
 from tggm.tables.preparation import FitRecord
 
 Y = Target("y", "regression")
@@ -87,7 +87,7 @@ def test_categories_that_leave_no_room_for_others():
     notes = []
     np.testing.assert_array_equal(p.features(table(c=["b", "new", None]), notes), [[0, 1], [0, 0], [0, 0]])
     assert "taken as none of the known ones" in notes[0]
-    assert "never saw" in notes[1]
+    assert "training rows did not have" in notes[1]
     with pytest.raises(TableError, match=r"categories in column 'c' that the model does not know \('new'\)"):
         p.features(table(c=["new"]), strict=True)
     with pytest.raises(TableError, match="has no column 'c'"):
@@ -105,7 +105,7 @@ def test_strict_refuses_gaps_that_the_model_never_saw():
     p = prepare(table(a=np.array([1.0, 2, 4])), Y)
     gap = table(a=np.array([np.nan]))
     assert p.features(gap).tolist() == [[2.0]]
-    with pytest.raises(TableError, match="gaps in column 'a', where the model saw none"):
+    with pytest.raises(TableError, match="gaps in column 'a', but the training rows had none"):
         p.features(gap, strict=True)
 
 
@@ -151,7 +151,7 @@ def test_a_count_of_rows_is_found_in_a_part_of_the_file_too():
 def test_dates_are_recognised_but_not_as_targets(date):
     t = table(d=[date] * 11 + [None])
     (found,) = prepare(t, Y).columns
-    assert isinstance(found, Moment)
+    assert isinstance(found, DateColumn)
     assert found.clock == (date == "12:30")
     with pytest.raises(TableError, match=r"column 'd' of t.csv holds dates or times .*days since"):
         choose_target(t, "d", None)

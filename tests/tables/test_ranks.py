@@ -8,11 +8,9 @@ import pytest
 
 from tggm import TableTransformer
 from tggm.tables import TableWarning, Target, preparation_from_json, preparation_to_json, prepare
-from tggm.tables.columns.number import LEAST_DIFFERENT, Number, knots_of
-from tggm.tables.columns.statistic import statistics
-from tggm.tables.columns.usual import UsualTarget, coded, tells_more, usual_target
+from tggm.tables.columns import LEAST_DIFFERENT, Number, knots_of
 from tggm.tables.frames import as_table
-from tggm.tables.outcomes import Outcomes
+from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
 
 
 @pytest.fixture
@@ -65,12 +63,12 @@ def sums(rng):
     return x, np.where(x > 0, place % 2, rng.random(6000) < 0.5).astype(float)
 
 
-def test_sums_that_repeat_have_a_usual_target(sums):
+def test_sums_that_repeat_are_target_encoded(sums):
     x, y = sums
     how = TableTransformer(task="regression")
     X = how.fit_transform(pd.DataFrame({"gain": x}), y)
-    assert how.get_feature_names_out().tolist() == ["gain", "gain: rank", "gain: usual target"]
-    assert "its rank where it is not 0 and the usual target of each" in how.columns_[0].description
+    assert how.get_feature_names_out().tolist() == ["gain", "gain: rank", "gain: mean target"]
+    assert "its rank where it is not 0 and its target encoding" in how.columns_[0].description
     usual = X[x > 0, 2]
     assert np.abs(usual - y[x > 0]).mean() < 0.15  # shrunk towards the mean
     new = how.transform(pd.DataFrame({"gain": [0.0, 1007.0, 1014.0, 1010.0]}))[:, 2]
@@ -82,20 +80,20 @@ def test_sums_that_repeat_have_a_usual_target(sums):
 def test_no_row_sees_its_own_target(sums, rng):
     x, noise = sums[0], Outcomes.of(rng.normal(size=6000), False)
     levels = tuple(np.unique(x).tolist())
-    seen = statistics(coded(x, levels), len(levels) + 1, noise)
-    usual = UsualTarget(noise.names, levels, tuple(map(tuple, seen.tolist())))
+    seen = encode_codes(code_numbers(x, levels), len(levels) + 1, noise)
+    usual = TargetEncoding(noise.names, levels, tuple(map(tuple, seen.tolist())))
     y, few = noise.values[:, 0], x > 0
     assert np.corrcoef(usual.encode(x)[few, 0], y[few])[0, 1] > 0.15  # what it would be worth, were it seen
-    assert abs(np.corrcoef(usual.encode_learned(x, noise)[few, 0], y[few])[0, 1]) < 0.15
-    assert not tells_more(x, levels, 0.0, noise)
+    assert abs(np.corrcoef(usual.encode_training(x, noise)[few, 0], y[few])[0, 1]) < 0.15
+    assert not beats_neighbours(x, levels, 0.0, noise)
 
 
-def test_a_smooth_relation_needs_no_usual_target(rng):
+def test_a_smooth_relation_is_not_target_encoded(rng):
     x = rng.integers(0, 60, 2000).astype(float)
     smooth = np.sin(x / 10) + 0.3 * rng.normal(size=2000)
     jagged = smooth + (x % 3 == 0)
     x[::7] = np.nan  # filled, these would be a value of their own
-    found = [usual_target(x, Outcomes.of(y, False)) for y in (smooth, jagged)]
+    found = [TargetEncoding.of(x, Outcomes.of(y, False)) for y in (smooth, jagged)]
     assert found[0] is None
     assert found[1].encode(np.array([3.0, np.nan])).tolist() == [list(found[1].values[k]) for k in (3, -1)]
 
@@ -107,24 +105,24 @@ def test_no_column_of_a_stream_learns_of_the_target(rng):
     table = as_table(pd.DataFrame({"fare": fare, "marked": words, "y": level[fare]}))[0]
     for many in (True, False):
         how = prepare(table, Target("y", "regression"), many=many)
-        assert [column.usual is not None for column in how.columns] == [many, many]
+        assert [column.encoding is not None for column in how.columns] == [many, many]
 
 
 def test_usual_targets_need_outcomes_and_repetition(gains, sums, rng):
     y = rng.normal(size=6000)
-    assert UsualTarget(("y",), (1.0,), ((0.5,), (0.0,))).encode(np.array([1.0, 2.0])).tolist() == [
+    assert TargetEncoding(("y",), (1.0,), ((0.5,), (0.0,))).encode(np.array([1.0, 2.0])).tolist() == [
         [0.5],
         [0.0],
     ]
-    assert TableTransformer().fit(pd.DataFrame({"gain": sums[0]})).columns_[0].usual is None
-    assert TableTransformer().fit(pd.DataFrame({"gain": gains}), y[:3000]).columns_[0].usual is None
-    assert usual_target(sums[0], Outcomes.of(sums[1] * 1e200, False)) is None  # squares overflow
+    assert TableTransformer().fit(pd.DataFrame({"gain": sums[0]})).columns_[0].encoding is None
+    assert TableTransformer().fit(pd.DataFrame({"gain": gains}), y[:3000]).columns_[0].encoding is None
+    assert TargetEncoding.of(sums[0], Outcomes.of(sums[1] * 1e200, False)) is None  # squares overflow
     for wrong in (
         {"levels": (2.0, 1.0)}, {"levels": (1.0, np.nan)}, {"values": ((0.5,),)}, {"outputs": ()},
         {"values": ((1.7e308,), (1.0,), (-1.7e308,))}, {"values": ((1.0,), (np.nan,), (1.0,))},
     ):  # fmt: skip
-        with pytest.raises(ValueError, match="usual targets of numbers must be"):
-            UsualTarget(**({"outputs": ("y",), "levels": (1.0, 2.0), "values": ((1.0,),) * 3} | wrong))
+        with pytest.raises(ValueError, match="target encoding of numbers must"):
+            TargetEncoding(**({"outputs": ("y",), "levels": (1.0, 2.0), "values": ((1.0,),) * 3} | wrong))
 
 
 def test_a_file_holds_knots_and_refuses_wrong_ones(sums):
@@ -132,7 +130,7 @@ def test_a_file_holds_knots_and_refuses_wrong_ones(sums):
     how = prepare(table, Target("y", "regression"))
     stored = json.loads(json.dumps(preparation_to_json(how)))
     assert preparation_from_json(stored) == how
-    assert how.columns[0].usual is not None
+    assert how.columns[0].encoding is not None
     stored["columns"][0]["knots"].reverse()
     with pytest.raises(ValueError, match=r"knots .* must be increasing"):
         preparation_from_json(stored)

@@ -103,7 +103,7 @@ def test_words_among_dates_and_empty_columns_are_said_aloud():
     wrong = frame.assign(a=["31.2.2020", *KINDS["dates in words"][1:]])
     with pytest.warns(TableWarning, match=r"a: 1 row with words that are no dates \('31.2.2020'\)"):
         table = TableTransformer().fit(wrong, Y)
-    with pytest.warns(TableWarning, match=r"b: no row has a value, though the model saw no gaps there"):
+    with pytest.warns(TableWarning, match=r"b: no row has a value, but all training rows had one"):
         table.transform(frame.assign(b=np.nan))
     assert np.isfinite(table.transform(frame[:3].assign(b=np.nan))).all()  # few rows may well have none
 

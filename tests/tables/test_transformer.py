@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tggm import TableTransformer, TableWarning
 from tggm.tables import TableError
-from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
+from tggm.tables.columns import Category, DateColumn, Number, Ordinal, Statistic
 from tggm.tables.frames import as_table, rows_of
 
 ROWS = 60
@@ -50,7 +50,7 @@ FRAME = pd.DataFrame(
 KINDS = {
     **dict.fromkeys(["float", "int", "nullable", "arrow", "bool", "nullable bool", "duration"], Number),
     **dict.fromkeys(["text", "string", "arrow string", "category", "mixed"], Category),
-    **dict.fromkeys(["date", "moment", "zone"], Moment),
+    **dict.fromkeys(["date", "moment", "zone"], DateColumn),
     "grade": Ordinal,
 }
 
@@ -230,7 +230,7 @@ def test_unseen_words_and_gaps_have_statistics_too(towns):
     assert np.isfinite(X).all()
     np.testing.assert_allclose(X[:, 0], y.mean(), atol=0.2)
     classes = TableTransformer().fit(frame, np.digitize(y, [-1, 1]))
-    assert classes.get_feature_names_out().tolist() == [*(f"town: usual {k}" for k in range(3)), "town: rows"]
+    assert classes.get_feature_names_out().tolist() == [*(f"town: mean {k}" for k in range(3)), "town: rows"]
     only = TableTransformer().fit(frame)
     assert only.get_feature_names_out().tolist() == ["town: rows"]
 

@@ -8,15 +8,15 @@ that against the tables the loader looks names up in.
 import numpy as np
 
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.data.standardise import Columns, Scales
 from tggm.estimators.fitted import Fitted
 from tggm.estimators.state import HISTORY
 from tggm.files import model_file
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
-from tggm.streams.columns import Columns, Scales
 from tggm.tables import Preparation, Target
 from tggm.tables.baselines import Baselines
-from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
+from tggm.tables.columns import Category, DateColumn, Number, Ordinal, Statistic
 from tggm.tables.preparation import FitRecord
 
 STUDENT = Calibration("student", (1.2, 0.5, 0.1))
@@ -93,8 +93,8 @@ def prepared(task, outputs):
         Number("a", 3.0, True, ".", "", ()),
         Category("b", ("u", "v"), True, True),
         Ordinal("grade", ("low", "high"), 0.0, True),
-        Statistic("word", ("usual",), ("p", "q"), (3, 2, 1, 0), ((0.1,), (0.2,), (0.0,), (0.3,))),
-        Moment("day", 18262.0, 0.04, ("week", "day"), False, False, False),
+        Statistic("word", ("mean",), ("p", "q"), (3, 2, 1, 0), ((0.1,), (0.2,), (0.0,), (0.3,))),
+        DateColumn("day", 18262.0, 0.04, ("week", "day"), False, False, False),
     )
     target = Target("y", task, False)
     width = len(Preparation(columns, target).feature_names)

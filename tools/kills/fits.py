@@ -13,7 +13,8 @@ import warnings
 import numpy as np
 
 import tggm
-from tggm import TGGMClassifier, TGGMRegressor, streams
+from tggm import TGGMClassifier, TGGMRegressor
+from tggm.data import from_arrays
 from tggm.training import checkpoints, training
 from tggm.training.compilation_cache import use_compilation_cache
 from tggm.training.parallel.processes import is_first
@@ -35,7 +36,7 @@ def problem(kind, number, path):
     if kind == "table":
         return TGGMRegressor(n_members=2, **common), (words_and_gaps(X, rng), y)
     if kind == "stream":
-        rows = streams.from_arrays(X, y, block_rows=128)
+        rows = from_arrays(X, y, block_rows=128)
         return TGGMRegressor(n_members=1, **common | {"max_epochs": max(EPOCHS // 8, 4)}), (rows,)
     if kind == "rmsprop":
         return TGGMRegressor(n_members=1, early_stopping=False, optimizer="rmsprop", **common), (X, y)

@@ -30,9 +30,8 @@ from tggm.cli.files import CommandError, read_model
 from tggm.cli.training import encoding_notes
 from tggm.files import ModelFileError, load
 from tggm.tables import Table, TableError, TableWarning
-from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
-from tggm.tables.text import parse_text
-from tggm.tables.words import GAPS
+from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic
+from tggm.tables.reading import parse_csv
 
 MOST_BYTES = 1 << 20  # of a body
 MOST_REQUESTS = 50  # predictions in a second
@@ -104,7 +103,7 @@ class ServedModel:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise TableError("the body must be UTF-8 text.") from None
-        table = parse_text(text, "the request", delimiter, ".", frozenset((*GAPS, *self._stored.gaps)))
+        table = parse_csv(text, "the request", delimiter=delimiter, missing=self._stored.gaps)
         if len(table) > MOST_ROWS:
             raise TableError(f"{len(table)} rows at once are too many; send {MOST_ROWS} at most.")
         notes = encoding_notes(self._model, table)
@@ -140,7 +139,7 @@ def _described(column: Column, middle: float, spread: float) -> dict[str, Any]:
         case Category(levels=levels) | Ordinal(levels=levels) | Statistic(levels=levels):
             words = list(levels[:MOST_WORDS])
             made |= {"kind": "words", "words": words, "value": words[0] if words else ""}
-        case Moment(origin=origin, fill=fill, clock=clock):
+        case DateColumn(origin=origin, fill=fill, clock=clock):
             day = np.datetime64("1970-01-01") + np.timedelta64(int(origin + 365.2425 * fill), "D")
             made |= {"value": "12:00" if clock else str(day)}
     return made

@@ -22,13 +22,13 @@ from tggm.arrays import Bools, Ints
 from tggm.cli.files import CommandError, say
 from tggm.cli.progress import Progress
 from tggm.cli.scores import evaluate_model
+from tggm.data import Piece, Stream
+from tggm.data.stream import scattered
 from tggm.estimators import TGGMClassifier, TGGMRegressor
-from tggm.streams import Piece, Stream
-from tggm.streams.survey import scattered
 from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
 from tggm.tables.baselines import Baselines, fit_baselines
-from tggm.tables.parquet import Folder
 from tggm.tables.preparation import FitRecord
+from tggm.tables.reading import Folder
 from tggm.tables.table import stacked
 from tggm.training.checkpoints import CheckpointError, remove_checkpoints
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from tggm.arrays import Floats
 from tggm.deployment.graph import GraphValue, OnnxArithmetic
-from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
-from tggm.tables.columns.moment import LENGTH, YEAR
-from tggm.tables.columns.usual import UsualTarget
+from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic
+from tggm.tables.target_encoding import TargetEncoding
 
 GAP = ""
 
@@ -37,20 +36,20 @@ def _(
     gaps = ops.node("IsNaN", given)
     filled = ops.where(gaps, ops.constant(column.fill), given)
     ranked = [_interpolated(ops, filled, column.knots, column.ranks)] if column.knots else []
-    usual = [] if column.usual is None else [_usual(ops, given, column.usual)]
+    encoded = [] if column.encoding is None else [_target_encoding(ops, given, column.encoding)]
     if mark is None:
-        return [filled, *ranked, *[_indicator(ops, gaps)] * column.indicator, *usual]
+        return [filled, *ranked, *[_indicator(ops, gaps)] * column.indicator, *encoded]
     code = _code(ops, mark, column.marks, other=-1, gap=-1)
     places = ops.constant(np.arange(len(column.marks)), np.int64)
     bare = ops.node("And", gaps, ops.node("Less", code, ops.constant(0, np.int64)))
     marked = _indicator(ops, ops.node("Equal", code, places))
-    return [filled, *ranked, *[_indicator(ops, bare)] * column.indicator, marked, *usual]
+    return [filled, *ranked, *[_indicator(ops, bare)] * column.indicator, marked, *encoded]
 
 
-def _usual(ops: OnnxArithmetic, x: GraphValue, usual: UsualTarget) -> GraphValue:
-    """That of all other numbers, and what it differs by at each level."""
-    value = np.asarray(usual.values)
-    there = _indicator(ops, ops.node("Equal", x, ops.constant(np.asarray(usual.levels))))
+def _target_encoding(ops: OnnxArithmetic, x: GraphValue, encoding: TargetEncoding) -> GraphValue:
+    """Return the encoding of all other numbers plus the difference at each level."""
+    value = np.asarray(encoding.values)
+    there = _indicator(ops, ops.node("Equal", x, ops.constant(np.asarray(encoding.levels))))
     found: GraphValue = there @ ops.constant(value[:-1] - value[-1]) + value[-1]
     return found
 
@@ -88,7 +87,7 @@ def _(column: Statistic, ops: OnnxArithmetic, given: GraphValue) -> list[GraphVa
 
 
 @encoded.register
-def _(column: Moment, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
+def _(column: DateColumn, ops: OnnxArithmetic, given: GraphValue) -> list[GraphValue]:
     gaps, zero = ops.node("IsNaN", given), ops.constant(0.0)
     parts = [ops.where(gaps, ops.constant(column.fill), (given - column.origin) / YEAR)]
     for part in column.parts:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tggm.arrays import Floats
+from tggm.data.standardise import Columns, require_moderate
 from tggm.deployment.arithmetic import NumPyArithmetic
 from tggm.deployment.classes import log_probabilities, mixed, nodes_needed, scores
 from tggm.deployment.network import outputs, variances
@@ -25,7 +26,6 @@ from tggm.predictive.temperature import checked_temperature
 from tggm.predictive.transformed import Transformed
 from tggm.predictive.transforms import Transform, checked_transform
 from tggm.settings import flag
-from tggm.streams.columns import Columns, require_moderate
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: what a processor's cache holds
 SHAPED = ("linear", "beta")  # pools of which more than the members' moments matters

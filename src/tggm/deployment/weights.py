@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tggm.arrays import Floats
-from tggm.streams.columns import Columns
+from tggm.data.standardise import Columns
 
 BULK = 4.0  # deviations within which a bounded column is left as it is
 MOST_INPUT = 1e6  # deviations beyond which such a column says nothing more

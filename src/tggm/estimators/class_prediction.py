@@ -15,6 +15,7 @@ from scipy import sparse
 
 from tggm.arrays import Floats
 from tggm.blas_lock import blas_lock
+from tggm.data.standardise import Columns
 from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.labels import encoded
 from tggm.estimators.sources import prepared
@@ -25,7 +26,6 @@ from tggm.predictive.moments import block_size, over_blocks, padded_to
 from tggm.predictive.temperature import tempered
 from tggm.products import QUICKLY, full_precision
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
-from tggm.streams.columns import Columns
 from tggm.training.rows import bucket
 
 SPARSE_BLOCK = 512  # rows of a sparse table, whose places take memory

@@ -11,6 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tggm import settings
 from tggm.blas_lock import blas_lock
+from tggm.data import Stream
+from tggm.data.standardise import Columns, Scales
 from tggm.estimators.class_prediction import ClassPrediction
 from tggm.estimators.ensemble import engine_of, intact
 from tggm.estimators.fitted import Fitted, Start
@@ -27,8 +29,6 @@ from tggm.estimators.presets import CLASSIFICATION, ONE_LAYER_CLASSES
 from tggm.estimators.recipe import CLASS_RULES, Recipe
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.estimators.stored_labels import restored_classes, stored_classes
-from tggm.streams import Stream
-from tggm.streams.columns import Columns, Scales
 from tggm.training import Rows
 from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock

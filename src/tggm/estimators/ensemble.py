@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tggm import settings
 from tggm.arrays import Floats
+from tggm.data.standardise import Scales
 from tggm.estimators.explanation import Explained
 from tggm.estimators.fitted import Fitted, Start
 from tggm.estimators.memory import SURELY_FITS, require_room
@@ -21,7 +22,6 @@ from tggm.estimators.persistence import Persistent
 from tggm.estimators.recipe import Recipe, Rules
 from tggm.estimators.sources import MemorySource, Source
 from tggm.models import Architecture, Model
-from tggm.streams.columns import Scales
 from tggm.tables.errors import warn
 from tggm.training import Rows, Training, train
 from tggm.training.checkpoints import Checkpoints

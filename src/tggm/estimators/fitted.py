@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tggm.arrays import Floats
+from tggm.data.standardise import Scales
 from tggm.estimators.recipe import Recipe
 from tggm.estimators.sources import Source
 from tggm.models import Model
-from tggm.streams.columns import Scales
 
 if TYPE_CHECKING:  # means need none of them
     from tggm.predictive.calibration import Calibration

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tggm.arrays import Bools, Floats
+from tggm.data.standardise import require_moderate
 from tggm.estimators.fitted import Fitted
 from tggm.estimators.sources import MemorySource
 from tggm.estimators.targets import Targets
@@ -24,7 +25,6 @@ from tggm.predictive.conformal import (
     sorted_scores,
 )
 from tggm.predictive.moments import member_moments
-from tggm.streams.columns import require_moderate
 
 _MOST = float(np.finfo(np.float64).max)  # instead of what is beyond all floats
 _ROUNDING = 1e-6  # of single precision: a target that repeats should not fall out by it

@@ -9,12 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tggm import settings
 from tggm.arrays import Floats
+from tggm.data.standardise import require_moderate
 from tggm.estimators.ensemble import Ensemble
 from tggm.estimators.fitted import Fitted
 from tggm.models.likelihoods import measured
 from tggm.predictive.base import require_level
 from tggm.predictive.moments import member_means, member_moments
-from tggm.streams.columns import require_moderate
 
 if TYPE_CHECKING:  # a fit and a mean do not need them: they are imported when asked for
     from tggm.predictive import JointPredictive, ScalarPredictive

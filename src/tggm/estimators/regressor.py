@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from tggm.data import Stream
+from tggm.data.standardise import Scales
 from tggm.estimators import linear_part
 from tggm.estimators.ensemble import engine_of, intact
 from tggm.estimators.fitted import Fitted, Start
@@ -26,8 +28,6 @@ from tggm.estimators.targets import (
     target_transform,
 )
 from tggm.models import Model
-from tggm.streams import Stream
-from tggm.streams.columns import Scales
 from tggm.training import Rows
 from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock, parts
@@ -293,7 +293,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
         X : array_like or data frame, shape (n_rows, n_features), or Stream
             Numbers, with NaN for gaps, or a table with words, categories, dates and gaps (pandas, Polars, an
             array of objects), which becomes numbers by a `TableTransformer`, kept as `table_`. A
-            `tggm.streams.Stream`, or a memory map above 256 MiB, is never in memory whole.
+            `tggm.data.Stream`, or a memory map above 256 MiB, is never in memory whole.
         y : array_like, shape (n_rows,) or (n_rows, n_outputs)
             Targets. With several outputs NaN is a target that is missing.
         sample_weight : array_like, shape (n_rows,), optional

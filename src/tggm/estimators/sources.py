@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tggm.arrays import Floats
+from tggm.data import Stream, from_arrays
+from tggm.data.standardise import LARGEST, Columns, Extent, Scales, require_moderate
+from tggm.data.stream import Survey, again, cut, require_as_before, surveyed
 from tggm.estimators.recipe import MOST_PERIODIC, Recipe
 from tggm.models.sparse import SparseRows
-from tggm.streams import Stream, from_arrays
-from tggm.streams.columns import LARGEST, Columns, Extent, Scales, require_moderate
-from tggm.streams.repeats import again, cut, require_as_before
-from tggm.streams.survey import Survey, surveyed
 from tggm.training import Rows
 from tggm.training.rows import Blocks, RowBlock, bucket, dealt, membership
 from tggm.training.state import Membership

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats
+from tggm.data.standardise import Scales
 from tggm.estimators.fitted import Start
 from tggm.estimators.regressor import TGGMRegressor
-from tggm.streams.columns import Scales
 from tggm.training import Rows, Training, train
 from tggm.training.rows import Blocks, RowBlock, Scaling, dealt, membership
 from tggm.training.state import start

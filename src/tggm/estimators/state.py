@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tggm.data.standardise import Columns, Scales
 from tggm.estimators.fitted import Fitted
 from tggm.estimators.recipe import Recipe
 from tggm.estimators.targets import require_squares
 from tggm.models import Architecture, Model
 from tggm.models.features import FEATURES
 from tggm.settings import flag, layers, plain, word_or_none
-from tggm.streams.columns import Columns, Scales
 
 Arrays = Mapping[str, np.ndarray]
 COLUMNS = ("x.shift", "x.scale", "y.shift", "y.scale")

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from tggm.arrays import Bools, Floats
+from tggm.data.standardise import Columns
 from tggm.estimators.recipe import Recipe
 from tggm.models.graph.evidence import Censored, sides
 from tggm.models.likelihoods import Incomplete
-from tggm.streams.columns import Columns
 
 if TYPE_CHECKING:
     from tggm.predictive.transforms import Transform

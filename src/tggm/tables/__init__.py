@@ -7,9 +7,9 @@ model file as JSON and comes back checked (`preparation_to_json`, `preparation_f
 
 from tggm.tables.errors import TableError as TableError
 from tggm.tables.errors import TableWarning as TableWarning
-from tggm.tables.files import read_table as read_table
 from tggm.tables.preparation import Preparation as Preparation
 from tggm.tables.preparation import prepare as prepare
+from tggm.tables.reading import read_table as read_table
 from tggm.tables.schema import preparation_from_json as preparation_from_json
 from tggm.tables.schema import preparation_to_json as preparation_to_json
 from tggm.tables.table import Table as Table

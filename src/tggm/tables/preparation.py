@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 from tggm.tables.baselines import Baselines
-from tggm.tables.columns import Column
+from tggm.tables.columns import Column, encode_training
 from tggm.tables.errors import TableError
-from tggm.tables.kinds import found_column
-from tggm.tables.outcomes import Outcomes
-from tggm.tables.repeats import repetition
+from tggm.tables.kinds import learn_columns
 from tggm.tables.table import Table
 from tggm.tables.target import Target
+from tggm.tables.target_encoding import Outcomes
 
 Figures = dict[str, dict[str, float]]  # who ("model", "linear", "naive") -> measure -> value
 
@@ -79,7 +78,7 @@ class Preparation:
 
     def learned_features(self, table: Table, y: NDArray[Any], features: Floats) -> Floats:
         """Features of the rows that the preparation was learned from, none of which knows its own target."""
-        return learned_features(self.columns, table, Outcomes.of(y, self.target.is_class), features)
+        return encode_training(self.columns, table, Outcomes.of(y, self.target.is_class), features)
 
     def targets(self, table: Table) -> NDArray[Any]:
         """The target of each row, all of which must have one (`Target.known` says which do)."""
@@ -113,7 +112,9 @@ def prepare(
     """
     y = target.values(table)
     inputs = table.without(target.name)
-    found = learned(inputs, y, target.is_class, ignore=ignore, categorical=categorical, many=many)
+    found = learn_columns(
+        inputs, y, target.is_class, ignore=ignore, categorical=categorical, target_encoding=many
+    )
     if not found.columns:
         left = "".join(f"; {name}: {why}" for name, why in found.left_out[:3])
         raise TableError(
@@ -122,55 +123,3 @@ def prepare(
         )
     names = tuple(inputs.names)
     return Preparation(found.columns, target, found.left_out, tuple(gaps), names, notes=found.notes)
-
-
-def learned_features(
-    columns: Sequence[Column], table: Table, outcome: Outcomes | None, features: Floats
-) -> Floats:
-    """Features as rows that were learned from should have them."""
-    ends = np.cumsum([len(column.features) for column in columns])[:-1]
-    pairs = zip(columns, np.split(features, ends, axis=1), strict=True)
-    return np.concatenate([c.encode_learned(table, outcome, part) for c, part in pairs], axis=1)
-
-
-class LearnedColumns(NamedTuple):
-    """Columns of inputs, those left out with the reason, and notes for the user."""
-
-    columns: tuple[Column, ...]
-    left_out: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
-def learned(
-    table: Table,
-    y: NDArray[Any] | None,
-    is_class: bool,
-    *,
-    ignore: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    many: bool = True,
-) -> LearnedColumns:
-    """Learn what each column of inputs is; TableError that names all columns with mistakes in them."""
-    table.require([*ignore, *categorical])
-    outcome = None if y is None else Outcomes.of(y, is_class)
-    columns: list[Column] = []
-    left_out = [(name, "as asked") for name in ignore]
-    notes, wrong = [], []
-    for name in table.names:
-        if name in ignore:
-            continue
-        found = found_column(table, name, outcome, categorical=name in categorical, many=many)
-        gives = "" if y is None or found.column is None else repetition(table, name, y, is_class)
-        if found.mistake:
-            wrong.append(found.mistake)
-        elif found.column is None:
-            left_out.append((name, found.useless))
-        elif gives == "repeats":
-            left_out.append((name, "it repeats the target"))
-        else:
-            columns.append(found.column)
-            notes += [f"{name}: the target is a multiple of it; is it known beforehand?"] * (gives == "tells")
-            notes += [found.note] * bool(found.note)
-    if wrong:
-        raise TableError("; ".join(wrong) + ".")
-    return LearnedColumns(tuple(columns), tuple(left_out), tuple(notes))

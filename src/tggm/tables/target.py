@@ -10,7 +10,7 @@ from tggm.arrays import Bools, Floats
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import refuse_dates, refuse_mistakes
 from tggm.tables.table import Table, odd_words
-from tggm.tables.words import spelled
+from tggm.tables.text import spelled
 
 TASKS = ("regression", "classification")
 MOST_CLASSES = 100

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tggm.streams import from_arrays, from_batches, from_parquet, survey
-from tggm.streams.columns import Columns
-from tggm.streams.repeats import cut
-from tggm.streams.survey import scattered, surveyed
+from tggm.data import from_arrays, from_batches, from_parquet
+from tggm.data import stream as streams
+from tggm.data.standardise import Columns
+from tggm.data.stream import cut, scattered, surveyed
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(3.0, [1.0, 20.0, 0.0], size=(3000, 3)).astype(np.float32)
@@ -35,7 +35,7 @@ def test_one_pass_measures_columns_as_numpy_does():
 
 
 def test_the_rows_held_out_are_random_and_no_others(monkeypatch):
-    monkeypatch.setattr(survey, "HELD_ROWS", 100)
+    monkeypatch.setattr(streams, "HELD_ROWS", 100)
     table = np.arange(3000.0)[:, None]
     found = surveyed(from_batches(batches(table, table[:, 0])), 5, False)
     held, y, bound = found.held(0.9)

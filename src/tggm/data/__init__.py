@@ -8,10 +8,10 @@ Pass the result to `fit` in place of X, without y. A source is passed over once 
 are and how large their columns, and then once an epoch, in an order as random as it allows.
 """
 
-from tggm.streams.checks import Piece as Piece
-from tggm.streams.parquet import from_parquet as from_parquet
-from tggm.streams.sources import Stream as Stream
-from tggm.streams.sources import from_arrays as from_arrays
-from tggm.streams.sources import from_batches as from_batches
+from tggm.data.parquet import from_parquet as from_parquet
+from tggm.data.stream import Piece as Piece
+from tggm.data.stream import Stream as Stream
+from tggm.data.stream import from_arrays as from_arrays
+from tggm.data.stream import from_batches as from_batches
 
 __all__ = ["Piece", "Stream", "from_arrays", "from_batches", "from_parquet"]

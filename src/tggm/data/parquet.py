@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tggm.arrays import Floats
-from tggm.streams.checks import Piece, numbers
-from tggm.streams.sources import BLOCK_ROWS, Stream
+from tggm.data.stream import BLOCK_ROWS, Piece, Stream, numbers
 
 
 class RowGroup(NamedTuple):

@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.streams import from_arrays, from_batches, from_parquet
-from tggm.streams.columns import Columns
-from tggm.streams.survey import surveyed
+from tggm.data import from_arrays, from_batches, from_parquet
+from tggm.data.standardise import Columns
+from tggm.data.stream import surveyed
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(300, 3))
