@@ -15,7 +15,7 @@ from tggm.cli.errors import CommandError, sentence_for
 from tggm.cli.files import check_output
 from tggm.cli.options import names_in
 from tggm.files import ModelFileError
-from tggm.storage.container import encode
+from tggm.storage import encode
 from tggm.tables import TableError
 
 

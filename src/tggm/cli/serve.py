@@ -54,9 +54,8 @@ def answers_of(path: str) -> "Answers":
     """The model of a file, by NumPy where that can say all that is asked: nothing is compiled then."""
     from tggm.cli.answers import Answers
     from tggm.cli.files import read_model
-    from tggm.files import ModelFileError
-    from tggm.files.models import numpy_classes, parse_model
-    from tggm.storage.files import read_regular
+    from tggm.files import ModelFileError, numpy_classes, parse_model
+    from tggm.storage import read_regular
 
     try:
         model, preparation = parse_model(read_regular(Path(path)), path, numpy_classes())

@@ -17,7 +17,7 @@ from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
 from tggm.deployment.targets import Units, in_units, point
 from tggm.deployment.weights import Weights
 from tggm.settings import one_of
-from tggm.storage.files import write_atomically
+from tggm.storage import write_atomically
 from tggm.tables import Preparation
 
 DTYPES = ("float64", "float32")
