@@ -29,7 +29,7 @@ class TableModel(NamedTuple):
 
 def numpy_classes() -> dict[str, Any]:
     """Return the classes that predict without JAX, by the name of the stored estimator."""
-    from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
+    from tggm.deployment import NumPyClassifier, NumPyRegressor
 
     return {"TGGMClassifier": NumPyClassifier, "TGGMRegressor": NumPyRegressor}
 
