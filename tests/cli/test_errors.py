@@ -14,7 +14,7 @@ from tggm.cli.app import message_for, run
 from tggm.cli.files import CommandError, check_output
 from tggm.cli.training import names_in
 from tggm.files import ModelFileError
-from tggm.storage.container import encode
+from tggm.storage import encode
 from tggm.tables import TableError
 
 

@@ -14,7 +14,7 @@ import uvicorn
 from numpy.testing import assert_allclose
 
 from tests.cli.commands import complaint
-from tests.deployment.drawn import table, table_model
+from tests.deployment.fits import table, table_model
 from tggm import save
 from tggm.cli.server import MOST_BYTES, RateLimit, application, read_served_model
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tggm import ModelFileError, load, save
-from tggm.files import load_table_model, models
-from tggm.storage import container
+from tggm import ModelFileError, files, load, save
+from tggm.files import load_table_model
+from tggm.storage import encode
 from tggm.tables import Table, Target, preparation_to_json, prepare
 
 
@@ -31,7 +31,7 @@ class Toy:
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
-    monkeypatch.setattr(models, "known_classes", lambda: {"Toy": Toy})
+    monkeypatch.setattr(files, "known_classes", lambda: {"Toy": Toy})
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_table_travels_with_its_model(preparation, tmp_path):
 )
 def test_a_table_that_does_not_fit_is_refused_by_every_reader(preparation, tmp_path, changed, sentence):
     table = preparation_to_json(preparation) | changed
-    content = container.encode({"w": np.arange(3.0)}, {"class": "Toy", "state": {}, "table": table})
+    content = encode({"w": np.arange(3.0)}, {"class": "Toy", "state": {}, "table": table})
     (tmp_path / "m.tggm").write_bytes(content)
     for read in (load, load_table_model):
         with pytest.raises(ModelFileError, match=sentence):

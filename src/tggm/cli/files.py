@@ -61,7 +61,7 @@ def write_result(path: str, content: str | bytes) -> None:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         return
-    from tggm.storage.files import write_atomically
+    from tggm.storage import write_atomically
 
     write_atomically(Path(path), data)
 

@@ -1,67 +1,51 @@
-"""From an estimator to its file and back."""
+"""Save fitted estimators to model files and load them.
+
+A file names its class; only estimators of this library are looked up, and nothing in a file is executed. A
+model that was fitted to a table has one more entry in its header, ``table``: how the columns become inputs.
+"""
 
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import tggm
 from tggm.settings import one_of
-from tggm.storage.container import ModelFileError, decode, encode
-from tggm.storage.files import read_regular, write_atomically
+from tggm.storage import ModelFileError, decode, encode, read_regular, write_atomically
 from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 from tggm.tables.baselines import Baselines
 from tggm.tables.preparation import FitRecord
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 BACKENDS = ("jax", "numpy")
-
-
-class Stateful(Protocol):
-    """What an estimator offers to be stored."""
-
-    def to_state(self) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
-        """Learned arrays, and everything else as JSON-able values."""
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
-        """The estimator that gave this state; ValueError, KeyError or TypeError if there is none."""
-
-    def table_preparation(self) -> Preparation | None:
-        """How the columns of a table become its inputs, None if it takes arrays."""
-
-    def adopt_table(self, preparation: Preparation) -> None:
-        """Take tables from now on."""
+__all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_model", "save"]
 
 
 class TableModel(NamedTuple):
-    """An estimator and, if it was fitted to a table, how that table's columns become its inputs."""
+    """Hold an estimator and, if it was fitted to a table, how the columns become its inputs."""
 
-    model: "BaseEstimator"
+    model: Any
     preparation: Preparation | None
 
 
 def numpy_classes() -> dict[str, Any]:
-    """What predicts without JAX, by the name of the estimator that was stored."""
-    from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
+    """Return the classes that predict without JAX, by the name of the stored estimator."""
+    from tggm.deployment import NumPyClassifier, NumPyRegressor
 
     return {"TGGMClassifier": NumPyClassifier, "TGGMRegressor": NumPyRegressor}
 
 
 def known_classes() -> dict[str, Any]:
-    """Estimators that can be stored, by name: a file chooses among these and cannot name others."""
+    """Return the estimators that can be stored, by name; a file cannot name others."""
     from tggm import estimators
 
     exported = {name: getattr(estimators, name) for name in getattr(estimators, "__all__", ())}
     return {name: value for name, value in exported.items() if hasattr(value, "from_state")}
 
 
-def save(model: Stateful, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to one file, atomically.
 
     Parameters
@@ -74,12 +58,12 @@ def save(model: Stateful, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        If `model` is of another class, or holds settings that JSON cannot (a callable, an object).
+        If `model` is of another class, or has settings that JSON cannot hold (a callable, an object).
     """
     write_atomically(Path(path), model_file(model))
 
 
-def model_file(model: Stateful, baselines: Baselines | None = None, fitted: FitRecord | None = None) -> bytes:
+def model_file(model: Any, baselines: Baselines | None = None, fitted: FitRecord | None = None) -> bytes:
     """Return the content of the file that `save` writes, with what `tggm fit` stores beside the model."""
     name = type(model).__name__
     if known_classes().get(name) is not type(model):
@@ -99,40 +83,37 @@ def model_file(model: Stateful, baselines: Baselines | None = None, fitted: FitR
 
 
 def load(path: str | os.PathLike[str], *, backend: str = "jax") -> Any:
-    """Read an estimator written by `save`; it predicts bit-identically.
+    """Read an estimator written by `save`; its predictions are bit-identical.
 
-    A model that was fitted to a table, in Python or by `tggm fit`, takes tables with the same columns.
+    A model that was fitted to a table takes tables with the same columns.
 
     Parameters
     ----------
     path : path
-        As given to `save`.
+        The file that `save` wrote.
     backend : {"jax", "numpy"}
-        With "numpy" the result predicts by NumPy alone and cannot be trained: JAX need not be installed.
+        With "numpy" the model predicts without JAX and cannot be trained.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, was not written by `save`, or comes from a newer version. The file is
-        checked in full before anything is built from it, and nothing in it is executed. With "numpy", also if
-        its model is of a kind that only JAX can compute.
+        If the file is damaged, was not written by `save`, or comes from a newer version; with "numpy",
+        also if only JAX can compute the model.
     OSError
-        If there is no such file, or it cannot be read.
+        If the file does not exist or cannot be read.
     """
     by_numpy = one_of("backend", backend, BACKENDS) == "numpy"
-    source = Path(path)
     classes = numpy_classes() if by_numpy else known_classes()
-    return parse_model(read_regular(source), str(source), classes).model
+    return parse_model(read_regular(Path(path)), str(Path(path)), classes).model
 
 
 def load_table_model(path: str | os.PathLike[str]) -> TableModel:
-    """Return a model and the description of its table, None if it was not fitted to a table."""
-    source = Path(path)
-    return parse_model(read_regular(source), str(source))
+    """Read a model and the description of its table (None for a model of arrays)."""
+    return parse_model(read_regular(Path(path)), str(Path(path)))
 
 
 def parse_model(content: bytes, source: str, classes: Mapping[str, Any] | None = None) -> TableModel:
-    """The model in the content of a file; messages call it `source`. It is of one of these classes."""
+    """Return the model in the content of a file; error messages name `source`."""
     try:
         arrays, description = decode(content)
         model = _build(arrays, description, known_classes() if classes is None else classes)
@@ -147,21 +128,21 @@ def parse_model(content: bytes, source: str, classes: Mapping[str, Any] | None =
 def _build(arrays: dict[str, np.ndarray], model: dict[str, Any], classes: Mapping[str, Any]) -> Any:
     name, state = model.get("class"), model.get("state")
     if not isinstance(name, str) or name not in classes:
-        raise ModelFileError(f"it holds a {name!r}, which this version does not know")
+        raise ModelFileError(f"it holds a {name!r}, which is not an estimator of this version")
     if not isinstance(state, dict):
-        raise ModelFileError("it describes no state")
+        raise ModelFileError("its description has no state")
     if set(model) - {"class", "version", "state", "table"} or not isinstance(model.get("version", ""), str):
-        raise ModelFileError("its description has more than a class, a version, a state and a table")
+        raise ModelFileError("its description has entries other than class, version, state and table")
     try:
         return classes[name].from_state(arrays, state)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(
-            f"its contents do not make a {name} ({type(error).__name__}: {error})"
+            f"its contents are not a valid {name} ({type(error).__name__}: {error})"
         ) from error
 
 
-def _preparation(description: dict[str, Any], model: "BaseEstimator") -> Preparation | None:
-    """The table section of a file, after checking that it fits the model."""
+def _preparation(description: dict[str, Any], model: Any) -> Preparation | None:
+    """Return the table section of a file after checking that it fits the model."""
     if "table" not in description:
         return None
     try:
