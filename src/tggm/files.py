@@ -17,7 +17,7 @@ from tggm.settings import one_of
 from tggm.storage import ModelFileError, decode, encode, read_regular, write_atomically
 from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 from tggm.tables.baselines import Baselines
-from tggm.tables.preparation import FitRecord
+from tggm.tables.schema import FitRecord
 
 BACKENDS = ("jax", "numpy")
 __all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_model", "save"]

@@ -4,6 +4,7 @@ import http.client
 import json
 import socket
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from threading import Thread
@@ -23,7 +24,9 @@ SECRET = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def model():
-    return table_model()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about marks
+        return table_model()
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse, special
-from tggm.tables.columns.usual import UsualTarget
 
 from tests.cases import few
 from tests.deployment.fits import KINDS, ROWS, classifier, regressor, table, table_model
 from tggm import export_onnx, load, save
 from tggm.deployment import NumPyRegressor, _network, onnx_export, predictors
 from tggm.tables import Preparation, TableTransformer, Target
-from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
+from tggm.tables.columns import Category, DateColumn, Number, Ordinal, Statistic
+from tggm.tables.target_encoding import TargetEncoding
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -171,13 +171,13 @@ def test_a_model_of_a_table_takes_tables(reloaded, exported):
 
 
 def test_graphs_encode_every_kind_of_column():
-    target = UsualTarget(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,)))
+    target = TargetEncoding(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,)))
     columns = (
-        Number("size", 0.5, True, knots=(-1.0, 0.2, 0.4, 1.5), usual=target),
+        Number("size", 0.5, True, knots=(-1.0, 0.2, 0.4, 1.5), encoding=target),
         Number("dose", 0.4, True, marks=("<", "n.d.")),
         Category("kind", ("a", "b"), True, True),
         Ordinal("grade", ("low", "mid", "top"), 1.0, True),
-        Moment("day", 18262.0, 1.2, ("year", "week"), True, True),
+        DateColumn("day", 18262.0, 1.2, ("year", "week"), True, True),
         Statistic("town", ("y",), ("rome", "york"), (5, 3, 2, 1), ((0.5,), (2.0,), (1.0,), (-1.0,))),
     )
     names = tuple(column.name for column in columns)

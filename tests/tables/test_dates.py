@@ -5,7 +5,8 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from tggm.tables import Table, TableError, Target, prepare
+from tests.tables.prepared import features, prepare
+from tggm.tables import Table, TableError, Target
 from tggm.tables.text import date_words, day_first, parse_dates
 
 DAY = dt.datetime(2024, 1, 31)
@@ -59,7 +60,7 @@ def test_trend_and_circles():
     days = np.datetime64("2022-01-03") + np.arange(0, 800)  # a Monday
     preparation = prepare(table(days.astype("datetime64[us]")), Target("y", "regression"))
     names = preparation.feature_names
-    X = preparation.features(table(days.astype("datetime64[us]")))
+    X = features(preparation, table(days.astype("datetime64[us]")))
     circles = [f"d: {wave} of the {part}" for part in ("year", "week") for wave in ("sine", "cosine")]
     assert names == ["d: years", *circles]
     np.testing.assert_allclose(X[:, 0], np.arange(800) / 365.2425)
@@ -67,23 +68,23 @@ def test_trend_and_circles():
     np.testing.assert_allclose(np.hypot(X[:, 1], X[:, 2]), 1)
     # the same from words, and from words of another kind
     words = [str(day) for day in days]
-    np.testing.assert_allclose(prepare(table(words), Target("y", "regression")).features(table(words)), X)
+    np.testing.assert_allclose(features(prepare(table(words), Target("y", "regression")), table(words)), X)
     german = [day.item().strftime("%d.%m.%Y") for day in days]
-    np.testing.assert_allclose(preparation.features(table(german)), X)
+    np.testing.assert_allclose(features(preparation, table(german)), X)
 
 
 def test_gaps_and_words_among_dates():
     words = [f"2024-01-{k:02d}" for k in range(1, 29)]
     preparation = prepare(table([*words, "soon", None]), Target("y", "regression"))
     notes = []
-    X = preparation.features(table(["2024-01-05", None, "soon", "2024-01-07", "2024-01-08"]), notes)
+    X = features(preparation, table(["2024-01-05", None, "soon", "2024-01-07", "2024-01-08"]), notes)
     np.testing.assert_array_equal(X[:, -1], [0, 1, 1, 0, 0])
     assert np.isfinite(X).all()
     assert "no dates ('soon')" in notes[0]
     with pytest.raises(TableError, match="which should hold dates as 2024-01-31"):
-        preparation.features(table(["soon"]))
+        features(preparation, table(["soon"]))
     with pytest.raises(TableError, match="has numbers in column 'd'"):
-        preparation.features(table(np.array([1.0])))
+        features(preparation, table(np.array([1.0])))
     numbers = prepare(table(np.arange(20.0) ** 3), Target("y", "regression"))
     with pytest.raises(TableError, match="has dates in column 'd'"):
-        numbers.features(table(np.array(["2024-01-01"], dtype="datetime64[us]")))
+        features(numbers, table(np.array(["2024-01-01"], dtype="datetime64[us]")))

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.tables.prepared import prepare, training_features
 from tggm import TableTransformer
-from tggm.tables import choose_target, prepare, read_table
+from tggm.tables import choose_target, read_table
 
 FOLDER = Path(os.environ.get("TGGM_DATA", "none")) / "tables"
 TARGETS = {"titanic": "survived", "penguins": "species", "mpg": "mpg", "tips": "tip", "ames": "SalePrice"}
@@ -21,9 +22,9 @@ def test_a_file_and_its_data_frame_become_the_same_numbers(name):
     target, path = TARGETS[name], FOLDER / f"{name}.csv"
     frame, table = pd.read_csv(path), read_table(str(path))
     chosen, _ = choose_target(table, target, None)
-    how, y = prepare(table, chosen), chosen.values(table)
+    how = prepare(table, chosen)
     ours = TableTransformer(task=chosen.task)
     X = ours.fit_transform(frame.drop(columns=target), frame[target].to_numpy())
-    np.testing.assert_array_equal(how.learned_features(table, y, how.features(table)), X)
+    np.testing.assert_array_equal(training_features(how, table), X)
     assert how.columns == ours.columns_
     assert (name == "titanic") == (ours.left_out_.get("alive") == "it repeats the target")

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from tests.cli.commands import complaint
-from tggm.tables import TableError, choose_target, prepare, read_table
+from tests.tables.prepared import features, prepare
+from tggm.tables import TableError, choose_target, read_table
 
 FRAME = pd.DataFrame(
     {
@@ -48,7 +49,7 @@ def test_the_same_as_a_csv_file(book, tmp_path):
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     tables = [read_table(path) for path in (book, str(tmp_path / "t.csv"))]
     targets = [choose_target(table, "count", "regression")[0] for table in tables]
-    found = [prepare(table, target).features(table) for table, target in zip(tables, targets, strict=True)]
+    found = [features(prepare(table, target), table) for table, target in zip(tables, targets, strict=True)]
     np.testing.assert_array_equal(*found)
 
 

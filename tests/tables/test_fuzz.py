@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tables.prepared import features, prepare
 from tggm.tables import (
     TableError,
     choose_target,
     preparation_from_json,
     preparation_to_json,
-    prepare,
     read_table,
 )
 
@@ -70,7 +70,7 @@ def test_any_table_is_prepared_or_a_sentence(tmp_path_factory, rows):
         preparation = prepare(table, target)
     except TableError:
         return
-    X, y = preparation.features(table), preparation.targets(table)
+    X, y = features(preparation, table), preparation.target.values(table)
     assert X.shape == (len(table), len(preparation.feature_names))
     assert np.isfinite(X).all()
     assert len(y) == len(table)

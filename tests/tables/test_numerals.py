@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tggm.tables import Table, TableError, Target, choose_target, prepare
+from tests.tables.prepared import features, prepare
+from tggm.tables import Table, TableError, Target, choose_target
 from tggm.tables.columns import Category
 from tggm.tables.text import Spelling, spelling_of
 
@@ -73,29 +74,29 @@ def test_how_commas_are_read_is_said():
     preparation = prepare(t, Y)
     assert "is read as" in preparation.notes[0]
     # a new row that shows nothing is read as those before
-    assert preparation.features(table(["1,250"]))[0, 0] == 1.25
-    assert preparation.features(table(["7.5"]))[0, 0] == 7.5
+    assert features(preparation, table(["1,250"]))[0, 0] == 1.25
+    assert features(preparation, table(["7.5"]))[0, 0] == 7.5
 
 
 def test_a_model_knows_its_unit():
     preparation = prepare(table([f"{k} km" for k in MANY]), Y)
-    np.testing.assert_array_equal(preparation.features(table(["1,200 km", "7"])), [[1200], [7]])
+    np.testing.assert_array_equal(features(preparation, table(["1,200 km", "7"])), [[1200], [7]])
     with pytest.raises(TableError, match="'5 mi' in row 1"):
-        preparation.features(table(["5 mi"]))
+        features(preparation, table(["5 mi"]))
 
 
 def test_marks_among_numbers_become_indicators():
     numbers = [f"{k / 8}" for k in range(85)]
     t = table([*numbers, *["<LOD"] * 12, *["<0.5", "<0.2", "<0.1"], None])
     preparation = prepare(t, Y)
-    X = preparation.features(t)
+    X = features(preparation, t)
     assert preparation.feature_names == ["a", "a is missing", "a = <", "a = <LOD"]
     np.testing.assert_array_equal(X[:85, 0], np.arange(85) / 8)
     np.testing.assert_array_equal(X[97:100, 0], [0.5, 0.2, 0.1])
     np.testing.assert_array_equal(X.sum(0)[1:], [1, 3, 12])
     assert "marks ('<', '<LOD')" in preparation.notes[0]
     with pytest.raises(TableError, match=r"'lost' in row 2 .* numbers or <, <LOD"):
-        preparation.features(table(["1", "lost"]))
+        features(preparation, table(["1", "lost"]))
 
 
 def test_all_odd_values_are_told_at_once():
@@ -115,8 +116,8 @@ def test_truth_is_read_in_any_spelling():
     preparation = prepare(table(["true", "false"] * 6), Y)
     assert preparation.feature_names == ["a"]
     for spelled in (["True", "FALSE"], ["true", "false"]):
-        np.testing.assert_array_equal(preparation.features(table(spelled)), [[1], [0]])
-    np.testing.assert_array_equal(preparation.features(table(["1", "0"])), [[1], [0]])
+        np.testing.assert_array_equal(features(preparation, table(spelled)), [[1], [0]])
+    np.testing.assert_array_equal(features(preparation, table(["1", "0"])), [[1], [0]])
 
 
 def test_targets_with_thousands():

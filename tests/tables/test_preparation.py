@@ -7,18 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.tables.prepared import features, prepare
 from tggm.tables import (
     Table,
     TableError,
+    TableTransformer,
     Target,
     choose_target,
     preparation_from_json,
     preparation_to_json,
-    prepare,
 )
 from tggm.tables.baselines import fit_classes, fit_regression
 from tggm.tables.columns import Category, DateColumn, Number
-from tggm.tables.preparation import FitRecord
+from tggm.tables.schema import FitRecord
 
 Y = Target("y", "regression")
 
@@ -40,7 +41,7 @@ def test_numbers_are_filled_with_the_median_and_marked():
     p = prepare(t, Y)
     notes = []
     expected = [[1, 0], [4, 1], [5, 0], [3, 0], [100, 0], [4, 1]]
-    np.testing.assert_array_equal(p.features(t, notes), expected)
+    np.testing.assert_array_equal(features(p, t, notes), expected)
     assert p.feature_names == ["a", "a is missing"]
     assert notes == ["a: 2 rows without a value, filled with the median 4"]
 
@@ -51,7 +52,7 @@ def test_categories_agree_with_pandas(rng):
     expected = pd.get_dummies(pd.Series(colour)).astype(float)  # sorted levels
     p = prepare(t, Y)
     assert p.feature_names == [f"c = {level}" for level in expected.columns]
-    np.testing.assert_array_equal(p.features(t), expected.to_numpy())
+    np.testing.assert_array_equal(features(p, t), expected.to_numpy())
 
 
 def test_rare_unknown_and_missing_categories():
@@ -59,7 +60,7 @@ def test_rare_unknown_and_missing_categories():
     p = prepare(t, Y)
     assert p.columns == (Category("c", ("a", "b"), other=True, missing=True),)
     notes = []
-    got = p.features(table(c=["a", "new", None, "b"]), notes)
+    got = features(p, table(c=["a", "new", None, "b"]), notes)
     np.testing.assert_array_equal(got, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0]])
     assert "1 row with rare or unknown categories ('new'), taken together as other" in notes[0]
     assert "a category of their own" in notes[1]
@@ -73,7 +74,7 @@ def test_a_level_needs_three_rows_and_half_a_percent(rows, least):
     column += ["usual"] * (rows - len(column))
     t = table(c=column)
     assert prepare(t, Y).columns == (Category("c", ("common", "enough", "usual"), other=True, missing=False),)
-    np.testing.assert_array_equal(prepare(t, Y).features(t).sum(0)[[1, -1]], [least, least - 1])
+    np.testing.assert_array_equal(features(prepare(t, Y), t).sum(0)[[1, -1]], [least, least - 1])
 
 
 def test_the_fifty_most_frequent_levels_get_a_column():
@@ -85,28 +86,28 @@ def test_the_fifty_most_frequent_levels_get_a_column():
 def test_categories_that_leave_no_room_for_others():
     p = prepare(table(c=["a", "b"] * 5), Y)
     notes = []
-    np.testing.assert_array_equal(p.features(table(c=["b", "new", None]), notes), [[0, 1], [0, 0], [0, 0]])
+    np.testing.assert_array_equal(features(p, table(c=["b", "new", None]), notes), [[0, 1], [0, 0], [0, 0]])
     assert "taken as none of the known ones" in notes[0]
     assert "training rows did not have" in notes[1]
     with pytest.raises(TableError, match=r"categories in column 'c' that the model does not know \('new'\)"):
-        p.features(table(c=["new"]), strict=True)
+        features(p, table(c=["new"]), strict=True)
     with pytest.raises(TableError, match="has no column 'c'"):
-        p.features(table(d=["a"]))
+        features(p, table(d=["a"]))
 
 
 def test_a_column_is_asked_for_what_the_model_saw():
     p = prepare(table(code=["7", "x", "7", "x", "7", "x"]), Y)
-    np.testing.assert_array_equal(p.features(table(code=np.array([7.0]))), [[1, 0]])
+    np.testing.assert_array_equal(features(p, table(code=np.array([7.0]))), [[1, 0]])
     p = prepare(table(code=np.array([1.0, 2, 1, 2, 1, 2])), Y, categorical=["code"])
-    np.testing.assert_array_equal(p.features(table(code=["2"])), [[0, 1]])
+    np.testing.assert_array_equal(features(p, table(code=["2"])), [[0, 1]])
 
 
 def test_strict_refuses_gaps_that_the_model_never_saw():
     p = prepare(table(a=np.array([1.0, 2, 4])), Y)
     gap = table(a=np.array([np.nan]))
-    assert p.features(gap).tolist() == [[2.0]]
+    assert features(p, gap).tolist() == [[2.0]]
     with pytest.raises(TableError, match="gaps in column 'a', but the training rows had none"):
-        p.features(gap, strict=True)
+        features(p, gap, strict=True)
 
 
 def test_useless_columns_are_left_out_with_their_reason():
@@ -125,8 +126,8 @@ def test_useless_columns_are_left_out_with_their_reason():
         "id": "it only counts the rows",
         "text": "its words hardly ever repeat ('w0', ...)",
     }
-    with pytest.raises(TableError, match="no column to predict 'y' from"):
-        prepare(t, Y, ignore=["asked", "good"])
+    with pytest.raises(TableError, match="no column that a model could use"):
+        TableTransformer(ignore=["asked", "good"]).fit(t.without("y"), t.numbers("y"))
     with pytest.raises(TableError, match="has no column 'goodd'; did you mean 'good'"):
         prepare(t, Y, ignore=["goodd"])
 
@@ -229,9 +230,9 @@ def test_a_target_with_nothing_to_learn(values, task, sentence):
 def full():
     t = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v", "u", "v", "u", "v"])
     p = prepare(t, Y, gaps=["n.d."])
-    X = p.features(t)
+    X = features(p, t)
     fitted = FitRecord("t.csv", 6, 0, 0, 1.5, {"model": {"rmse": 1.0}})
-    return dataclasses.replace(p, baselines=fit_regression(X, p.targets(t)), fitted=fitted)
+    return dataclasses.replace(p, baselines=fit_regression(X, p.target.values(t)), fitted=fitted)
 
 
 def test_the_section_comes_back(full):

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.tables.prepared import prepare
 from tggm import TableTransformer
-from tggm.tables import TableWarning, Target, preparation_from_json, preparation_to_json, prepare
+from tggm.tables import TableWarning, Target, preparation_from_json, preparation_to_json
 from tggm.tables.columns import LEAST_DIFFERENT, Number, knots_of
 from tggm.tables.frames import as_table
 from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
@@ -104,7 +105,7 @@ def test_no_column_of_a_stream_learns_of_the_target(rng):
     words = np.where(np.arange(2000) < 20, "n.d.", fare.astype(str))
     table = as_table(pd.DataFrame({"fare": fare, "marked": words, "y": level[fare]}))[0]
     for many in (True, False):
-        how = prepare(table, Target("y", "regression"), many=many)
+        how = prepare(table, Target("y", "regression"), target_encoding=many)
         assert [column.encoding is not None for column in how.columns] == [many, many]
 
 

@@ -108,12 +108,16 @@ def require_model(path: str) -> None:
 
 
 def _is_model(path: str) -> bool:
-    """Return whether a file starts like those that `tggm fit` writes."""
+    """Return whether a file has the header of a model file."""
+    from tggm.storage import ModelFileError
+    from tggm.storage import read_model as read_header
+
     try:
         with open(path, "rb") as file:
-            return b'"format":"tggm"' in file.read(300)
-    except OSError:
+            read_header(file)
+    except (OSError, ModelFileError):
         return False
+    return True
 
 
 def csv_text(columns: Mapping[str, Any]) -> str:

@@ -27,8 +27,8 @@ from tggm.data.stream import scattered
 from tggm.estimators import TGGMClassifier, TGGMRegressor
 from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
 from tggm.tables.baselines import Baselines, fit_baselines
-from tggm.tables.preparation import FitRecord
 from tggm.tables.reading import Folder
+from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
 from tggm.training.checkpoints import CheckpointError, remove_checkpoints
 

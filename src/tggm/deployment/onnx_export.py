@@ -23,8 +23,7 @@ from tggm.predictive.student import StudentPredictive
 from tggm.settings import one_of
 from tggm.storage import write_atomically
 from tggm.tables import Preparation
-from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
-from tggm.tables.columns.moment import LENGTH, YEAR
+from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic
 
 DTYPES = ("float64", "float32")
 CLASS_NODES = 192  # of class probabilities: enough for scores 75 deviations apart
@@ -211,8 +210,8 @@ def _(column: Number, xp: Any, given: Array, mark: Array | None = None) -> list[
         missing = xp.logical_and(missing, code < 0)
         marked = [_indicator(xp, code == np.arange(len(column.marks)))]
     parts += [_indicator(xp, missing)] * column.indicator + marked
-    if column.usual is not None:
-        values, levels = np.asarray(column.usual.values), np.asarray(column.usual.levels)
+    if column.encoding is not None:
+        values, levels = np.asarray(column.encoding.values), np.asarray(column.encoding.levels)
         parts.append(_indicator(xp, given == levels) @ (values[:-1] - values[-1]) + values[-1])
     return parts
 
@@ -239,7 +238,7 @@ def _(column: Statistic, xp: Any, given: Array) -> list[Array]:
 
 
 @encoded.register
-def _(column: Moment, xp: Any, given: Array) -> list[Array]:
+def _(column: DateColumn, xp: Any, given: Array) -> list[Array]:
     missing = xp.isnan(given)
     parts = [xp.where(missing, column.fill, (given - column.origin) / YEAR)]
     for part in column.parts:

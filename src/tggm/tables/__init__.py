@@ -1,15 +1,14 @@
-"""Tables as people have them: reading CSV and Parquet, kinds of columns, and the numbers a model sees.
+"""Tables: reading files, kinds of columns, and their encoding as numbers.
 
-`read_table` gives a `Table`, `prepare` learns from one how its columns become numbers, and the `Preparation`
-that it returns does the same to every later table. A preparation is plain data: it goes into the header of a
-model file as JSON and comes back checked (`preparation_to_json`, `preparation_from_json`).
+`read_table` reads a `Table`, and `TableTransformer` learns from one how its columns become numbers.
+`Preparation` is what a model file stores of a transformer.
 """
 
 from tggm.tables.errors import TableError as TableError
 from tggm.tables.errors import TableWarning as TableWarning
-from tggm.tables.preparation import Preparation as Preparation
-from tggm.tables.preparation import prepare as prepare
 from tggm.tables.reading import read_table as read_table
+from tggm.tables.schema import FitRecord as FitRecord
+from tggm.tables.schema import Preparation as Preparation
 from tggm.tables.schema import preparation_from_json as preparation_from_json
 from tggm.tables.schema import preparation_to_json as preparation_to_json
 from tggm.tables.table import Table as Table
@@ -20,6 +19,7 @@ from tggm.tables.transformer import sample_transformer as sample_transformer
 from tggm.tables.transformer import training_features as training_features
 
 __all__ = [
+    "FitRecord",
     "Preparation",
     "Table",
     "TableError",
@@ -29,7 +29,6 @@ __all__ = [
     "choose_target",
     "preparation_from_json",
     "preparation_to_json",
-    "prepare",
     "read_table",
     "sample_transformer",
     "training_features",

@@ -1,12 +1,12 @@
-"""A preparation as JSON, and back with suspicion: what a file says is checked before anything is built.
+"""The description of a table that a model file stores, as JSON and back.
 
-What may be in a file follows from the fields of the classes and their types; what values must agree with each
-other is checked where they are read.
+The fields of the classes and their types define what a file may contain; everything is checked before an
+object is built.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -14,9 +14,9 @@ import numpy as np
 
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import COLUMNS, Column
-from tggm.tables.preparation import Preparation
-from tggm.tables.target import TASKS
+from tggm.tables.target import TASKS, Target
 
+Figures = dict[str, dict[str, float]]  # by model ("model", "linear", "naive") and measure
 _AXES = {"naive": 1, "coef": 2, "intercept": 1}
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),
@@ -26,8 +26,60 @@ _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
+@dataclass(frozen=True)
+class FitRecord:
+    """What `tggm fit` stores about a fit: source, numbers of rows, and scores on held-out rows."""
+
+    source: str
+    rows: int
+    held_out: int
+    seed: int
+    seconds: float
+    figures: Figures = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A fitted `TableTransformer` and its target, as a model file stores them."""
+
+    columns: tuple[Column, ...]
+    target: Target
+    left_out: tuple[tuple[str, str], ...] = ()  # name and reason
+    gaps: tuple[str, ...] = ()  # words that are missing values, besides the usual ones
+    names: tuple[str, ...] = ()  # of all input columns, in order
+    named: bool = True  # false for the columns of an array
+    notes: tuple[str, ...] = ()  # of the fit
+    baselines: Baselines | None = None
+    fitted: FitRecord | None = None
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return the names of the model's inputs."""
+        return [name for column in self.columns for name in column.features]
+
+    @property
+    def groups(self) -> dict[str, dict[str, int]]:
+        """Return the inputs of each column of words: the position of each category."""
+        found, begin = {}, 0
+        for column in self.columns:
+            found[column.name] = {word: begin + k for k, word in enumerate(column.categories)}
+            begin += len(column.features)
+        return {name: group for name, group in found.items() if group}
+
+    @property
+    def parts(self) -> dict[str, tuple[int, ...]]:
+        """Return the positions of the inputs of each other column that has several."""
+        found, begin = {}, 0
+        for column in self.columns:
+            count = len(column.features)
+            if count > 1 and not column.categories:
+                found[column.name] = tuple(range(begin, begin + count))
+            begin += count
+        return found
+
+
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
-    """Plain data: dictionaries, lists, strings, numbers, booleans and None."""
+    """Return plain data: dictionaries, lists, strings, numbers, booleans and None."""
     table: dict[str, Any] = _plain(p)
     return table
 
@@ -35,14 +87,14 @@ def preparation_to_json(p: Preparation) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         entries = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
-        return dict(entries + [(field.name, _plain(getattr(value, field.name))) for field in fields(value)])
+        return dict(entries + [(f.name, _plain(getattr(value, f.name))) for f in fields(value)])
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def preparation_from_json(value: Any) -> Preparation:
-    """The preparation that gave this data; ValueError with the first thing found wrong."""
+    """Return the description that gave this data; raise ValueError for the first error."""
     found: Preparation = _built(Preparation, "table", value)
     target, names = found.target, [column.name for column in found.columns]
     if not names or len({*names, target.name}) < len(names) + 1:

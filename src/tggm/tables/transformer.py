@@ -16,7 +16,7 @@ from tggm.tables.columns import Column, Number, encode_training
 from tggm.tables.errors import TableError, warn
 from tggm.tables.frames import as_table, is_table
 from tggm.tables.kinds import LearnedColumns, learn_columns
-from tggm.tables.preparation import Preparation
+from tggm.tables.schema import Preparation
 from tggm.tables.table import Table
 from tggm.tables.target import Target
 from tggm.tables.target_encoding import Outcomes
@@ -225,7 +225,7 @@ def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransfo
     Rows of a stream come again, so that a target encoding would contain the row's own target.
     """
     made = TableTransformer(missing=table.missing, task=task)
-    found = learn_columns(table, y, task == "classification", many=False)
+    found = learn_columns(table, y, task == "classification", target_encoding=False)
     if not found.columns:
         why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
         raise TableError(f"{table.source} has no column that a model could use ({why}).")
