@@ -339,7 +339,7 @@ def report(
     parse_levels(interval, None)
     reading = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "sheet": sheet}
     given = read_inputs(model, data, strict=strict, quiet=quiet, targets=True, **reading)
-    more = report_arguments(given, model) | {"told": None if quiet else lambda text: say(f"  {text}")}
+    more = report_arguments(given, model) | {"progress": None if quiet else lambda text: say(f"  {text}")}
     page = render_report(given.model, given.table, given.y, title=title, level=interval, **more)
     write_result(output, page)
     if not quiet and output != STREAM:
