@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from scipy import integrate, sparse, stats
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from tggm.data.standardise import Columns
 
 from tggm import Graph
 from tggm.plotting import plot_graph
@@ -27,7 +28,6 @@ from tggm.report.scores import (
     score_warnings,
     threshold_scores,
 )
-from tggm.streams.columns import Columns
 
 NAMES = ("a", "b", "c")
 MEAN, SCALE = np.array([1.0, -2.0, 5.0]), np.array([2.0, 1.0, 0.1])

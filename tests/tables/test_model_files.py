@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from tggm import ModelFileError, load, save
-from tggm.files import load_table_model, models
-from tggm.storage import container
-from tggm.tables import Table, Target, preparation_to_json, prepare
+from tests.tables.prepared import prepare
+from tggm import ModelFileError, files, load, save
+from tggm.files import load_table_model
+from tggm.storage import encode
+from tggm.tables import Table, Target, preparation_to_json
 
 
 class Toy:
@@ -22,16 +23,18 @@ class Toy:
     def from_state(cls, arrays, meta):
         return cls()
 
+    table = None
+
     def table_preparation(self):
-        return None
+        return self.table
 
     def adopt_table(self, preparation):
-        self.adopted = preparation
+        self.table = preparation
 
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
-    monkeypatch.setattr(models, "known_classes", lambda: {"Toy": Toy})
+    monkeypatch.setattr(files, "known_classes", lambda: {"Toy": Toy})
 
 
 @pytest.fixture
@@ -42,11 +45,13 @@ def preparation():
 
 
 def test_a_table_travels_with_its_model(preparation, tmp_path):
-    save(Toy(), tmp_path / "m.tggm", preparation=preparation)
+    model = Toy()
+    model.adopt_table(preparation)
+    save(model, tmp_path / "m.tggm")
     model, again = load_table_model(tmp_path / "m.tggm")
     assert isinstance(model, Toy)
     assert again == preparation
-    assert load(tmp_path / "m.tggm").adopted == preparation
+    assert load(tmp_path / "m.tggm").table == preparation
     save(Toy(), tmp_path / "bare.tggm")
     assert load_table_model(tmp_path / "bare.tggm").preparation is None
 
@@ -82,7 +87,7 @@ def test_a_table_travels_with_its_model(preparation, tmp_path):
 )
 def test_a_table_that_does_not_fit_is_refused_by_every_reader(preparation, tmp_path, changed, sentence):
     table = preparation_to_json(preparation) | changed
-    content = container.encode({"w": np.arange(3.0)}, {"class": "Toy", "state": {}, "table": table})
+    content = encode({"w": np.arange(3.0)}, {"class": "Toy", "state": {}, "table": table})
     (tmp_path / "m.tggm").write_bytes(content)
     for read in (load, load_table_model):
         with pytest.raises(ModelFileError, match=sentence):

@@ -14,8 +14,9 @@ from tggm.estimators.state import ASIDE, COLUMNS, COUNTS
 from tggm.files import model_file, parse_model
 from tggm.models.features import FEATURES
 from tggm.models.hidden import HIDDEN
-from tggm.predictive.calibration import NUMBERS
-from tggm.storage.container import decode, encode
+from tggm.predictive.pools import POOLS
+from tggm.predictive.transforms import TRANSFORMS
+from tggm.storage import decode, encode
 from tggm.tables.columns import COLUMNS as KINDS_OF_COLUMNS
 from tools import fuzz_model_files as fuzz
 
@@ -69,9 +70,9 @@ def test_the_files_have_everything_that_a_file_can_name(files):
     models = [parse_model(content, "it").model.fitted_ for content in files.values()]
     assert {type(each.model.hidden) for each in models} == set(HIDDEN.values())
     assert {each["state"]["sizes"]["features"] for each in said} == set(FEATURES)
-    assert {pool[0] for each in said for pool in each["state"].get("calibration", [])} == set(NUMBERS)
-    transforms = {each["state"]["transform"] for each in said if each["state"].get("transform")}
-    assert transforms == {"log"}
+    assert {pool[0] for each in said for pool in each["state"].get("calibration", [])} == set(POOLS)
+    transforms = {each["state"]["transform"][0] for each in said if each["state"].get("transform")}
+    assert transforms == set(TRANSFORMS) - {"identity"}
     tables = [each["table"] for each in said if "table" in each]
     assert {column["kind"] for table in tables for column in table["columns"]} == set(KINDS_OF_COLUMNS)
     assert any(each.guarantee is not None for each in models)
@@ -99,7 +100,7 @@ def differs(a, b):
     return b is None or a.shape != b.shape or a.dtype != b.dtype or not np.array_equal(a, b, equal_nan=True)
 
 
-CHEAP = ("log", "classes")  # kinds whose predictions compile in a few seconds
+CHEAP = ("log", "power", "classes")  # kinds whose predictions compile in a few seconds
 
 
 @pytest.mark.parametrize("name", PAST)

@@ -13,7 +13,7 @@ from tggm.report import _sections as sections
 from tggm.report._case import RegressionCase, examine
 from tggm.report._effects import rank_features
 from tggm.report._page import render
-from tggm.storage.files import write_atomically
+from tggm.storage import write_atomically
 from tggm.tables.baselines import Baselines
 
 if TYPE_CHECKING:
