@@ -15,6 +15,7 @@ BULK = 4.0  # deviations within which an input is unchanged
 MOST_INPUT = 1e6  # deviations at which bounded inputs are cut off
 CONTENDERS = 0.8  # weight of the classes that may win; the rest is shared by all
 LEAST_VARIANCE = 0.25  # of a class score
+LOG_ROOT_2PI = 0.9189385332046727
 Array = Any  # of the namespace
 Triple = tuple[Array, Array, Array]
 Moments = Callable[[Array], tuple[Array, Array]]
@@ -166,6 +167,6 @@ def log_sum(xp: Any, terms: Array, axis: int = -1) -> Array:
 def class_log_probabilities(xp: Any, log_ndtr: Callable[[Array], Array], x: Array, std: Array) -> Array:
     """Return log P(score c is the largest), (..., rows, n), from the nodes of `class_grid`."""
     log_cdf = log_ndtr(x)
-    log_pdf = -0.5 * x * x - xp.log(std)[..., :, None]
+    log_pdf = -0.5 * x * x - (xp.log(std) + LOG_ROOT_2PI)[..., :, None]
     log_p = log_sum(xp, xp.sum(log_cdf, axis=-2, keepdims=True) - log_cdf + log_pdf)[..., 0]
     return log_p - log_sum(xp, log_p)

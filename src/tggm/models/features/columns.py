@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
+from tggm import formulas
 from tggm.models.features.base import Features
 from tggm.models.part import part
 
-BULK = 4.0  # deviations within which a column is left as it is
-MOST = 1e6  # deviations; beyond, the logarithm says nothing that a model could have learned
+BULK, MOST = formulas.BULK, formulas.MOST_INPUT
 
 
 @part
@@ -40,10 +40,5 @@ class Bounded(Features):
 
 
 def bounded(X: Any) -> Any:
-    """The same within `BULK`, its logarithm beyond: one outlier moves nothing, and no row overflows.
-
-    NumPy arrays stay such, for which nothing has to be compiled.
-    """
-    xp: Any = np if isinstance(X, np.ndarray) else jnp
-    far = xp.abs(X) - BULK
-    return xp.where(far <= 0, X, xp.sign(X) * (BULK + xp.log1p(xp.maximum(far, 0.0))))
+    """Return `formulas.bounded` of NumPy or JAX arrays; nothing is compiled for NumPy arrays."""
+    return formulas.bounded(np if isinstance(X, np.ndarray) else jnp, X)

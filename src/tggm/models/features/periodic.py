@@ -5,13 +5,13 @@ r"""Each column by itself and a few learned waves of it.
 with x̃ as in `columns`. Only locations depend on ψ: all that is exact without features is exact with them.
 """
 
-import math
 from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm import formulas
 from tggm.models.features.base import Features
 from tggm.models.features.columns import MOST, bounded
 from tggm.models.part import Zeros, part
@@ -67,14 +67,5 @@ class Periodic(Features):
 
 
 def cos_turns(t: Array) -> Array:
-    """Cos 2πt by a polynomial that compilers vectorise: XLA calls a scalar function for a cosine on a CPU.
-
-    With u = |t − round(t)| − ¼, cos 2πt = −sin 2πu, and |2πu| ≤ π/2, where a few terms of the series do. Like
-    t itself it loses digits far out, and all of them where t has no fraction any more.
-    """
-    u = jnp.abs(t - jnp.round(t)) - 0.25
-    square = u * u
-    total = jnp.zeros_like(u)
-    for n in reversed(range(TERMS[str(t.dtype)])):
-        total = total * square + (-1) ** (n + 1) * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1)
-    return total * u
+    """Return cos 2πt, accurate to rounding."""
+    return formulas.cos_turns(jnp, t, TERMS[str(t.dtype)])

@@ -28,12 +28,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from tggm.formulas import LayerMoments as LayerMoments
+from tggm.formulas import layer_above
 from tggm.models.hidden.base import Hidden, Latent, LinearEngine
 from tggm.models.hidden.shallow import Shallow
 from tggm.models.hidden.unit import Triple, averages
@@ -80,15 +82,6 @@ class Layers(Hidden):
         return cls(zeros(layers[0], width), zeros(layers[0]), W, b, zeros())
 
 
-class LayerMoments(NamedTuple):
-    """Moments of a layer's units given x, (rows, m) each."""
-
-    mean: Array
-    var: Array
-    slope: Array  # κ, mean derivative of E[h | u] by u
-    own: Array  # the part of the variance that comes from no layer below
-
-
 def propagated(layers: Layers, psi: Any, n_nodes: int) -> list[LayerMoments]:
     """Moments of every hidden layer given x, the first exact."""
     first = Shallow(layers.W0, layers.b0, layers.s0).moments(psi)
@@ -101,13 +94,8 @@ def propagated(layers: Layers, psi: Any, n_nodes: int) -> list[LayerMoments]:
 def above(
     W: Array, b: Array, s0: Array, below: LayerMoments, averaged: Callable[[Array, Array], Triple]
 ) -> LayerMoments:
-    """Moments of the layer above `below`; `averaged` are those of a unit over Gaussian locations."""
-    sigma0 = jnp.sqrt(s0)
-    mean, var = below.mean @ W.T + b[None, :], below.var @ (W**2).T
-    alpha, spread = mean / sigma0, jnp.sqrt(var + np.finfo(mean.dtype).tiny) / sigma0
-    centre, slope, moved = averaged(alpha, spread)
-    own = s0 * slope + jnp.maximum(s0 * moved - slope**2 * var, 0.0)
-    return LayerMoments(sigma0 * centre, s0 * (slope + moved), slope, own)
+    """Return the moments of the layer above `below`; `averaged` are those of a unit over its locations."""
+    return layer_above(jnp, W, b, s0, below, averaged)
 
 
 class Propagated(Latent):

@@ -14,9 +14,10 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
+from tggm.formulas import gauss_hermite as gauss_hermite
+from tggm.formulas import unit_averages, unit_nodes, weighted_sum
 from tggm.special.standard import moments as standard_moments
 
 Triple = tuple[Array, Array, Array]
@@ -41,37 +42,13 @@ def _third(a: Array, g: Array, omega2: Array) -> Array:
     return jnp.minimum(g - a, 1e8) * (g**2 - omega2)
 
 
-def gauss_hermite(n_nodes: int) -> tuple[list[float], list[float]]:
-    """Places z and weights w for the standard normal."""
-    places, masses = np.polynomial.hermite_e.hermegauss(n_nodes)
-    return places.tolist(), (masses / masses.sum()).tolist()
-
-
-def _average(weights: list[float], values: list[Array]) -> Array:
-    total = weights[0] * values[0]
-    for weight, value in zip(weights[1:], values[1:], strict=True):
-        total = total + weight * value
-    return total
-
-
-def _nodes(places: list[float], alpha: Array, spread: Array) -> list[Triple]:
-    """Locations, means and variances, node by node: an axis of nodes takes a CPU three times as long."""
-    return [(a, *moments(a)) for a in (alpha + spread * place for place in places)]
-
-
-def _values(weights: list[float], nodes: list[Triple]) -> Triple:
-    centre = _average(weights, [g for _, g, _ in nodes])
-    slope = _average(weights, [omega2 for _, _, omega2 in nodes])
-    return centre, slope, _average(weights, [(g - centre) ** 2 for _, g, _ in nodes])
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def averages(n_nodes: int, alpha: Array, spread: Array) -> Triple:
     """c, κ and v, elementwise."""
     places, weights = gauss_hermite(n_nodes)
     if n_nodes > FEW:
         return _looped(places, weights, alpha, spread)
-    return _values(weights, _nodes(places, alpha, spread))
+    return unit_averages(weights, unit_nodes(moments, places, alpha, spread))
 
 
 def _looped(places: list[float], weights: list[float], alpha: Array, spread: Array) -> Triple:
@@ -98,13 +75,13 @@ def _(n_nodes: int, primals: tuple[Array, Array], tangents: tuple[Array, Array])
     (alpha, spread), (d_alpha, d_spread) = primals, tangents
     places, weights = gauss_hermite(n_nodes)
     moved = [weight * place for weight, place in zip(weights, places, strict=True)]
-    nodes = _nodes(places, alpha, spread)
-    centre, slope, var = _values(weights, nodes)
+    nodes = unit_nodes(moments, places, alpha, spread)
+    centre, slope, var = unit_averages(weights, nodes)
     omega2s = [omega2 for _, _, omega2 in nodes]
     third = [_third(*node) for node in nodes]
     products = [2 * (g - centre) * omega2 for _, g, omega2 in nodes]
 
     def change(of: list[Array]) -> Array:
-        return _average(weights, of) * d_alpha + _average(moved, of) * d_spread
+        return weighted_sum(weights, of) * d_alpha + weighted_sum(moved, of) * d_spread
 
     return (centre, slope, var), (change(omega2s), change(third), change(products))

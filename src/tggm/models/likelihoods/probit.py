@@ -8,16 +8,14 @@ The unit noise of z is a gauge like s0: scaling z changes no class.
 from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
+from tggm import formulas
 from tggm.models.hidden.base import Hidden, Latent
 from tggm.models.likelihoods.base import EvidenceEngine, Likelihood, Output
 from tggm.models.part import Zeros, part
 from tggm.special.probit import log_probit
 
-CONTENDERS = 0.8  # weight of the classes that may win, against all alike
-LEAST_VARIANCE = 0.25
 MANY = 100  # classes beyond which `log_probit` measures its grid
 OF_MANY = 20  # nodes that suffice then
 
@@ -90,41 +88,5 @@ class Probit(Likelihood):
 
 
 def contended_std(mean: Array, var: Array, product: Any) -> Array:
-    r"""Deviations of independent normals whose differences vary as those of the classes that may win.
-
-    With C the covariance of W1 h given x, t_ij = 2 + C_ii + C_jj − 2 C_ij are the variances of differences.
-    Independent normals have D_i + D_j instead: exact for up to three classes, and the least squares
-
-    .. math:: \min_D \sum_{i<j} w_i w_j\, (D_i + D_j - t_{ij})^2
-
-    for more, in closed form. The class with the largest mean has half of the weight, the others share the
-    rest by the square of the chance of each to pass it, and a part is for all alike.
-
-    Parameters
-    ----------
-    mean, var : Array, shape (rows, n)
-        Means of z, and the diagonal of C.
-    product : callable
-        (rows, n) weights to the rows' C w.
-    """
-    n = mean.shape[1]
-    if n == 2:
-        sign = jnp.asarray([1.0, -1.0], mean.dtype)[None, :]
-        difference = (product(jnp.broadcast_to(sign, mean.shape)) * sign).sum(1, keepdims=True)
-        return jnp.broadcast_to(jnp.sqrt(1 + 0.5 * difference), mean.shape)
-    first = mean.argmax(1)[:, None] == jnp.arange(n)[None, :]
-    spread = 2 + var + jnp.where(first, var, 0.0).sum(1, keepdims=True)
-    behind = (mean.max(1, keepdims=True) - mean) / jnp.sqrt(2 * spread)
-    chance = jnp.where(first, 0.0, lax.erfc(behind) ** 2 + np.finfo(mean.dtype).tiny)
-    share = jnp.where(first, 0.5, 0.5 * chance / chance.sum(1, keepdims=True))
-    w = (1 - CONTENDERS) / n + CONTENDERS * share  # sums to 1, and no weight reaches 1/2
-    t = 2 * (1 - w) + var * (1 - 2 * w) + (w * var).sum(1, keepdims=True) - 2 * (product(w) - w * var)
-    # Σ_j≠i w_j t_ij = D_i (1 − 2 w_i) + Σ_j w_j D_j; the last sum follows from multiplying by w_i and adding
-    rest, free, D = 1 - 2 * w, jnp.ones_like(w), jnp.zeros_like(w)
-    for _ in range(3):  # where classes exclude each other D may want to be negative: held, the others follow
-        held = (w * (1 - free)).sum(1, keepdims=True) * LEAST_VARIANCE
-        total = (free * w * (t - held) / rest).sum(1, keepdims=True)
-        total = total / (1 + (free * w / rest).sum(1, keepdims=True))
-        D = jnp.where(free > 0, (t - held - total) / rest, LEAST_VARIANCE)
-        free = jnp.where(D > LEAST_VARIANCE, free, 0.0)
-    return jnp.sqrt(jnp.maximum(D, LEAST_VARIANCE))
+    """Return `formulas.contended_std` of JAX arrays."""
+    return formulas.contended_std(jnp, lax.erfc, mean, var, product)
