@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -26,6 +26,9 @@ from tggm.tables import Preparation
 from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
 from tggm.tables.columns.moment import LENGTH, YEAR
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 DTYPES = ("float64", "float32")
 CLASS_NODES = 192  # of class probabilities: enough for scores 75 deviations apart
 PARTS, SUBDIVISIONS = 16, 9  # for the quantiles of a mixture: errors of 1e-11 of the members' differences
@@ -33,7 +36,7 @@ Array = Any  # of ndonnx
 
 
 def export_onnx(
-    model: Any,
+    model: "BaseEstimator",
     path: str | os.PathLike[str],
     *,
     quantiles: Sequence[float] = (0.05, 0.5, 0.95),

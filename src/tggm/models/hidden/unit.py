@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from tggm.formulas import Triple as Triple
 from tggm.formulas import gauss_hermite as gauss_hermite
 from tggm.formulas import unit_averages, unit_nodes, weighted_sum
 from tggm.special.standard import moments as standard_moments
 
-Triple = tuple[Array, Array, Array]
 FEW = 3  # nodes that are written out, which trains faster; for more, compiling would take longer than running
 
 
