@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 from tggm.tables.baselines import Baselines
 from tggm.tables.schema import FitRecord
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 BACKENDS = ("jax", "numpy")
 __all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_model", "save"]
 
@@ -26,7 +29,7 @@ __all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_mo
 class TableModel(NamedTuple):
     """Hold an estimator and, if it was fitted to a table, how the columns become its inputs."""
 
-    model: Any
+    model: "BaseEstimator"
     preparation: Preparation | None
 
 
@@ -141,7 +144,7 @@ def _build(arrays: dict[str, np.ndarray], model: dict[str, Any], classes: Mappin
         ) from error
 
 
-def _preparation(description: dict[str, Any], model: Any) -> Preparation | None:
+def _preparation(description: dict[str, Any], model: "BaseEstimator") -> Preparation | None:
     """Return the table section of a file after checking that it fits the model."""
     if "table" not in description:
         return None

@@ -91,8 +91,8 @@ class Network:
     y: Columns
     features: str | None
     waves: tuple[Floats, Floats, Floats] | None  # c, φ (K, d, waves) and E (K, d, sums, waves) if periodic
-    W: tuple[Floats, ...]  # (K, m', m) of each hidden layer, the first one over the features
-    b: tuple[Floats, ...]  # (K, m')
+    W: tuple[Array, ...]  # (K, m', m) of each hidden layer, the first one over the features
+    b: tuple[Array, ...]  # (K, m')
     s0: Floats  # (K,)
     W1: Floats  # (K, n, m)
     b1: Floats  # (K, n)
@@ -116,7 +116,7 @@ class Network:
         moments = partial(unit_moments, xp)
         places, weights = gauss_hermite(N_NODES)
         g, omega2 = moments(self._locations(xp, x) / xp.sqrt(s0))
-        layers = [LayerMoments(g * xp.sqrt(s0), omega2 * s0, None, omega2 * s0)]
+        layers = [LayerMoments(g * xp.sqrt(s0), omega2 * s0, xp.ones_like(g), omega2 * s0)]
         for W, b in zip(self.W[1:], self.b[1:], strict=True):
             layers.append(
                 layer_above(
@@ -157,7 +157,7 @@ class Outputs(NamedTuple):
 
     def variances(self) -> Array:
         """Return the variance of each output, (K, rows, n)."""
-        return sum(self.xp.sum(J**2 * own, axis=-1) for J, own in self.parts).mT  # type: ignore[union-attr]
+        return sum(self.xp.sum(J**2 * own, axis=-1) for J, own in self.parts).mT
 
     def products(self, weight: Array) -> Array:
         """Return the covariance of the outputs times weights of each row, (K, rows, n)."""
@@ -194,7 +194,7 @@ def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
     return mixed - log_sum(xp, mixed)
 
 
-def nodes_needed(mean: Floats, std: Floats) -> int:
+def nodes_needed(mean: Array, std: Array) -> int:
     """Return the number of nodes that is sufficient for the class probabilities of these rows."""
     low, high = class_reach(np, mean, std, REACH)
     length = float(((high - low) / std.min(-1)).max(initial=0.0))

@@ -8,7 +8,6 @@ where x̃ is x within four deviations of the mean and grows logarithmically beyo
 units depend on ψ: formulas that are exact without features are exact with them.
 """
 
-import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -16,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm import formulas
 from tggm.models._part import part
 
-BULK = 4.0  # deviations within which a column is left as it is
-MOST = 1e6  # deviations at which inputs are cut off
 N_WAVES = 8  # of a column
 N_SUMS = 3  # of its waves
 FREQUENCY = 0.3  # deviation of the frequencies at the start of training
@@ -68,7 +66,7 @@ class Bounded(Features):
     """ψ(x) = x̃."""
 
     linear: ClassVar = False
-    most: ClassVar = MOST
+    most: ClassVar = formulas.MOST_INPUT
 
     def __call__(self, X: Any) -> Any:
         """Return x̃."""
@@ -88,12 +86,13 @@ class Periodic(Features):
     E: Array  # (d, N_SUMS, N_WAVES) weights of the waves in each sum
 
     linear: ClassVar = False
-    most: ClassVar = MOST
+    most: ClassVar = formulas.MOST_INPUT
 
     def __call__(self, X: Any) -> Any:
         """Return x̃, then the sums column by column, (rows, d + d N_SUMS)."""
         x = self.inputs(X)
-        waves = cos_turns(x[:, :, None] * self.c[None] + self.phi[None])
+        turns = x[:, :, None] * self.c[None] + self.phi[None]
+        waves = formulas.cos_turns(jnp, turns, TERMS[str(turns.dtype)])
         sums = jnp.einsum("bdk,dik->bdi", waves, self.E)
         return jnp.concatenate([x, sums.reshape(len(x), -1)], axis=1)
 
@@ -119,23 +118,5 @@ FEATURES: dict[str | None, type[Features]] = {None: Identity, "bounded": Bounded
 
 
 def bounded(X: Any) -> Any:
-    """Return x̃: the input within `BULK`, BULK + log(1 + |x| − BULK) with its sign beyond.
-
-    Accepts NumPy and JAX arrays.
-    """
-    xp: Any = np if isinstance(X, np.ndarray) else jnp
-    far = xp.abs(X) - BULK
-    return xp.where(far <= 0, X, xp.sign(X) * (BULK + xp.log1p(xp.maximum(far, 0.0))))
-
-
-def cos_turns(t: Array) -> Array:
-    """Return cos 2πt by a polynomial that vectorises: XLA calls a scalar cosine on a CPU.
-
-    With u = |t − round(t)| − ¼, cos 2πt = −sin 2πu, and |2πu| ≤ π/2, where a few terms of the series suffice.
-    """
-    u = jnp.abs(t - jnp.round(t)) - 0.25
-    square = u * u
-    total = jnp.zeros_like(u)
-    for n in reversed(range(TERMS[str(t.dtype)])):
-        total = total * square + (-1) ** (n + 1) * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1)
-    return total * u
+    """Return `formulas.bounded` of NumPy or JAX arrays."""
+    return formulas.bounded(np if isinstance(X, np.ndarray) else jnp, X)

@@ -28,22 +28,29 @@ nodes, and so are their derivatives: automatic differentiation would compute the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from tggm.formulas import (
+    LayerMoments,
+    Triple,
+    gauss_hermite,
+    layer_above,
+    unit_averages,
+    unit_nodes,
+    weighted_sum,
+)
 from tggm.models._part import part
 from tggm.special.standard import moments as standard_moments
 
 N_NODES = 3  # of the quadrature over locations, in training and prediction
 UNROLLED = 3  # numbers of nodes up to this are unrolled; more are looped over, which compiles faster
-Triple = tuple[Array, Array, Array]
 
 
 class Latent(ABC):
@@ -156,39 +163,18 @@ def draw_between(rng: np.random.Generator, units: tuple[int, ...]) -> tuple[Any,
     return W, tuple(np.zeros(above) for above in units[1:])
 
 
-class LayerMoments(NamedTuple):
-    """Moments of a layer's units given x, (rows, m) each."""
-
-    mean: Array
-    var: Array
-    slope: Array  # κ, mean derivative of E[h | u] by u
-    own: Array  # variance that comes from no layer below
-
-
 def propagate(layers: Directed, psi: Any, n_nodes: int) -> list[LayerMoments]:
     """Return the moments of every hidden layer given x; the first are exact."""
     first = Shallow(layers.W0, layers.b0, layers.s0).moments(psi)
     found = [first_layer(first)]
     for W, b in zip(layers.W, layers.b, strict=True):
-        found.append(layer_above(W, b, layers.gauge, found[-1], partial(averages, n_nodes)))
+        found.append(layer_above(jnp, W, b, layers.gauge, found[-1], partial(averages, n_nodes)))
     return found
 
 
 def first_layer(units: Independent) -> LayerMoments:
     """Return the moments of a layer without another below."""
     return LayerMoments(units.mean, units.var, jnp.ones_like(units.var), units.var)
-
-
-def layer_above(
-    W: Array, b: Array, s0: Array, below: LayerMoments, averaged: Callable[[Array, Array], Triple]
-) -> LayerMoments:
-    """Return the moments of the layer above `below`; `averaged` are those of a unit over locations."""
-    sigma0 = jnp.sqrt(s0)
-    mean, var = below.mean @ W.T + b[None, :], below.var @ (W**2).T
-    alpha, spread = mean / sigma0, jnp.sqrt(var + np.finfo(mean.dtype).tiny) / sigma0
-    centre, slope, moved = averaged(alpha, spread)
-    own = s0 * slope + jnp.maximum(s0 * moved - slope**2 * var, 0.0)
-    return LayerMoments(sigma0 * centre, s0 * (slope + moved), slope, own)
 
 
 class Propagated(Latent):
@@ -249,37 +235,13 @@ def _third(a: Array, g: Array, omega2: Array) -> Array:
     return jnp.minimum(g - a, 1e8) * (g**2 - omega2)
 
 
-def gauss_hermite(n_nodes: int) -> tuple[list[float], list[float]]:
-    """Return places z and weights w for the standard normal."""
-    places, masses = np.polynomial.hermite_e.hermegauss(n_nodes)
-    return places.tolist(), (masses / masses.sum()).tolist()
-
-
-def _average(weights: list[float], values: list[Array]) -> Array:
-    total = weights[0] * values[0]
-    for weight, value in zip(weights[1:], values[1:], strict=True):
-        total = total + weight * value
-    return total
-
-
-def _nodes(places: list[float], alpha: Array, spread: Array) -> list[Triple]:
-    """Return location, mean and variance at each node; an axis of nodes would be three times slower."""
-    return [(a, *unit_moments(a)) for a in (alpha + spread * place for place in places)]
-
-
-def _values(weights: list[float], nodes: list[Triple]) -> Triple:
-    centre = _average(weights, [g for _, g, _ in nodes])
-    slope = _average(weights, [omega2 for _, _, omega2 in nodes])
-    return centre, slope, _average(weights, [(g - centre) ** 2 for _, g, _ in nodes])
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def averages(n_nodes: int, alpha: Array, spread: Array) -> Triple:
     """Return c, κ and v, elementwise."""
     places, weights = gauss_hermite(n_nodes)
     if n_nodes > UNROLLED:
         return _looped(places, weights, alpha, spread)
-    return _values(weights, _nodes(places, alpha, spread))
+    return unit_averages(weights, unit_nodes(unit_moments, places, alpha, spread))
 
 
 def _looped(places: list[float], weights: list[float], alpha: Array, spread: Array) -> Triple:
@@ -303,13 +265,13 @@ def _(n_nodes: int, primals: tuple[Array, Array], tangents: tuple[Array, Array])
     (alpha, spread), (d_alpha, d_spread) = primals, tangents
     places, weights = gauss_hermite(n_nodes)
     moved = [weight * place for weight, place in zip(weights, places, strict=True)]
-    nodes = _nodes(places, alpha, spread)
-    centre, slope, var = _values(weights, nodes)
+    nodes = unit_nodes(unit_moments, places, alpha, spread)
+    centre, slope, var = unit_averages(weights, nodes)
     omega2s = [omega2 for _, _, omega2 in nodes]
     third = [_third(*node) for node in nodes]
     products = [2 * (g - centre) * omega2 for _, g, omega2 in nodes]
 
     def change(of: list[Array]) -> Array:
-        return _average(weights, of) * d_alpha + _average(moved, of) * d_spread
+        return weighted_sum(weights, of) * d_alpha + weighted_sum(moved, of) * d_spread
 
     return (centre, slope, var), (change(omega2s), change(third), change(products))

@@ -20,6 +20,7 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 from numpy.typing import NDArray
 
+from tggm import formulas
 from tggm.models._part import part
 from tggm.models.hidden import Latent
 from tggm.models.sparse import Product
@@ -28,8 +29,6 @@ from tggm.special import log_ndtr
 from tggm.special.probit import log_probit
 
 LOG_2PI = 1.8378770664093453
-CONTENDERS = 0.8  # weight of the classes that may win; the rest is equal for all
-LEAST_VARIANCE = 0.25
 MANY = 100  # classes beyond which `log_probit` measures its grid
 NODES_OF_MANY = 20
 
@@ -253,11 +252,11 @@ class Probit(Likelihood):
         return self.output.of(h), jnp.sqrt(1 + jnp.maximum(shared, 0.0) * (n / (n - 1)))
 
     def contended_scores(self, latent: Latent) -> tuple[Array, Array]:
-        """Return means and the deviations of `contended_std`, which are used in predictions."""
+        """Return means and the deviations of `formulas.contended_std`, which are used in predictions."""
         W1 = self.output.W1
         h, var = latent.variances(W1)
         mean = self.output.of(h)
-        return mean, contended_std(mean, var, lambda w: latent.products(W1, w))
+        return mean, formulas.contended_std(jnp, lax.erfc, mean, var, lambda w: latent.products(W1, w))
 
     def log_density(self, y: Array, latent: Latent) -> Array:
         """Return the log-probability of each row's class, by the moments of z given x."""
@@ -268,44 +267,3 @@ class Probit(Likelihood):
     def draw(cls, output: Output) -> Self:
         """Return the likelihood; its noise is a gauge."""
         return cls(output)
-
-
-def contended_std(mean: Array, var: Array, product: Any) -> Array:
-    r"""Return deviations of independent normals that fit the differences between likely classes.
-
-    With C the covariance of W1 h given x, t_ij = 2 + C_ii + C_jj − 2 C_ij are the variances of differences.
-    Independent normals have D_i + D_j instead: exact for up to three classes, and the least squares
-
-    .. math:: \min_D \sum_{i<j} w_i w_j\, (D_i + D_j - t_{ij})^2
-
-    for more, in closed form. The class with the largest mean has half of the weight, the others share the
-    rest by the square of the probability to exceed it, and a part is equal for all.
-
-    Parameters
-    ----------
-    mean, var : Array, shape (rows, n)
-        Means of z, and the diagonal of C.
-    product : callable
-        Maps weights, (rows, n), to C w of each row.
-    """
-    n = mean.shape[1]
-    if n == 2:
-        sign = jnp.asarray([1.0, -1.0], mean.dtype)[None, :]
-        difference = (product(jnp.broadcast_to(sign, mean.shape)) * sign).sum(1, keepdims=True)
-        return jnp.broadcast_to(jnp.sqrt(1 + 0.5 * difference), mean.shape)
-    first = mean.argmax(1)[:, None] == jnp.arange(n)[None, :]
-    spread = 2 + var + jnp.where(first, var, 0.0).sum(1, keepdims=True)
-    behind = (mean.max(1, keepdims=True) - mean) / jnp.sqrt(2 * spread)
-    chance = jnp.where(first, 0.0, lax.erfc(behind) ** 2 + np.finfo(mean.dtype).tiny)
-    share = jnp.where(first, 0.5, 0.5 * chance / chance.sum(1, keepdims=True))
-    w = (1 - CONTENDERS) / n + CONTENDERS * share  # sums to 1, and no weight reaches 1/2
-    t = 2 * (1 - w) + var * (1 - 2 * w) + (w * var).sum(1, keepdims=True) - 2 * (product(w) - w * var)
-    # Σ_j≠i w_j t_ij = D_i (1 − 2 w_i) + Σ_j w_j D_j; the last sum follows from multiplying by w_i and adding
-    rest, free, D = 1 - 2 * w, jnp.ones_like(w), jnp.zeros_like(w)
-    for _ in range(3):  # D that would be too small are held at the least variance
-        held = (w * (1 - free)).sum(1, keepdims=True) * LEAST_VARIANCE
-        total = (free * w * (t - held) / rest).sum(1, keepdims=True)
-        total = total / (1 + (free * w / rest).sum(1, keepdims=True))
-        D = jnp.where(free > 0, (t - held - total) / rest, LEAST_VARIANCE)
-        free = jnp.where(D > LEAST_VARIANCE, free, 0.0)
-    return jnp.sqrt(jnp.maximum(D, LEAST_VARIANCE))

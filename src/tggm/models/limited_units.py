@@ -20,17 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm.formulas import Triple, gauss_hermite, layer_above
 from tggm.models._part import part
 from tggm.models.hidden import (
     N_NODES,
     Hidden,
     Independent,
     Propagated,
-    Triple,
     draw_between,
     first_layer,
-    gauss_hermite,
-    layer_above,
 )
 from tggm.special.box_standard import edge_moments
 
@@ -58,7 +56,7 @@ class LimitedLayers(Hidden):
         for level, (W, b) in enumerate(zip(self.W, self.b, strict=True), start=1):
             lower, upper = self.limits(level)
             average = partial(averages, N_NODES, lower=lower, upper=upper)
-            found.append(layer_above(W, b, self.gauge, found[-1], average))
+            found.append(layer_above(jnp, W, b, self.gauge, found[-1], average))
         return Propagated(found, self.W)
 
 

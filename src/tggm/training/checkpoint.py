@@ -21,8 +21,16 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.storage.container import ModelFileError, decode, encode, glance
-from tggm.storage.files import open_regular, read_regular, require_replaceable, write_atomically
+from tggm.storage import (
+    ModelFileError,
+    decode,
+    encode,
+    open_regular,
+    read_model,
+    read_regular,
+    require_replaceable,
+    write_atomically,
+)
 from tggm.training.loop import State
 from tggm.training.progress import Observer
 
@@ -108,7 +116,7 @@ class CheckpointFile:
     def _belongs_to_another_fit(self) -> bool:
         try:
             with open_regular(self._path) as file:
-                header = glance(file)
+                header = read_model(file)
         except FileNotFoundError:
             return False
         except ModelFileError:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Tree
 from tggm.blas_lock import blas_lock, factorises
-from tggm.training.compilation_cache import precision
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
+from tggm.training.compilation_cache import precision
 from tggm.training.loop import FAILURES, Hyper, LogDensity, Objective, Plan, State, Trace, run_chunk, start
 from tggm.training.progress import Observer
 from tggm.training.rows import Blocks, RowBlock
