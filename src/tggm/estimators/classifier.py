@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from tggm.estimators.labels import (
     require_two,
     weighted_rows,
 )
-from tggm.estimators.presets import CLASSIFICATION, ONE_LAYER_CLASSES
+from tggm.estimators.presets import ONE_LAYER_CLASSES
 from tggm.estimators.recipe import CLASS_RULES, Recipe
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.estimators.stored_labels import restored_classes, stored_classes
@@ -32,6 +32,9 @@ from tggm.streams.columns import Columns, Scales
 from tggm.training import Rows
 from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock
+
+if TYPE_CHECKING:
+    from tggm.paper import PaperClassifier
 
 
 class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  # scikit-learn ships no types
@@ -235,15 +238,18 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         return tags
 
     @classmethod
-    def paper_bp(cls, **settings: Any) -> Self:
-        """The paper's TGGM-BP: cross-entropy of E[z | x], σ0² = 0.01."""
-        return cls(**{**CLASSIFICATION, "method": "bp", "sigma0": 0.1, **settings})
+    def paper_bp(cls, **settings: Any) -> "PaperClassifier":
+        """Return the paper's TGGM-BP: cross-entropy of E[z | x], σ0² = 0.01."""
+        from tggm.paper import PaperClassifier
+
+        return PaperClassifier.bp(**settings)
 
     @classmethod
-    def paper_ml(cls, **settings: Any) -> Self:
-        """The paper's TGGM-ML: factorised mean-field EM, 30 cycles falling to 5, σ0² = 0.5."""
-        ml = {"method": "meanfield", "solver": "cyclic", "factorised": True, "sigma0": 0.5**0.5}
-        return cls(**{**CLASSIFICATION, **ml, **settings})
+    def paper_ml(cls, **settings: Any) -> "PaperClassifier":
+        """Return the paper's TGGM-ML: factorised mean-field EM, 30 cycles falling to 5, σ0² = 0.5."""
+        from tggm.paper import PaperClassifier
+
+        return PaperClassifier(**settings)
 
     @classmethod
     def one_layer(cls, **settings: Any) -> Self:

@@ -13,7 +13,7 @@ from tggm.estimators.ensemble import engine_of, intact
 from tggm.estimators.fitted import Fitted, Start
 from tggm.estimators.linear_part import ridge
 from tggm.estimators.prediction import Prediction
-from tggm.estimators.presets import ONE_LAYER, REGRESSION_BP, REGRESSION_ML
+from tggm.estimators.presets import ONE_LAYER
 from tggm.estimators.recipe import REGRESSION_RULES, Recipe
 from tggm.estimators.sources import MemorySource, Source, StreamSource, as_stream, prepared
 from tggm.estimators.state import yes_or_no
@@ -33,6 +33,7 @@ from tggm.training.observer import Observer
 from tggm.training.rows import RowBlock, parts
 
 if TYPE_CHECKING:
+    from tggm.paper import PaperRegressor
     from tggm.predictive.transforms import Transform
 
 
@@ -260,14 +261,18 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
     likelihood: ClassVar = "gaussian"
 
     @classmethod
-    def paper_bp(cls, **settings: Any) -> Self:
-        """The paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
-        return cls(**{**REGRESSION_BP, **settings})
+    def paper_bp(cls, **settings: Any) -> "PaperRegressor":
+        """Return the paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
+        from tggm.paper import PaperRegressor
+
+        return PaperRegressor.bp(**settings)
 
     @classmethod
-    def paper_ml(cls, **settings: Any) -> Self:
-        """The paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
-        return cls(**{**REGRESSION_ML, **settings})
+    def paper_ml(cls, **settings: Any) -> "PaperRegressor":
+        """Return the paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
+        from tggm.paper import PaperRegressor
+
+        return PaperRegressor(**settings)
 
     @classmethod
     def one_layer(cls, **settings: Any) -> Self:
