@@ -1,0 +1,166 @@
+"""Models against closed forms, quadrature and importance sampling."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import integrate, special, stats
+
+from tests.paper.small_models import (
+    EP,
+    MEAN_FIELD,
+    S0,
+    S1,
+    last_layer_draws,
+    layered,
+    one_layer,
+    truncated,
+    weights,
+)
+from tggm.paper._model import Directed, ProbitOutput, Undirected, draw_members
+
+
+def test_moments_of_one_layer_are_those_of_truncated_normals(rng):
+    model, X = one_layer(rng), rng.standard_normal((4, 3))
+    W0, b0, W1, b1 = weights(model)
+    h, v = truncated(X @ W0.T + b0, np.sqrt(S0))
+    latent = model.latent(jnp.asarray(X), EP)
+    mean, cov = model.output.moments(latent)
+    assert_allclose(mean, h @ W1.T + b1, rtol=1e-9)
+    assert_allclose(cov, np.einsum("ik,bk,jk->bij", W1, v, W1) + S1 * np.eye(2), rtol=1e-8)
+    assert_allclose(model.mean(jnp.asarray(X), EP), mean, rtol=1e-13)
+    y = rng.standard_normal((4, 2))
+    want = [stats.multivariate_normal.logpdf(*row) for row in zip(y, mean, cov, strict=True)]
+    assert_allclose(model.output.by_moments(jnp.asarray(y), latent), want, rtol=1e-10)
+    want = stats.norm.logpdf(y, mean, np.sqrt(S1)).sum(1)
+    assert_allclose(model.output.by_mean(jnp.asarray(y), mean), want, rtol=1e-10)
+
+
+class Quadrature:
+    """Integrates log Z of two units."""
+
+    def evidence(self, prior, posterior, start):
+        return self._log_z(posterior) - self._log_z(prior)
+
+    def _log_z(self, tg):
+        P, out = np.asarray(tg.precision.dense()), []
+        for gamma in np.asarray(tg.shift):
+            top = gamma @ np.linalg.solve(P, gamma) / 2  # the largest exponent without truncation
+
+            def f(a, b, gamma=gamma, top=top):
+                h = np.array([a, b])
+                return np.exp(-h @ P @ h / 2 + gamma @ h - top)
+
+            out.append(top + np.log(integrate.dblquad(f, 0, 15, 0, 15, epsabs=1e-12, epsrel=1e-8)[0]))
+        return jnp.asarray(out)
+
+
+def test_likelihood_is_the_integral_of_the_joint_density(rng):
+    model = one_layer(rng, m=2)
+    X, Y = rng.standard_normal((1, 3)), rng.standard_normal((1, 2))
+    got = model.output.by_inference(jnp.asarray(Y), model.hidden, jnp.asarray(X), Quadrature())
+    W0, b0, W1, b1 = weights(model)
+    a = (X @ W0.T + b0)[0]
+    log_constant = -special.log_ndtr(a / np.sqrt(S0)).sum() - np.log(2 * np.pi * S0) - np.log(2 * np.pi * S1)
+
+    def joint(u, v):
+        h = np.array([u, v])
+        error = Y[0] - W1 @ h - b1
+        return np.exp(log_constant - (h - a) @ (h - a) / (2 * S0) - error @ error / (2 * S1))
+
+    want = np.log(integrate.dblquad(joint, 0, 12, 0, 12, epsabs=1e-12, epsrel=1e-7)[0])
+    assert_allclose(got[0], want, atol=1e-6)
+
+
+def test_energy_of_undirected_layers(rng):
+    """−½ hᵀPh + γᵀh and −Σ‖h − u‖²/2s0 differ by a constant, with y and without."""
+    model = layered(rng, (4, 3, 2))
+    X, residual, h = rng.standard_normal((1, 3)), rng.standard_normal(2), rng.random((6, 9))
+    layers = jax.tree.map(np.asarray, model.hidden)
+    parts = np.split(h, [4, 7], axis=1)
+    below = [X @ layers.W0.T + layers.b0]
+    below += [p @ W.T + b for p, W, b in zip(parts, layers.W, layers.b, strict=False)]
+    energy = -sum(((p - u) ** 2).sum(1) for p, u in zip(parts, below, strict=True)) / (2 * S0)
+    W1 = np.asarray(model.output.W1)
+    error = residual - parts[-1] @ W1.T
+    U = W1 / np.sqrt(S1)
+    posterior = model.hidden.gaussian(jnp.asarray(X), U, (residual @ U / np.sqrt(S1))[None])
+    pairs = (
+        (model.hidden.gaussian(jnp.asarray(X)), energy),
+        (posterior, energy - (error**2).sum(1) / (2 * S1)),
+    )
+    for tg, want in pairs:
+        P, gamma = np.asarray(tg.precision.dense()), np.asarray(tg.shift[0])
+        exponent = -0.5 * np.einsum("bi,ij,bj->b", h, P, h) + h @ gamma
+        assert_allclose(np.diff(exponent), np.diff(want), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [Undirected, Directed])
+def test_moments_of_several_layers_by_sampling(rng, kind):
+    model, X = layered(rng, (4, 3), kind=kind), rng.standard_normal((2, 3))
+    mean, cov = jax.jit(lambda m, X: m.output.moments(m.latent(X, EP)))(model, jnp.asarray(X))
+    _, _, W1, b1 = weights(model)
+    for i, x in enumerate(X):
+        h, weight = last_layer_draws(rng, model.hidden, x, 100_000)
+        z, weight = h @ W1.T + b1, weight if kind is Undirected else np.ones(len(h))
+        assert_allclose(mean[i], np.average(z, axis=0, weights=weight), atol=0.04)
+        assert_allclose(cov[i], np.cov(z.T, aweights=weight) + S1 * np.eye(2), atol=0.08)
+
+
+def test_class_evidence_of_undirected_layers_by_sampling(rng):
+    model, X = layered(rng, (4, 3), classes=True), rng.standard_normal((2, 3))
+    label = jnp.asarray([0, 1], jnp.int32)
+    found = jax.jit(lambda m, X: m.output.by_inference(label, m.hidden, X, EP))(model, jnp.asarray(X))
+    _, _, W1, b1 = weights(model)
+    for i, x in enumerate(X):
+        h, weight = last_layer_draws(rng, model.hidden, x, 100_000)
+        z = h @ W1.T + b1
+        lead = (z[:, 0] - z[:, 1]) * (1 if label[i] == 0 else -1)
+        assert_allclose(
+            found[i], np.log(np.average(stats.norm.cdf(lead / np.sqrt(2)), weights=weight)), atol=0.03
+        )
+
+
+@pytest.mark.slow  # several layers against sampling, above
+def test_no_layer_above_the_first_is_one_layer(rng):
+    model = one_layer(rng, m=6)
+    shallow, output = model.hidden, model.output
+    deep = Undirected(shallow.W0, shallow.b0, (), (), shallow.s0)
+    X, label = jnp.asarray(rng.standard_normal((5, 3))), jnp.asarray([0, 1, 0, 1, 1], jnp.int32)
+
+    @jax.jit
+    def values(hidden):
+        h, cov = hidden.moments(X, MEAN_FIELD).covariance(output.W1)
+        evidence = ProbitOutput(output.W1, output.b1).by_inference(label, hidden, X, EP)
+        return h, cov, hidden.mean(X, output.W1, MEAN_FIELD), evidence
+
+    for got, want in zip(values(deep), values(shallow), strict=True):
+        assert_allclose(got, want, rtol=1e-7)
+
+
+def test_scaling_s0_with_the_weights_changes_no_density(rng):
+    """W0, b0 and σ0 times c, W1 divided by c: the same p(y | x), for each objective in its own way."""
+    model, c = one_layer(rng), 3.0
+    W0, b0, W1, b1 = (jnp.asarray(a) for a in weights(model))
+    hidden = type(model.hidden)(c * W0, c * b0, jnp.asarray(c**2 * S0))
+    other = type(model)(hidden, type(model.output)(W1 / c, b1, model.output.log_noise))
+    X, Y = jnp.asarray(rng.standard_normal((5, 3))), jnp.asarray(rng.standard_normal((5, 2)))
+    for value in (
+        lambda m: m.output.by_inference(Y, m.hidden, X, MEAN_FIELD),
+        lambda m: m.output.by_moments(Y, m.latent(X, EP)),
+    ):
+        assert_allclose(jax.jit(value)(other), jax.jit(value)(model), rtol=1e-9)
+
+
+def test_initial_weights_of_the_paper_have_variance_0_01():
+    rng = np.random.default_rng(0)
+    model = draw_members(
+        rng, 2, 30, (40, 20), 5, "undirected", s0=0.5, noise=0.1, init="paper", dtype="float32"
+    )
+    for a in (model.hidden.W0, model.hidden.W[0], model.output.W1):
+        assert a.shape[0] == 2
+        assert_allclose(a.std(), 0.1, rtol=0.15)
+        assert a.dtype == np.float32
+    assert_array_equal(model.hidden.s0, np.float32([0.5, 0.5]))
+    assert_allclose(model.output.log_noise, np.log(0.1), rtol=1e-6)
