@@ -18,7 +18,7 @@ from tests.paper.small_models import (
     truncated,
     weights,
 )
-from tggm.paper._model import Directed, ProbitOutput, Undirected, draw_members
+from tggm.paper._model import Directed, Undirected, draw_members
 
 
 def test_moments_of_one_layer_are_those_of_truncated_normals(rng):
@@ -120,23 +120,6 @@ def test_class_evidence_of_undirected_layers_by_sampling(rng):
         assert_allclose(
             found[i], np.log(np.average(stats.norm.cdf(lead / np.sqrt(2)), weights=weight)), atol=0.03
         )
-
-
-@pytest.mark.slow  # several layers against sampling, above
-def test_no_layer_above_the_first_is_one_layer(rng):
-    model = one_layer(rng, m=6)
-    shallow, output = model.hidden, model.output
-    deep = Undirected(shallow.W0, shallow.b0, (), (), shallow.s0)
-    X, label = jnp.asarray(rng.standard_normal((5, 3))), jnp.asarray([0, 1, 0, 1, 1], jnp.int32)
-
-    @jax.jit
-    def values(hidden):
-        h, cov = hidden.moments(X, MEAN_FIELD).covariance(output.W1)
-        evidence = ProbitOutput(output.W1, output.b1).by_inference(label, hidden, X, EP)
-        return h, cov, hidden.mean(X, output.W1, MEAN_FIELD), evidence
-
-    for got, want in zip(values(deep), values(shallow), strict=True):
-        assert_allclose(got, want, rtol=1e-7)
 
 
 def test_scaling_s0_with_the_weights_changes_no_density(rng):

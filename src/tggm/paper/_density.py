@@ -36,7 +36,6 @@ _CHUNK = 2048  # sums per compiled call; fewer are padded to a power of two, so 
 _SLAB = 4096  # rows whose spectra are computed together
 _density = jax.jit(log_density)
 _tails = jax.jit(log_tails)
-_log_mgf = jax.jit(lambda sums, order: sums.log_mgf(order, jnp.zeros_like(order)))
 
 
 class ExactPredictive(ScalarPredictive):
@@ -87,14 +86,6 @@ class ExactPredictive(ScalarPredictive):
         with jax.enable_x64(True):
             g, v = standard_moments(self._alpha)
             return np.asarray(g), np.asarray(v)
-
-    def log_mean_exp(self, order: float) -> Floats:
-        """Return log E exp(order · Y), (N,): units and noise are independent."""
-        K, N = len(self._mix), len(self)
-        s = order * self._scale
-        member, row = np.repeat(np.arange(K), N), np.tile(np.arange(N), K)
-        signal = self._each(_log_mgf, member, row, np.full(K * N, s)).reshape(K, N)
-        return order * self._loc + self._mixed(signal + s * self._bias[:, None])
 
     def _member_moments(self) -> tuple[Floats, Floats]:
         g, v = self.latent_moments()

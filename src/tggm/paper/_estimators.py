@@ -298,6 +298,11 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     @classmethod
     def bp(cls, **given: Any) -> Self:
         """Return the paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
@@ -465,7 +470,8 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        labels: NDArray[Any] = self.classes_[self.predict_log_proba(X).argmax(1)]
+        best = self.predict_log_proba(X).argmax(1)
+        labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
