@@ -7,17 +7,17 @@ from numpy.testing import assert_allclose
 from scipy import special, stats
 
 from tggm.paper._inference import Inference
-from tggm.paper._model import GaussianOutput, Model, OneLayer, ProbitOutput, Undirected
-from tggm.paper._objectives import BackPropagation, Evidence, ExactDensity, MomentMatching
+from tggm.paper._model import GaussianOutput, OneLayer, PaperModel, ProbitOutput, UndirectedLayers
+from tggm.paper._objectives import BackPropagation, EvidenceObjective, ExactDensity, MomentObjective
 
 S0, S1 = 0.7, 0.3
 EP, MEAN_FIELD = Inference("ep"), Inference("mean_field")
 BEGIN = jnp.zeros(())  # progress at the first step
 OBJECTIVES = {
     "bp": BackPropagation(),
-    "moments": MomentMatching(),
-    "meanfield": Evidence(MEAN_FIELD),
-    "ep": Evidence(EP),
+    "moments": MomentObjective(),
+    "meanfield": EvidenceObjective(MEAN_FIELD),
+    "ep": EvidenceObjective(EP),
     "exact": ExactDensity(),
 }
 
@@ -30,10 +30,10 @@ def output(rng, m, n, classes, noise=S1):
 def one_layer(rng, m=4, n=2, *, classes=False, s0=S0, noise=S1):
     """One layer over three inputs, every weight and bias N(0, 1)."""
     W0, b0 = jnp.asarray(rng.standard_normal((m, 3))), jnp.asarray(rng.standard_normal(m))
-    return Model(OneLayer(W0, b0, jnp.asarray(s0)), output(rng, m, n, classes, noise))
+    return PaperModel(OneLayer(W0, b0, jnp.asarray(s0)), output(rng, m, n, classes, noise))
 
 
-def layered(rng, layers, n=2, *, kind=Undirected, classes=False):
+def layered(rng, layers, n=2, *, kind=UndirectedLayers, classes=False):
     """Several layers over three inputs."""
     sizes = (3, *layers)
     W = [
@@ -42,7 +42,7 @@ def layered(rng, layers, n=2, *, kind=Undirected, classes=False):
     ]
     b = [jnp.asarray(0.5 * rng.standard_normal(m)) for m in layers]
     hidden = kind(W[0], b[0], tuple(W[1:]), tuple(b[1:]), jnp.asarray(S0))
-    return Model(hidden, output(rng, layers[-1], n, classes))
+    return PaperModel(hidden, output(rng, layers[-1], n, classes))
 
 
 def weights(model):

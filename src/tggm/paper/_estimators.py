@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from abc import ABC
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -18,14 +19,14 @@ from tggm import settings
 from tggm.arrays import Floats
 from tggm.paper._data import encode, input_columns, pad, prepare
 from tggm.paper._inference import Inference
-from tggm.paper._model import DEEP, INITIALISERS, Model, draw_members
+from tggm.paper._model import DEEP, INITIALISERS, PaperModel, draw_members
 from tggm.paper._objectives import (
     BackPropagation,
-    Evidence,
+    EvidenceObjective,
     ExactDensity,
-    MomentMatching,
-    Objective,
-    Rows,
+    MomentObjective,
+    PaperObjective,
+    PaperRows,
     subtract_unit_variance,
 )
 from tggm.paper._prediction import distribution, member_moments, member_scores, precision
@@ -44,12 +45,12 @@ MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # squares of σ0 and 1/σ0 sta
 ENGINES = {"meanfield": "mean_field", "ep": "ep"}
 
 
-class _PaperEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """Settings, training and fitted attributes of both estimators."""
 
     methods: ClassVar[tuple[str, ...]]
 
-    def _objective(self, n_outputs: int) -> Objective:
+    def _objective(self, n_outputs: int) -> PaperObjective:
         """Return the objective of `method`; ValueError where the model does not support it."""
         method = settings.one_of("method", self.method, self.methods)
         solver = settings.one_of("solver", self.solver, ("newton", "cyclic"))
@@ -72,8 +73,10 @@ class _PaperEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
                 f"got hidden={self.hidden!r} and {n_outputs} outputs. Use 'ep'."
             )
         if method in ENGINES:
-            return Evidence(Inference(ENGINES[method], solver, prior=prior, factorised=factorised), cycles)
-        others = {"bp": BackPropagation(), "moments": MomentMatching(), "exact": ExactDensity()}
+            return EvidenceObjective(
+                Inference(ENGINES[method], solver, prior=prior, factorised=factorised), cycles
+            )
+        others = {"bp": BackPropagation(), "moments": MomentObjective(), "exact": ExactDensity()}
         return others[method]
 
     def _layers(self) -> tuple[int, ...]:
@@ -108,7 +111,7 @@ class _PaperEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
             s0=settings.gauge(self.sigma0, MOST_SIGMA0[dtype]), noise=noise,
             init=settings.one_of("init", self.init, INITIALISERS), dtype=dtype,
         )  # fmt: skip
-        rows = Rows(prepare(X, self._x, dtype), y)
+        rows = PaperRows(prepare(X, self._x, dtype), y)
         folds = membership(dealt(rng, np.arange(len(y)), fraction, members))
         blocks = Blocks.of(RowBlock(folds, pad(rows), pad(np.ones(len(y), dtype))))
         layout = Layout.of(model, axes=1)
@@ -135,13 +138,13 @@ class _PaperEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
                 model = subtract_unit_variance(model, rows.X)
         self._keep(jax.tree.map(np.asarray, model), result)
 
-    def _keep(self, model: Model, result: Training) -> None:
+    def _keep(self, model: PaperModel, result: Training) -> None:
         """Store the fitted model, its parameters in the units of the data, and the course of training."""
         self.model_ = model
         hidden, output = jax.tree.map(lambda a: np.asarray(a, np.float64), (model.hidden, model.output))
         self.W0_ = hidden.W0 / self._x.scale[None, None, :]
         self.b0_ = hidden.b0 - self.W0_ @ self._x.shift
-        self.between_ = list(zip(getattr(hidden, "W", ()), getattr(hidden, "b", ()), strict=True))
+        self.between_ = hidden.between
         self.W1_, self.b1_ = (
             output.W1 * self._y.scale[None, :, None],
             output.b1 * self._y.scale + self._y.shift,

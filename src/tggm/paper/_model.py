@@ -56,6 +56,7 @@ class OneLayer:
     s0: Array  # ()
 
     independent: ClassVar = True  # given x, so that densities of outputs are exact
+    between: ClassVar[list[tuple[Array, Array]]] = []  # weights and biases between layers
 
     @property
     def gauge(self) -> Array:
@@ -98,7 +99,7 @@ class OneLayer:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Undirected:
+class UndirectedLayers:
     """Several hidden layers as one joint truncated Gaussian; outputs depend on the last."""
 
     W0: Array  # (m_1, d)
@@ -108,6 +109,11 @@ class Undirected:
     s0: Array  # ()
 
     independent: ClassVar = False
+
+    @property
+    def between(self) -> list[tuple[Array, Array]]:
+        """Return the weights and biases from each layer to the next."""
+        return list(zip(self.W, self.b, strict=True))
 
     @property
     def gauge(self) -> Array:
@@ -127,7 +133,7 @@ class Undirected:
 
     def start(self, X: Any) -> Array:
         """Return the means of the directed model with these weights, as a starting point for mean field."""
-        fixed: Undirected = lax.stop_gradient(self)
+        fixed: UndirectedLayers = lax.stop_gradient(self)
         layers = propagated(fixed, X, START_NODES)  # type: ignore[arg-type]  # has the same arrays
         return jnp.concatenate([layer.mean for layer in layers], axis=1)
 
@@ -172,9 +178,12 @@ class Inferred(Latent):
         return self._inference.linear_moments(self._tg, W, self._start)
 
 
+Inferable = OneLayer | UndirectedLayers  # one joint truncated Gaussian
+
+
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Directed:
+class DirectedLayers:
     """Several hidden layers, each a truncated Gaussian given the one below."""
 
     W0: Array  # (m_1, d)
@@ -184,6 +193,11 @@ class Directed:
     s0: Array  # ()
 
     independent: ClassVar = False
+
+    @property
+    def between(self) -> list[tuple[Array, Array]]:
+        """Return the weights and biases from each layer to the next."""
+        return list(zip(self.W, self.b, strict=True))
 
     @property
     def gauge(self) -> Array:
@@ -200,8 +214,11 @@ class Directed:
         return layers[-1].mean @ W.T
 
 
-Hidden = OneLayer | Undirected | Directed
-DEEP: dict[str, type[Undirected] | type[Directed]] = {"undirected": Undirected, "directed": Directed}
+Hidden = OneLayer | UndirectedLayers | DirectedLayers
+DEEP: dict[str, type[UndirectedLayers] | type[DirectedLayers]] = {
+    "undirected": UndirectedLayers,
+    "directed": DirectedLayers,
+}
 
 
 @register_dataclass
@@ -241,7 +258,7 @@ class GaussianOutput:
         log_v = self.log_noise[None, :]
         return -0.5 * ((y - mean) ** 2 * jnp.exp(-log_v) + log_v + LOG_2PI).sum(-1)
 
-    def by_inference(self, y: Array, hidden: Any, X: Any, inference: Inference) -> Array:
+    def by_inference(self, y: Array, hidden: Inferable, X: Any, inference: Inference) -> Array:
         r"""Return the log-likelihood of each row as a difference of log-partition functions, TGGM-ML (§3.1).
 
         .. math::
@@ -294,10 +311,12 @@ class ProbitOutput:
         """Return the log-probability of each row's class under unit noise around E[z | x], TGGM-BP."""
         return self._log_probability(y, mean, jnp.ones_like(mean))
 
-    def by_inference(self, y: Array, hidden: Any, X: Any, inference: Inference) -> Array:
+    def by_inference(self, y: Array, hidden: Inferable, X: Any, inference: Inference) -> Array:
         """Return the log-likelihood of each row's class from log Z of units and scores together, TGGM-ML."""
         start = hidden.start(X)
-        begin = lax.stop_gradient(hidden.moments(X, inference).mean) if start is None else start
+        begin = (
+            lax.stop_gradient(hidden.moments(X, inference).covariance(self.W1)[0]) if start is None else start
+        )
         units = hidden.gaussian(X), hidden.gaussian(X, self.W1)
         return inference.class_evidence(*units, self.W1, self.b1, y, start, begin)
 
@@ -313,7 +332,7 @@ class ProbitOutput:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Model:
+class PaperModel:
     """Hidden units and outputs; members of an ensemble are one model with a leading axis on every array."""
 
     hidden: Hidden
@@ -341,17 +360,17 @@ class Model:
 def draw_members(
     rng: np.random.Generator, count: int, n_inputs: int, layers: tuple[int, ...], n_outputs: int, deep: str,
     *, s0: float, noise: Any, init: str, dtype: Any,
-) -> Model:  # fmt: skip
+) -> PaperModel:  # fmt: skip
     """Draw `count` models as one with a leading axis, NumPy arrays; `noise` is None for classes."""
     drawn = []
     for _ in range(count):
         hidden, W1, b1 = _draw(rng, n_inputs, layers, n_outputs, deep, s0, init)
         if noise is None:
-            drawn.append(Model(hidden, ProbitOutput(W1, b1)))
+            drawn.append(PaperModel(hidden, ProbitOutput(W1, b1)))
         else:
             log_noise: Any = np.log(np.broadcast_to(np.asarray(noise, np.float64), b1.shape))
-            drawn.append(Model(hidden, GaussianOutput(W1, b1, log_noise)))
-    members: Model = jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *drawn)
+            drawn.append(PaperModel(hidden, GaussianOutput(W1, b1, log_noise)))
+    members: PaperModel = jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *drawn)
     return members
 
 
@@ -374,15 +393,15 @@ def _draw(
     return DEEP[deep](W0, b0, between[0], between[1], gauge), W1, b1
 
 
-Arrays = tuple[Floats, ...]  # W0, b0, W1, b1
+Weights = tuple[Floats, ...]  # W0, b0, W1, b1
 
 
-def _paper(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Arrays:
+def _paper(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Weights:
     """Draw every weight and bias from N(0, 0.01), as the paper does."""
     return tuple(0.1 * rng.standard_normal(shape) for shape in ((m, d), (m,), (n, m), (n,)))
 
 
-def _scaled(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Arrays:
+def _scaled(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Weights:
     """Draw locations of unit size in units of σ0 and outputs of unit size: the same model for every σ0."""
     sigma0 = np.sqrt(s0)
     W0 = sigma0 * rng.standard_normal((m, d)) / np.sqrt(d)

@@ -16,7 +16,7 @@ from tggm.blas_lock import blas_lock
 from tggm.paper._data import pad
 from tggm.paper._density import ExactJointPredictive, ExactPredictive
 from tggm.paper._inference import Inference
-from tggm.paper._model import Model
+from tggm.paper._model import PaperModel
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.joint import JointPredictive
 from tggm.predictive.moment import MomentPredictive
@@ -36,7 +36,7 @@ def precision(dtype: Any) -> AbstractContextManager[Any]:
     return jax.enable_x64(True) if np.dtype(dtype) == np.float64 else nullcontext()
 
 
-def member_moments(model: Model, X: Any, inference: Inference, dtype: Any) -> tuple[Floats, Floats]:
+def member_moments(model: PaperModel, X: Any, inference: Inference, dtype: Any) -> tuple[Floats, Floats]:
     """Return mean and variance of each output under each member, (members, rows, n)."""
     with precision(dtype):
         mean, var = _over_blocks(partial(_variances, model, inference), X)
@@ -44,7 +44,7 @@ def member_moments(model: Model, X: Any, inference: Inference, dtype: Any) -> tu
 
 
 def member_scores(
-    model: Model, X: Any, inference: Inference, dtype: Any
+    model: PaperModel, X: Any, inference: Inference, dtype: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return means and standard deviations of the scores of classes, (members, rows, n)."""
     with precision(dtype):
@@ -53,7 +53,7 @@ def member_scores(
 
 
 def distribution(
-    model: Model, X: Floats, inference: Inference, y: Columns
+    model: PaperModel, X: Floats, inference: Inference, y: Columns
 ) -> ScalarPredictive | JointPredictive[Any]:
     """Return the predictive distribution, of one output or of several jointly, in the units of the target."""
     double: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), model)
@@ -77,7 +77,7 @@ def distribution(
     return MultivariateMomentPredictive(mean, cov, loc=y.shift, scale=y.scale)
 
 
-def _joint_log_density(model: Model, X: Floats, inference: Inference, Y: Floats) -> Floats:
+def _joint_log_density(model: PaperModel, X: Floats, inference: Inference, Y: Floats) -> Floats:
     with precision(np.float64):
         (found,) = _over_blocks(partial(_log_densities, model, inference), (X, Y))
     return found
@@ -98,21 +98,21 @@ def _over_blocks(function: Callable[[Any], tuple[Array, ...]], X: Any) -> list[F
 
 @partial(jax.jit, static_argnums=1)
 @full_precision
-def _variances(model: Model, inference: Inference, X: Any) -> tuple[Array, ...]:
+def _variances(model: PaperModel, inference: Inference, X: Any) -> tuple[Array, ...]:
     found: tuple[Array, ...] = jax.vmap(lambda m: m.output.variances(m.latent(X, inference)))(model)
     return found
 
 
 @partial(jax.jit, static_argnums=1)
 @full_precision
-def _covariances(model: Model, inference: Inference, X: Any) -> tuple[Array, ...]:
+def _covariances(model: PaperModel, inference: Inference, X: Any) -> tuple[Array, ...]:
     found: tuple[Array, ...] = jax.vmap(lambda m: m.output.moments(m.latent(X, inference)))(model)
     return found
 
 
 @partial(jax.jit, static_argnums=1)
 @full_precision
-def _scores(model: Model, inference: Inference, X: Any) -> tuple[Array, ...]:
+def _scores(model: PaperModel, inference: Inference, X: Any) -> tuple[Array, ...]:
     mean, std = jax.vmap(lambda m: m.output.scores(m.latent(X, inference)))(model)
     # only differences matter
     return jnp.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True)), std
@@ -120,7 +120,7 @@ def _scores(model: Model, inference: Inference, X: Any) -> tuple[Array, ...]:
 
 @partial(jax.jit, static_argnums=1)
 @full_precision
-def _log_densities(model: Model, inference: Inference, rows: tuple[Array, Array]) -> tuple[Array, ...]:
+def _log_densities(model: PaperModel, inference: Inference, rows: tuple[Array, Array]) -> tuple[Array, ...]:
     X, Y = rows
     found: Array = jax.vmap(lambda m: m.output.by_inference(Y, m.hidden, X, inference))(model)
     return (found,)
