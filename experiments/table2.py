@@ -40,6 +40,7 @@ from sklearn.linear_model import LogisticRegression
 from text import STRENGTHS as TEXT_STRENGTHS
 
 from tggm import TGGMClassifier
+from tggm.paper import PaperClassifier
 
 RESULTS = Path(__file__).parent / "results" / "table2"
 DATA = ("mnist", "news", "blogs")
@@ -79,7 +80,7 @@ def kind_of(hidden: str) -> str:
 
 
 def settings_of(data: str, model: str, hidden: str) -> dict[str, Any]:
-    """What distinguishes the estimator from `TGGMClassifier()`, but for its size and seed."""
+    """Return the settings that differ from the estimator's defaults, without size and seed."""
     if model == "default":
         return dict(OURS[data])
     epochs = LONGER.get((data, model, hidden), UNDIRECTED[data])
@@ -88,8 +89,9 @@ def settings_of(data: str, model: str, hidden: str) -> dict[str, Any]:
         estimator = TGGMClassifier.paper_ml(**{**PAPER[data], **deep, **NEWTON})
     else:
         estimator = TGGMClassifier.paper_bp(**{**PAPER[data], **(RELU if model == "relu" else deep)})
-    usual = TGGMClassifier.one_layer().get_params()
-    return {name: value for name, value in estimator.get_params().items() if value != usual[name]}
+    usual = PaperClassifier().get_params()
+    changed = {name: value for name, value in estimator.get_params().items() if value != usual[name]}
+    return {"method": estimator.method, **changed}
 
 
 @cache
@@ -113,13 +115,14 @@ def fitted(estimator: Any, part: Problem, args: Namespace, *, again: bool) -> di
     return row | {"predict_s": time.perf_counter() - clock} | merits(probability, part.y_test)
 
 
-def network(hidden: str, seed: int, settings: dict[str, Any], args: Namespace) -> TGGMClassifier:
-    """The estimator of one cell."""
+def network(hidden: str, seed: int, settings: dict[str, Any], args: Namespace) -> Any:
+    """Return the estimator of one cell; settings of the paper's models name a method."""
     quick = {"max_epochs": args.epochs} if args.epochs else {}
-    return TGGMClassifier.one_layer(hidden=layers(hidden), random_state=seed, **{**settings, **quick})
+    make = PaperClassifier if "method" in settings else TGGMClassifier.one_layer
+    return make(hidden=layers(hidden), random_state=seed, **{**settings, **quick})
 
 
-def told(estimator: TGGMClassifier) -> dict[str, Any]:
+def told(estimator: Any) -> dict[str, Any]:
     """What training says about itself."""
     return {
         "best_epoch": float(np.mean(estimator.best_epoch_)),
