@@ -39,6 +39,7 @@ REACH = 6.5  # deviations at which a normal density is negligible in double prec
 SPACING = 0.4  # of the nodes of class probabilities, in units of the smallest deviation of a row
 MIN_NODES, MAX_NODES = 24, 2000
 BOUNDED = ("bounded", "periodic")
+FEATURES = {"Identity": None, "Bounded": "bounded", "Periodic": "periodic"}  # by the class of a model file
 
 
 def _fit(name: str, t: Array) -> tuple[Array, Array]:
@@ -206,13 +207,14 @@ def network_of(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], *, cla
 
     `classes` is the number of classes of a classifier, 0 for a regressor.
     """
-    features, settings = meta["sizes"]["features"], meta["settings"]
-    parts = {name.split(".")[2] for name in arrays if name.startswith("model.hidden.")}
-    usual = settings.get("deep", "directed") == "directed" and settings.get("units", "relu") == "relu"
-    if not usual or not parts <= {"W0", "b0", "s0", "W", "b"}:
-        raise ValueError("only JAX can compute its hidden layers: load it without backend='numpy'")
-    if features not in (None, *BOUNDED):
-        raise ValueError(f"only JAX can compute its features {features!r}: load it without backend='numpy'")
+    kind, hidden = meta["network"]["features"], meta["network"]["layers"]
+    if hidden != "Directed":
+        raise ValueError(
+            f"only JAX can compute its hidden layers {hidden!r}: load it without backend='numpy'"
+        )
+    if kind not in FEATURES:
+        raise ValueError(f"only JAX can compute its features {kind!r}: load it without backend='numpy'")
+    features = FEATURES[kind]
     found = {name.removeprefix("model."): np.asarray(a, np.float64) for name, a in arrays.items()}
     depth = sum(name.startswith("hidden.W.") for name in found)
     periodic = features == "periodic"

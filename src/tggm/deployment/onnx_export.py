@@ -18,8 +18,7 @@ from tggm.deployment._network import COSINE_TERMS, class_log_mixture, log_ndtr
 from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
 from tggm.formulas import cos_turns, log_sum
 from tggm.predictive.calibration import Calibration
-from tggm.predictive.shaped import ShapedPredictive
-from tggm.predictive.student import StudentPredictive
+from tggm.predictive.student import ShapedPredictive, StudentPredictive
 from tggm.settings import one_of
 from tggm.storage import write_atomically
 from tggm.tables import Preparation
@@ -77,9 +76,11 @@ def export_onnx(
     except ImportError as error:
         raise ImportError("export_onnx needs the package ndonnx; pip install ndonnx.") from error
     cls = NumPyClassifier if model.task == "classification" else NumPyRegressor
-    predictor = cls.from_state(*model.to_state())
+    from tggm.estimators import table_description, to_state  # needs JAX
+
+    predictor = cls.from_state(*to_state(model))
     network = predictor.fitted_.network
-    inputs, X = _inputs(xp, predictor, model.table_preparation(), getattr(xp, dtype))
+    inputs, X = _inputs(xp, predictor, table_description(model), getattr(xp, dtype))
     found = network.outputs(xp, network.standardise(xp, X))
     if isinstance(predictor, NumPyClassifier):
         log_p = class_log_mixture(xp, *found.scores(), CLASS_NODES)
@@ -124,9 +125,7 @@ def _regression(
     """Return mean, deviation and quantiles of every output, in the units of the target."""
     fit, y = predictor.fitted_, predictor.fitted_.network.y
     var = var + np.asarray(fit.network.noise)[:, None, :]
-    log = fit.transform is not None and fit.transform.kind == "log"
-    if fit.transform is not None and fit.transform.kind not in ("log", "identity"):
-        raise ValueError(f"the transform {fit.transform.kind!r} cannot be exported; fit with transform=None.")
+    log = fit.transform is not None
     found: dict[str, list[Array]] = {"mean": [], "deviation": [], "quantiles": []}
     for j, pool in enumerate(fit.calibration):
         law = _mixture if pool.kind == "linear" else _location_scale

@@ -17,12 +17,12 @@ from tggm import settings as check
 from tggm.arrays import Floats, Ints
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, draw
-from tggm.estimators._inputs import new_rows
 from tggm.estimators._pool import fitted_of, members_only
 from tggm.estimators._settings import Settings
 from tggm.models import Network
 from tggm.tables import TableTransformer
 from tggm.tables.errors import warn
+from tggm.tables.inputs import new_rows
 from tggm.training import Trained, train
 from tggm.training.layout import Layout
 from tggm.training.progress import Observer, Printer
@@ -40,7 +40,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     """An estimator of tables whose fit is a `Fitted`."""
 
     task: ClassVar[str]
-    explainable: ClassVar[tuple[str, ...]]  # what `explain` can explain; the first by default
+    _explainable: ClassVar[tuple[str, ...]]  # what `explain` can explain; the first by default
     fitted_: Fitted
     table_: TableTransformer | None = None  # how a table becomes inputs; None for arrays without gaps
     _held: list[tuple[list[int], Any]] | None = None  # groups of members and the rows that they held out
@@ -108,7 +108,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         from tggm.explanation import shapley_values
 
         check_is_fitted(self, "fitted_")
-        what = self.explainable[0] if what == "auto" else check.one_of("what", what, self.explainable)
+        what = self._explainable[0] if what == "auto" else check.one_of("what", what, self._explainable)
         walks = None if n_walks == "auto" else check.count("n_walks", n_walks)
         numbers = new_rows(self, X, dtype=np.float64)
         others, rng = self._background(numbers, background), check_random_state(random_state)
@@ -190,7 +190,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
         if self.table_ is not None:
             widths = {column.name: len(column.features) for column in self.table_.columns_}
-            return ColumnMap.from_widths(list(self.table_.names_in), widths)
+            return ColumnMap.from_widths(self.table_.column_names, widths)
         plain = [f"x{k}" for k in range(self.n_features_in_)]
         return ColumnMap.identity([str(name) for name in getattr(self, "feature_names_in_", plain)])
 

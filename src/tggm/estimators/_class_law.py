@@ -11,8 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
-from jax.scipy.special import logsumexp
+from jax import Array
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -22,18 +21,14 @@ from tggm.estimators._data import model_inputs
 from tggm.estimators._fitted import Fitted
 from tggm.models import Model
 from tggm.models.sparse import Product
+from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.member_moments import block_size, over_blocks, padded_to
 from tggm.products import QUICKLY, full_precision
-from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 from tggm.training import precision
 from tggm.training.rows import bucket
 
 SPARSE_BLOCK = 512  # rows of a sparse table
-NODES = (24, 64, 192)  # sizes of the grid of a row; the smallest that suffices is used
-CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few shapes are compiled
 FAR = 1e7  # standard deviations
-# standard deviations between nodes: probabilities above e^-50 have a relative error below 1e-6
-SPACING = {"float32": 0.6, "float64": 0.4}
 
 
 def probabilities(fitted: Fitted, X: Any) -> Floats:
@@ -66,7 +61,8 @@ def _evaluated(fitted: Fitted, X: Any, log: bool) -> Floats:
         """Compute each row with the nodes that it needs, whatever the other rows."""
         inputs = _rows(X[at], model, columns, by_scipy)
         count = jax.tree.leaves(inputs)[0].shape[-2]
-        return _mixed(*_member_scores(model, _padded(inputs, count, rows), by_scipy), count, log)
+        mean, std = _member_scores(model, _padded(inputs, count, rows), by_scipy)
+        return class_mixture(mean, std, log=log)[:count]
 
     with precision(fitted.dtype):
         parts = over_blocks(block, X.shape[0], size)
@@ -130,7 +126,7 @@ def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
     count = jax.tree.leaves(inputs)[0].shape[-2]
     mean, std = _member_scores(model, _padded(inputs, count, bucket(count)), False)
     # one by one: one program serves groups of any size
-    each = [_mixed(mean[[k]], std[[k]], count, True) for k in members]
+    each = [class_mixture(mean[[k]], std[[k]], log=True)[:count] for k in members]
     mixed: NDArray[Any] = np.logaddexp.reduce(each) - math.log(len(each))
     return mixed
 
@@ -138,26 +134,6 @@ def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
 def _member_scores(model: Model, inputs: Any, members: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     mean, std = _scores(model, inputs, members)
     return np.asarray(mean), np.asarray(std)
-
-
-@jax.jit
-def _lengths(mean: Array, std: Array) -> Array:
-    lengths: Array = jax.vmap(grid_length)(mean, std).max(0)
-    return lengths
-
-
-def _mixed(mean: NDArray[Any], std: NDArray[Any], count: int, log: bool) -> NDArray[Any]:
-    """Compute all rows on the shortest grid, and those that need longer ones again."""
-    result = np.asarray(_mixture(mean, std, NODES[0], log))[:count].copy()
-    kind = np.searchsorted(NODES, np.asarray(_lengths(mean, std))[:count] / SPACING[str(mean.dtype)])
-    for k in range(1, kind.max(initial=0) + 1):
-        (chosen,) = np.nonzero(kind == k)
-        size = next((size for size in CHUNKS if size >= len(chosen)), CHUNKS[-1])
-        for begin in range(0, len(chosen), size):
-            part = np.resize(chosen[begin : begin + size], size)
-            long = _mixture(mean[:, part], std[:, part], (*NODES, None)[k], log)
-            result[part] = np.asarray(long)  # padding repeats rows
-    return result
 
 
 @partial(jax.jit, static_argnames="members", compiler_options=QUICKLY)
@@ -171,25 +147,3 @@ def _scores(model: Model, X: Any, members: bool) -> tuple[Array, Array]:
     mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
     # clip score differences so that their squares fit in float32
     return jnp.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True)), std
-
-
-@partial(jax.jit, static_argnames=("n_nodes", "log"))
-def _mixture(mean: Array, std: Array, n_nodes: int | None, log: bool) -> Array:
-    """Mix the members on one grid per row or, without `n_nodes`, on one per class."""
-    if not log and n_nodes is not None:
-        p: Array = jax.vmap(partial(probit_all, n_nodes=n_nodes))(mean, std)
-        return p.mean(0)
-    if n_nodes is None:
-        log_p = jax.vmap(_class_by_class)(mean, std)
-    else:
-        log_p = jax.vmap(partial(log_probit_all, n_nodes=n_nodes))(mean, std)
-    mixed: Array = logsumexp(log_p, axis=0) - math.log(len(mean))
-    return mixed if log else jnp.exp(mixed)
-
-
-def _class_by_class(mean: Array, std: Array) -> Array:
-    """Return log-probabilities for scores that are too far apart for one grid."""
-    classes = jnp.arange(mean.shape[1], dtype=jnp.int32)
-    rows = jnp.zeros(mean.shape[0], jnp.int32)
-    log_p: Array = lax.map(lambda c: log_probit(mean, std, rows + c), classes)
-    return log_p.T

@@ -25,14 +25,14 @@ from tggm.censored import Censored, sides
 from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
-from tggm.data.stream import again, cut, require_as_before, surveyed
-from tggm.estimators._inputs import Columns, encode, positive_weights, validate_more_rows, validate_rows
+from tggm.data.stream import next_pass, require_unchanged, survey, training_blocks
 from tggm.estimators._settings import MOST_PERIODIC, Settings
 from tggm.models.likelihoods import Incomplete
 from tggm.models.sparse import SparseRows
 from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
 from tggm.predictive.transforms import LogTransform, choose_transform
 from tggm.settings import plain
+from tggm.tables.inputs import Columns, encode, positive_weights, validate_more_rows, validate_rows
 from tggm.training.rows import Blocks, Membership, RowBlock, Rows, assign_folds, bucket, membership
 
 STREAM_BYTES = 2**28  # a larger memory map is read as a stream
@@ -139,16 +139,18 @@ class StreamData:
     """
 
     mean_weight, sparse, whole, transform, calibration_rows = 1.0, False, False, None, None
-    target = UNNAMED
 
     def __init__(self, stream: Stream, settings: Settings, rng: np.random.Generator, *, labels: bool) -> None:
         self.stream = stream
-        self.survey = surveyed(stream, int(rng.integers(2**63)), labels)
+        self.survey = survey(stream, int(rng.integers(2**63)), labels)
         self.X, self._y, self._bound = self.survey.held(settings.held_fraction)
         self.n_kept = len(self.X)
         extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
         self._extents: list[Extent] = extents
-        self.columns = Columns(len(extents[0].mean), stream.names)
+        self.columns, self.target = Columns(len(extents[0].mean), stream.names), stream.target
+        if (table := stream.table) is not None:
+            names = getattr(table, "feature_names_in_", None)
+            self.columns = Columns(table.n_features_in_, names, table)
         how = settings.standardize
         x = _stream_scales(self.X, extents[0], how)
         if labels:
@@ -207,11 +209,11 @@ class StreamData:
     ) -> Iterator[Rows]:
         """Yield the training rows, `length` at a time; raise if this pass differs from the first."""
         seen = 0
-        pieces = again(self.stream, self.survey, seed, epoch)
-        for number, X, y in cut(pieces, self.survey.seed, self._bound, length):
+        pieces = next_pass(self.stream, self.survey, seed, epoch)
+        for number, X, y in training_blocks(pieces, self.survey.seed, self._bound, length):
             seen += len(X)
             part = self._rows(X, y, dtype, most)
-            require_as_before(part, number, epoch)
+            require_unchanged(part, number, epoch)
             yield part
         if seen != count:
             raise ValueError(

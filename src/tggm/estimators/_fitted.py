@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from tggm.arrays import Floats
 from tggm.data.standardise import Scales
 from tggm.estimators._data import UNNAMED, Data, StreamData
-from tggm.estimators._inputs import Columns
 from tggm.estimators._ridge import start_at_ridge
 from tggm.estimators._settings import Settings
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform
+from tggm.tables.inputs import Columns
 from tggm.training.rows import Blocks, training_rows
 
 

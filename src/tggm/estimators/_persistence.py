@@ -3,12 +3,12 @@
 Every array is validated against the stored settings and network, even if the checksum of the file matches.
 """
 
-import re
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tggm.data.standardise import Columns as Standardisation
@@ -16,13 +16,14 @@ from tggm.data.standardise import Scales
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import UNNAMED, require_squares
 from tggm.estimators._fitted import Fitted
-from tggm.estimators._inputs import Columns
 from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import plain
+from tggm.tables import Preparation, Target
+from tggm.tables.inputs import Columns, restored_classes, stored_classes, table_columns
 
 Arrays = Mapping[str, np.ndarray]
 Meta = Mapping[str, Any]
@@ -33,7 +34,6 @@ COUNTS = ("best_epoch", "undone", "history.epoch")  # integers; all other arrays
 MOST_POINTS = 1000  # of a learning curve in a file
 GUARANTEE = "guarantee.scores"
 _MODEL = "model."
-_LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
 
 
 def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -59,14 +59,19 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
     return _arrays_of(estimator), meta
 
 
-def from_state(cls: type[E], arrays: Arrays, meta: Meta) -> E:
-    """Return the estimator of a state; ValueError, KeyError or TypeError if it is invalid."""
+def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | None = None) -> E:
+    """Return the estimator of a state; ValueError, KeyError or TypeError if it is invalid.
+
+    `table` describes the columns of a model of tables.
+    """
     estimator: E = cls(**_restored_settings(meta))
     task = CLASSIFICATION if estimator.task == "classification" else REGRESSION
     settings = Settings.checked(estimator.get_params(deep=False), task)
     network = Network.from_description(meta["network"])
     _require_settings(settings, network)
     fitted = _restored(arrays, meta, network, settings, task)
+    if table is not None:
+        fitted = replace(fitted, columns=table_columns(table), target=table.target.name)
     history = {name: arrays[f"history.{name}"] for name in (*HISTORY, "epoch")}
     estimator.history_, estimator.best_epoch_, estimator.undone_ = (
         history, arrays["best_epoch"], arrays["undone"],
@@ -247,22 +252,23 @@ def true_or_false(meta: Meta, name: str) -> bool:
     return bool(meta[name])
 
 
-def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
-    """Return labels as JSON values."""
-    values: list[Any] = classes.tolist()
-    if not all(isinstance(value, str | bool | int | float) for value in values):
-        kinds = sorted({type(value).__name__ for value in values})
-        raise TypeError(f"labels of type {', '.join(kinds)} cannot be stored; use strings or numbers")
-    return {"classes": values, "class_dtype": str(classes.dtype)}
+def table_description(estimator: TableEstimator) -> Preparation | None:
+    """Return the encoder of a table as a model file stores it; None for a model of arrays."""
+    fitted = estimator.fitted_
+    if fitted.columns.encoder is None:
+        return None
+    used = {column.name for column in fitted.columns.encoder.columns_}
+    name = f"{fitted.target} (target)" if fitted.target in used else fitted.target
+    whole = fitted.classes is not None and fitted.classes.dtype.kind in "iu"
+    return fitted.columns.encoder.preparation(Target(name, estimator.task, whole))
 
 
-def restored_classes(meta: Meta) -> NDArray[Any]:
-    """Return the labels of a model file."""
-    name = str(meta["class_dtype"])
-    if not _LABEL_DTYPE.fullmatch(name):  # NumPy would interpret more than we write
-        raise ValueError(f"labels of dtype {name[:20]!r} are not supported")
-    # text as wide as it is, not as a file claims
-    classes = np.asarray(meta["classes"], dtype=str if "U" in name else np.dtype(name))
-    if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
-        raise ValueError("labels must be at least two different ones")
-    return classes
+def numeric_model(estimator: E) -> E:
+    """Return a copy of a model of tables that takes encoded inputs."""
+    fitted = estimator.fitted_
+    encoder = fitted.columns.encoder
+    names = None if encoder is None else encoder.get_feature_names_out().tolist()
+    inner = copy(estimator)
+    inner.fitted_ = replace(fitted, columns=Columns(len(fitted.scales.x.shift), names))
+    inner.fitted_.columns.set_on(inner)
+    return inner

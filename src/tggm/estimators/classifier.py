@@ -21,10 +21,10 @@ from tggm.estimators._data import (
     require_two_classes,
 )
 from tggm.estimators._fitted import Fitted, initialise
-from tggm.estimators._inputs import new_rows
 from tggm.estimators._pool import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
+from tggm.tables.inputs import new_rows
 from tggm.training import precision, train
 from tggm.training.progress import Observer
 
@@ -152,7 +152,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         self.verbose = verbose
 
     task: ClassVar = "classification"
-    explainable: ClassVar = ("probability", "log-odds")
+    _explainable: ClassVar = ("probability", "log-odds")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -171,7 +171,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         """Return the paper's TGGM-ML: factorised mean-field EM, 30 cycles falling to 5, σ0² = 0.5."""
         from tggm.paper import PaperClassifier
 
-        return PaperClassifier.ml(**settings)
+        return PaperClassifier(**settings)
 
     def fit(
         self,

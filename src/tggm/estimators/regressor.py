@@ -18,13 +18,13 @@ from tggm.estimators import _regression_law as law
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import read_more_numbers, read_numbers, require_rows
 from tggm.estimators._fitted import initialise
-from tggm.estimators._inputs import new_rows
 from tggm.estimators._pool import guaranteed_interval, model_targets, pool_regression, recalibrated
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.models import Network
 from tggm.models.likelihoods import measured
 from tggm.predictive.base import require_level
 from tggm.predictive.member_moments import member_means
+from tggm.tables.inputs import new_rows
 from tggm.training import precision, train
 from tggm.training.progress import Observer
 
@@ -177,7 +177,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         self.verbose = verbose
 
     task: ClassVar = "regression"
-    explainable: ClassVar = ("mean", "std")
+    _explainable: ClassVar = ("mean", "std")
 
     @classmethod
     def paper_bp(cls, **settings: Any) -> "PaperRegressor":
@@ -191,7 +191,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """Return the paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
         from tggm.paper import PaperRegressor
 
-        return PaperRegressor.ml(**settings)
+        return PaperRegressor(**settings)
 
     def fit(
         self,

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import column_or_1d
 
+from tggm.data.standardise import Columns, require_moderate
 from tggm.models.sparse import SparseRows
-from tggm.streams.columns import Columns, require_moderate
 from tggm.training.rows import bucket
 
 

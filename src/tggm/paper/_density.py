@@ -28,8 +28,7 @@ from tggm.paper._spectrum import (
     radius,
 )
 from tggm.predictive.base import ScalarPredictive, mixture_weights
-from tggm.predictive.joint import JointPredictive
-from tggm.predictive.normal import factors, log_densities
+from tggm.predictive.joint import JointPredictive, factors, log_densities
 from tggm.special import standard_moments
 
 _CHUNK = 2048  # sums per compiled call; fewer are padded to a power of two, so that few programs are compiled

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm import settings
 from tggm.arrays import Floats
+from tggm.data.standardise import Columns, require_moderate
 from tggm.paper._data import encode, input_columns, pad, prepare
 from tggm.paper._inference import Inference
 from tggm.paper._model import DEEP, INITIALISERS, PaperModel, draw_members
@@ -29,16 +30,23 @@ from tggm.paper._objectives import (
     PaperRows,
     subtract_unit_variance,
 )
-from tggm.paper._prediction import distribution, member_moments, member_scores, precision
+from tggm.paper._prediction import distribution, member_moments, member_scores
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.joint import JointPredictive
-from tggm.streams.columns import Columns, require_moderate
-from tggm.training import OPTIMISERS, SCHEDULES, Training, train
+from tggm.training import (
+    OPTIMISERS,
+    SCHEDULES,
+    Plan,
+    Program,
+    Trained,
+    hyper_parameters,
+    precision,
+    train,
+)
 from tggm.training.layout import Layout
-from tggm.training.observer import Printer
-from tggm.training.rows import Blocks, RowBlock, dealt, membership
-from tggm.training.state import Plan, hyper_parameters
+from tggm.training.progress import Printer
+from tggm.training.rows import Blocks, RowBlock, assign_folds, membership
 
 CAPACITY = 1024  # epochs of one compiled call at most; the length of a buffer
 MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # squares of σ0 and 1/σ0 stay finite
@@ -112,7 +120,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             init=settings.one_of("init", self.init, INITIALISERS), dtype=dtype,
         )  # fmt: skip
         rows = PaperRows(prepare(X, self._x, dtype), y)
-        folds = membership(dealt(rng, np.arange(len(y)), fraction, members))
+        folds = membership(assign_folds(rng, np.arange(len(y)), fraction, members))
         blocks = Blocks.of(RowBlock(folds, pad(rows), pad(np.ones(len(y), dtype))))
         layout = Layout.of(model, axes=1)
         plan = Plan(
@@ -126,19 +134,15 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             total_steps=epochs * blocks.steps(batch), **numbers,
         )  # fmt: skip
         printer = Printer(fraction > 0) if settings.flag("verbose", self.verbose) else None
-        if printer is not None:
-            printer.planned(epochs)
-        seed = int(rng.integers(2**31))
-        with precision(dtype):
-            result = train(
-                plan, objective, model, blocks, hyper, max_epochs=epochs, seed=seed, observer=printer
-            )
-            model = result.params
-            if noise is not None and learned and self.method == "bp":
+        program = Program(plan, hyper, epochs, int(rng.integers(2**31)), objective)
+        result = train(model, blocks, program, printer)
+        model = result.params
+        if noise is not None and learned and self.method == "bp":
+            with precision(dtype):
                 model = subtract_unit_variance(model, rows.X)
         self._keep(jax.tree.map(np.asarray, model), result)
 
-    def _keep(self, model: PaperModel, result: Training) -> None:
+    def _keep(self, model: PaperModel, result: Trained) -> None:
         """Store the fitted model, its parameters in the units of the data, and the course of training."""
         self.model_ = model
         hidden, output = jax.tree.map(lambda a: np.asarray(a, np.float64), (model.hidden, model.output))

@@ -21,7 +21,7 @@ from tggm.inference.linear import linear_mean, linear_moments
 from tggm.inference.log_partition import log_partition
 from tggm.inference.mean_field.classes import class_mean_field
 from tggm.inference.mean_field.engine import cyclic_moments
-from tggm.models.likelihoods.probit import training_nodes
+from tggm.models.likelihoods import training_nodes
 from tggm.special.probit_bound import Expansion, exact, factorised
 
 MAX_ITER = 30  # Newton steps or EP sweeps of a training step

@@ -29,14 +29,11 @@ import numpy as np
 from jax import Array, lax
 from jax.tree_util import register_dataclass
 
+from tggm import formulas
 from tggm.arrays import Floats
 from tggm.gaussian import TruncatedGaussian
-from tggm.models.hidden.base import Latent
-from tggm.models.hidden.directed import Propagated, propagated
-from tggm.models.hidden.shallow import Independent
-from tggm.models.hidden.unit import moments as unit_moments
-from tggm.models.likelihoods.gaussian import LOG_2PI, gaussian_log_density
-from tggm.models.likelihoods.probit import contended_std, training_nodes
+from tggm.models.hidden import Independent, Latent, Propagated, propagate, unit_moments
+from tggm.models.likelihoods import LOG_2PI, gaussian_log_density, training_nodes
 from tggm.paper._inference import Inference
 from tggm.precision import Diagonal, Layered, LowRank
 from tggm.products import full_precision
@@ -134,7 +131,7 @@ class UndirectedLayers:
     def start(self, X: Any) -> Array:
         """Return the means of the directed model with these weights, as a starting point for mean field."""
         fixed: UndirectedLayers = lax.stop_gradient(self)
-        layers = propagated(fixed, X, START_NODES)  # type: ignore[arg-type]  # has the same arrays
+        layers = propagate(fixed, X, START_NODES)  # type: ignore[arg-type]  # has the same arrays
         return jnp.concatenate([layer.mean for layer in layers], axis=1)
 
     def moments(self, X: Any, inference: Inference, nodes: int = TRAINING_NODES) -> "Inferred":
@@ -206,11 +203,11 @@ class DirectedLayers:
 
     def moments(self, X: Any, inference: Inference, nodes: int = TRAINING_NODES) -> Propagated:
         """Return moments of the last layer by propagation."""
-        return Propagated(propagated(self, X, nodes), self.W)  # type: ignore[arg-type]  # has the same arrays
+        return Propagated(propagate(self, X, nodes), self.W)  # type: ignore[arg-type]  # has the same arrays
 
     def mean(self, X: Any, W: Array, inference: Inference) -> Array:
         """Return W E[h^L | x], (rows, n)."""
-        layers = propagated(self, X, TRAINING_NODES)  # type: ignore[arg-type]  # has the same arrays
+        layers = propagate(self, X, TRAINING_NODES)  # type: ignore[arg-type]  # has the same arrays
         return layers[-1].mean @ W.T
 
 
@@ -324,7 +321,7 @@ class ProbitOutput:
         """Return means and standard deviations of the scores z for predictions, (rows, n) each."""
         h, var = latent.variances(self.W1)
         mean = self.of(h)
-        return mean, contended_std(mean, var, lambda w: latent.products(self.W1, w))
+        return mean, formulas.contended_std(jnp, lax.erfc, mean, var, lambda w: latent.products(self.W1, w))
 
     def _log_probability(self, label: Array, mean: Array, std: Array) -> Array:
         return log_probit(mean, std, label, n_nodes=training_nodes(mean.shape[1]), n_steps=3)

@@ -1,7 +1,6 @@
 """Predictions of fitted models for new rows, on the scale of the model, in blocks of rows."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -13,27 +12,20 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 from tggm.blas_lock import blas_lock
+from tggm.data.standardise import Columns
 from tggm.paper._data import pad
 from tggm.paper._density import ExactJointPredictive, ExactPredictive
 from tggm.paper._inference import Inference
 from tggm.paper._model import PaperModel
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.joint import JointPredictive
-from tggm.predictive.moment import MomentPredictive
-from tggm.predictive.multivariate_moment import MultivariateMomentPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.joint import JointPredictive, MultivariateGaussianMixture
 from tggm.products import full_precision
-from tggm.streams.columns import Columns
-from tggm.training.compilation_cache import keep_compiled
+from tggm.training import precision
 from tggm.training.rows import bucket
 
 BLOCK = 512  # rows predicted at once
 FAR = 1e7  # standard deviations; single precision cannot square larger differences
-
-
-def precision(dtype: Any) -> AbstractContextManager[Any]:
-    """Compute in double precision inside if `dtype` is float64; the global setting does not change."""
-    keep_compiled()
-    return jax.enable_x64(True) if np.dtype(dtype) == np.float64 else nullcontext()
 
 
 def member_moments(model: PaperModel, X: Any, inference: Inference, dtype: Any) -> tuple[Floats, Floats]:
@@ -73,8 +65,8 @@ def distribution(
         mean, cov = _over_blocks(partial(_covariances, double, inference), X)
     if one:
         units = {"loc": float(y.shift[0]), "scale": float(y.scale[0])}
-        return MomentPredictive(mean[:, :, 0], cov[:, :, 0, 0], **units)
-    return MultivariateMomentPredictive(mean, cov, loc=y.shift, scale=y.scale)
+        return GaussianMixture(mean[:, :, 0], cov[:, :, 0, 0], **units)
+    return MultivariateGaussianMixture(mean, cov, loc=y.shift, scale=y.scale)
 
 
 def _joint_log_density(model: PaperModel, X: Floats, inference: Inference, Y: Floats) -> Floats:

@@ -58,9 +58,7 @@ def sample_rows(count: int) -> Any:
     return np.sort(np.random.default_rng(0).choice(count, MOST_HELD, replace=False))
 
 
-def held_out_predictions(
-    model: Model, block: RowBlock, rows: Any, count: int, dtype: Any
-) -> list[HeldOut]:
+def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, dtype: Any) -> list[HeldOut]:
     """Predict training rows by every member; record which members held them out."""
     X, Y = np.asarray(block.data.X)[rows], measured(block.data.y)[rows]
     mean, var = member_moments(model, X, dtype)
@@ -130,9 +128,7 @@ def over_blocks(function: Callable[[slice], T], rows: int, size: int) -> list[T]
         return [first, *pool.map(one, places[1:])]
 
 
-def _by_blocks(
-    function: Program, members: Model, X: NDArray[Any], size: int
-) -> list[Floats]:
+def _by_blocks(function: Program, members: Model, X: NDArray[Any], size: int) -> list[Floats]:
     """Apply a program to rows, (members, rows, n) each."""
     rows = padded_to(len(X), size)
     placed = jax.device_put(members) if len(X) > size else members  # once for all blocks
@@ -146,9 +142,7 @@ def _by_blocks(
     return [a.astype(np.float64) for a in joined]
 
 
-def gaussian_mixtures(
-    members: Model, X: Floats, shift: Floats, scale: Floats
-) -> list[GaussianMixture]:
+def gaussian_mixtures(members: Model, X: Floats, shift: Floats, scale: Floats) -> list[GaussianMixture]:
     """Return the mixture of the members for each output, in the units y = shift + scale · z."""
     mean, var = member_moments(members, X, members.likelihood.output.b1.dtype)
     return [

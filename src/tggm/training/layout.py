@@ -42,7 +42,7 @@ class Layout:
         return jax.tree.unflatten(self.tree, [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)])
 
     def join_members(self, params: Tree) -> np.ndarray:
-        """Return the matrix (members, parameters) of a pytree of NumPy arrays with a leading axis of members."""
+        """Return the matrix (members, parameters) of a pytree of NumPy arrays stacked over members."""
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 

@@ -1,8 +1,8 @@
 """Optimisers and learning-rate schedules by name.
 
 An optimiser turns a gradient into a direction; the step is −learning_rate · schedule(progress), which are
-arguments of the compiled program. Its state is a few vectors of the parameters' size, zero at first. An object with
-optax's methods `init` and `update` can be passed instead of a name.
+arguments of the compiled program. Its state is a few vectors of the parameters' size, zero at first. An
+object with optax's methods `init` and `update` can be passed instead of a name.
 """
 
 import math

@@ -1,6 +1,7 @@
 """Inputs as `fit` and `predict` take them: arrays, tables and gaps, turned into numbers."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +10,12 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from tggm.arrays import Bools, Floats
-from tggm.tables import TableTransformer
 from tggm.tables.errors import warn
 from tggm.tables.frames import as_table, is_table, rows_of
+from tggm.tables.schema import Preparation
+from tggm.tables.transformer import TableTransformer
 
+_LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
 TARGET_OPTIONS = ("multi_output", "y_numeric")  # of scikit-learn's checks
 
 
@@ -29,6 +32,12 @@ class Columns(NamedTuple):
         vars(estimator).pop("feature_names_in_", None)
         if self.names is not None:
             estimator.feature_names_in_ = np.asarray(self.names, dtype=object)
+
+
+def table_columns(description: Preparation) -> Columns:
+    """Return the columns of a table that a model file describes."""
+    table = TableTransformer.of(description)
+    return Columns(table.n_features_in_, getattr(table, "feature_names_in_", None), table)
 
 
 def validate_rows(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
@@ -167,3 +176,24 @@ def positive_weights(weight: Any, rows: int) -> Bools:
         return np.ones(rows, dtype=np.bool_)
     found = np.asarray(each > 0, dtype=np.bool_)
     return found if found.any() else ~found
+
+
+def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Return labels as JSON values."""
+    values: list[Any] = classes.tolist()
+    if not all(isinstance(value, str | bool | int | float) for value in values):
+        kinds = sorted({type(value).__name__ for value in values})
+        raise TypeError(f"labels of type {', '.join(kinds)} cannot be stored; use strings or numbers")
+    return {"classes": values, "class_dtype": str(classes.dtype)}
+
+
+def restored_classes(meta: Mapping[str, Any]) -> NDArray[Any]:
+    """Return the labels of a model file."""
+    name = str(meta["class_dtype"])
+    if not _LABEL_DTYPE.fullmatch(name):  # NumPy would interpret more than we write
+        raise ValueError(f"labels of dtype {name[:20]!r} are not supported")
+    # text as wide as it is, not as a file claims
+    classes = np.asarray(meta["classes"], dtype=str if "U" in name else np.dtype(name))
+    if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
+        raise ValueError("labels must be at least two different ones")
+    return classes
