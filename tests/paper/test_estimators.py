@@ -151,7 +151,7 @@ def test_sparse_rows_give_the_probabilities_of_dense_ones():
         ({"prior": "guarded"}, "`prior` must be one of 'posterior', 'same'"),
         ({"noise": -1.0}, "`noise` is the variance"),
         ({"hidden": "auto"}, "`hidden` must be a number of units"),
-        ({"init": "sharp"}, "`init` must be one of 'paper', 'scaled'"),
+        ({"init": "zero"}, "`init` must be one of 'paper', 'scaled'"),
     ],
 )
 def test_errors_name_the_argument_and_the_remedy(rows, settings, message):

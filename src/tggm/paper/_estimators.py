@@ -200,8 +200,9 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         Standard deviation σ0 of the hidden units before truncation.
     noise : float, array or None, default 0.5
         Variance σ1² of the output noise in standardised units, one or one per output; None learns it.
-    init : {"paper", "scaled"}, default "paper"
-        Initial weights and biases N(0, 0.01), or of a scale that suits σ0 and the numbers of units.
+    init : {"paper", "scaled", "sharp", "small"}, default "paper"
+        Initial weights and biases N(0, 0.01); of a scale that suits σ0 and the numbers of units; three times
+        such weights; a tenth of them.
     solver : {"cyclic", "newton"}, default "cyclic"
         E-step of "meanfield": the paper's Algorithm 1, or Newton's method to convergence.
     n_cycles : int or (int, int), default 10

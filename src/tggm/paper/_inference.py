@@ -7,6 +7,7 @@ approximated, too, and their difference is not a bound. `prior` says where the p
     posterior    from the posterior's means, as the paper advises; it matters for a few cycles only
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -90,7 +91,7 @@ class Inference:
             return self._log_z(prior, None)
         return self._log_z(sequenced(prior, after), start if means is None else lax.stop_gradient(means))
 
-    def _expansion(self, label: Array):  # type: ignore[no-untyped-def]
+    def _expansion(self, label: Array) -> Callable[[Array], Expansion]:
         """Return the function η → S_c and its derivatives: log-probability of the class, or its bound."""
 
         def expand(eta: Array) -> Expansion:
