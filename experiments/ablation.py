@@ -184,7 +184,7 @@ def show(record: dict[str, Any]) -> None:
             row = (
                 np.mean([a["ll"] - b["ll"] for a, b in pairs]),
                 *(
-                    100 * (np.mean([b[m] for _, b in pairs]) / np.mean([a[m] for a, _ in pairs]) - 1)
+                    100 * (sum(b[m] for _, b in pairs) / max(sum(a[m] for a, _ in pairs), 1e-300) - 1)
                     for m in metrics[1:]
                 ),
             )

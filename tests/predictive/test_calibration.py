@@ -292,6 +292,7 @@ def test_calibrations_from_files_are_checked():
         ("student", (0.0, 0.5, 0.1), "`f` of the calibration 'student' must be from 0.01 to 100; got 0.0"),
         ("student", (np.nan, 0.5, 0.1), "f of the calibration student.* must be finite"),
         ("student", ("1", 0.5, 0.1), "must be a number; got '1'"),
+        ("shaped", (1.0, 0.5, 0.0, *[0.0] * 17), "`1/ν` of the calibration 'shaped' must be from 0.0001"),
         ("student", (1.0, 0.5, 0.6), "`1/ν` of the calibration 'student' must be from 0 to 0.4; got 0.6"),
     ]:
         with pytest.raises(ValueError, match=message):

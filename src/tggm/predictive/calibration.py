@@ -80,11 +80,13 @@ _LEAST_LEFT = 0.1  # smallest factor of squared errors
 _OUTLIER = 10.0  # medians at which squared errors are cut in the regression of D on them
 _LEAST_SCATTER = 0.2  # smallest share of the scatter of members that trained on the row
 
-_STUDENT = {"f": _FACTOR, "g": _FACTOR, "1/ν": (0.0, _MOST_HEAVINESS)}
+_FACTORS = {"f": _FACTOR, "g": _FACTOR}
 NUMBERS: dict[str, dict[str, tuple[float, float]]] = {  # names and ranges of the numbers of each kind
     "linear": {},
-    "student": _STUDENT,
-    "shaped": _STUDENT | {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)},
+    "student": _FACTORS | {"1/ν": (0.0, _MOST_HEAVINESS)},
+    "shaped": _FACTORS
+    | {"1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS)}
+    | {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)},
 }
 
 

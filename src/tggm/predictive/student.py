@@ -12,15 +12,14 @@ import numpy as np
 from scipy.integrate import cumulative_simpson
 from scipy.interpolate import CubicHermiteSpline
 from scipy.optimize import minimize
-from scipy.special import betainc, betaln, gammaln, stdtr
+from scipy.special import betaln, gammaln, stdtr
 
 from tggm.arrays import Floats, Ints
 from tggm.predictive.base import ScalarPredictive, exponential
 
 LEAST_HEAVINESS = 1e-4  # of 1/ν; below it gamma functions of ν lose too many digits
 _SMALL = 1e-250  # tails below this are computed as logarithms
-_SERIES = 1e-200  # incomplete beta functions below this are computed by a series
-_TERMS = 200
+_TERMS = 200  # of the series of small tails, at most
 _KNOTS_BELOW = [0.0, 0.01, 0.03, 0.06, 0.1, 0.175, 0.27, 0.38]
 PLACES = np.array([*_KNOTS_BELOW, 0.5, *(1 - x for x in reversed(_KNOTS_BELOW))])  # denser near 0 and 1
 KNOTS = len(PLACES)
@@ -124,29 +123,24 @@ class StudentPredictive(ScalarPredictive):
 
 
 def _log_betainc(a: float, b: float, log_x: Floats) -> Floats:
-    r"""Compute log I_x(a, b) at x = exp(log_x) < 1, with a relative error of I near 1e-13 for a ≤ 5000.
+    r"""Compute log I_x(a, b) where I underflows, at x = exp(log_x).
+
+    The series (DLMF 8.17.8)
 
     .. math::
         I_x(a, b) = \frac{x^a (1 - x)^b}{a B(a, b)} \sum_{n \ge 0} \frac{(a + b)_n}{(a + 1)_n} x^n
 
-    (DLMF 8.17.8) is summed where I underflows; there x is small or a is large, and the series converges.
+    converges, as x is small or a is large; the relative error of I is near 1e-13.
     """
     x = np.exp(log_x)
-    value = betainc(a, b, x)
-    small = value < _SERIES
-    with np.errstate(divide="ignore"):
-        out: Floats = np.log(value)
-    if small.any():
-        x, log = x[small], log_x[small]
-        term = np.ones_like(x)
-        total = np.ones_like(x)
-        for n in range(_TERMS):
-            term = term * ((a + b + n) / (a + 1 + n) * x)
-            total += term
-            if not np.any(term > 1e-17 * total):
-                break
-        out[small] = a * log + b * np.log1p(-x) - np.log(a) - betaln(a, b) + np.log(total)
-    return out
+    term = total = np.ones_like(x)
+    for n in range(_TERMS):
+        term = term * ((a + b + n) / (a + 1 + n) * x)
+        total = total + term
+        if not np.any(term > 1e-17 * total):
+            break
+    log: Floats = a * log_x + b * np.log1p(-x) - np.log(a) - betaln(a, b) + np.log(total)
+    return log
 
 
 class Shape:

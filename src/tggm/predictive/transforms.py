@@ -5,7 +5,7 @@ It uses at most 2,000 rows and 200 columns, and one singular value decomposition
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,43 +52,30 @@ def checked_transform(kind: Any) -> LogTransform:
     return LogTransform()
 
 
-class LeaveOneOut(NamedTuple):
-    """Ridge regressions on some rows, each of which leaves out the row that it predicts."""
+def leave_one_out(X: Floats, Y: Floats, weight: Floats) -> Floats:
+    """Compute the log-density of each target given the other rows, (n, targets), by ridge regressions on X.
 
-    U: Floats  # (n, p) left singular vectors of √w times the centred columns
-    leverage: Floats  # (ridges, n) diagonal of the hat matrix, with the intercept
-    shrink: Floats  # (ridges, p) factor of each direction
-    weight: Floats  # (n,) with mean 1
-
-    def log_densities(self, z: Floats) -> Floats:
-        """Compute the log-density of each z given all others, (n,), for the best of the penalties.
-
-        The residual of the row left out is e_i / (1 − H_ii), e being that of all rows and H the hat matrix;
-        the variance is the weighted mean square of the other rows' residuals.
-        """
-        w = self.weight
-        root = np.sqrt(w)
-        centred = root * (z - w @ z / w.sum())
-        inner = centred @ self.U
-        fit = (self.shrink * inner) @ self.U.T  # (ridges, n)
-        error = (centred - fit) / root / np.maximum(1 - self.leverage, 1e-6)
-        squares = w * error**2
-        var = (squares.sum(1, keepdims=True) - squares) / (w.sum() - w)
-        var = np.maximum(var, np.finfo(float).tiny)
-        log = -0.5 * (np.log(2 * np.pi * var) + error**2 / var)
-        best: Floats = log[np.argmax(log @ w)]
-        return best
-
-
-def leave_one_out(X: Floats, weight: Floats) -> LeaveOneOut:
-    """Prepare ridge regressions on the columns of X."""
+    Each target has the penalty that is best for all rows. The residual of the row left out is
+    e_i / (1 − H_ii), e being that of all rows and H the hat matrix; the variance is the weighted mean square
+    of the other rows' residuals.
+    """
     w = weight / weight.mean()
-    centred = X - (w @ X / w.sum())[None, :]
-    spread = np.sqrt(w @ centred**2 / w.sum())
-    A = np.sqrt(w)[:, None] * centred[:, spread > 0] / spread[spread > 0]
-    U, s, _ = np.linalg.svd(A, full_matrices=False)
-    shrink = s**2 / (s**2 + len(w) * _RIDGES[:, None])
-    return LeaveOneOut(U, shrink @ (U**2).T + w / w.sum(), shrink, w)
+    root, rest = np.sqrt(w)[:, None], (w.sum() - w)[:, None]
+    X, Y = (a - w @ a / w.sum() for a in (X, Y))
+    spread = np.sqrt(w @ X**2 / w.sum())
+    U, s, _ = np.linalg.svd(root * X[:, spread > 0] / spread[spread > 0], full_matrices=False)
+    found = []
+    for penalty in _RIDGES:
+        shrink = s**2 / (s**2 + len(w) * penalty)
+        leverage = U**2 @ shrink + w / w.sum()
+        fit = U @ (shrink[:, None] * (U.T @ (root * Y)))
+        error = (Y - fit / root) / np.maximum(1 - leverage, 1e-6)[:, None]
+        squares = w[:, None] * error**2
+        var = np.maximum((squares.sum(0) - squares) / rest, np.finfo(float).tiny)
+        found.append(-0.5 * (np.log(2 * np.pi * var) + error**2 / var))
+    log = np.stack(found)
+    best = np.argmax(np.einsum("n,rnt->rt", w, log), axis=0)
+    return np.stack([log[r, :, t] for t, r in enumerate(best)], axis=1)
 
 
 def choose_transform(X: Floats, y: Floats, weight: Floats | None = None) -> LogTransform | None:
@@ -113,9 +100,9 @@ def choose_transform(X: Floats, y: Floats, weight: Floats | None = None) -> LogT
     target, w = y[rows], w[rows]
     if len(rows) < _FEWEST_ROWS or y[all_rows].min() <= 0 or _repeats(target) or not _has_outliers(target):
         return None
-    regression = leave_one_out(_most_correlated(X[rows], target), w)
     log = np.log(target)
-    gain = regression.log_densities(log) - log - regression.log_densities(target)
+    densities = leave_one_out(_most_correlated(X[rows], target), np.stack([target, log], 1), w)
+    gain = densities[:, 1] - log - densities[:, 0]
     mean = float(np.average(gain, weights=w))
     error = np.sqrt((w**2 * (gain - mean) ** 2).sum()) / w.sum()
     return LogTransform() if mean > max(_LEAST_GAIN, _ERRORS * error) else None
