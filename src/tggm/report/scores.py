@@ -160,6 +160,6 @@ def drift_warnings(model: "BaseEstimator", X: Any, names: Sequence[str]) -> list
 def score_warnings(new: float, known: float | None, rows: int) -> list[str]:
     """Compare the mean log-score of new rows with that of the rows held out in the fit."""
     if known is None or new > known - LOSS or rows < LEAST_ROWS:
-        return [
-            f"observations are less likely than those held out in the fit: {new:.2f} and {known:.2f} nats per row"
-        ]
+        return []
+    text = "observations are less likely than those held out in the fit"
+    return [f"{text}: {new:.2f} and {known:.2f} nats per row"]
