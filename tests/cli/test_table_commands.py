@@ -281,7 +281,7 @@ def test_evaluate_warns_of_a_drift(folder, tmp_path, capsys):
     large = [(str(5 * float(r[0])) if r[0] else "", *r[1:]) for r in rows(90, 2)]
     text = answer(capsys, "evaluate", str(folder / "m.tggm"), write(tmp_path / "large.csv", large), "--quiet")
     assert "warning: 1 of" in text
-    assert "inputs differ from training, in standard deviations: area by +" in text
+    assert "inputs have other means than in training, in standard deviations: area by +" in text
     assert "warning: observations are less likely than those held out" in text
     assert "fit again with rows like these" in text
 

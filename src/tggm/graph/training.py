@@ -90,8 +90,13 @@ def fit_graph(
         Inputs, and values of observed blocks: numbers, NaN, `Censored`, signs.
     engine : {"ep", "mean_field", "exact"}
         Engine that computes log Z.
-    max_epochs, batch_size, learning_rate, schedule, weight_decay, clip, average
-        As in `TGGMRegressor`.
+    max_epochs, batch_size : int
+        Number of epochs, and of rows in a step.
+    learning_rate, schedule : float, {"constant", "cosine", "linear", "restarts"}
+        Rate of Adam, and its course over the epochs.
+    weight_decay, clip, average : float
+        Penalty on weights and couplings, largest norm of a gradient, and decay of a running average of the
+        parameters (0 for none).
     validation_fraction : float
         Fraction of rows held out; the parameters with the best held-out score are kept. With 0 the last
         parameters are kept.

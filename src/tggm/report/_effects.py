@@ -194,7 +194,8 @@ def _grid(case: Case, feature: Feature, *, fine: bool) -> Grid:
         place = distinct
     elif fine:
         low, high = np.quantile(values, (0.02, 0.98))
-        place = np.linspace(*((low, high) if low < high else distinct[[0, -1]]), GRID)
+        low, high = (low, high) if low < high else distinct[[0, -1]]
+        place = np.linspace(low, high, GRID)
     else:
         place = np.unique(np.quantile(values, np.linspace(0.05, 0.95, 5)))
         place = place if len(place) > 1 else np.unique(distinct[[0, -1]])  # possibly a rare indicator

@@ -275,8 +275,8 @@ def class_calibration(case: ClassCase) -> Context:
         shown = CalibrationDisplay.from_predictions(
             right, confidence, n_bins=BINS, pos_label=True, name=f"ECE {ece:.4f}", ax=ax, color=MODEL
         )
-        count = np.histogram(confidence, np.linspace(0, 1, BINS + 1))[0]
-        count = count[count > 0]
+        edges = np.linspace(0, 1, BINS + 1)[1:-1]
+        count = np.unique(np.searchsorted(edges, confidence), return_counts=True)[1]  # rows of each point
         bars = [q / count for q in stats.binom.interval(0.95, count, shown.prob_pred)]
         ax.vlines(shown.prob_pred, *bars, color=GREY, linewidth=5, alpha=0.35, label="95 % if calibrated")
         ax.set(xlabel="probability of the predicted class", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
