@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: demo test test-all test-matrix lint style types digits others bench fuzz clean venv-demo venv-dev
 
 demo: venv-demo
-	@$(BIN)/python -m tggm demo
+	@$(BIN)/python examples/demo.py
 
 # Most of the time of a test goes into compiling its programs, so the compiler is told to hurry (where it knows
 # these words). Tables of special functions in double precision, whose last digits depend on the code that it

@@ -38,9 +38,9 @@ def fit(rows: int, batch: int, epochs: int, repeats: int, process: int, processe
 
         tggm.distributed.initialize(f"127.0.0.1:{port}", processes, process)
     import jax
+    from tggm.distributed import use_devices
 
     from tggm import TGGMRegressor
-    from tggm.distributed import use_devices
     from tggm.training.observer import Observer
 
     class Watch(Observer):

@@ -12,6 +12,7 @@ import argparse
 import csv
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from record import keep
 
-from tggm.tables import choose_target, prepare, read_table
+from tggm.tables import TableTransformer, choose_target, read_table
 
 
 def write(path: Path, rows: int) -> None:
@@ -51,9 +52,9 @@ def seconds(call: Callable[[], Any]) -> tuple[dict[str, float], Any]:
 
 def prepared(table: Any) -> Any:
     target, _ = choose_target(table, "y", None)
-    preparation = prepare(table, target)
-    y = preparation.targets(table)
-    return preparation.learned_features(table, y, preparation.features(table))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TableTransformer(task=target.task).fit_transform(table.without("y"), target.values(table))
 
 
 def main() -> None:

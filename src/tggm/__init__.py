@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tggm.deployment.export import export_onnx as export_onnx
+    from tggm.deployment import export_onnx as export_onnx
     from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
     from tggm.estimators import fit_together as fit_together
@@ -36,7 +36,7 @@ _HOME = {
     "TableTransformer": "tggm.tables",
     "TableWarning": "tggm.tables",
     "TruncatedGaussian": "tggm.gaussian",
-    "export_onnx": "tggm.deployment.export",
+    "export_onnx": "tggm.deployment",
     "fit_graph": "tggm.graph",
     "fit_together": "tggm.estimators",
     "load": "tggm.files",

@@ -8,8 +8,8 @@ import pytest
 import tggm
 from tests.cli.commands import answer, rows, write
 from tggm.cli.app import run
-from tggm.cli.figures import figures_table, hint
-from tggm.cli.wish import Wish, estimator
+from tggm.cli.scores import figures_table, hint
+from tggm.cli.training import FitOptions, build_estimator
 
 SMALL = ["--hidden", "4,3", "--members", "2", "--epochs", "10"]  # less to compile than one layer
 
@@ -19,46 +19,52 @@ def test_a_compressed_latin_1_file_with_settings(tmp_path, capsys):
     plain = write(tmp_path / "train.csv", rows(90, 0), ("größe", "garden", "heating", "price"))
     packed, file = tmp_path / "train.csv.gz", str(tmp_path / "m.tggm")
     packed.write_bytes(gzip.compress((tmp_path / "train.csv").read_text().encode("latin-1")))
-    words = ["--encoding", "latin-1", "--set", "clip=5", "--set", "init=small", "--json", "--quiet"]
+    words = [
+        "--encoding",
+        "latin-1",
+        "--set",
+        "dropout=0.1",
+        "--set",
+        "features=bounded",
+        "--json",
+        "--quiet",
+    ]
     facts = json.loads(answer(capsys, "fit", str(packed), "-t", "price", "-o", file, *SMALL, *words))
     assert facts["columns"][0] == "größe"
     assert {"r2", "rmse"} <= set(facts["figures"]["model"])
     model = tggm.load(file)
-    assert (model.clip, model.init) == (5, "small")
+    assert (model.weight_decay, model.features) == (0.3, "bounded")
     one = answer(capsys, "predict", file, str(packed), "--encoding", "latin-1", "--quiet")
     assert one == answer(capsys, "predict", file, plain, "--quiet")
 
 
 def test_settings_are_numbers_words_and_tuples():
-    wish = Wish("y", settings=("n_cycles=(20, 4)", "dropout=0.1", "early_stopping=False", "init=small"))
-    model = estimator(wish, True, 500)
-    assert (model.n_cycles, model.dropout, model.early_stopping, model.init) == ((20, 4), 0.1, False, "small")
-    assert estimator(Wish("y", class_weight="balanced"), True, 500).class_weight == "balanced"
+    settings = ("hidden=(20, 4)", "dropout=0.1", "calibrate=False", "features=None", "class_weight=balanced")
+    model = build_estimator(FitOptions("y", settings=settings), True, 500)
+    assert (model.hidden, model.dropout, model.calibrate, model.features) == ((20, 4), 0.1, False, None)
+    assert model.class_weight == "balanced"
 
 
-def test_options_of_their_own_are_settings(tmp_path, capsys, monkeypatch):
+def test_options_with_names_of_their_own_are_settings(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("tggm.cli.training.fit_table", lambda table, wish, watch: asked.append(wish) or 1 / 0)
+    monkeypatch.setattr("tggm.cli.training.fit_table", lambda table, options: asked.append(options) or 1 / 0)
     words = [
-        "--deep",
-        "undirected",
         "--features",
         "none",
         "--no-calibrate",
         "--time",
         "2.5",
+        "--guarantee",
+        "0.9",
         "--set",
-        "clip=5",
+        "weight_decay=0.2",
     ]
     fit = ["fit", write(tmp_path / "t.csv", rows(90, 0)), "-t", "price", "-o", str(tmp_path / "m.tggm")]
     with pytest.raises(ZeroDivisionError):
         run([*fit, *words])
-    model = estimator(Wish("y", method="bp", settings=asked[0].settings), False, 500)
-    assert (model.deep, model.features, model.calibrate) == ("undirected", None, False)
-    assert (model.time_budget, model.clip) == (2.5, 5)
-    monkeypatch.undo()
-    assert run([*fit, "--time", "-3"]) != 0
-    assert "--time must be finite and greater than 0; got -3" in capsys.readouterr().err
+    model = build_estimator(asked[0], False, 500)
+    assert (model.features, model.calibrate, model.time_budget) == (None, False, 2.5)
+    assert (model.guarantee, model.weight_decay) == (0.9, 0.2)
 
 
 def test_what_a_table_makes_of_its_columns_is_said(tmp_path, capsys):
@@ -77,9 +83,9 @@ def test_what_a_table_makes_of_its_columns_is_said(tmp_path, capsys):
     said = capsys.readouterr().err
     # counts that become classes
     assert "5 different whole numbers; as a number: --task regression" in said
-    assert "note: dose: numbers with marks ('<LOD')" in said
-    assert "note: driven: " in said
-    assert "note: sick: left out, it repeats the target" in said
+    assert "dose: numbers with marks ('<LOD')" in said
+    assert "driven: " in said
+    assert "note: columns are left out: sick (it repeats the target)" in said
     told = answer(capsys, "info", str(tmp_path / "m.tggm"))
     assert "dose: number marked <LOD" in told
     assert "driven: number in km" in told
@@ -95,10 +101,10 @@ def figures(ours, linear, key="rmse", more="log_density"):
 
 def test_the_hint_says_what_the_figures_say():
     assert "is better on these rows (RMSE 1.17 against 5.2)" in hint(figures(5.2, 1.17))
-    assert "does as well" in hint(figures(1.0, 1.01))
+    assert "is as good" in hint(figures(1.0, 1.01))
     assert hint(figures(1.0, 1.5)) == ""  # it gives more probability, but errs far more
     assert "is better on these rows (NLL" in hint(figures(0.5, 0.4, "log_loss", "ece"))
-    assert "does as well" in hint(figures(0.5, 0.49, "log_loss", "ece"))
+    assert "is as good" in hint(figures(0.5, 0.49, "log_loss", "ece"))
     assert hint(figures(0.4, 0.5, "log_loss", "ece")) == ""
     assert hint({"model": {}}) == ""
 

@@ -16,7 +16,7 @@ from tggm.models.features import FEATURES
 from tggm.models.hidden import HIDDEN
 from tggm.predictive.pools import POOLS
 from tggm.predictive.transforms import TRANSFORMS
-from tggm.storage.container import decode, encode
+from tggm.storage import decode, encode
 from tggm.tables.columns import COLUMNS as KINDS_OF_COLUMNS
 from tools import fuzz_model_files as fuzz
 

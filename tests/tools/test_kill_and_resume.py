@@ -15,7 +15,7 @@ import pytest
 from tools.kills.chain import Chain
 from tools.kills.disk import Full, Kill, PowerLoss
 
-from tggm.storage import files
+from tggm import storage
 
 ROOT = Path(__file__).parents[2]
 OLD, NEW = b"old" * 9, b"new" * 9
@@ -42,8 +42,8 @@ class Struck(BaseException):
 @pytest.fixture
 def after(monkeypatch):
     """What a write leaves of a file on a failing disk: its content, None if there is none, and the error."""
-    monkeypatch.setattr(files, "os", os)
-    monkeypatch.setattr(files, "open", open, raising=False)
+    monkeypatch.setattr(storage, "os", os)
+    monkeypatch.setattr(storage, "open", open, raising=False)
 
     def struck():
         raise Struck
@@ -61,16 +61,16 @@ def after(monkeypatch):
 
 
 def careful(path):
-    files.write_atomically(path, NEW, previous=path.with_name("m.previous"))
+    storage.write_atomically(path, NEW, previous=path.with_name("m.previous"))
 
 
 def careless(path):
     """Without synchronising: on such a disk the name may be there before the bytes."""
-    handle = files.os.open(path.with_name("t"), os.O_WRONLY | os.O_CREAT, 0o666)
-    with files.open(handle, "wb") as file:
+    handle = storage.os.open(path.with_name("t"), os.O_WRONLY | os.O_CREAT, 0o666)
+    with storage.open(handle, "wb") as file:
         file.write(NEW)
-    files.os.replace(path.with_name("t"), path)
-    files.os.open(path.parent, os.O_RDONLY)
+    storage.os.replace(path.with_name("t"), path)
+    storage.os.open(path.parent, os.O_RDONLY)
 
 
 def outcomes(tmp_path, after, disk, write, calls):

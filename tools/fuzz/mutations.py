@@ -5,12 +5,14 @@ them: an array or an entry that is added to files is changed as soon as a file o
 """
 
 import copy
-import hashlib
 import json
 
 import numpy as np
 
-from tggm.storage.container import DTYPES, decode
+from tggm import storage
+from tggm.storage import KEY, SCHEMA, _digest, decode
+
+DTYPES = dict(zip(("F64", "I64", "F32", "I32", "U32", "U8", "BOOL"), storage.DTYPES, strict=True))
 
 SIZES = (
     0.0,
@@ -53,19 +55,21 @@ class Contents:
         for name in sorted(self.arrays, key=lambda name: -self.arrays[name].itemsize):
             a = self.arrays[name]
             end = begin + a.nbytes
-            entries[name] = {"dtype": _NAMES.get(a.dtype, "F16"), "shape": list(a.shape)}
+            entries[name] = {"dtype": _NAMES.get(a.dtype.name, "F16"), "shape": list(a.shape)}
             entries[name]["data_offsets"] = [begin, end]
             data.append(a.tobytes())
             begin = end
         for name, changed in self.header.items():
             entries[name] = entries.get(name, {}) | changed if isinstance(changed, dict) else changed
-        blank = "0" * 64
-        text = json.dumps(self.model)
-        metadata = {"sha256": blank, "format": "tggm", "schema": "1", "model": text}
+        try:
+            digest = _digest(self.arrays, self.model)
+        except ValueError:  # no JSON
+            digest = ""
+        about = {"schema": SCHEMA, "sha256": digest, "model": self.model}
+        metadata = {KEY: json.dumps(about, separators=(",", ":"))}
         raw = json.dumps({"__metadata__": metadata, **entries}).encode()
         raw += b" " * (-len(raw) % 8)
-        content = len(raw).to_bytes(8, "little") + raw + b"".join(data)[: self.cut]
-        return content.replace(blank.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
+        return len(raw).to_bytes(8, "little") + raw + b"".join(data)[: self.cut]
 
 
 def damaged_bytes(rng, files):

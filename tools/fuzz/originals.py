@@ -17,7 +17,7 @@ from tggm.predictive.transforms import LogTransform, YeoJohnsonTransform
 from tggm.tables import Preparation, Target
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import Category, DateColumn, Number, Ordinal, Statistic
-from tggm.tables.preparation import FitRecord
+from tggm.tables.schema import FitRecord
 
 STUDENT = Calibration("student", (1.2, 0.5, 0.1))
 SHAPED = Calibration("shaped", (1.2, 0.5, 0.1, *(0.1 * k for k in range(17))))
@@ -83,7 +83,9 @@ def tables():
     for name, kind, outputs in (("table", TGGMRegressor, 1), ("class table", TGGMClassifier, 2)):
         preparation = prepared(kind.task, outputs)
         width = len(preparation.feature_names)
-        found[name] = model_file(filled(kind(hidden=2, n_members=1), width, outputs), preparation)
+        model = filled(kind(hidden=2, n_members=1), width, outputs)
+        model.adopt_table(preparation)
+        found[name] = model_file(model, preparation.baselines, preparation.fitted)
     return found
 
 

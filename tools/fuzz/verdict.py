@@ -85,7 +85,7 @@ def predict(model, preparation):
     """Ask for everything that is predicted of a few rows like those the model says it has seen."""
     with np.errstate(all="ignore"):
         if preparation is not None:
-            encode(preparation)
+            encode(model)
         x = model.fitted_.scales.x
         Z = np.linspace(-1.0, 2.0, ROWS * len(x.shift)).reshape(ROWS, -1)
         X = x.shift[None, :] + x.scale[None, :] * Z
@@ -127,10 +127,10 @@ def classes(model, X):
     return {"probability": p}
 
 
-def encode(preparation):
+def encode(model):
     """Numbers of a table, or a sentence about it."""
     try:
-        features = preparation.features(table())
+        features = model.table_.transform(table())
     except TableError:
         return
     if not np.isfinite(features).all():

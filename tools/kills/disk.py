@@ -1,4 +1,4 @@
-"""A disk that fails: between `tggm.storage.files` and the operating system, at a chosen call.
+"""A disk that fails: between `tggm.storage` and the operating system, at a chosen call.
 
 The calls of a write are counted: opening, writing, synchronising, renaming, and synchronising the folder.
 At the chosen one the process is killed (`Kill`), the power fails (`PowerLoss`), or the disk is full from
@@ -14,7 +14,7 @@ import stat
 import sys
 from pathlib import Path
 
-from tggm.storage import files
+from tggm import storage
 
 
 class Disk:
@@ -26,9 +26,9 @@ class Disk:
 
     def install(self):
         """Stand between the module that writes files and the system."""
-        files.os = type(sys)("os")
-        files.os.__dict__.update(os.__dict__, open=self.open, fsync=self.fsync, replace=self.replace)
-        files.open = lambda handle, mode: Written(handle, self)
+        storage.os = type(sys)("os")
+        storage.os.__dict__.update(os.__dict__, open=self.open, fsync=self.fsync, replace=self.replace)
+        storage.open = lambda handle, mode: Written(handle, self)
 
     def open(self, path, flags, mode=0o777):
         """Open, or create."""

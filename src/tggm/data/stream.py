@@ -45,11 +45,17 @@ class Stream:
         Names of the columns of X.
     block_rows : int
         Rows that are shuffled and trained on together.
+    table : TableTransformer, optional
+        Encoder that made X from tables; the fitted model takes tables then.
+    target : str
+        Name of the target.
     """
 
     pieces: Callable[[np.random.Generator | None], Iterator[Piece]]
     names: Sequence[str] | None = None
     block_rows: int = BLOCK_ROWS
+    table: Any = None
+    target: str = "y"
 
     def __post_init__(self) -> None:
         rows: Any = self.block_rows

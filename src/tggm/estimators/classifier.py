@@ -331,7 +331,7 @@ class TGGMClassifier(ClassifierMixin, ClassPrediction):  # type: ignore[misc]  #
         rng = recipe.generator()
         source = StreamSource(stream, recipe, rng, self._encoded, labels=True)
         self.classes_ = known_classes(source.survey.classes)
-        self.name_features(len(source.inputs(False).scale), stream.names)
+        self._name_stream(stream, len(source.inputs(False).scale))
         return source, rng
 
     def _labelled(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, NDArray[Any]]:

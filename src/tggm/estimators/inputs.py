@@ -132,6 +132,15 @@ class TableInputs(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn shi
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
 
+    def _name_stream(self, stream: Any, count: int) -> None:
+        """Store the names of a stream's columns and, if its rows come from tables, how they were encoded."""
+        table = stream.table
+        if table is None:
+            self.name_features(count, stream.names)
+        else:
+            self.name_features(table.n_features_in_, getattr(table, "feature_names_in_", None))
+            self.table_, self._target = table, stream.target
+
     def _name_target(self, y: Any) -> None:
         """Remember what the target is called, if it has a name."""
         name = getattr(y, "name", None)

@@ -314,7 +314,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, Prediction):  # type: igno
             rng = recipe.generator()
             streamed = StreamSource(stream, recipe, rng, Targets.measured, labels=False)
             source: Source = streamed
-            self.name_features(len(source.inputs(False).scale), stream.names)
+            self._name_stream(stream, len(source.inputs(False).scale))
             spread = streamed.outputs(True).scale
             self.flat_target_, n_outputs = streamed.survey.flat, len(spread)
             require_outputs(n_outputs, recipe)

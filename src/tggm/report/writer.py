@@ -15,7 +15,7 @@ from tggm.report.description import learning_sections, model_section
 from tggm.report.effects import effects_section, ranked
 from tggm.report.examination import examined
 from tggm.report.importance import importance_sections
-from tggm.storage.files import write_atomically
+from tggm.storage import write_atomically
 from tggm.tables.baselines import Baselines
 
 if TYPE_CHECKING:

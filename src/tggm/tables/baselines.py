@@ -7,8 +7,10 @@ logistic regression, on standardised inputs; its coefficients are kept in the un
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from tggm.arrays import Floats, Ints
@@ -47,6 +49,17 @@ class Baselines:
             score = X @ self.coef.T + self.intercept[None, :]
             found["linear"] = np.maximum(log_softmax(score, axis=1), _LEAST)
         return found
+
+
+def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | None:
+    """Fit both baselines, or return None if their numbers overflow."""
+    with np.errstate(all="ignore"):
+        if is_class:
+            classes, label = np.unique(y, return_inverse=True)
+            found = fit_classes(X, label, len(classes))
+        else:
+            found = fit_regression(X, y)
+    return found if found.is_finite() else None
 
 
 def fit_regression(X: Floats, y: Floats) -> Baselines:

@@ -6,7 +6,7 @@ checked by the dataclasses themselves and by `preparation_from_json`.
 
 import math
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -14,9 +14,9 @@ import numpy as np
 
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import COLUMNS, Column
-from tggm.tables.preparation import Preparation
-from tggm.tables.target import TASKS
+from tggm.tables.target import TASKS, Target
 
+Figures = dict[str, dict[str, float]]  # by model ("model", "linear", "naive") and measure
 _AXES = {"naive": 1, "coef": 2, "intercept": 1}
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),
@@ -24,6 +24,58 @@ _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     int: ("a count", lambda value: type(value) is int and value >= 0),
     float: ("a finite number", lambda value: type(value) in (int, float) and math.isfinite(value)),
 }
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """What `tggm fit` stores about a fit: source, numbers of rows, and scores on held-out rows."""
+
+    source: str
+    rows: int
+    held_out: int
+    seed: int
+    seconds: float
+    figures: Figures = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A fitted `TableTransformer` and its target, as a model file stores them."""
+
+    columns: tuple[Column, ...]
+    target: Target
+    left_out: tuple[tuple[str, str], ...] = ()  # name and reason
+    gaps: tuple[str, ...] = ()  # words that are missing values, besides the usual ones
+    names: tuple[str, ...] = ()  # of all input columns, in order
+    named: bool = True  # false for the columns of an array
+    notes: tuple[str, ...] = ()  # of the fit
+    baselines: Baselines | None = None
+    fitted: FitRecord | None = None
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return the names of the model's inputs."""
+        return [name for column in self.columns for name in column.features]
+
+    @property
+    def groups(self) -> dict[str, dict[str, int]]:
+        """Return the inputs of each column of words: the position of each category."""
+        found, begin = {}, 0
+        for column in self.columns:
+            found[column.name] = {word: begin + k for k, word in enumerate(column.categories)}
+            begin += len(column.features)
+        return {name: group for name, group in found.items() if group}
+
+    @property
+    def parts(self) -> dict[str, tuple[int, ...]]:
+        """Return the positions of the inputs of each other column that has several."""
+        found, begin = {}, 0
+        for column in self.columns:
+            count = len(column.features)
+            if count > 1 and not column.categories:
+                found[column.name] = tuple(range(begin, begin + count))
+            begin += count
+        return found
 
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
@@ -34,8 +86,8 @@ def preparation_to_json(p: Preparation) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        kind = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
-        return dict(kind + [(field.name, _plain(getattr(value, field.name))) for field in fields(value)])
+        entries = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
+        return dict(entries + [(f.name, _plain(getattr(value, f.name))) for f in fields(value)])
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -46,6 +46,8 @@ class Table:
         Columns whose type is categorical: their levels from the lowest to the highest, empty if unordered.
     origin : array, shape (rows,), optional
         Position of each row in the file, from 0, if this is a part of it.
+    missing : tuple of str
+        Words that were read as missing values besides the usual ones; a model keeps them for later tables.
     """
 
     source: str
@@ -53,6 +55,7 @@ class Table:
     decimal: str = "."
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Ints | None = None
+    missing: tuple[str, ...] = ()
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # of `_cached`
 
     def __len__(self) -> int:
@@ -75,12 +78,12 @@ class Table:
     def take(self, rows: Ints | Bools) -> "Table":
         """Select rows."""
         chosen = {name: column[rows] for name, column in self.columns.items()}
-        return Table(self.source, chosen, self.decimal, self.categories, self.places[rows])
+        return Table(self.source, chosen, self.decimal, self.categories, self.places[rows], self.missing)
 
     def without(self, *names: str) -> "Table":
         """Drop columns."""
         kept = {name: column for name, column in self.columns.items() if name not in names}
-        return Table(self.source, kept, self.decimal, self.categories, self.origin, self._cache)
+        return Table(self.source, kept, self.decimal, self.categories, self.origin, self.missing, self._cache)
 
     def require(self, names: Sequence[str]) -> None:
         """Raise unless the table has all these columns."""

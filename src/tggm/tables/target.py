@@ -17,6 +17,12 @@ MOST_CLASSES = 100
 LARGEST = 1e100  # of a target; sums of squares must be finite
 
 
+class NamedArray(np.ndarray):
+    """An array with a name, as a column of a data frame has one."""
+
+    name: str = ""
+
+
 @dataclass(frozen=True)
 class Target:
     """What is predicted, and whether its labels are whole numbers or words."""
@@ -45,6 +51,12 @@ class Target:
             return np.array([int(word) for word in words])
         except ValueError:
             return np.array([whole_label(table, word) for word in words.tolist()])
+
+    def named(self, values: NDArray[Any]) -> NamedArray:
+        """Return values with the target's name, which estimators store."""
+        found = values.view(NamedArray)
+        found.name = self.name
+        return found
 
 
 def whole_label(table: Table, word: str) -> int:

@@ -16,7 +16,7 @@ from tggm.tables.columns import Column, Number, encode_training
 from tggm.tables.errors import TableError, warn
 from tggm.tables.frames import as_table, is_table
 from tggm.tables.kinds import LearnedColumns, learn_columns
-from tggm.tables.preparation import Preparation
+from tggm.tables.schema import Preparation
 from tggm.tables.table import Table
 from tggm.tables.target import Target
 from tggm.tables.target_encoding import Outcomes
@@ -128,7 +128,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     def preparation(self, target: Target) -> Preparation:
         """Return what a model file stores."""
-        left_out, gaps = tuple(self.left_out_.items()), tuple(self.missing)
+        left_out, gaps = tuple(self.left_out_.items()), self._missing
         notes = tuple(self.notes_)
         return Preparation(self.columns_, target, left_out, gaps, self._names, self._named, notes)
 
@@ -138,6 +138,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         made = cls(missing=preparation.gaps, task=preparation.target.task)
         made._set_columns(LearnedColumns(preparation.columns, preparation.left_out, preparation.notes))
         made._set_names(preparation.names, preparation.named)
+        made._missing = preparation.gaps
         return made
 
     def _learn(self, X: Any, y: Any) -> tuple[Table, Outcomes | None]:
@@ -153,6 +154,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             raise ValueError(f"`y` has {len(target)} targets, but `X` has {len(table)} rows.")
         outcome = None if target is None else Outcomes.of(target, self._is_class(target))
         self._set_names(tuple(table.names), named)
+        self._missing = (*self.missing, *table.missing)
         if mixed:
             self._set_columns(self._learn_columns(table, target, outcome is not None and outcome.is_class))
             self._warn_doubts(table)
@@ -200,7 +202,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def _table(self, X: Any) -> Table:
         """Return new rows as a table with the names of the training columns."""
         if is_table(X):
-            table, named = as_table(X, tuple(self.missing))
+            table, named = as_table(X, self._missing)
         else:
             values = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
             table, named = as_table(values)
@@ -215,3 +217,25 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         columns = {new[name]: column for name, column in table.columns.items()}
         categories = {new[name]: levels for name, levels in table.categories.items()}
         return Table(table.source, columns, categories=categories)
+
+
+def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransformer:
+    """Learn from a sample of the rows of a stream, without target encodings.
+
+    Rows of a stream come again, so that a target encoding would contain the row's own target.
+    """
+    made = TableTransformer(missing=table.missing, task=task)
+    found = learn_columns(table, y, task == "classification", target_encoding=False)
+    if not found.columns:
+        why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
+        raise TableError(f"{table.source} has no column that a model could use ({why}).")
+    made._set_columns(found)
+    made._set_names(tuple(table.names), True)
+    made._missing = table.missing
+    return made
+
+
+def training_features(transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool) -> Floats:
+    """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
+    outcome = Outcomes.of(y, is_class)
+    return encode_training(transformer.columns_, table, outcome, transformer.transform(table))

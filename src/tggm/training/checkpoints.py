@@ -19,8 +19,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from tggm.storage.container import ModelFileError, decode, encode, glance
-from tggm.storage.files import open_regular, read_regular, require_replaceable, write_atomically
+from tggm.storage import (
+    ModelFileError,
+    decode,
+    encode,
+    open_regular,
+    read_model,
+    read_regular,
+    require_replaceable,
+    write_atomically,
+)
 from tggm.training.observer import CheckpointWarning as CheckpointWarning
 from tggm.training.observer import Observer
 from tggm.training.parallel.processes import from_first, is_first, shared
@@ -88,7 +96,7 @@ class Checkpoints:
         """Whether what is there now may be wanted by somebody else: another fit may have begun meanwhile."""
         try:
             with open_regular(self._path) as file:
-                header = glance(file)
+                header = read_model(file)
         except FileNotFoundError:
             return False
         except ModelFileError:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tggm.blas_lock import factorises
 from tggm.products import QUICKLY
-from tggm.storage.files import write_atomically
+from tggm.storage import write_atomically
 from tggm.training.compilation_cache import TRACED, folder_in_use
 
 PACKAGE = Path(__file__).parents[1]

@@ -6,17 +6,20 @@ import json
 import numpy as np
 import pytest
 
+from tggm import ModelFileError, files, load, save
+from tggm.files import load_table_model
+from tggm.storage import encode
 from tggm.tables import (
+    FitRecord,
     Table,
     TableError,
+    TableTransformer,
     Target,
     choose_target,
     preparation_from_json,
     preparation_to_json,
-    prepare,
 )
 from tggm.tables.baselines import fit_classes, fit_regression
-from tggm.tables.preparation import FitRecord
 
 Y = Target("y", "regression")
 
@@ -36,9 +39,6 @@ def table(**columns):
 def test_dates_are_no_targets():
     with pytest.raises(TableError, match=r"column 'd' of t.csv holds dates or times .*days since"):
         choose_target(table(d=["31.01.2024"] * 11 + [None]), "d", None)
-
-
-# ---- the target ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_unusable_targets_are_refused(values, task, sentence):
 @pytest.fixture
 def full():
     t = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v", "u", "v", "u", "v"])
-    p = prepare(t, Y, gaps=["n.d."])
-    X = p.features(t)
+    how = TableTransformer(missing=["n.d."], task="regression")
+    X = how.fit_transform(t.without("y"), t.numbers("y"))
     fitted = FitRecord("t.csv", 6, 0, 0, 1.5, {"model": {"rmse": 1.0}})
-    return dataclasses.replace(p, baselines=fit_regression(X, p.targets(t)), fitted=fitted)
+    return dataclasses.replace(how.preparation(Y), baselines=fit_regression(X, t.numbers("y")), fitted=fitted)
 
 
 def test_the_table_section_survives_json(full):
@@ -144,6 +144,71 @@ def test_invalid_table_sections_are_refused(full, path, value, sentence):
         place[path[-1]] = value
     with pytest.raises(ValueError, match=sentence):
         preparation_from_json(stored if path else value)
+
+
+NUMBER = {"kind": "number", "decimal": ".", "unit": "", "marks": [], "knots": [], "encoding": None}
+
+
+class Toy:
+    """The smallest estimator that takes tables."""
+
+    n_features_in_ = 3
+    task = "regression"
+
+    def to_state(self):
+        return {"w": np.arange(3.0)}, {}
+
+    @classmethod
+    def from_state(cls, arrays, meta):
+        return cls()
+
+    table = None
+
+    def table_preparation(self):
+        return self.table
+
+    def adopt_table(self, preparation):
+        self.table = preparation
+
+
+@pytest.fixture
+def preparation(monkeypatch):
+    monkeypatch.setattr(files, "known_classes", lambda: {"Toy": Toy})
+    how = TableTransformer(task="regression")
+    return how.fit(table(a=np.arange(8.0) ** 3, c=["u", "v"] * 4).without("y"), np.arange(8.0)).preparation(Y)
+
+
+def test_the_table_section_is_stored_with_the_model(preparation, tmp_path):
+    model = Toy()
+    model.adopt_table(preparation)
+    save(model, tmp_path / "m.tggm")
+    model, again = load_table_model(tmp_path / "m.tggm")
+    assert isinstance(model, Toy)
+    assert again == preparation
+    assert load(tmp_path / "m.tggm").table == preparation
+    save(Toy(), tmp_path / "bare.tggm")
+    assert load_table_model(tmp_path / "bare.tggm").preparation is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"columns": []}, "its table section is not valid .its table must have columns"),
+        ({"more": 1}, "its table section is not valid .table must have exactly"),
+        (
+            {"target": {"name": "y", "task": "classification", "integer": False}},
+            "makes 3 inputs for classification",
+        ),
+        ({"columns": [dict(NUMBER, name="a", fill=0.0, indicator=True)]}, "makes 2 inputs"),
+    ],
+)
+def test_a_table_section_that_does_not_fit_the_model_is_refused(preparation, tmp_path, changed, sentence):
+    table = preparation_to_json(preparation) | changed
+    content = encode({"w": np.arange(3.0)}, {"class": "Toy", "state": {}, "table": table})
+    (tmp_path / "m.tggm").write_bytes(content)
+    for read in (load, load_table_model):
+        with pytest.raises(ModelFileError, match=sentence):
+            read(tmp_path / "m.tggm")
 
 
 # ---- baselines -------------------------------------------------------------------------------------------
