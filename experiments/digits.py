@@ -51,7 +51,7 @@ def mixture(kind: str, n_parameters: int, train: np.ndarray, test: np.ndarray) -
 def picture(graph: Graph, rescale: Any, path: Path, seed: int) -> None:
     params = graph.parameters
     U = params["coupling"]["v -- h"]
-    V = np.linalg.solve(np.linalg.cholesky(np.eye(64) + U @ U.T), U)  # see tggm.models.graph.parameters
+    V = np.linalg.solve(np.linalg.cholesky(np.eye(64) + U @ U.T), U)  # see tggm.graph._structure
     filters = (np.exp(0.5 * params["log_noise"]["v"]) * rescale[1])[:, None] * V  # how h moves the mean of v
     strongest = np.argsort(-(filters**2).sum(0))[:32]
     draws = graph.sample(n=32, key=seed, n_chains=32, burn_in=300)["v"][:, 0] * rescale[1] + rescale[0]

@@ -14,16 +14,15 @@ from tests.models.small_models import EP, drawn_model, with_members
 from tggm.estimators import class_prediction
 from tggm.gaussian import TruncatedGaussian
 from tggm.graph import Graph
+from tggm.graph._conditional import read
 from tggm.graph.training import GraphLikelihood
 from tggm.inference import ep, exact, gibbs, hmc, log_partition, mean_field, orthant
-from tggm.inference.covariance import covariance
 from tggm.inference.ep.classes import class_ep
 from tggm.inference.ep.correction import ep_with_error
 from tggm.inference.linear import linear_mean, linear_moments
 from tggm.inference.mean_field.classes import class_mean_field
 from tggm.inference.mean_field.upper_bound import guarded_log_z
 from tggm.inference.orthant.probability import log_orthant
-from tggm.models.graph.evidence import read
 from tggm.precision import Dense, Layered, LowRank
 from tggm.predictive import choice, moments
 from tggm.products import full_precision
@@ -121,7 +120,6 @@ ENGINES = {
     "ep": ep,
     "gibbs": lambda tg: gibbs(tg, jax.random.key(0), 4, n_chains=2),
     "hmc": lambda tg: hmc(tg, jax.random.key(0), 4, n_chains=2),
-    "covariance": lambda tg: covariance(tg, jnp.asarray(numbers(N, M))),
     "ep_with_error": lambda tg: ep_with_error(tg, jnp.int32(9), jnp.float32(1e-3)),
     "log_orthant": lambda tg: log_orthant(tg, "ep"),
     "mean-field moments": lambda tg: linear_moments(tg, jnp.asarray(numbers(N, 3)), engine="mean_field"),

@@ -33,7 +33,7 @@ def variables(name: str) -> SimpleNamespace:
 
 def skew_normal(ax: Any, v: SimpleNamespace) -> None:
     y = np.linspace(-3, 4, 141)
-    found = v.model.log_density(np.zeros((len(y), 1)), y[:, None])
+    found = v.graph.log_likelihood({"y": y})
     ax.plot(y, np.exp(found.value), color=BLUE, label="the model")
     ax.plot(
         y[::7], skewnorm.pdf(y[::7], 0.5 * np.sqrt(2), 0, np.sqrt(0.75)), "o", color=ORANGE, label="SciPy"

@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tggm.censored import Censored as Censored
     from tggm.deployment import export_onnx as export_onnx
     from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from tggm.files import load as load
     from tggm.files import save as save
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
-    from tggm.graph import TGGM as TGGM
-    from tggm.graph import Censored as Censored
     from tggm.graph import Graph as Graph
     from tggm.graph import fit_graph as fit_graph
     from tggm.tables import TableTransformer as TableTransformer
@@ -26,11 +25,10 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOME = {
-    "Censored": "tggm.models.graph",
+    "Censored": "tggm.censored",
     "Graph": "tggm.graph",
     "ModelFileError": "tggm.files",
     "MultivariateTruncatedNormal": "tggm.truncated_normal",
-    "TGGM": "tggm.graph",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
     "TableTransformer": "tggm.tables",
@@ -44,7 +42,6 @@ _HOME = {
 }
 
 __all__ = [
-    "TGGM",
     "Censored",
     "Graph",
     "ModelFileError",

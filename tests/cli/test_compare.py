@@ -9,11 +9,10 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from tests.cli.commands import answer, complaint, rows, write
-from tggm.cli import commands, comparison, opponents
+from tggm.cli import comparison
 from tggm.cli.app import run
 from tggm.cli.comparison import (
     OURS,
-    Scores,
     assign_folds,
     class_scores,
     comparison_text,
@@ -79,15 +78,15 @@ def test_classes(houses, capsys, constant):
 
 
 def test_an_interruption_keeps_the_folds_that_are_finished(houses, capsys, constant, monkeypatch):
-    judged, calls = comparison._score_fold, []
+    judged, calls = comparison.score_fold, []
 
     def stopped(*arguments):
         calls.append(arguments[0])
         if len(calls) > 3:
             raise KeyboardInterrupt
-        judged(*arguments)
+        return judged(*arguments)
 
-    monkeypatch.setattr(comparison, "_score_fold", stopped)
+    monkeypatch.setattr(comparison, "score_fold", stopped)
     words = ["compare", houses, "--target", "price", "--models", "mean", *SMALL[:-1], "--json"]
     assert run(words) == 130
     out, err = capsys.readouterr()
@@ -99,12 +98,16 @@ def test_an_interruption_keeps_the_folds_that_are_finished(houses, capsys, const
 
 
 def test_an_opponent_that_fails_is_named_and_the_others_go_on(houses, capsys, constant, monkeypatch):
-    def fails(X, y, seed):
-        raise ArithmeticError("no luck")
+    real = comparison.score_opponent
 
-    monkeypatch.setitem(opponents.OPPONENTS, "lightgbm", opponents.Opponent(fails, fails))
-    text = answer(capsys, "compare", houses, "--target", "price", "--models", "lightgbm,mean", *SMALL)
-    assert "lightgbm failed: ArithmeticError: no luck" in text
+    def fails(name, *arguments):
+        if name == "hgb":
+            raise ArithmeticError("no luck")
+        return real(name, *arguments)
+
+    monkeypatch.setattr(comparison, "score_opponent", fails)
+    text = answer(capsys, "compare", houses, "--target", "price", "--models", "hgb,mean", *SMALL)
+    assert "hgb failed: ArithmeticError: no luck" in text
     assert "ahead of mean" in text
 
 
@@ -113,13 +116,9 @@ def test_what_cannot_be_done_is_said(houses, capsys, monkeypatch):
     assert "--folds 40 needs 80 rows" in complaint(
         capsys, "compare", houses, "-t", "price", "--folds", "40", "--quiet"
     )
-    monkeypatch.setattr(opponents, "find_spec", lambda name: None)
+    monkeypatch.setattr(comparison, "find_spec", lambda name: None)
     message = complaint(capsys, "compare", houses, "-t", "price", "--models", "catboost")
     assert "pip install catboost" in message
-
-
-def test_help_names_every_opponent():
-    assert tuple(opponents.OPPONENTS) == commands.OPPONENTS
 
 
 def test_folds_hold_every_row_once_and_every_class():
@@ -149,10 +148,9 @@ def test_differences_are_paired():
     """Two models with the same large scatter, one of them always a little worse."""
     rng = np.random.default_rng(0)
     ours = rng.exponential(10.0, 50)
-    results = {OURS: Scores([{"rmse": ours}], [1.0])}
-    results |= {"near": Scores([{"rmse": ours + 0.1 + 0.01 * rng.normal(size=50)}], [2.0])}
-    results |= {"other": Scores([{"rmse": rng.permutation(ours)}], [2.0])}
-    found = summarise(results)
+    results = {OURS: [{"rmse": ours}], "other": [{"rmse": rng.permutation(ours)}]}
+    results["near"] = [{"rmse": ours + 0.1 + 0.01 * rng.normal(size=50)}]
+    found = summarise(results) | {"seconds": dict.fromkeys(results, 1.0), "failed": {}}
     assert found["figures"]["near"]["rmse"]["beside_ours"] == "worse"
     assert found["figures"]["other"]["rmse"]["beside_ours"] == "even"
     figure = found["figures"][OURS]["rmse"]

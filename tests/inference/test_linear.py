@@ -14,7 +14,6 @@ from tests.inference.classes import assert_gradient
 from tests.inference.problems import deep
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, linear, mean_field
-from tggm.inference.covariance import covariance
 from tggm.inference.linear import linear_mean, linear_moments
 from tggm.precision import Diagonal, Layered
 
@@ -49,7 +48,6 @@ def test_covariances_are_derivatives_of_means(rng):
     found = ep(tg)
     assert_allclose(mean, found.mean, rtol=1e-6)
     assert_allclose(np.diagonal(cov, axis1=1, axis2=2), found.var, rtol=1e-6)
-    assert_allclose(jax.jit(covariance)(tg, np.eye(8)), cov, rtol=1e-9)
 
 
 @pytest.mark.parametrize("engine", few(linear.ENGINES, "ep"))

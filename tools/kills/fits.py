@@ -56,10 +56,6 @@ def fit(kind, number, folder, disk=None, joined=None):
     os.dup2(os.open(folder / "said", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     warnings.simplefilter("ignore")
     use_compilation_cache(folder.parent / "programs")
-    if joined is not None:
-        import tggm.distributed
-
-        tggm.distributed.initialize(*joined)
     watch(folder)
     if disk is not None:
         disk.install()

@@ -14,6 +14,7 @@ from tggm.cli.files import CommandError
 
 BROKEN_PIPE = 141  # exit code of a process that wrote to a closed pipe
 EXTRAS = {
+    "jinja2": "jinja2",
     "matplotlib": "matplotlib",
     "pandas": "pandas",
     "pyarrow": "pyarrow",

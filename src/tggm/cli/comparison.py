@@ -8,7 +8,7 @@ are smaller than those of the scores themselves.
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from importlib.util import find_spec
 from textwrap import fill
 from typing import Any
 
@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats, Ints
+from tggm.cli.commands import OPPONENTS
 from tggm.cli.files import CommandError
-from tggm.cli.opponents import OPPONENTS, not_installed
 from tggm.cli.training import FitOptions, build_estimator, input_columns
 from tggm.predictive.moment import MomentPredictive
 from tggm.tables import Table, TableTransformer, Target
 from tggm.tables.columns import Category, Ordinal, Statistic
 
 OURS = "this model"
+PACKAGES = ("catboost", "lightgbm")  # opponents that are packages of their own
 LEAST = 1e-15  # probability of a label, so that one row cannot make a score infinite
 CLEAR = 2.0  # standard errors beyond which a difference counts
 TITLES = {"rmse": "RMSE", "error": "error", "log_score": "log-score", "crps": "CRPS"}
@@ -32,28 +33,47 @@ RowScores = dict[str, Floats]  # by measure, a score of each row
 Result = dict[str, Any]  # folds, figures, seconds and failed, as JSON has them
 
 
-@dataclass
-class Scores:
-    """Scores of one model by fold, the seconds of its folds, and why it failed."""
-
-    rows: list[RowScores] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    failure: str | None = None
-
-
 def choose_models(text: str | None, tell: Callable[[str], None]) -> list[str]:
     """Return the models asked for, which must be installed, or the usual ones that are."""
-    if text is None:
-        usual = [name for name in OPPONENTS if name != "mean"]
-        if missing := not_installed(usual):
-            tell(f"not installed, and left out: {', '.join(missing)}")
-        return [name for name in usual if name not in missing]
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = OPPONENTS[1:] if text is None else [name.strip() for name in text.split(",") if name.strip()]
     if unknown := [name for name in names if name not in OPPONENTS]:
         raise CommandError(f"--models knows {', '.join(OPPONENTS)}; got {unknown[0]!r}.")
-    if missing := not_installed(names):
+    missing = [name for name in names if name in PACKAGES and find_spec(name) is None]
+    if missing and text is not None:
         raise CommandError(f"{missing[0]} is not installed; install it with: pip install {missing[0]}")
-    return names
+    if missing:
+        tell(f"not installed, and left out: {', '.join(missing)}")
+    return [name for name in names if name not in missing]
+
+
+def opponent(name: str, is_class: bool, seed: int, words: Sequence[str] = ()) -> Any:
+    """Return another model with its own defaults; `words` are the categorical columns of a data frame."""
+    if name == "catboost":
+        import catboost
+
+        settings = {"cat_features": list(words), "random_seed": seed, "thread_count": 1}
+        settings |= {"verbose": False, "allow_writing_files": False}
+        if is_class:
+            return catboost.CatBoostClassifier(**settings)
+        return catboost.CatBoostRegressor(loss_function="RMSEWithUncertainty", **settings)
+    if name == "lightgbm":
+        import lightgbm
+
+        kind = lightgbm.LGBMClassifier if is_class else lightgbm.LGBMRegressor
+        return kind(random_state=seed, n_jobs=1, verbose=-1)
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if name == "mean":
+        return DummyClassifier() if is_class else DummyRegressor()
+    if name == "hgb":
+        kind = HistGradientBoostingClassifier if is_class else HistGradientBoostingRegressor
+        return kind(random_state=seed)
+    linear = LogisticRegression(max_iter=1000) if is_class else RidgeCV(np.logspace(-3, 4, 15))
+    return make_pipeline(StandardScaler(), linear)
 
 
 def run_comparison(
@@ -61,20 +81,29 @@ def run_comparison(
     tell: Callable[[str], None],
 ) -> tuple[Result, bool]:  # fmt: skip
     """Return the scores of all models, and whether Ctrl-C left only some of the folds."""
-    found = {name: Scores() for name in (OURS, *models)}
-    inputs, y = input_columns(table, options), target.values(table)
-    interrupted = False
+    rows: dict[str, list[RowScores]] = {name: [] for name in (OURS, *models)}
+    seconds: dict[str, list[float]] = {name: [] for name in rows}
+    failed: dict[str, str] = {}
+    inputs, y, interrupted = input_columns(table, options), target.values(table), False
     try:
         for k, held in enumerate(assign_folds(y, folds, options.seed, stratified=target.is_class)):
             rest = np.setdiff1d(np.arange(len(y)), held)
             data = inputs.take(rest), y[rest], inputs.take(held), y[held]
-            for name, scores in found.items():
-                if scores.failure is None:
-                    _score_fold(name, scores, data, target.is_class, options)
-                    tell(f"  fold {k + 1}/{folds}  {name}  {scores.failure or f'{scores.seconds[-1]:.1f} s'}")
+            for name in [name for name in rows if name not in failed]:
+                begin = time.perf_counter()
+                try:
+                    rows[name].append(score_fold(name, data, target.is_class, options))
+                except Exception as error:
+                    if name == OURS:
+                        raise
+                    failed[name] = f"failed: {type(error).__name__}: {error}"[:200]
+                seconds[name].append(time.perf_counter() - begin)
+                tell(f"  fold {k + 1}/{folds}  {name}  {failed.get(name, f'{seconds[name][-1]:.1f} s')}")
     except KeyboardInterrupt:
         interrupted = True
-    return summarise(found), interrupted
+    able = {name: found for name, found in rows.items() if name not in failed}
+    means = {name: float(np.mean(seconds[name])) for name in able if seconds[name]}
+    return summarise(able) | {"seconds": means, "failed": failed}, interrupted
 
 
 def assign_folds(y: NDArray[Any], folds: int, seed: int, *, stratified: bool) -> list[Ints]:
@@ -85,24 +114,17 @@ def assign_folds(y: NDArray[Any], folds: int, seed: int, *, stratified: bool) ->
     return [np.sort(order[k::folds]) for k in range(folds)]
 
 
-def _score_fold(name: str, scores: Scores, data: Any, is_class: bool, options: FitOptions) -> None:
-    begin = time.perf_counter()
+def score_fold(name: str, data: Any, is_class: bool, options: FitOptions) -> RowScores:
+    """Fit a model to the training rows of a fold and return its scores on the others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of models that stop early, and of columns
         if name == OURS:
-            found = score_ours(data, is_class, options)
-        else:
-            try:
-                found = score_opponent(name, data, is_class, options.seed)
-            except Exception as error:
-                scores.failure = f"failed: {type(error).__name__}: {error}"[:200]
-                return
-    scores.rows.append(found)
-    scores.seconds.append(time.perf_counter() - begin)
+            return score_ours(data, is_class, options)
+        return score_opponent(name, data, is_class, options.seed)
 
 
 def score_ours(data: Any, is_class: bool, options: FitOptions) -> RowScores:
-    """Fit our model to a fold and return its scores."""
+    """Return the scores of our model."""
     train, y, test, y_test = data
     model = build_estimator(options, is_class, len(y)).fit(train, y)
     if model.interrupted_:
@@ -114,20 +136,27 @@ def score_ours(data: Any, is_class: bool, options: FitOptions) -> RowScores:
 
 
 def score_opponent(name: str, data: Any, is_class: bool, seed: int) -> RowScores:
-    """Fit another model to a fold and return its scores."""
+    """Return the scores of another model.
+
+    A regression that predicts only numbers gets one standard deviation, that of its errors in five folds.
+    """
+    from sklearn.model_selection import KFold, cross_val_predict
+
     train, y, test, y_test = data
-    opponent, transformer = (
-        OPPONENTS[name],
-        TableTransformer(task="classification" if is_class else "regression"),
-    )
-    X, X_test = transformer.fit_transform(train, y), transformer.transform(test)
-    if opponent.frames:
-        X, X_test = _frame(transformer, train), _frame(transformer, test)
-    fit: Any = opponent.classification if is_class else opponent.regression
-    predicted = fit(X, y, seed)(X_test)
+    encoder = TableTransformer(task="classification" if is_class else "regression")
+    X, X_test, words = encoder.fit_transform(train, y), encoder.transform(test), []
+    if name == "catboost":
+        X, X_test = _frame(encoder, train), _frame(encoder, test)
+        words = X.select_dtypes(exclude="number").columns.tolist()
+    model = opponent(name, is_class, seed, words)
     if is_class:
-        return class_scores(y_test, np.unique(y), np.asarray(predicted))
-    return gaussian_scores(y_test, *predicted)
+        return class_scores(y_test, np.unique(y), model.fit(X, y).predict_proba(X_test))
+    if name == "catboost":
+        mean, variance = model.fit(X, y).predict(X_test).T
+        return gaussian_scores(y_test, mean, np.sqrt(variance))
+    held_out = cross_val_predict(model, X, y, cv=KFold(5, shuffle=True, random_state=seed))
+    width = np.sqrt(np.mean((y - held_out) ** 2))
+    return gaussian_scores(y_test, model.fit(X, y).predict(X_test), np.full(len(y_test), width))
 
 
 def _frame(transformer: TableTransformer, table: Table) -> Any:
@@ -137,7 +166,8 @@ def _frame(transformer: TableTransformer, table: Table) -> Any:
     columns: dict[str, Any] = {}
     for column in transformer.columns_:
         if isinstance(column, Category | Ordinal | Statistic):
-            columns[column.name] = table.words(column.name)
+            words = table.words(column.name)
+            columns[column.name] = np.where(table.known(column.name), words, "(missing)").astype(str)
         else:
             columns |= dict(zip(column.features, column.encode(table, []).T, strict=True))
     return pd.DataFrame(columns)
@@ -157,24 +187,20 @@ def class_scores(y: NDArray[Any], labels: NDArray[Any], probability: Floats) -> 
     return {"error": wrong.astype(np.float64), "log_score": np.log(np.maximum(own, LEAST))}
 
 
-def summarise(found: dict[str, Scores]) -> Result:
+def summarise(found: dict[str, list[RowScores]]) -> Result:
     """Return the scores of the folds that all models have finished; KeyboardInterrupt if there is none."""
-    failed = {name: scores.failure for name, scores in found.items() if scores.failure is not None}
-    able = {name: scores for name, scores in found.items() if name not in failed}
-    folds = min(len(scores.rows) for scores in able.values())
+    folds = min(map(len, found.values()))
     if not folds:
         raise KeyboardInterrupt
-    measures = able[OURS].rows[0]
     rows = {
-        name: {m: np.concatenate([fold[m] for fold in scores.rows[:folds]]) for m in measures}
-        for name, scores in able.items()
+        name: {m: np.concatenate([fold[m] for fold in scores[:folds]]) for m in scores[0]}
+        for name, scores in found.items()
     }
     figures = {
-        name: {m: _figure(m, own[m], None if name == OURS else rows[OURS][m]) for m in measures}
+        name: {m: _figure(m, own[m], None if name == OURS else rows[OURS][m]) for m in own}
         for name, own in rows.items()
     }
-    seconds = {name: float(np.mean(scores.seconds[:folds])) for name, scores in able.items()}
-    return {"folds": folds, "figures": figures, "seconds": seconds, "failed": failed}
+    return {"folds": folds, "figures": figures}
 
 
 def _figure(measure: str, rows: Floats, ours: Floats | None) -> dict[str, Any]:

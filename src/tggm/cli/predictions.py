@@ -199,8 +199,6 @@ def _provenance(given: Inputs, model_path: str) -> list[tuple[str, str]]:
 
 def _shown_columns(given: Inputs) -> dict[str, list[Any]]:
     """Return the columns of the table except the target, those of the model first, as numbers or words."""
-    from tggm.report.html import Cell
-
     table, used = given.table, {column.name: column.categories for column in given.stored.columns}
     others = [name for name in table.names if name not in used and name != given.stored.target.name]
 
@@ -210,7 +208,7 @@ def _shown_columns(given: Inputs) -> dict[str, list[Any]]:
         if used.get(name, True) or numbers is None:  # categories, or not used by the model
             return words
         return [
-            Cell(word if len(word) <= MOST_DIGITS else f"{x:.6g}", None if math.isnan(x) else x)
+            (word if len(word) <= MOST_DIGITS else f"{x:.6g}", None if math.isnan(x) else x)
             for word, x in zip(words, numbers.tolist(), strict=True)
         ]
 

@@ -11,8 +11,15 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from tggm.arrays import Floats
 from tggm.cli.files import CommandError
-from tggm.report.drift import REMEDY, drift_warnings, score_warnings
-from tggm.report.scores import class_scores, quantile_loss, regression_scores, threshold_scores
+from tggm.report.scores import (
+    REMEDY,
+    class_scores,
+    drift_warnings,
+    quantile_loss,
+    regression_scores,
+    score_warnings,
+    threshold_scores,
+)
 from tggm.tables import Table, TableWarning
 from tggm.tables.baselines import Baselines
 

@@ -15,8 +15,7 @@ from tggm.arrays import Bools, Floats, Ints, Tree
 from tggm.estimators.inputs import TableInputs
 
 if TYPE_CHECKING:
-    from tggm.explanation import Explanation, Importances
-    from tggm.explanation.columns import ColumnMap
+    from tggm.explanation import ColumnMap, Explanation, Importances
 
 FEW = 20  # rows that are too few to be a background
 
@@ -82,7 +81,7 @@ class Explained(TableInputs, ABC):
             `base`, `parts`, `names` of the columns, and the `prediction` that base and parts add up to.
             `tggm.plotting.plot_explanation` draws it.
         """
-        from tggm.explanation import explained
+        from tggm.explanation import shapley_values
 
         check_is_fitted(self, "fitted_")
         what = self.explainable[0] if what == "auto" else settings.one_of("what", what, self.explainable)
@@ -90,7 +89,7 @@ class Explained(TableInputs, ABC):
         inside, numbers = self._inside(X)
         others = self._background(numbers, background)
         rng = check_random_state(random_state)
-        return explained(
+        return shapley_values(
             lambda rows: inside._answers(rows, what), numbers, others, self.column_map(), walks, rng
         )
 
@@ -115,7 +114,7 @@ class Explained(TableInputs, ABC):
             (R² falls by so much), of a classification the rise of the negative log-probability in nats a row;
             and `names` of the columns.
         """
-        from tggm.explanation import permuted
+        from tggm.explanation import permutation_importances
 
         check_is_fitted(self, "fitted_")
         repeats = None if n_repeats == "auto" else settings.count("n_repeats", n_repeats)
@@ -127,7 +126,8 @@ class Explained(TableInputs, ABC):
         def loss(rows: Floats, place: Ints) -> Floats:
             return inside._losses(rows, target[place])
 
-        return permuted(loss, numbers, self.column_map(), repeats, check_random_state(random_state))
+        rng = check_random_state(random_state)
+        return permutation_importances(loss, numbers, self.column_map(), repeats, rng)
 
     @property
     def feature_importances_(self) -> Floats:
@@ -145,7 +145,7 @@ class Explained(TableInputs, ABC):
 
     def _held_importances(self) -> Floats:
         """Mean over groups of members that held out the same rows, by their numbers of rows."""
-        from tggm.explanation import permuted
+        from tggm.explanation import permutation_importances
 
         if self._held is None or not isinstance(self._held[0].X, np.ndarray) or not self._held[1].any():
             raise AttributeError(
@@ -161,20 +161,20 @@ class Explained(TableInputs, ABC):
             def loss(moved: Floats, place: Ints, y: Any = y, members: list[int] = members) -> Floats:
                 return self._held_losses(moved, _taken(y, place), members)
 
-            found = permuted(loss, Z, self.column_map(), None, np.random.default_rng(0))
+            found = permutation_importances(loss, Z, self.column_map(), None, np.random.default_rng(0))
             total, count = total + len(rows) * found.mean, count + len(rows)
         return total / count
 
     def column_map(self) -> "ColumnMap":
         """Which inputs of the model belong to which column."""
-        from tggm.explanation.columns import ColumnMap
+        from tggm.explanation import ColumnMap
 
         prepared = self.table_preparation()
         if prepared is not None:
             widths = {column.name: len(column.features) for column in prepared.columns}
-            return ColumnMap.of_widths(prepared.names, widths)
+            return ColumnMap.from_widths(prepared.names, widths)
         plain = [f"x{k}" for k in range(self.n_features_in_)]
-        return ColumnMap.of_numbers([str(name) for name in getattr(self, "feature_names_in_", plain)])
+        return ColumnMap.identity([str(name) for name in getattr(self, "feature_names_in_", plain)])
 
     def _inside(self, X: Any) -> tuple[Self, Floats]:
         """The model of nameless numbers, and rows as such."""

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from tggm.arrays import Bools, Floats
+from tggm.censored import Censored, sides
 from tggm.data.standardise import Columns
 from tggm.estimators.recipe import Recipe
-from tggm.models.graph.evidence import Censored, sides
 from tggm.models.likelihoods import Incomplete
 
 if TYPE_CHECKING:

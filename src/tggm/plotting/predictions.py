@@ -1,10 +1,9 @@
-"""Pictures of predictive distributions of one output: where they lie, and whether they are calibrated.
+"""Plots of predictive distributions of one output: their position, and whether they are calibrated.
 
 If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] (the probability integral
-transform, PIT), and a central interval of probability p holds a fraction p of the observations.
+transform, PIT), and a central interval of probability p contains a fraction p of the observations.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from scipy import stats
 from tggm.arrays import Floats
 from tggm.plotting.canvas import (
     DATA,
+    GREY,
     MODEL,
-    QUIET,
     REFERENCE,
     axes_or_new,
     checked_levels,
@@ -23,7 +22,6 @@ from tggm.plotting.canvas import (
     one_output,
     percent,
     shade,
-    unit_square,
 )
 from tggm.predictive.base import ScalarPredictive
 
@@ -34,31 +32,31 @@ if TYPE_CHECKING:
 def plot_calibration(
     dist: ScalarPredictive, y: ArrayLike, *, confidence: float = 0.95, ax: Any = None
 ) -> Any:
-    """Draw the observed coverage of central intervals against their nominal probability.
+    """Draw the observed coverage of central intervals against their probability.
 
-    Below the diagonal the model is too sure of itself, above it too modest. The grey band is where the
-    curve of a calibrated model lies with probability `confidence`, point by point, for this number of rows.
+    Below the diagonal the model is overconfident, above it underconfident. The grey band contains the curve
+    of a calibrated model with probability `confidence`, at each point, for this number of rows.
 
     Parameters
     ----------
     dist : predictive distribution of one output
     y : array_like, shape (rows,)
-        What was observed.
+        Observations.
     confidence : float
         Probability of the band.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
     """
     pit = _pit(dist, y)
     level = np.linspace(0, 1, 101)
-    # y lies in the central interval of probability p exactly if |2 F(y) − 1| ≤ p.
+    # y is in the central interval of probability p if and only if |2 F(y) − 1| ≤ p
     coverage = np.searchsorted(np.sort(np.abs(2 * pit - 1)), level, side="right") / len(pit)
     lower, upper = (q / len(pit) for q in stats.binom.interval(confidence, len(pit), level))
     ax = axes_or_new(ax)
     ax.fill_between(level, lower, upper, **_band(confidence))
-    ax.plot(level, level, color=QUIET, linewidth=1)
+    ax.plot(level, level, color=GREY, linewidth=1)
     ax.plot(level, coverage, color=MODEL, linewidth=1.8, label=f"observed, {len(pit)} rows")
-    unit_square(ax, "probability of the interval", "fraction of observations inside")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="probability of the interval", ylabel="fraction of observations inside")
     ax.legend(frameon=False, loc="upper left")
     return ax
 
@@ -66,21 +64,20 @@ def plot_calibration(
 def plot_pit(
     dist: ScalarPredictive, y: ArrayLike, *, bins: int | None = None, confidence: float = 0.95, ax: Any = None
 ) -> Any:
-    """Draw the histogram of F(y), flat for a calibrated model.
+    """Draw the histogram of F(y), which is flat for a calibrated model.
 
-    A valley says that the model is too sure, a hill too modest, a slope that it is biased.
+    A U shape means overconfidence, a hump underconfidence, a slope bias.
 
     Parameters
     ----------
     dist : predictive distribution of one output
     y : array_like, shape (rows,)
-        What was observed.
+        Observations.
     bins : int, optional
-        Number of bars; by default about 20 rows a bar, 5 to 20 bars.
+        Number of bars; by default about 20 rows per bar, 5 to 20 bars.
     confidence : float
         Probability of the grey band for a single bar.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
     """
     pit = _pit(dist, y)
     bins = int(np.clip(len(pit) // 20, 5, 20)) if bins is None else bins
@@ -88,7 +85,7 @@ def plot_pit(
     lower, upper = (q * height for q in stats.binom.interval(confidence, len(pit), 1 / bins))
     ax = axes_or_new(ax)
     ax.axhspan(lower, upper, zorder=3, **_band(confidence))
-    ax.axhline(1, color=QUIET, linewidth=1, zorder=3)
+    ax.axhline(1, color=GREY, linewidth=1, zorder=3)
     edges, label = np.linspace(0, 1, bins + 1), f"observed, {len(pit)} rows"
     ax.hist(pit, bins=edges, density=True, color=shade(0.6), edgecolor="white", label=label)
     ax.set(xlim=(0, 1), xlabel="predicted probability of a smaller y, F(y)", ylabel="density")
@@ -98,9 +95,9 @@ def plot_pit(
 
 
 def _band(confidence: float) -> dict[str, Any]:
-    """How the range that chance allows is drawn."""
+    """Return the style of the band of a calibrated model."""
     label = f"{percent(confidence)} band if calibrated"
-    return {"color": QUIET, "alpha": 0.25, "linewidth": 0, "label": label}
+    return {"color": GREY, "alpha": 0.25, "linewidth": 0, "label": label}
 
 
 def _pit(dist: ScalarPredictive, y: ArrayLike) -> Floats:
@@ -111,19 +108,18 @@ def _pit(dist: ScalarPredictive, y: ArrayLike) -> Floats:
 
 
 def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, ax: Any = None) -> Any:
-    """Draw each row's predictive mean and central interval against what was observed.
+    """Draw the predictive mean and central interval of each row against the observation.
 
-    Rows whose interval misses the observation are marked; about 1 − `level` of them should be.
+    Rows whose interval does not contain the observation are marked; about 1 − `level` of them should be.
 
     Parameters
     ----------
     dist : predictive distribution of one output
     y : array_like, shape (rows,)
-        What was observed.
+        Observations.
     level : float
         Probability of the intervals.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
     """
     y = one_output("y", y)
     mean = one_output("dist", dist.mean(), len(y))
@@ -131,14 +127,14 @@ def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, 
     missed = (y < lower) | (y > upper)
     ax = axes_or_new(ax)
     for rows, colour, marker, text in (
-        (~missed, MODEL, "o", f"{percent(level)} interval holds y ({percent(1 - missed.mean())} of rows)"),
-        (missed, REFERENCE, "D", f"misses y ({percent(missed.mean())})"),
+        (~missed, MODEL, "o", f"{percent(level)} interval contains y ({percent(1 - missed.mean())} of rows)"),
+        (missed, REFERENCE, "D", f"interval misses y ({percent(missed.mean())})"),
     ):
         ax.vlines(y[rows], lower[rows], upper[rows], color=colour, alpha=0.3, linewidth=1)
         ax.plot(y[rows], mean[rows], marker, color=colour, markersize=3.2, alpha=0.9, label=text)
     ends = [float(min(y.min(), lower.min())), float(max(y.max(), upper.max()))]
-    ax.plot(ends, ends, color=QUIET, linewidth=1, zorder=0)
-    pad = 0.03 * float(np.ptp(y)) or 0.5  # of one value there is no range
+    ax.plot(ends, ends, color=GREY, linewidth=1, zorder=0)
+    pad = 0.03 * float(np.ptp(y)) or 0.5  # a single value has no range
     ax.set(xlabel="observed y", ylabel="predicted y, mean and interval", xlim=(y.min() - pad, y.max() + pad))
     ax.set_ylim(*ends)
     ax.legend(frameon=False, loc="upper left")
@@ -160,23 +156,27 @@ def plot_fan(
     Parameters
     ----------
     source : fitted regressor or predictive distribution
-        A regressor is asked for `predict_dist` along `x`; a distribution must have one row for each `x`.
+        A regressor predicts along `x`; a distribution must have one row for each `x`.
     x : array_like, shape (rows,)
         Values of the feature, in any order.
     feature : int
         Its column, for a regressor.
     at : array_like, shape (features,), optional
-        Values at which the regressor's other features are held; needed if it has any.
+        Values of the regressor's other features; required if it has any.
     levels : array_like of float
         Probabilities of the intervals.
     data : (x, y), optional
         Observations to draw as points.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
     """
     x = one_output("x", x)
     order = np.argsort(x, kind="stable")
-    dist = _distribution(source, x, feature, at)
+    try:
+        predict = source.predict_dist
+    except AttributeError:
+        dist: Any = source  # a distribution
+    else:
+        dist = predict(_rows_along(source, x, feature, at))
     ax = axes_or_new(ax)
     widest_first = checked_levels(levels)
     for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
@@ -191,38 +191,21 @@ def plot_fan(
         observed = one_output("data[0]", data[0])
         values = one_output("data[1]", data[1], len(observed))
         ax.plot(observed, values, ".", color=DATA, markersize=4, label="data")
-    ax.set(xlabel=_feature_name(source, feature), ylabel="y", xlim=(x.min(), x.max()))
+    names = getattr(source, "feature_names_in_", None)
+    ax.set(xlabel="x" if names is None else str(names[feature]), ylabel="y", xlim=(x.min(), x.max()))
     ax.legend(frameon=False)
     return ax
 
 
-def _distribution(given: Any, x: Floats, feature: int, at: ArrayLike | None) -> ScalarPredictive:
-    """The distribution itself, or that of a regressor along `x`."""
-    try:
-        predict = given.predict_dist
-    except AttributeError:
-        return given  # type: ignore[no-any-return]  # whoever has its methods
-    return _along(predict, given, x, feature, at)
-
-
-def _along(
-    predict: Callable[[Any], ScalarPredictive], model: "BaseEstimator", x: Floats, feature: int,
-    at: ArrayLike | None,
-) -> ScalarPredictive:  # fmt: skip
-    """The model's predictions with one feature running through `x` and the others held."""
+def _rows_along(model: "BaseEstimator", x: Floats, feature: int, at: ArrayLike | None) -> Any:
+    """Return rows with one feature set to `x` and the others constant."""
     count = int(getattr(model, "n_features_in_", 1))
     if not 0 <= feature < count:
         raise ValueError(f"`feature` must be a column number below {count}; got {feature}.")
     if at is None and count > 1:
         raise ValueError(
-            f"the model has {count} features: pass `at`, a row to hold the others at, such as X.mean(axis=0)."
+            f"`at` is required for a model with {count} features: pass a row such as X.mean(axis=0)."
         )
-    held = np.zeros(1) if at is None else one_output("at", at, count)
-    X = np.tile(held, (len(x), 1))
+    X = np.tile(np.zeros(1) if at is None else one_output("at", at, count), (len(x), 1))
     X[:, feature] = x
-    return predict(named_rows(model, X))
-
-
-def _feature_name(source: "BaseEstimator", feature: int) -> str:
-    names = getattr(source, "feature_names_in_", None)
-    return "x" if names is None else str(names[feature])
+    return named_rows(model, X)
