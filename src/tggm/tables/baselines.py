@@ -1,7 +1,7 @@
 """Two baselines for a model, small enough for its file.
 
-*Naive* ignores the inputs: a normal distribution with the target's mean and variance, or the frequencies of
-the classes. *Linear* is ridge regression with the leave-one-out error as its variance, or logistic regression,
+*Naive* ignores the inputs: a normal distribution with the mean and variance of the target, or the class
+frequencies. *Linear* is ridge regression with its leave-one-out error as variance, or logistic regression,
 on standardised inputs; its coefficients are stored in the units of the inputs.
 """
 
