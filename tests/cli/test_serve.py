@@ -109,14 +109,8 @@ def test_the_description_has_every_column(address):
     reply, content = asked(address, "GET", "/model")
     found = json.loads(content)
     assert reply.headers["Content-Type"] == "application/json"
-    assert {column["name"]: column["kind"] for column in found["columns"]} == {
-        "size": "number",
-        "dose": "number",
-        "kind": "words",
-        "grade": "words",
-        "day": "text",
-        "town": "words",
-    }
+    kinds = {"size": "number", "dose": "number", "kind": "words", "grade": "words", "day": "text"}
+    assert {column["name"]: column["kind"] for column in found["columns"]} == kinds | {"town": "words"}
     assert all(column["low"] < column["high"] for column in found["columns"] if column["kind"] == "number")
 
 

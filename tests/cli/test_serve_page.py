@@ -32,14 +32,6 @@ UNNAMED = """
 Array.from(document.querySelectorAll("input, select"))
   .filter(e => !e.labels.length && !e.getAttribute("aria-label")).map(e => e.outerHTML)
 """
-# pixels by which a letter of the picture stands outside of it
-OUTSIDE = """
-(() => {
-  const plot = document.getElementById("plot").getBoundingClientRect();
-  const texts = Array.from(document.querySelectorAll("#plot text"), t => t.getBoundingClientRect());
-  return Math.max(...texts.map(t => Math.max(plot.left - t.left, t.right - plot.right)));
-})()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +99,6 @@ def test_the_page_fits_and_everything_has_a_name(tab, request, kind, width):
     with quiet(page):
         assert page.ask("document.documentElement.scrollWidth") <= width
         assert page.ask(UNNAMED) == []
-        assert page.ask(OUTSIDE) <= 0
-        sizes = "Array.from(document.querySelectorAll('#plot text'), t => t.getBoundingClientRect().height)"
-        assert min(page.ask(sizes)) > 11
-        assert len(page.ask(sizes)) >= 3
 
 
 @WIDTHS
@@ -146,24 +134,3 @@ def test_labels_are_text(tab, classes):
     page = opened(tab, classes, 1400)
     assert page.ask("document.querySelectorAll('#plot i, #plot rect').length") == 3
     assert "<i>c</i>" in page.ask(TEXT % "plot")
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        ("1200", "1,200"),
-        ("317541027", "317,541,000"),
-        ("28000000000", "28,000,000,000"),
-        ("3.2e15", "3.2e+15"),
-        ("0.00001", "1e-5"),
-        ("0.5", "0.5"),
-        ("440.96", "441"),
-        ("-12.3456", "-12.35"),
-        ("0", "0"),
-        ("null", "–"),
-    ],
-)
-def test_numbers_keep_their_size(tab, numbers, number, text):
-    if not tab.ask("typeof shown === 'function'"):
-        opened(tab, numbers, 1400)
-    assert tab.ask(f"shown({number})") == text

@@ -3,6 +3,8 @@
 import gzip
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import tggm
@@ -68,16 +70,8 @@ def test_options_with_names_of_their_own_are_settings(tmp_path, monkeypatch):
 
 
 def test_what_a_table_makes_of_its_columns_is_said(tmp_path, capsys):
-    table = [
-        (
-            f"{(k * k) % 97}.5" if k % 5 else "<LOD",
-            f"{k * k:,} km",
-            f"2024-01-{k % 28 + 1:02d}",
-            k % 5,
-            k % 5 + 1,
-        )
-        for k in range(60)
-    ]
+    doses = [f"{(k * k) % 97}.5" if k % 5 else "<LOD" for k in range(60)]
+    table = [(doses[k], f"{k * k:,} km", f"2024-01-{k % 28 + 1:02d}", k % 5, k % 5 + 1) for k in range(60)]
     file = write(tmp_path / "t.csv", table, ("dose", "driven", "day", "ill", "sick"))
     assert run(["fit", file, "-t", "ill", "-o", str(tmp_path / "m.tggm"), *SMALL]) == 0
     said = capsys.readouterr().err
@@ -121,11 +115,8 @@ def test_truth_of_csv_is_that_of_parquet(tmp_path, capsys, spelled):
     import pyarrow.parquet as pq
 
     flag = [k % 3 == 0 for k in range(60)]
-    columns = {
-        "flag": flag,
-        "x": [float(k * k % 37) for k in range(60)],
-        "y": [float(k * 7 % 23) for k in range(60)],
-    }
+    x, y = ([float(k * k % 37) for k in range(60)], [float(k * 7 % 23) for k in range(60)])
+    columns = {"flag": flag, "x": x, "y": y}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     table = [(spelled[0] if f else spelled[1], x, y) for f, x, y in zip(*columns.values(), strict=True)]
     csv = write(tmp_path / "t.csv", table, tuple(columns))
@@ -135,25 +126,58 @@ def test_truth_of_csv_is_that_of_parquet(tmp_path, capsys, spelled):
     assert first == answer(capsys, "predict", model, csv, "--strict")
 
 
-def days(tmp_path):
-    """A table with dates, and a model of it."""
+def test_dates_are_copied(tmp_path, capsys):
     table = [(f"2024-01-{k % 28 + 1:02d}", f"{k}.123456789012", k * 7 % 23 / 2) for k in range(60)]
     file = write(tmp_path / "t.csv", table, ("day", "x", "y"))
     model = str(tmp_path / "m.tggm")
     assert run(["fit", file, "-t", "y", "-o", model, *SMALL, "--quiet"]) == 0
-    return model, file
-
-
-@pytest.mark.slow  # dates in a page: tests/report/test_page.py
-def test_dates_are_reported(tmp_path):
-    model, file = days(tmp_path)
-    assert run(["report", model, file, "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
-    assert "2024-01-" in (tmp_path / "r.html").read_text()
-
-
-def test_dates_are_copied(tmp_path, capsys):
-    model, file = days(tmp_path)
     copied = answer(capsys, "predict", model, file, "--inputs", "--quiet").splitlines()
     assert copied[2].startswith("2024-01-02,1.123456789012,3.5,")
     (first, *_) = json.loads(answer(capsys, "predict", model, file, "--inputs", "--json", "--quiet"))
     assert (first["day"], first["y_observed"]) == ("2024-01-01", 0.0)
+
+
+def test_a_guarantee_is_that_of_python(tmp_path):
+    """Rows that are set aside must not be used for target encodings: both ways set the same rows aside."""
+    rng = np.random.default_rng(0)
+    town, x = rng.integers(0, 80, 300), rng.normal(size=300)
+    table = [
+        (f"town {k}", f"{v:.6f}", f"{0.1 * k + v + rng.normal():.6f}") for k, v in zip(town, x, strict=True)
+    ]
+    file = write(tmp_path / "t.csv", table, ("town", "x", "y"))
+    words = ["--test-size", "0", "--guarantee", "0.8", "--hidden", "4,3", "--members", "2", "--epochs", "5"]
+    assert run(["fit", file, "-t", "y", "-o", str(tmp_path / "m.tggm"), *words, "--quiet"]) == 0
+    frame = pd.read_csv(file)
+    model = tggm.TGGMRegressor(hidden=(4, 3), n_members=2, max_epochs=5, guarantee=0.8, random_state=0)
+    model.fit(frame[["town", "x"]], frame["y"])
+    ours = tggm.load(tmp_path / "m.tggm")
+    assert ours.table_.columns_ == model.table_.columns_
+    for end, other in zip(
+        *(m.predict_interval(frame, 0.8, guarantee=True) for m in (ours, model)), strict=True
+    ):
+        np.testing.assert_array_equal(end, other)
+
+
+def test_columns_and_words_that_were_named_are_kept_with_the_model(tmp_path, capsys):
+    table = [(k, k % 4, "lost" if k % 7 == 0 else f"{k * k % 31}", k * 7 % 23) for k in range(60)]
+    file, model = write(tmp_path / "t.csv", table, ("id", "zone", "x", "y")), str(tmp_path / "m.tggm")
+    words = [
+        "--ignore",
+        "id",
+        "--categorical",
+        "zone",
+        "--missing",
+        "lost",
+        "--task",
+        "regression",
+        "--quiet",
+    ]
+    assert run(["fit", file, "-t", "y", "-o", model, *SMALL, *words]) == 0
+    told = answer(capsys, "info", model)
+    assert "zone: one of 0, 1, 2, 3" in told
+    assert "id: " not in told
+    predicted = [
+        float(line.split(",")[0])
+        for line in answer(capsys, "predict", model, file, "--quiet").splitlines()[1:]
+    ]
+    np.testing.assert_allclose(tggm.load(model).predict(pd.read_csv(file)), predicted, rtol=1e-9)

@@ -244,7 +244,7 @@ def test_damaged_files_and_missing_packages_are_reported(book, tmp_path, monkeyp
     with pytest.raises(TableError, match="is a damaged Excel file"):
         read_table(str(tmp_path / "bad.xlsx"))
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(TableError, match="needs pandas and openpyxl"):
+    with pytest.raises(TableError, match="needs openpyxl to be read: pip install"):
         read_table(book)
 
 

@@ -77,6 +77,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No remarks, no progress.")
 Interval = Annotated[float, typer.Option(help="Probability of the intervals of a regression.")]
 
 
+def _reading(delimiter: str | None, decimal: str, encoding: str | None, sheet: str | None) -> dict[str, Any]:
+    if decimal not in (".", ","):
+        raise CommandError(f"--decimal is a point or a comma; got {decimal!r}.")
+    return {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "sheet": sheet}
+
+
 def fit(
     data: DataOrFolder,
     target: Target,
@@ -122,7 +128,7 @@ def fit(
     """
     for path in filter(None, (output, test_output)):
         check_output(path, force or resume, data)
-    _check_choices(task, decimal, target)
+    _check_choices(task, target)
     from tggm.cli.training import FitOptions, fit_folder, fit_table, parse_layers
     from tggm.files import model_file
     from tggm.tables import read_table
@@ -139,8 +145,9 @@ def fit(
     if os.path.isdir(data):
         result = fit_folder(data, options)
     else:
-        reading = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "sheet": sheet}
-        result = fit_table(read_table(data, missing=gaps, **reading), options)
+        result = fit_table(
+            read_table(data, missing=gaps, **_reading(delimiter, decimal, encoding, sheet)), options
+        )
     write_result(output, model_file(result.model, result.baselines, result.record))
     if test_output is not None and result.test is not None:
         write_result(test_output, csv_text({name: result.test.words(name) for name in result.test.names}))
@@ -157,7 +164,7 @@ def fit(
         remove_checkpoints(checkpoint)  # not before the model is written
 
 
-def _check_choices(task: str | None, decimal: str, target: list[str]) -> None:
+def _check_choices(task: str | None, target: list[str]) -> None:
     """Raise for values that an option does not take."""
     if len(target) > 1:
         raise CommandError(
@@ -166,8 +173,6 @@ def _check_choices(task: str | None, decimal: str, target: list[str]) -> None:
         )
     if task not in (None, "regression", "classification"):
         raise CommandError(f"--task is regression or classification; got {task!r}.")
-    if decimal not in (".", ","):
-        raise CommandError(f"--decimal is a point or a comma; got {decimal!r}.")
 
 
 def _fit_facts(result: "FitResult", output: str) -> dict[str, Any]:
@@ -255,8 +260,9 @@ def predict(
     from tggm.cli.scores import require_threshold
 
     levels = parse_levels(interval, quantiles)
-    reading = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "sheet": sheet}
-    given = read_inputs(model, data, strict=strict, quiet=quiet, **reading)
+    given = read_inputs(
+        model, data, strict=strict, quiet=quiet, **_reading(delimiter, decimal, encoding, sheet)
+    )
     require_threshold(threshold, given.model)
     columns = predicted_columns(
         given, interval, levels, parts=parts, guarantee=guarantee, threshold=threshold, explain=explain
@@ -297,8 +303,9 @@ def evaluate(
     from tggm.cli.predictions import read_inputs
     from tggm.cli.scores import Metrics, evaluate_model, figures_table, hint, warnings_of
 
-    reading = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "sheet": sheet}
-    given = read_inputs(model, data, strict=strict, quiet=quiet, targets=True, **reading)
+    given = read_inputs(
+        model, data, strict=strict, quiet=quiet, targets=True, **_reading(delimiter, decimal, encoding, sheet)
+    )
     target, fitted, rows = given.stored.target, given.stored.fitted, len(given.table)
     metrics = Metrics(metric or (), threshold, given.model)
     figures = evaluate_model(given.model, given.stored.baselines, given.table, given.y, metrics)
@@ -337,8 +344,9 @@ def report(
     from tggm.report import render_report
 
     parse_levels(interval, None)
-    reading = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "sheet": sheet}
-    given = read_inputs(model, data, strict=strict, quiet=quiet, targets=True, **reading)
+    given = read_inputs(
+        model, data, strict=strict, quiet=quiet, targets=True, **_reading(delimiter, decimal, encoding, sheet)
+    )
     more = report_arguments(given, model) | {"progress": None if quiet else lambda text: say(f"  {text}")}
     page = render_report(given.model, given.table, given.y, title=title, level=interval, **more)
     write_result(output, page)
@@ -415,7 +423,7 @@ def compare(
     to it. A model is called better or worse if it differs by more than two standard errors.
     """
     check_output(output, force, data)
-    _check_choices(task, decimal, target)
+    _check_choices(task, target)
     from tggm.cli.comparison import choose_models, comparison_columns, comparison_text, run_comparison
     from tggm.cli.training import FitOptions, find_target, parse_layers
     from tggm.tables import read_table
@@ -425,8 +433,7 @@ def compare(
         categorical=tuple(categorical or ()), missing=tuple(missing or ()), quick=quick,
         settings=tuple(setting or ()),
     )  # fmt: skip
-    reading = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "sheet": sheet}
-    table = read_table(data, missing=options.missing, **reading)
+    table = read_table(data, missing=options.missing, **_reading(delimiter, decimal, encoding, sheet))
     tell: Any = (lambda text: None) if quiet else say
     others = choose_models(models, tell)
     found, reason = find_target(table, options)

@@ -157,7 +157,9 @@ def _cell(value: Any) -> str:
 def _finite(values: Any) -> Any:
     """Return nested lists of numbers, with null for those that are not finite, which JSON cannot hold."""
     array = np.asarray(values, dtype=np.float64)
-    return np.where(np.isfinite(array), array.astype(object), None).tolist()
+    plain = array.astype(object)
+    plain[~np.isfinite(array)] = None
+    return plain.tolist()
 
 
 def read_served_model(path: str) -> ServedModel:

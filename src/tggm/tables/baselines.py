@@ -1,8 +1,8 @@
-"""What a model must beat, as numbers that fit into its file.
+"""Two baselines for a model, small enough for its file.
 
-*Naive* does not look at the inputs: a normal distribution with the target's mean and variance, or the
-frequencies of the classes. *Linear* is ridge regression with the leave-one-out error as its variance, or
-logistic regression, on standardised inputs; its coefficients are kept in the units of the inputs.
+*Naive* ignores the inputs: a normal distribution with the mean and variance of the target, or the class
+frequencies. *Linear* is ridge regression with its leave-one-out error as variance, or logistic regression,
+on standardised inputs; its coefficients are stored in the units of the inputs.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from tggm.predictive.gaussian_mixture import GaussianMixture
 
 MOST_NUMBERS = 200_000  # of a linear baseline; a larger one is left out of the file
 _TINY = float(np.finfo(np.float64).tiny)
-_LEAST = np.log(1e-12)  # log-probability that a baseline gives to what it never saw
+_LEAST = np.log(1e-12)  # lower bound of log-probabilities
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | Non
 
 
 def fit_regression(X: Floats, y: Floats) -> Baselines:
-    """Baselines of a number; the ridge penalty is the best of 13 by leave-one-out errors."""
+    """Fit baselines of a number; leave-one-out errors choose among 13 ridge penalties."""
     from sklearn.linear_model import RidgeCV
 
     shift, scale = _standard(X)
@@ -74,34 +74,34 @@ def fit_regression(X: Floats, y: Floats) -> Baselines:
 
 
 def fit_classes(X: Floats, label: Ints, n_classes: int) -> Baselines:
-    """Baselines of classes, counted from 0."""
+    """Fit baselines of classes, which are numbered from 0."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     shift, scale = _standard(X)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop a little early
+        warnings.simplefilter("ignore", ConvergenceWarning)  # convergence to full precision is not needed
         model = LogisticRegression(max_iter=300).fit((X - shift[None, :]) / scale[None, :], label)
     coef, intercept = model.coef_, model.intercept_
-    if n_classes == 2:  # scikit-learn keeps the second class alone
+    if n_classes == 2:  # scikit-learn stores only the second class
         coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.r_[0.0, intercept]
     coef = coef / scale[None, :]
     return _kept(naive_classes(label, n_classes), coef, intercept - coef @ shift, None)
 
 
 def naive_regression(y: Floats) -> Baselines:
-    """The mean and variance of a number, alone."""
+    """Return mean and variance of a number, without a linear model."""
     return Baselines(np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), _TINY)]))
 
 
 def naive_classes(label: Ints, n_classes: int) -> Baselines:
-    """The frequencies of classes alone; each is counted once more than it occurred."""
+    """Return class frequencies with one added to each count, without a linear model."""
     count = np.bincount(label, minlength=n_classes) + 1.0
     return Baselines(np.log(count / count.sum()))
 
 
 def _kept(naive: Baselines, coef: Floats, intercept: Floats, variance: float | None) -> Baselines:
-    """Both, unless the linear one is too large."""
+    """Return both baselines, or only the naive one if the linear one is too large."""
     if coef.size > MOST_NUMBERS:
         return naive
     return replace(naive, coef=coef, intercept=intercept, variance=variance)

@@ -238,7 +238,7 @@ class _Words(Column):
 
     levels: tuple[str, ...]  # words of the training rows
 
-    def _check_levels(self) -> None:
+    def __post_init__(self) -> None:
         if not self.levels or len(set(self.levels)) < len(self.levels):
             raise ValueError("the levels of a category must be different words")
 
@@ -277,9 +277,6 @@ class Category(_Words):
     levels: tuple[str, ...]
     other: bool
     missing: bool
-
-    def __post_init__(self) -> None:
-        self._check_levels()
 
     @classmethod
     def of(cls, table: Table, name: str, levels: tuple[str, ...]) -> "Category":
@@ -323,9 +320,6 @@ class Ordinal(_Words):
     levels: tuple[str, ...]  # from the lowest to the highest
     fill: float
     indicator: bool
-
-    def __post_init__(self) -> None:
-        self._check_levels()
 
     @classmethod
     def of(cls, table: Table, name: str, levels: tuple[str, ...]) -> "Ordinal":

@@ -7,6 +7,7 @@ checked by the dataclasses themselves and by `preparation_from_json`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import accumulate
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -60,22 +61,18 @@ class Preparation:
     @property
     def groups(self) -> dict[str, dict[str, int]]:
         """Return the inputs of each column of words: the position of each category."""
-        found, begin = {}, 0
-        for column in self.columns:
-            found[column.name] = {word: begin + k for k, word in enumerate(column.categories)}
-            begin += len(column.features)
-        return {name: group for name, group in found.items() if group}
+        return {
+            c.name: dict(zip(c.categories, at, strict=True)) for c, at in self._positions() if c.categories
+        }
 
     @property
     def parts(self) -> dict[str, tuple[int, ...]]:
         """Return the positions of the inputs of each other column that has several."""
-        found, begin = {}, 0
-        for column in self.columns:
-            count = len(column.features)
-            if count > 1 and not column.categories:
-                found[column.name] = tuple(range(begin, begin + count))
-            begin += count
-        return found
+        return {c.name: tuple(at) for c, at in self._positions() if len(at) > 1 and not c.categories}
+
+    def _positions(self) -> list[tuple[Column, range]]:
+        ends = accumulate(len(column.features) for column in self.columns)
+        return [(c, range(end - len(c.features), end)) for c, end in zip(self.columns, ends, strict=True)]
 
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
@@ -86,8 +83,8 @@ def preparation_to_json(p: Preparation) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        kind = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
-        return dict(kind + [(field.name, _plain(getattr(value, field.name))) for field in fields(value)])
+        entries = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
+        return dict(entries + [(f.name, _plain(getattr(value, f.name))) for f in fields(value)])
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value

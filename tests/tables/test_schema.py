@@ -1,14 +1,16 @@
-"""Tables to numbers: against tables encoded by hand, and by pandas."""
+"""Targets, the table section of a model file, and baselines."""
 
 import dataclasses
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from tests.tables.prepared import features, prepare
+from tggm import ModelFileError, files, load, save
+from tggm.files import load_table_model
+from tggm.storage import encode
 from tggm.tables import (
+    FitRecord,
     Table,
     TableError,
     TableTransformer,
@@ -18,8 +20,6 @@ from tggm.tables import (
     preparation_to_json,
 )
 from tggm.tables.baselines import fit_classes, fit_regression
-from tggm.tables.columns import Category, DateColumn, Number
-from tggm.tables.schema import FitRecord
 
 Y = Target("y", "regression")
 
@@ -36,146 +36,9 @@ def table(**columns):
     return Table("t.csv", {**given, "y": np.arange(float(rows)) ** 2})
 
 
-def test_numbers_are_filled_with_the_median_and_marked():
-    t = table(a=["1", None, "5", "3", "100", None])
-    p = prepare(t, Y)
-    notes = []
-    expected = [[1, 0], [4, 1], [5, 0], [3, 0], [100, 0], [4, 1]]
-    np.testing.assert_array_equal(features(p, t, notes), expected)
-    assert p.feature_names == ["a", "a is missing"]
-    assert notes == ["a: 2 rows without a value, filled with the median 4"]
-
-
-def test_categories_agree_with_pandas(rng):
-    colour = rng.choice(["red", "green", "blue"], 60).tolist()
-    t = table(c=colour)
-    expected = pd.get_dummies(pd.Series(colour)).astype(float)  # sorted levels
-    p = prepare(t, Y)
-    assert p.feature_names == [f"c = {level}" for level in expected.columns]
-    np.testing.assert_array_equal(features(p, t), expected.to_numpy())
-
-
-def test_rare_unknown_and_missing_categories():
-    t = table(c=["a"] * 10 + ["b"] * 5 + ["rare", "odd", None, None])
-    p = prepare(t, Y)
-    assert p.columns == (Category("c", ("a", "b"), other=True, missing=True),)
-    notes = []
-    got = features(p, table(c=["a", "new", None, "b"]), notes)
-    np.testing.assert_array_equal(got, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0]])
-    assert "1 row with rare or unknown categories ('new'), taken together as other" in notes[0]
-    assert "a category of their own" in notes[1]
-
-
-# enough rows that half a percent of them is less than three, three, and more
-@pytest.mark.parametrize(("rows", "least"), [(40, 3), (600, 3), (1000, 5), (3000, 15)])
-def test_a_level_needs_three_rows_and_half_a_percent(rows, least):
-    column = ["enough"] * least + ["rare"] * (least - 1)
-    column += ["usual", "common"] * ((rows - len(column)) // 2)
-    column += ["usual"] * (rows - len(column))
-    t = table(c=column)
-    assert prepare(t, Y).columns == (Category("c", ("common", "enough", "usual"), other=True, missing=False),)
-    np.testing.assert_array_equal(features(prepare(t, Y), t).sum(0)[[1, -1]], [least, least - 1])
-
-
-def test_the_fifty_most_frequent_levels_get_a_column():
-    column = [f"w{k:02d}" for k in range(51) for _ in range(3 + (k != 7))]
-    (found,) = prepare(table(c=column), Y).columns
-    assert found == Category("c", tuple(f"w{k:02d}" for k in range(51) if k != 7), other=True, missing=False)
-
-
-def test_categories_that_leave_no_room_for_others():
-    p = prepare(table(c=["a", "b"] * 5), Y)
-    notes = []
-    np.testing.assert_array_equal(features(p, table(c=["b", "new", None]), notes), [[0, 1], [0, 0], [0, 0]])
-    assert "taken as none of the known ones" in notes[0]
-    assert "training rows did not have" in notes[1]
-    with pytest.raises(TableError, match=r"categories in column 'c' that the model does not know \('new'\)"):
-        features(p, table(c=["new"]), strict=True)
-    with pytest.raises(TableError, match="has no column 'c'"):
-        features(p, table(d=["a"]))
-
-
-def test_a_column_is_asked_for_what_the_model_saw():
-    p = prepare(table(code=["7", "x", "7", "x", "7", "x"]), Y)
-    np.testing.assert_array_equal(features(p, table(code=np.array([7.0]))), [[1, 0]])
-    p = prepare(table(code=np.array([1.0, 2, 1, 2, 1, 2])), Y, categorical=["code"])
-    np.testing.assert_array_equal(features(p, table(code=["2"])), [[0, 1]])
-
-
-def test_strict_refuses_gaps_that_the_model_never_saw():
-    p = prepare(table(a=np.array([1.0, 2, 4])), Y)
-    gap = table(a=np.array([np.nan]))
-    assert features(p, gap).tolist() == [[2.0]]
-    with pytest.raises(TableError, match="gaps in column 'a', but the training rows had none"):
-        features(p, gap, strict=True)
-
-
-def test_useless_columns_are_left_out_with_their_reason():
-    n = 12
-    t = table(
-        same=["x"] * n, one=np.ones(n), none=[None] * n, id=np.arange(5.0, 5 + n),
-        text=[f"w{k}" for k in range(n)], asked=np.arange(n) ** 3.0, good=np.arange(n) ** 2.0,
-    )  # fmt: skip
-    p = prepare(t, Y, ignore=["asked"])
-    assert [column.name for column in p.columns] == ["good"]
-    assert dict(p.left_out) == {
-        "asked": "as asked",
-        "same": "it has the same value everywhere",
-        "one": "it has the same value everywhere",
-        "none": "it is empty",
-        "id": "it only counts the rows",
-        "text": "its words hardly ever repeat ('w0', ...)",
-    }
-    with pytest.raises(TableError, match="no column that a model could use"):
-        TableTransformer(ignore=["asked", "good"]).fit(t.without("y"), t.numbers("y"))
-    with pytest.raises(TableError, match="has no column 'goodd'; did you mean 'good'"):
-        prepare(t, Y, ignore=["goodd"])
-
-
-def test_a_count_of_rows_is_found_in_a_part_of_the_file_too():
-    t = table(id=np.arange(40.0), x=np.arange(40.0) ** 3).take(np.flatnonzero(np.arange(40) % 3))
-    assert [column.name for column in prepare(t, Y).columns] == ["x"]
-
-
-@pytest.mark.parametrize(
-    "date",
-    [
-        "2024-01-31",
-        "2024-01-31T12:30:00",
-        "31.01.2024",
-        "1/31/24",
-        "12:30",
-        "31 Jan 2024",
-        "January 31, 2024",
-    ],
-)
-def test_dates_are_recognised_but_not_as_targets(date):
-    t = table(d=[date] * 11 + [None])
-    (found,) = prepare(t, Y).columns
-    assert isinstance(found, DateColumn)
-    assert found.clock == (date == "12:30")
+def test_dates_are_no_targets():
     with pytest.raises(TableError, match=r"column 'd' of t.csv holds dates or times .*days since"):
-        choose_target(t, "d", None)
-
-
-def test_words_that_only_resemble_dates_are_categories():
-    p = prepare(table(d=["1-2", "3.5.1 b", "3-4"] * 4), Y)
-    assert isinstance(p.columns[0], Category)
-
-
-def test_mistakes_among_numbers_are_refused_not_guessed():
-    numbers = [str(k) for k in range(30)]
-    with pytest.raises(TableError, match=r"nearly all numbers, but has 'n/d' in row 31; .* --missing 'n/d'"):
-        prepare(table(a=[*numbers, "n/d"]), Y)
-    with pytest.raises(
-        TableError, match=r"'a' .* 'x' in row 31, 'y' in row 32; .*column 'b' .* 'z' in row 2"
-    ):
-        prepare(table(a=[*numbers, "x", "y"], b=["0", "z", *numbers]), Y)
-    few = prepare(table(doors=["2", "3", "4", "5 or more"] * 5), Y)
-    assert isinstance(few.columns[0], Category)
-
-
-# ---- the target ------------------------------------------------------------------------------------------
+        choose_target(table(d=["31.01.2024"] * 11 + [None]), "d", None)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +81,7 @@ def test_labels_are_whole_numbers_however_they_are_spelled():
         ([*(str(k) for k in range(30)), "lost"], None, "nearly all numbers, but has 'lost' in row 31"),
     ],
 )
-def test_a_target_with_nothing_to_learn(values, task, sentence):
+def test_unusable_targets_are_refused(values, task, sentence):
     with pytest.raises(TableError, match=sentence):
         choose_target(Table("t.csv", {"z": words(*values)}), "z", task)
 
@@ -229,13 +92,13 @@ def test_a_target_with_nothing_to_learn(values, task, sentence):
 @pytest.fixture
 def full():
     t = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v", "u", "v", "u", "v"])
-    p = prepare(t, Y, gaps=["n.d."])
-    X = features(p, t)
+    how = TableTransformer(missing=["n.d."], task="regression")
+    X = how.fit_transform(t.without("y"), t.numbers("y"))
     fitted = FitRecord("t.csv", 6, 0, 0, 1.5, {"model": {"rmse": 1.0}})
-    return dataclasses.replace(p, baselines=fit_regression(X, p.target.values(t)), fitted=fitted)
+    return dataclasses.replace(how.preparation(Y), baselines=fit_regression(X, t.numbers("y")), fitted=fitted)
 
 
-def test_the_section_comes_back(full):
+def test_the_table_section_survives_json(full):
     stored = json.loads(json.dumps(preparation_to_json(full)))
     again = preparation_from_json(stored)
     assert preparation_to_json(again) == stored
@@ -258,6 +121,7 @@ def test_the_section_comes_back(full):
         (("columns", 0, "name"), "c", "all of different names"),
         (("columns", 1, "levels"), ["u", "u"], "must be different words"),
         (("columns", 1, "levels"), [1], "levels must be text"),
+        (("columns", 0, "knots"), [2.0, 1.0], "knots .* must be increasing"),
         (("target", "task"), "ranking", "not for one of"),
         (("left_out",), [["a"]], "pairs"),
         (("gaps",), "x", "gaps must be a list"),
@@ -271,7 +135,7 @@ def test_the_section_comes_back(full):
         (("fitted", "figures", "model"), {"rmse": None}, "rmse must be a finite number"),
     ],
 )
-def test_a_section_that_was_tampered_with_is_refused(full, path, value, sentence):
+def test_invalid_table_sections_are_refused(full, path, value, sentence):
     stored = preparation_to_json(full)
     if path:
         place = stored
@@ -280,6 +144,71 @@ def test_a_section_that_was_tampered_with_is_refused(full, path, value, sentence
         place[path[-1]] = value
     with pytest.raises(ValueError, match=sentence):
         preparation_from_json(stored if path else value)
+
+
+NUMBER = {"kind": "number", "decimal": ".", "unit": "", "marks": [], "knots": [], "encoding": None}
+
+
+class Toy:
+    """The smallest estimator that takes tables."""
+
+    n_features_in_ = 3
+    task = "regression"
+
+    def to_state(self):
+        return {"w": np.arange(3.0)}, {}
+
+    @classmethod
+    def from_state(cls, arrays, meta):
+        return cls()
+
+    table = None
+
+    def table_preparation(self):
+        return self.table
+
+    def adopt_table(self, preparation):
+        self.table = preparation
+
+
+@pytest.fixture
+def preparation(monkeypatch):
+    monkeypatch.setattr(files, "known_classes", lambda: {"Toy": Toy})
+    how = TableTransformer(task="regression")
+    return how.fit(table(a=np.arange(8.0) ** 3, c=["u", "v"] * 4).without("y"), np.arange(8.0)).preparation(Y)
+
+
+def test_the_table_section_is_stored_with_the_model(preparation, tmp_path):
+    model = Toy()
+    model.adopt_table(preparation)
+    save(model, tmp_path / "m.tggm")
+    model, again = load_table_model(tmp_path / "m.tggm")
+    assert isinstance(model, Toy)
+    assert again == preparation
+    assert load(tmp_path / "m.tggm").table == preparation
+    save(Toy(), tmp_path / "bare.tggm")
+    assert load_table_model(tmp_path / "bare.tggm").preparation is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"columns": []}, "its table section is not valid .its table must have columns"),
+        ({"more": 1}, "its table section is not valid .table must have exactly"),
+        (
+            {"target": {"name": "y", "task": "classification", "integer": False}},
+            "makes 3 inputs for classification",
+        ),
+        ({"columns": [dict(NUMBER, name="a", fill=0.0, indicator=True)]}, "makes 2 inputs"),
+    ],
+)
+def test_a_table_section_that_does_not_fit_the_model_is_refused(preparation, tmp_path, changed, sentence):
+    table = preparation_to_json(preparation) | changed
+    content = encode({"w": np.arange(3.0)}, {"class": "Toy", "state": {}, "table": table})
+    (tmp_path / "m.tggm").write_bytes(content)
+    for read in (load, load_table_model):
+        with pytest.raises(ModelFileError, match=sentence):
+            read(tmp_path / "m.tggm")
 
 
 # ---- baselines -------------------------------------------------------------------------------------------
@@ -311,8 +240,7 @@ def test_linear_baseline_of_classes_is_logistic_regression(rng, n_classes):
     np.testing.assert_allclose(np.exp(found["naive"][0]), count / count.sum())
 
 
-def test_constant_columns_of_inputs_do_no_harm():
+def test_constant_inputs_give_finite_baselines():
     X = np.column_stack([np.ones(20), np.arange(20.0)])
     dist = fit_regression(X, 3 * X[:, 1]).regression(X)["linear"]
     assert np.isfinite(dist.mean()).all()
-    assert Number("a", 0.0, False).features == ["a"]
