@@ -7,7 +7,7 @@ model that was fitted to a table has one more entry in its header, ``table``: ho
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from tggm.settings import one_of
 from tggm.storage import ModelFileError, decode, encode, read_regular, write_atomically
 from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 BACKENDS = ("jax", "numpy")
 __all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_model", "save"]
 
@@ -26,7 +23,7 @@ __all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_mo
 class TableModel(NamedTuple):
     """Hold an estimator and, if it was fitted to a table, how the columns become its inputs."""
 
-    model: "BaseEstimator"
+    model: Any
     preparation: Preparation | None
 
 
@@ -45,9 +42,7 @@ def known_classes() -> dict[str, Any]:
     return {name: value for name, value in exported.items() if hasattr(value, "from_state")}
 
 
-def save(
-    model: "BaseEstimator", path: str | os.PathLike[str], *, preparation: Preparation | None = None
-) -> None:
+def save(model: Any, path: str | os.PathLike[str], *, preparation: Preparation | None = None) -> None:
     """Write a fitted estimator to one file, atomically.
 
     Parameters
@@ -67,7 +62,7 @@ def save(
     write_atomically(Path(path), model_file(model, preparation))
 
 
-def model_file(model: "BaseEstimator", preparation: Preparation | None = None) -> bytes:
+def model_file(model: Any, preparation: Preparation | None = None) -> bytes:
     """Return the content of the file that `save` writes."""
     name = type(model).__name__
     if known_classes().get(name) is not type(model):
@@ -144,7 +139,7 @@ def _build(arrays: dict[str, np.ndarray], model: dict[str, Any], classes: Mappin
         ) from error
 
 
-def _preparation(description: dict[str, Any], model: "BaseEstimator") -> Preparation | None:
+def _preparation(description: dict[str, Any], model: Any) -> Preparation | None:
     """Return the table section of a file after checking that it fits the model."""
     if "table" not in description:
         return None
