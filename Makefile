@@ -66,7 +66,8 @@ types: venv-dev
 	$(BIN)/mypy
 
 bench: venv-dev
-	$(BIN)/python benchmarks/bench.py
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python experiments/render.py
 
 # Quick tests with the lowest and the newest versions on Python 3.11 to 3.13; needs uv on PATH.
 test-matrix:
