@@ -22,7 +22,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "experiments" / "results"
-BENCHMARKS = ROOT / "benchmarks" / "results"
+BENCHMARKS = Path(os.environ.get("TGGM_RESULTS") or ROOT / "benchmarks" / "results")
 IMAGES = ROOT / "docs" / "images"
 ONE_CORE = {
     "JAX_PLATFORMS": "cpu", "NPROC": "1", "PJRT_NPROC": "1", "OMP_NUM_THREADS": "1",
