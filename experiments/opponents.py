@@ -66,7 +66,7 @@ def _regression(make: Callable[[Any, int], Any]) -> Callable[[Any, Any, int], Pr
 
 
 def _classification(make: Callable[[Any, int], Any]) -> Callable[[Any, Any, int], Predict]:
-    return lambda X, y, seed: make(X, seed).fit(X, y).predict_proba  # type: ignore[no-any-return]
+    return lambda X, y, seed: make(X, seed).fit(X, y).predict_proba
 
 
 def _mean(X: Any, y: Any, seed: int) -> Predict:
@@ -203,7 +203,7 @@ def _ngboost_classes(X: Any, y: Any, seed: int) -> Predict:
 
     known, number = np.unique(y, return_inverse=True)
     model = NGBClassifier(Dist=k_categorical(len(known)), verbose=False, random_state=seed)
-    return model.fit(X, number).predict_proba  # type: ignore[no-any-return]
+    return model.fit(X, number).predict_proba
 
 
 OPPONENTS = {

@@ -145,7 +145,7 @@ def _noise(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _friedman(make: Any, noise: float, n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    return make(n, noise=noise, random_state=int(rng.integers(2**31)))  # type: ignore[no-any-return]
+    return make(n, noise=noise, random_state=int(rng.integers(2**31)))
 
 
 def _heavy(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -213,7 +213,7 @@ def _towns(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
 
 
 def _marks(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
-    """A concentration below its limit of detection in 15 % of the rows, and miles with commas and a unit."""
+    """Concentrations, 15 % of them below the limit of detection, and miles with commas and a unit."""
     dose, miles = rng.lognormal(size=n), rng.integers(0, 200_000, n)
     shown = ["<LOD" if value < np.exp(-1.04) else f"{value:.3f}" for value in dose]
     y = np.log(dose) - miles / 1e5 + 0.3 * rng.normal(size=n)
