@@ -87,7 +87,8 @@ def _metadata(header: bytes) -> tuple[Any, dict[str, Any]]:
     if type(schema) is int and schema > SCHEMA:
         raise ModelFileError(f"it is from a newer version of tggm (schema {schema}; this one reads {SCHEMA})")
     try:
-        strict = type(schema) is int and schema == SCHEMA and isinstance(found["model"], dict) and _to_json(found) == text
+        known = type(schema) is int and schema == SCHEMA and isinstance(found["model"], dict)
+        strict = known and _to_json(found) == text
     except (ValueError, LookupError, RecursionError):
         strict = False
     if not strict or set(found) != {"schema", "sha256", "model"}:

@@ -9,21 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from tools.fuzz.originals import SHAPED, STUDENT, filled
 
 from tests.cases import few
+from tests.estimators.unfitted import BETA, STUDENT, filled
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.predictive.calibration import Calibration
 from tggm.streams.columns import Columns
 
 SMALL = {"n_members": 2, "features": None, "dtype": "float64"}
 X = np.random.default_rng(5).normal(size=(4, 2))
 MODELS = {
-    "one layer": filled(TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(SHAPED,)),
-    "several outputs": filled(TGGMRegressor(hidden=3, **SMALL), 2, 2, calibration=(STUDENT, SHAPED)),
+    "one layer": filled(TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(BETA,)),
+    "several outputs": filled(TGGMRegressor(hidden=3, **SMALL), 2, 2, calibration=(STUDENT, BETA)),
     "several layers": filled(TGGMRegressor(hidden=(3, 2), **SMALL), 2, 2, calibration=(STUDENT, STUDENT)),
     "lateral": filled(TGGMRegressor(hidden=3, lateral=1, method="ep", **SMALL), 2, 1),
     "classes": filled(
-        TGGMClassifier(hidden=3, **SMALL), 2, 3
+        TGGMClassifier(hidden=3, **SMALL), 2, 3, calibration=(Calibration("temperature", (1.5,)),)
     ),
 }
 # layers with several outputs, and the exact density of one layer, stay; those between them are slow

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from tools.fuzz.originals import filled
 
 from tests.cases import few
 from tests.estimators.small import quick
+from tests.estimators.unfitted import filled
 from tggm import TGGMClassifier
 from tggm.estimators import logistic
 from tggm.estimators.linear_part import OUTPUT
