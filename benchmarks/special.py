@@ -28,7 +28,7 @@ from record import results
 from scipy.stats import truncnorm
 
 from tggm.special import hazard, standard_moments
-from tggm.special.box_standard import edge_moments
+from tggm.special.boxes import edge_moments
 
 ROOT = Path(__file__).parents[1]
 RANGE = 20.0

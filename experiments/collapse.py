@@ -29,11 +29,10 @@ from runs import IMAGES, RESULTS, begin, complete, options, origin, read
 
 from tggm import TGGMClassifier
 from tggm.estimators.sources import prepared
-from tggm.inference import log_partition
-from tggm.inference.ep.classes import class_ep
+from tggm.inference import class_ep, log_partition
 from tggm.models import Model
 from tggm.models.likelihoods.probit import training_nodes
-from tggm.special.probit_bound import exact
+from tggm.special.probit import expand_probit
 
 NAMES = {"digits": "collapse", "mnist": "collapse_mnist"}
 SIZES: dict[str, dict[str, Any]] = {
@@ -52,7 +51,7 @@ COLOURS = {"same": "#D55E00", "guarded": "#009E73", "cycles": "#0072B2"}
 
 @jax.jit
 def _posterior_bound(model: Model, X: Any, label: Any) -> Any:
-    expand = partial(exact, label=label, n_nodes=training_nodes(len(model.likelihood.output.b1)), n_steps=3)
+    expand = partial(expand_probit, label=label, n_nodes=training_nodes(len(model.likelihood.output.b1)), n_steps=3)
     return class_posterior(model, X, expand, STEPS, "newton")[0]
 
 

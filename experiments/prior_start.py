@@ -25,10 +25,9 @@ from sklearn.datasets import load_digits
 
 from tggm import TGGMClassifier
 from tggm.estimators.sources import prepared
-from tggm.inference import mean_field
-from tggm.inference.mean_field.classes import class_mean_field
+from tggm.inference import class_mean_field, mean_field
 from tggm.models import Model
-from tggm.special.probit_bound import factorised
+from tggm.special.probit import expand_factorised
 
 RESULT, IMAGE = RESULTS / "prior_start.json", IMAGES / "prior_start.png"
 WATCHED = (1, 2, 5, 10, 30)  # cycles of the prior after which its error is noted
@@ -69,7 +68,7 @@ def class_posterior(model: Model, X: Any, expand: Any, steps: Any, solver: str) 
 @partial(jax.jit, static_argnames="n")
 def _starts(model: Model, X: Any, label: Any, n: int) -> tuple[Any, Any, Any]:
     """The prior, and the means of a forward pass and of the posterior after `n` cycles."""
-    expand = partial(factorised, label=label, n_steps=6)
+    expand = partial(expand_factorised, label=label, n_steps=6)
     _, posterior = class_posterior(model, X, expand, np.int32(n), "cyclic")
     return model.hidden.gaussian(X), model.hidden.start(X), posterior
 

@@ -7,7 +7,7 @@ h ~ N(a, 1) given h ≥ 0, the mean g, the variance ω² and r = φ/Φ, without 
 import numpy as np
 
 from tggm.deployment.arithmetic import Arithmetic, Value
-from tggm.special.fits import FITS
+from tggm.special.coefficients import FITS
 
 SQRT_2PI = 2.5066282746310002
 FAR = 1e8  # right of this the limits are reached

@@ -17,7 +17,7 @@ from jax import Array
 from tggm import settings
 from tggm.gaussian import TruncatedGaussian
 from tggm.graph.graph import Graph
-from tggm.inference.log_partition import log_partition
+from tggm.inference import log_partition
 from tggm.models.graph.conditional import log_likelihood
 from tggm.models.graph.evidence import Evidence, Pattern, read
 from tggm.models.graph.parameters import Parameters

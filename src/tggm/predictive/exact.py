@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from tggm.arrays import Floats, Ints
-from tggm.inference.exact.box_sum import BoxSum
-from tggm.inference.exact.fourier import log_density, log_tails
-from tggm.inference.exact.saddle import Sum
+from tggm.inference import BoxSum, Sum, log_density, log_tails
 from tggm.predictive.base import ScalarPredictive, mixture_weights
 from tggm.predictive.spectrum import (
     MAX_NODES,

@@ -23,7 +23,7 @@ from tggm.gaussian import TruncatedGaussian
 from tggm.models.hidden.base import Hidden
 from tggm.models.likelihoods.base import Output
 from tggm.models.likelihoods.probit import training_nodes
-from tggm.special.probit_bound import Expansion, exact, factorised
+from tggm.special.probit import Expansion, expand_factorised, expand_probit
 
 PRIORS = ("auto", "guarded", "same", "posterior")
 MAX_ITER = 30
@@ -51,8 +51,7 @@ class Inference:
 
     def class_gain(self, hidden: Hidden, psi: Any, output: Output, label: Array) -> Array:
         """Log Z of units and scores given the class, less log Z of the prior."""
-        from tggm.inference.ep.classes import class_ep
-        from tggm.inference.mean_field.classes import class_mean_field
+        from tggm.inference import class_ep, class_mean_field
 
         W1, b1 = output.W1, output.b1
         start = hidden.start(psi)
@@ -69,32 +68,30 @@ class Inference:
 
     def log_density(self, terms: SumTerms, y: Array) -> Array:
         """Exact, by Fourier inversion."""
-        from tggm.inference.exact.fourier import log_density
-        from tggm.inference.exact.saddle import Sum
+        from tggm.inference import Sum, log_density
 
         return log_density(Sum(*terms), y)
 
     def log_tail(self, terms: SumTerms, y: Array, side: Array) -> Array:
         """Exact, by Fourier inversion."""
-        from tggm.inference.exact.saddle import Sum
-        from tggm.inference.exact.survival import log_tail
+        from tggm.inference import Sum, log_tail
 
         return log_tail(Sum(*terms), y, side)
 
     def linear_moments(self, tg: TruncatedGaussian, W: Array, start: Array | None) -> tuple[Array, Array]:
         """Means of the last units, and the covariance of W times them."""
-        from tggm.inference.linear import linear_moments
+        from tggm.inference import linear_moments
 
         return linear_moments(tg, W, engine=self.engine, start=start)
 
     def linear_mean(self, tg: TruncatedGaussian, W: Array, start: Array | None) -> Array:
         """W times the means of the last units, by mean field, differentiable."""
-        from tggm.inference.linear import linear_mean
+        from tggm.inference import linear_mean
 
         return linear_mean(tg, W, start)
 
     def _log_z(self, tg: TruncatedGaussian, start: Array | None) -> Array:
-        from tggm.inference.log_partition import log_partition
+        from tggm.inference import log_partition
 
         return log_partition(
             tg, engine=self.engine, solver=self.solver, n_cycles=self.cycles, max_iter=MAX_ITER, start=start
@@ -102,7 +99,7 @@ class Inference:
 
     def _cycled(self, tg: TruncatedGaussian, start: Array | None) -> Array:
         """Means that the cycles reach."""
-        from tggm.inference.mean_field.engine import cyclic_moments
+        from tggm.inference import cyclic_moments
 
         reached: Array = cyclic_moments(lax.stop_gradient(tg), start, jnp.asarray(self.cycles)).mean
         return reached
@@ -112,19 +109,14 @@ class Inference:
     ) -> Array:
         """Log Z of the prior, computed after `above`; `means` gives those of the posterior."""
         from tggm.blas_lock import sequenced
-        from tggm.inference.mean_field.upper_bound import guarded_log_z
 
         if start is None:  # one layer: the prior is as easy as can be
             return self._log_z(hidden.gaussian(psi), None)
         tg = sequenced(hidden.gaussian(psi), above)
-        by_default = "same" if self.engine == "ep" or self.solver == "cyclic" else "guarded"
-        mode = by_default if self.prior == "auto" else self.prior
         # a prior is near its posterior: Newton's method, whose end does not depend on where it starts, takes
         # one to three steps from there
-        if means is not None and (mode == "posterior" or self.solver == "newton"):
+        if means is not None and (self.prior == "posterior" or self.solver == "newton"):
             start = lax.stop_gradient(means())
-        if mode == "guarded":
-            return guarded_log_z(tg, hidden.gauge, start=start, max_iter=jnp.int32(MAX_ITER))
         return self._log_z(tg, start)
 
     def _expansion(self, label: Array) -> Any:
@@ -133,9 +125,9 @@ class Inference:
         def expand(eta: Array) -> Expansion:
             found: Expansion
             if self.factorised:
-                found = factorised(eta, label, n_steps=6)
+                found = expand_factorised(eta, label, n_steps=6)
             else:
-                found = exact(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+                found = expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
             return found
 
         return expand

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from tggm.models.hidden.unit import FEW, Triple, gauss_hermite
-from tggm.special.box_standard import edge_moments
+from tggm.special.boxes import edge_moments
 
 MeanVariance = tuple[Array, Array]
 
