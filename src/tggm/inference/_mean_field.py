@@ -143,7 +143,9 @@ def _start_theta(tg: TruncatedGaussian, start: Array | None) -> Array:
     if tg.limits is not None:
         return positive
     # a unit with a negative mean keeps only its uncoupled part
-    return jnp.where((mean > 0) | ~tg.truncated[None, :], positive, mean * uncoupled_precision(tg.precision)[None, :])
+    return jnp.where(
+        (mean > 0) | ~tg.truncated[None, :], positive, mean * uncoupled_precision(tg.precision)[None, :]
+    )
 
 
 def uncoupled_precision(P: Precision) -> Array:

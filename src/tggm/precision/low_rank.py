@@ -4,8 +4,8 @@ The Woodbury identity needs an n×n matrix per row, n the number of rows of U:
 
     K = I + U E⁻¹ Uᵀ,  E = diag(d + extra),    (E + UᵀU)⁻¹ = E⁻¹ − E⁻¹ Uᵀ K⁻¹ U E⁻¹,    det = det E · det K.
 
-Cost O(m n²) per row and no m×m matrix. Small K are inverted by elimination over all rows at once, with rows along
-the last axis: much faster than one factorisation per row.
+Cost O(m n²) per row and no m×m matrix. Small K are inverted by elimination over all rows at once, with rows
+along the last axis: much faster than one factorisation per row.
 """
 
 from dataclasses import dataclass
@@ -55,32 +55,32 @@ class LowRank:
 
     @property
     def size(self) -> int:
-        """Number of variables m."""
+        """Return the number of variables m."""
         return int(self.base.shape[0])
 
     @property
     def rank(self) -> int:
-        """Number of rows n of U."""
+        """Return the number of rows n of U."""
         return int(self.weights.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Floating dtype of the parameters."""
+        """Return the floating dtype of the parameters."""
         return np.dtype(self.base.dtype)
 
     def diagonal(self) -> Array:
-        """Diagonal of P, d + the squared column norms of U."""
+        """Return the diagonal of P, d + the squared column norms of U."""
         return self.base + (self.weights**2).sum(0)
 
     @full_precision
     def off_diagonal(self, v: Array) -> Array:
-        """Uᵀ(U v) less its diagonal part."""
+        """Return Uᵀ(U v) less its diagonal part."""
         U = self.weights
         return (v @ U.T) @ U - v * (U**2).sum(0)[None, :]
 
     @full_precision
     def factor(self, extra: Array) -> "LowRankFactor":
-        """P + diag(extra) for each row."""
+        """Factorise P + diag(extra) for each row."""
         E = self.base[None, :] + extra
         U = self.weights
         # one product with the n(n + 1)/2 distinct pairs of rows of U, unpacked by a gather
@@ -95,7 +95,7 @@ class LowRank:
 
     @full_precision
     def dense(self) -> Array:
-        """The matrix itself."""
+        """Return the matrix itself."""
         return jnp.diag(self.base) + self.weights.T @ self.weights
 
 
@@ -127,14 +127,14 @@ class LowRankFactor:
 
     @full_precision
     def solve(self, r: Array) -> Array:
-        """E⁻¹ r − E⁻¹ Uᵀ K⁻¹ U E⁻¹ r."""
+        """Return E⁻¹ r − E⁻¹ Uᵀ K⁻¹ U E⁻¹ r."""
         x = r / self.E
         t = (self.inverse * (self.U @ x.T)[None]).sum(1)
         return x - (t.T @ self.U) / self.E
 
     @full_precision
     def variances(self) -> Array:
-        """1/E_k − U_kᵀ K⁻¹ U_k / E_k²."""
+        """Return 1/E_k − U_kᵀ K⁻¹ U_k / E_k²."""
         n = len(self.U)
         pairs = (self.U[:, None] * self.U[None]).reshape(n * n, -1)
         q = self.inverse.reshape(n * n, -1).T @ pairs
@@ -142,5 +142,5 @@ class LowRankFactor:
         return jnp.maximum(1 - q / self.E, rounding(self.E.dtype)) / self.E
 
     def log_det(self) -> Array:
-        """Σ log E + log det K."""
+        """Return Σ log E + log det K."""
         return jnp.log(self.E).sum(-1) + self.log_det_K
