@@ -2,13 +2,11 @@
 
     python benchmarks/inference_gpu.py                 # about three minutes
     python benchmarks/inference_gpu.py --only fused    # one section: fused, digits
-    python benchmarks/inference_gpu.py --only fused --outputs 1,10
 
 Problems are those of benchmarks/inference.py, m = 100. Sections:
 
-fused      a million rows with 1 to 10 outputs. Times are medians of 20 calls after warm-up, inputs on the
-           device. Variants: the fused kernel with several shapes (rows that a program treats one after
-           another, units to a warp) and without its second look at the start; plain XLA as opponent. Floors:
+fused      a million rows with one output. Times are medians of 20 calls after warm-up, inputs on the
+           device. The fused kernel is compared with XLA. Floors:
            the bytes that must move (read the shift; write means, variances and three numbers a row) over the
            memory's speed, and the arithmetic that the iterations need (one per elementwise operation, counted
            in the traced program, times the mean number of steps) over the processor's speed.
@@ -28,15 +26,13 @@ import numpy as np
 from record import keep
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import ep, fused, mean_field
+from tggm.inference import _gpu_kernel, ep, mean_field
 from tggm.precision import LowRank
 
 ROWS, M, CALLS = 1_000_000, 100, 20
 BYTES_PER_SECOND, FLOPS_PER_SECOND = 4.3e12, 67e12  # H200: memory, float32
-SHIPPED = (fused.ROWS, fused.UNITS, fused.SECOND_LOOK)
-OTHERS = [(1, 64, True), (1, 32, True), (2, 128, True), (4, 128, True), (16, 128, True), (1, 128, False)]
 CASES = [(1.0, 0.5), (0.3, 0.5), (1.0, 0.05)]  # scale of the weights, noise variance
-OUTPUTS, MANY_OUTPUTS, FEW_ROWS = (1, 2, 5, 10), (12,), 300
+OUTPUTS, MANY_OUTPUTS, FEW_ROWS = (1,), (12,), 300
 
 
 def problem(seed, scale, noise, rows, m, n=1):
@@ -83,10 +79,10 @@ def operations(jaxpr, size):
     return outside, inside
 
 
-def floors(solve_row, numbers, steps, rows, m, n=1):
+def floors(solve_row, numbers, steps, rows, m):
     """Milliseconds below which no implementation of these iterations can go."""
     wide, mask = jax.ShapeDtypeStruct((1, m), jnp.float32), jax.ShapeDtypeStruct((1, m), bool)
-    row = fused.KernelRow(wide, wide, n * (wide,), mask, mask)
+    row = _gpu_kernel.KernelRow(wide, wide, wide, mask, mask)
     traced = jax.make_jaxpr(lambda row: solve_row(row, *numbers))(row)
     outside, inside = operations(traced.jaxpr, m)
     moved = rows * (3 * m + 3) * 4
@@ -137,36 +133,20 @@ def measure(engine, tg, name):
         return {"variant": name, "error": text}, None
 
 
-def kernel(engine, tg, variant):
-    """The fused kernel in one variant; restores the shipped one."""
-    mark = " (shipped)" if variant == SHIPPED else ""
-    rows, units, second = variant
-    name = f"kernel, {rows} rows, {units} units{'' if second else ', no second look'}{mark}"
-    try:
-        fused.ROWS, fused.UNITS, fused.SECOND_LOOK = variant
-        return measure(engine, tg, name)
-    finally:
-        fused.ROWS, fused.UNITS, fused.SECOND_LOOK = SHIPPED
-
-
 def opponent(engine, tg):
     """Whole-batch operations compiled by XLA."""
-    original = fused.suits
+    original = _gpu_kernel.suits
     try:
-        fused.suits = lambda tg: False
+        _gpu_kernel.suits = lambda tg: False
         return measure(engine, tg, "XLA")
     finally:
-        fused.suits = original
+        _gpu_kernel.suits = original
         jax.clear_caches()
 
 
-def variants(engine, tg, n, case):
-    """All figures of one engine on one problem, the shipped kernel's first."""
-    if case:
-        return [kernel(engine, tg, SHIPPED)]
-    others = [v for v in OTHERS if v != SHIPPED and (n == 1 or v[0] == 1)]
-    others = [v for v in others if v[2] or engine is mean_field]
-    return [kernel(engine, tg, v) for v in (SHIPPED, *others)] + [opponent(engine, tg)]
+def variants(engine, tg, case):
+    """Measure the kernel, and XLA on the first problem."""
+    return [measure(engine, tg, "kernel"), *([] if case else [opponent(engine, tg)])]
 
 
 def digits_section(seed, _=None, rows=FEW_ROWS, m=M):
@@ -194,8 +174,8 @@ def digits_section(seed, _=None, rows=FEW_ROWS, m=M):
 
 
 ENGINES = {
-    "mean_field": (mean_field, fused.mean_field_row, (jnp.int32(100),)),
-    "ep": (ep, fused.ep_row, (jnp.int32(100), jnp.float32(1e-4))),
+    "mean_field": (mean_field, _gpu_kernel.mean_field_row, (jnp.int32(100),)),
+    "ep": (ep, _gpu_kernel.ep_row, (jnp.int32(100), jnp.float32(1e-4))),
 }
 
 
@@ -206,12 +186,12 @@ def fused_section(seed, outputs=OUTPUTS, rows=ROWS, m=M):
             tg = problem(seed, scale, noise, rows, m, n)
             for name, (engine, solve_row, numbers) in ENGINES.items():
                 print(f"{name}, {n} outputs, {rows} rows, m = {m}, weights of scale {scale}, noise {noise}")
-                found = variants(engine, tg, n, case)
+                found = variants(engine, tg, case)
                 entry = {"engine": name, "outputs": n, "scale": scale, "noise": noise}
                 shipped, got = found[0]
                 if got is not None:
                     entry |= accuracy(engine, tg, got)
-                    entry["floors"] = floors(solve_row, numbers, shipped["steps_mean"], rows, m, n)
+                    entry["floors"] = floors(solve_row, numbers, shipped["steps_mean"], rows, m)
                     floor = max(entry["floors"]["memory_ms"], entry["floors"]["arithmetic_ms"])
                     entry["ratio_to_floor"] = shipped["ms"] / floor
                     print(

@@ -93,9 +93,9 @@ def test_the_digits_of_engines_are_measured_against_double_precision(monkeypatch
 def test_the_floor_of_a_kernel_counts_its_operations():
     from inference_gpu import floors
 
-    from tggm.inference import fused
+    from tggm.inference import _gpu_kernel
 
-    one, two = (floors(fused.mean_field_row, (np.int32(9),), steps, 1000, 100) for steps in (1, 2))
+    one, two = (floors(_gpu_kernel.mean_field_row, (np.int32(9),), steps, 1000, 100) for steps in (1, 2))
     assert one["memory_ms"] == two["memory_ms"] == pytest.approx(1e3 * 1000 * 303 * 4 / 4.3e12)
     more = two["arithmetic_ms"] - one["arithmetic_ms"]
     assert more == pytest.approx(1e3 * 1000 * 100 * one["operations_per_step"] / 67e12)
