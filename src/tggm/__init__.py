@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tggm.files import load as load
     from tggm.files import save as save
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
-    from tggm.graph import TGGM as TGGM
     from tggm.graph import Censored as Censored
     from tggm.graph import Graph as Graph
     from tggm.graph import fit_graph as fit_graph
@@ -30,7 +29,6 @@ _HOME = {
     "Graph": "tggm.graph",
     "ModelFileError": "tggm.files",
     "MultivariateTruncatedNormal": "tggm.truncated_normal",
-    "TGGM": "tggm.graph",
     "TGGMClassifier": "tggm.estimators",
     "TGGMRegressor": "tggm.estimators",
     "TableTransformer": "tggm.tables",
@@ -44,7 +42,6 @@ _HOME = {
 }
 
 __all__ = [
-    "TGGM",
     "Censored",
     "Graph",
     "ModelFileError",

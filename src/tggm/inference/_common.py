@@ -30,16 +30,12 @@ LARGEST_REDUCTION = 1e-3  # an inexact Newton step reduces ‖r‖² at least by
 def restore(moments: Moments, tg: TruncatedGaussian) -> Moments:
     """Give results of shape (rows, ...) the leading axes of the shift."""
     lead = tg.shift.shape[:-1]
-    by_row = {
-        field.name: getattr(moments, field.name)
-        for field in dataclasses.fields(moments)
-        if field.name not in ("kind", "draws")
-    }
-    changed = {k: a if a is None else a.reshape(lead + a.shape[1:]) for k, a in by_row.items()}
     draws = moments.draws
     if draws is not None:
-        changed["draws"] = draws.reshape((draws.shape[0], *lead, draws.shape[-1]))
-    return dataclasses.replace(moments, **changed)
+        draws = draws.reshape((draws.shape[0], *lead, draws.shape[-1]))
+    rest = dataclasses.replace(moments, draws=None)
+    by_row: Moments = jax.tree.map(lambda a: a.reshape(lead + a.shape[1:]), rest)
+    return dataclasses.replace(by_row, draws=draws)
 
 
 def map_blocks(function: Callable[[Any], Any], rows: Any, size: int) -> Any:

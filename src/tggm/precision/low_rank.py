@@ -115,7 +115,7 @@ def _invert(K: Array) -> tuple[Array, Array]:
     return A, log_det
 
 
-@pytree("E", "U", "inverse", "log_det_K")
+@pytree("E", "U", "inverse", "log_det_inner")
 @dataclass(frozen=True, eq=False)
 class LowRankFactor:
     """E + UᵀU per row, with the inverse of K = I + U E⁻¹ Uᵀ, (n, n, rows), and its log-determinant."""
@@ -123,7 +123,7 @@ class LowRankFactor:
     E: Array
     U: Array
     inverse: Array
-    log_det_K: Array
+    log_det_inner: Array
 
     @full_precision
     def solve(self, r: Array) -> Array:
@@ -143,4 +143,4 @@ class LowRankFactor:
 
     def log_det(self) -> Array:
         """Return Σ log E + log det K."""
-        return jnp.log(self.E).sum(-1) + self.log_det_K
+        return jnp.log(self.E).sum(-1) + self.log_det_inner

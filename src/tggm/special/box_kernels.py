@@ -24,6 +24,7 @@ operations for each result.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -256,7 +257,7 @@ def _fitted_narrow(kappa: Array, half: Array) -> tuple[Array, Array]:
     return -kappa * slope, slope / (1 + square * spread)
 
 
-def _polynomial(coefficients: "tuple[float, ...] | list[Array]", u: Array) -> Array:
+def _polynomial(coefficients: Sequence[float | Array], u: Array) -> Array:
     """Return the sum of c_k u^k."""
     p = jnp.broadcast_to(coefficients[-1], u.shape).astype(u.dtype)
     for c in coefficients[-2::-1]:

@@ -38,7 +38,7 @@ _C = 1 / math.sqrt(math.pi)
 _ROOT_HALF = math.sqrt(0.5)
 
 
-def _terms(dtype: Any) -> tuple[float, ...]:
+def _terms(dtype: Any) -> list[float]:
     """Return the coefficients that matter at the given precision."""
     return ERFCX if jnp.dtype(dtype) == np.float64 else ERFCX[:20]
 
