@@ -15,13 +15,16 @@ from jax import Array, lax
 
 from tggm.blas_lock import sequenced
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep.classes import class_ep
-from tggm.inference.exact.fourier import log_density
-from tggm.inference.exact.saddle import Sum
-from tggm.inference.linear import linear_mean, linear_moments
-from tggm.inference.log_partition import log_partition
-from tggm.inference.mean_field.classes import class_mean_field
-from tggm.inference.mean_field.engine import cyclic_moments
+from tggm.inference import (
+    Sum,
+    class_ep,
+    class_mean_field,
+    cyclic_moments,
+    linear_mean,
+    linear_moments,
+    log_density,
+    log_partition,
+)
 from tggm.models.likelihoods import training_nodes
 from tggm.special.probit_bound import Expansion, exact, factorised
 
