@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from tests.cli.commands import complaint
 from tests.deployment.fits import table, table_model
 from tggm import save
-from tggm.cli.server import MOST_BYTES, RateLimit, application, read_served_model
+from tggm.cli.server import MOST_BYTES, MOST_REQUESTS, application, read_served_model
 
 SECRET = "<script>alert(1)</script>"
 
@@ -38,10 +38,10 @@ def address(model, tmp_path_factory):
 
 
 @contextmanager
-def running(served, rate=None):
+def running(served, most=MOST_REQUESTS):
     """Run a real server on a free port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(application(served, rate=rate), log_level="error", access_log=False)
+        config = uvicorn.Config(application(served, most=most), log_level="error", access_log=False)
         server = uvicorn.Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
@@ -174,15 +174,12 @@ def test_thirty_parallel_clients_are_answered_and_some_may_leave(address, model,
     assert out + err == ""
 
 
-def test_a_fast_sender_has_to_wait(address, model, tmp_path):
-    clock = [0.0]
-    rate = RateLimit(2, lambda: clock[0])
-    assert [rate.allows() for _ in range(3)] == [True, True, False]
-    clock[0] = 1.0
-    assert rate.allows()
+def test_too_many_requests_have_to_wait(model, tmp_path):
     save(model, tmp_path / "m.tggm")
-    with running(read_served_model(str(tmp_path / "m.tggm")), RateLimit(1, lambda: 0.0)) as slow:
-        assert [predicted(slow, as_rows(table()))[0] for _ in range(2)] == [200, 429]
+    with running(read_served_model(str(tmp_path / "m.tggm")), most=1) as address:
+        assert [predicted(address, as_rows(table()))[0] for _ in range(2)] == [200, 429]
+        time.sleep(1.0)
+        assert predicted(address, as_rows(table()))[0] == 200
 
 
 def test_a_missing_model_is_one_sentence(capsys, tmp_path):

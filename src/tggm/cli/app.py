@@ -13,15 +13,7 @@ from tggm.cli import commands
 from tggm.cli.files import CommandError
 
 BROKEN_PIPE = 141  # exit code of a process that wrote to a closed pipe
-EXTRAS = {
-    "jinja2": "jinja2",
-    "matplotlib": "matplotlib",
-    "pandas": "pandas",
-    "pyarrow": "pyarrow",
-    "rich": "rich",
-    "starlette": "starlette uvicorn",
-    "uvicorn": "starlette uvicorn",
-}
+EXTRAS = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich", "starlette", "uvicorn"}
 
 app = typer.Typer(name="tggm", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 for _command in commands.COMMANDS:
@@ -83,7 +75,7 @@ def message_for(error: Exception) -> str | None:
             return str(error)
         case ModuleNotFoundError(name=str(module)) if module.partition(".")[0] in EXTRAS:
             package = module.partition(".")[0]
-            return f"this command needs {package}; install it with: pip install {EXTRAS[package]}"
+            return f"this command needs {package}; install it with: pip install {package}"
     # Errors of the parser: newer typer contains click, older typer depends on it, so their class has no
     # fixed address.
     if hasattr(error, "format_message"):

@@ -31,43 +31,35 @@ def _output(what: str) -> Any:
     return typer.Option("--output", "-o", help=what)
 
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin.")]
-DataOrFolder = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA", help="CSV, Parquet or Excel file, or a folder of Parquet files; - reads stdin."
-    ),
-]
+def _names(what: str) -> Any:
+    return typer.Option(metavar="NAMES", help=f"{what}; may be repeated.")
+
+
+def _data(what: str) -> Any:
+    return typer.Argument(metavar="DATA", help=f"{what}; - reads stdin.")
+
+
+Names = list[str] | None
+Data = Annotated[str, _data("CSV, Parquet or Excel file")]
+DataOrFolder = Annotated[str, _data("CSV, Parquet or Excel file, or a folder of Parquet files")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="File written by tggm fit; - reads stdin.")]
 Target = Annotated[list[str], typer.Option("--target", "-t", metavar="NAME", help="Column to predict.")]
 Task = Annotated[str | None, typer.Option(help="regression or classification; detected by default.")]
-Ignore = Annotated[
-    list[str] | None, typer.Option(metavar="NAMES", help="Columns not to use, as id,name; may be repeated.")
-]
-Categorical = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAMES", help="Columns of numbers that are categories, as zip; may be repeated."),
-]
-Missing = Annotated[
-    list[str] | None, typer.Option(metavar="WORD", help="Word that marks a missing value; may be repeated.")
-]
+Ignore = Annotated[Names, _names("Columns not to use, as id,name")]
+Categorical = Annotated[Names, _names("Columns of numbers that are categories, as zip,month")]
+Missing = Annotated[Names, typer.Option(metavar="WORD", help="Mark of a missing value; may be repeated.")]
 Hidden = Annotated[str | None, typer.Option(help="Hidden units, as 50; layers, as 100,100.")]
 Members = Annotated[int | None, typer.Option(help="Networks in the ensemble.")]
 Epochs = Annotated[int | None, typer.Option(help="Largest number of passes over the rows.")]
-Setting = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of the estimator; repeatable."),
-]
+Setting = Annotated[Names, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; repeatable.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer networks and shorter training.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
-Threshold = Annotated[
-    float | None, typer.Option(help="Predict the second of two classes from this probability on.")
-]
+Threshold = Annotated[float | None, typer.Option(help="Least probability of the second of two classes.")]
 Delimiter = Annotated[str | None, typer.Option(help="Separator of a CSV file; detected by default.")]
 Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a CSV file.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of a CSV file, as latin-1; UTF-8 is detected.")]
 Sheet = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Sheet of an Excel file; the first by default.")
+    str | None, typer.Option(metavar="NAME", help="Sheet of an Excel file; the first if omitted.")
 ]
 Output = Annotated[str, _output("File to write; - is standard output.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown categories and new missing values.")]
@@ -92,25 +84,17 @@ def fit(
     categorical: Categorical = None,
     missing: Missing = None,
     test_size: Annotated[float, typer.Option(help="Part of the rows held out for scores; 0 for none.")] = 0.2,
-    test_output: Annotated[
-        str | None, typer.Option(help="CSV file for the held-out rows, for tggm report and evaluate.")
-    ] = None,
+    test_output: Annotated[str | None, typer.Option(help="CSV file for the held-out rows.")] = None,
     hidden: Hidden = None,
     members: Members = None,
     epochs: Epochs = None,
-    features: Annotated[
-        str | None, typer.Option(help="Features of each column: periodic, bounded or none.")
-    ] = None,
-    calibrate: Annotated[
-        bool | None, typer.Option(help="Choose the pooling of networks on held-out rows.", show_default="yes")
-    ] = None,
+    features: Annotated[str | None, typer.Option(help="periodic, bounded or none.")] = None,
+    calibrate: Annotated[bool | None, typer.Option(help="Fit the pooling rule on held-out rows.")] = None,
     time: Annotated[float | None, typer.Option(metavar="SECONDS", help="End training after so long.")] = None,
     class_weight: Annotated[str | None, typer.Option(help="balanced: give rare classes more weight.")] = None,
     setting: Setting = None,
     quick: Quick = False,
-    guarantee: Annotated[
-        float | None, typer.Option(help="Highest level of guaranteed intervals, as 0.9; sets rows aside.")
-    ] = None,
+    guarantee: Annotated[float | None, typer.Option(help="Level of guaranteed intervals, as 0.9.")] = None,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was interrupted.")] = False,
     delimiter: Delimiter = None,
@@ -224,22 +208,14 @@ def predict(
     data: Data,
     output: Annotated[str, _output("CSV or .parquet file; - is CSV on standard output.")] = "-",
     interval: Interval = 0.9,
-    quantiles: Annotated[
-        str | None, typer.Option(help="Quantiles of a regression, as 0.05,0.5,0.95.")
-    ] = None,
-    parts: Annotated[
-        bool, typer.Option("--parts", help="Columns for noise and disagreement of a regression.")
-    ] = False,
+    quantiles: Annotated[str | None, typer.Option(help="Levels of quantiles, as 0.05,0.5,0.95.")] = None,
+    parts: Annotated[bool, typer.Option("--parts", help="Add noise and disagreement of networks.")] = False,
     guarantee: Annotated[
-        bool, typer.Option("--guarantee", help="Interval with guaranteed coverage; see tggm fit.")
+        bool, typer.Option("--guarantee", help="Interval with guaranteed coverage.")
     ] = False,
     threshold: Threshold = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Columns for the contribution of each input.")
-    ] = False,
-    inputs: Annotated[
-        bool, typer.Option("--inputs", help="Copy the columns of DATA in front; the target as NAME_observed.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Add the contribution of each input.")] = False,
+    inputs: Annotated[bool, typer.Option("--inputs", help="Copy the columns of DATA in front.")] = False,
     strict: Strict = False,
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
@@ -282,8 +258,7 @@ def evaluate(
     data: Data,
     output: Output = "-",
     metric: Annotated[
-        list[str] | None,
-        typer.Option(help="Another score: a scorer of scikit-learn, as f1, or quantile_loss=0.9."),
+        Names, typer.Option(help="Scorer of scikit-learn, as f1, or quantile_loss=0.9.")
     ] = None,
     threshold: Threshold = None,
     strict: Strict = False,
@@ -395,9 +370,7 @@ def compare(
     data: Data,
     target: Target,
     folds: Annotated[int, typer.Option(min=2, help="Parts of the rows; each is predicted once.")] = 5,
-    models: Annotated[
-        str | None, typer.Option(metavar="NAMES", help=f"Others, as ridge,hgb; of {', '.join(OPPONENTS)}.")
-    ] = None,
+    models: Annotated[str | None, typer.Option(help=f"Others; of {','.join(OPPONENTS)}.")] = None,
     output: Output = "-",
     task: Task = None,
     ignore: Ignore = None,

@@ -173,27 +173,9 @@ def read_served_model(path: str) -> ServedModel:
     return served
 
 
-class RateLimit:
-    """Allow a number of calls in a second."""
-
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most, self._clock = most, clock
-        self._times: deque[float] = deque()
-
-    def allows(self) -> bool:
-        """Return whether one more call is within the limit, and count it."""
-        now = self._clock()
-        while self._times and now - self._times[0] >= 1.0:
-            self._times.popleft()
-        if len(self._times) >= self._most:
-            return False
-        self._times.append(now)
-        return True
-
-
-def application(served: ServedModel, host: str = "127.0.0.1", rate: RateLimit | None = None) -> Starlette:
-    """Return the web application of a model that listens on `host`."""
-    rate = rate or RateLimit(MOST_REQUESTS)
+def application(served: ServedModel, host: str = "127.0.0.1", most: int = MOST_REQUESTS) -> Starlette:
+    """Return the web application of a model on `host`, which answers `most` predictions in a second."""
+    recent: deque[float] = deque(maxlen=most)  # times of the last predictions
     own = f"[{host}]" if ":" in host else host
     hosts = {own, *LOCAL} if own in LOCAL else {own}
 
@@ -219,8 +201,9 @@ def application(served: ServedModel, host: str = "127.0.0.1", rate: RateLimit | 
     async def predict(request: Request) -> Response:
         check(request)
         content = await read_body(request)
-        if not rate.allows():
+        if len(recent) == most and time.monotonic() - recent[0] < 1.0:
             raise HTTPException(429, "too many requests; wait a second.")
+        recent.append(time.monotonic())
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         answers: dict[str, Any] = {"application/json": served.predict_json, "text/csv": served.predict_csv}
         if kind not in answers:

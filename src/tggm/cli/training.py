@@ -10,7 +10,7 @@ import re
 import time
 import warnings
 from ast import literal_eval
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -204,21 +204,17 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     target, reason = find_target(table, options)
     rows = table.take(target.known(table))
     y, without = target.values(rows), len(table) - len(rows)
-    notes = [f"{target.name}: {without} rows without a target left out"] * bool(without)
-    notes += rare_classes(y, target)
     train, test = split(y, options.test_size, options.seed, stratified=target.is_class)
     model = build_estimator(options, target.is_class, len(train))
-    _announce(target, reason, f"{len(train)} rows to train on, {len(test)} held out", notes, options.quiet)
+    say = _talker(target, reason, f"{len(train)} rows to train on, {len(test)} held out", options.quiet)
+    notes = say([f"{target.name}: {without} rows without a target left out"] * bool(without))
+    notes += say(rare_classes(y, target))
     inputs = input_columns(rows, options)
-    X = inputs.take(train)
-    begin = time.perf_counter()
+    X, begin = inputs.take(train), time.perf_counter()
     notes += train_model(model, (X, target.named(y[train])), y[train], options)
-    baselines = table_baselines(model, X, y[train], target.is_class)
-    seconds = time.perf_counter() - begin
-    notes += _say_notes(encoding_notes(model, inputs), options.quiet)
-    figures = evaluate_model(model, baselines, inputs.take(test), y[test]) if len(test) else {}
-    record = FitRecord(table.source, len(train), len(test), options.seed, seconds, figures)
-    return FitResult(model, target, record, baselines, rows.take(test) if len(test) else None, notes)
+    notes += say(encoding_notes(model, inputs))
+    held = rows.take(test) if len(test) else None
+    return _result(model, target, table.source, X, y[train], len(train), held, begin, notes, options)
 
 
 def fit_folder(path: str, options: FitOptions) -> FitResult:
@@ -250,39 +246,44 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
             if len(table):
                 yield Piece(group.start, transformer.transform(table), target.values(table))
 
-    model = build_estimator(options, target.is_class, len(folder))
-    notes = [*rare_classes(y, target), *transformer.notes_]
-    notes += [f"{name}: left out, {why}" for name, why in transformer.left_out_.items()]
     summary = f"{len(folder)} rows in {len(folder.files.groups)} groups"
-    _announce(target, reason, summary, notes, options.quiet)
+    model = build_estimator(options, target.is_class, len(folder))
+    say = _talker(target, reason, summary, options.quiet)
+    notes = say([*rare_classes(y, target), *transformer.notes_])
+    notes += say([f"{name}: left out, {why}" for name, why in transformer.left_out_.items()])
     begin = time.perf_counter()
-    stream = Stream(pieces, table=transformer, target=target.name)
-    notes += train_model(model, (stream,), y, options)
-    baselines = table_baselines(model, X, y, target.is_class)
-    seconds, held = time.perf_counter() - begin, stacked(test, path) if test else None
-    figures = {} if held is None else evaluate_model(model, baselines, held, target.values(held))
-    count = 0 if held is None else len(held)
-    record = FitRecord(path, sum(trained.values()), count, options.seed, seconds, figures)
-    return FitResult(model, target, record, baselines, held, notes)
+    notes += train_model(model, (Stream(pieces, table=transformer, target=target.name),), y, options)
+    held = stacked(test, path) if test else None
+    return _result(model, target, path, X, y, sum(trained.values()), held, begin, notes, options)
 
 
-def table_baselines(model: Any, table: Table, y: NDArray[Any], is_class: bool) -> Baselines | None:
-    """Fit the baselines to the rows of a table as the model's transformer encodes them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
-        return fit_baselines(training_features(model.table_, table, y, is_class), y, is_class)
-
-
-def _announce(target: Target, reason: str, summary: str, notes: Sequence[str], quiet: bool) -> None:
+def _talker(target: Target, reason: str, summary: str, quiet: bool) -> Callable[[list[str]], list[str]]:
+    """Print what is fitted, and return a function that prints notes and returns them."""
     if not quiet:
         say(f"{target.task} of {target.name!r} ({reason}): {summary}")
-    _say_notes(notes, quiet)
 
+    def notes(texts: list[str]) -> list[str]:
+        for text in () if quiet else texts:
+            say(f"  note: {text}")
+        return texts
 
-def _say_notes(notes: Sequence[str], quiet: bool) -> Sequence[str]:
-    for note in () if quiet else notes:
-        say(f"  note: {note}")
     return notes
+
+
+def _result(
+    model: Any, target: Target, source: str, X: Table, y: NDArray[Any], rows: int, test: Table | None,
+    begin: float, notes: list[str], options: FitOptions,
+) -> FitResult:  # fmt: skip
+    """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
+        features = training_features(model.table_, X, y, target.is_class)
+    baselines = fit_baselines(features, y, target.is_class)
+    seconds = time.perf_counter() - begin
+    figures = {} if test is None else evaluate_model(model, baselines, test, target.values(test))
+    held_out = 0 if test is None else len(test)
+    record = FitRecord(source, rows, held_out, options.seed, seconds, figures)
+    return FitResult(model, target, record, baselines, test, notes)
 
 
 def encoding_notes(model: Any, table: Table, *, strict: bool = False) -> list[str]:
