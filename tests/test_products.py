@@ -24,7 +24,7 @@ from tggm.inference.mean_field.classes import class_mean_field
 from tggm.inference.mean_field.upper_bound import guarded_log_z
 from tggm.inference.orthant.probability import log_orthant
 from tggm.precision import Dense, Layered, LowRank
-from tggm.predictive import choice, moments
+from tggm.predictive import member_moments
 from tggm.products import full_precision
 from tggm.special import probit_bound
 from tggm.training.methods import METHODS, Rows
@@ -237,17 +237,13 @@ def test_what_models_hand_to_engines(form):
 
 @pytest.mark.parametrize("form", few(FORMS, "shallow", "undirected"))
 def test_predictions(form):
-    X, Y, engine = numbers(ROWS, 3), numbers(ROWS, N), EP
+    X, engine = numbers(ROWS, 3), EP
     members, classifiers = with_members(model(form)), with_members(model(form, "probit", 3))
-    for function in (moments._variances, moments._means):
+    for function in (member_moments._variances, member_moments._means):
         assert_full(partial(function, engine), members, X)
-    assert_full(partial(moments._covariances, engine=engine), members, X)
+    assert_full(partial(member_moments._covariances, engine=engine), members, X)
     scores = inner(class_prediction._scores)
     assert_full(partial(scores, members=False, engine=engine), classifiers, X)
-    if "gaussian" in members.hidden.offers:
-        assert_full(partial(choice._log_densities, engine=engine), members, X, Y)
-    if "sum" in members.hidden.offers:
-        assert_full(choice._standard, members, X)
 
 
 def test_what_training_by_the_mean_leaves_of_the_noise():

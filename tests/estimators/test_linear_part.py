@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge as Other
 from tggm.estimators import linear_part
 from tggm.estimators.linear_part import PENALTIES
 from tggm.models import Architecture
-from tggm.predictive.held_out import HeldOut
+from tggm.predictive.calibration import HeldOut
 
 
 @pytest.fixture

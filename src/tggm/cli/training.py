@@ -30,7 +30,7 @@ from tggm.tables.baselines import Baselines, fit_baselines
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
-from tggm.training.checkpoints import CheckpointError, remove_checkpoints
+from tggm.training.checkpoint import CheckpointError, remove_checkpoints
 
 LEAST_ROWS = 10
 MOST_HELD_OUT = 10_000  # rows; more would not make the scores more precise in a useful way
