@@ -1,6 +1,5 @@
-"""What `tggm fit` reads and can be told: encodings, settings, weights of classes, and what it says."""
+"""Options of `tggm fit`: settings, columns, held-out rows, progress and notes."""
 
-import gzip
 import json
 
 import numpy as np
@@ -10,34 +9,14 @@ import pytest
 import tggm
 from tests.cli.commands import answer, rows, write
 from tggm.cli.app import run
+from tggm.cli.files import CommandError
+from tggm.cli.progress import Progress
 from tggm.cli.scores import figures_table, hint
-from tggm.cli.training import FitOptions, build_estimator
+from tggm.cli.training import MOST_HELD_OUT, FitOptions, build_estimator, rare_classes, split
+from tggm.tables import Target
+from tggm.training.loop import Trace
 
 SMALL = ["--hidden", "4,3", "--members", "2", "--epochs", "10"]  # less to compile than one layer
-
-
-@pytest.mark.slow  # encodings: tests/tables/test_reading.py; settings: below
-def test_a_compressed_latin_1_file_with_settings(tmp_path, capsys):
-    plain = write(tmp_path / "train.csv", rows(90, 0), ("größe", "garden", "heating", "price"))
-    packed, file = tmp_path / "train.csv.gz", str(tmp_path / "m.tggm")
-    packed.write_bytes(gzip.compress((tmp_path / "train.csv").read_text().encode("latin-1")))
-    words = [
-        "--encoding",
-        "latin-1",
-        "--set",
-        "dropout=0.1",
-        "--set",
-        "features=bounded",
-        "--json",
-        "--quiet",
-    ]
-    facts = json.loads(answer(capsys, "fit", str(packed), "-t", "price", "-o", file, *SMALL, *words))
-    assert facts["columns"][0] == "größe"
-    assert {"r2", "rmse"} <= set(facts["figures"]["model"])
-    model = tggm.load(file)
-    assert (model.weight_decay, model.features) == (0.3, "bounded")
-    one = answer(capsys, "predict", file, str(packed), "--encoding", "latin-1", "--quiet")
-    assert one == answer(capsys, "predict", file, plain, "--quiet")
 
 
 def test_settings_are_numbers_words_and_tuples():
@@ -69,7 +48,7 @@ def test_options_with_names_of_their_own_are_settings(tmp_path, monkeypatch):
     assert (model.guarantee, model.weight_decay) == (0.9, 0.2)
 
 
-def test_what_a_table_makes_of_its_columns_is_said(tmp_path, capsys):
+def test_notes_describe_the_encoding_of_columns(tmp_path, capsys):
     doses = [f"{(k * k) % 97}.5" if k % 5 else "<LOD" for k in range(60)]
     table = [(doses[k], f"{k * k:,} km", f"2024-01-{k % 28 + 1:02d}", k % 5, k % 5 + 1) for k in range(60)]
     file = write(tmp_path / "t.csv", table, ("dose", "driven", "day", "ill", "sick"))
@@ -93,7 +72,7 @@ def figures(ours, linear, key="rmse", more="log_density"):
     }
 
 
-def test_the_hint_says_what_the_figures_say():
+def test_the_hint_compares_with_a_linear_model():
     assert "is better on these rows (RMSE 1.17 against 5.2)" in hint(figures(5.2, 1.17))
     assert "is as good" in hint(figures(1.0, 1.01))
     assert hint(figures(1.0, 1.5)) == ""  # it gives more probability, but errs far more
@@ -110,7 +89,7 @@ def test_columns_of_figures_are_those_that_all_have():
 
 
 @pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False")])
-def test_truth_of_csv_is_that_of_parquet(tmp_path, capsys, spelled):
+def test_booleans_of_csv_equal_those_of_parquet(tmp_path, capsys, spelled):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -181,3 +160,74 @@ def test_columns_and_words_that_were_named_are_kept_with_the_model(tmp_path, cap
         for line in answer(capsys, "predict", model, file, "--quiet").splitlines()[1:]
     ]
     np.testing.assert_allclose(tggm.load(model).predict(pd.read_csv(file)), predicted, rtol=1e-9)
+
+
+def test_held_out_rows_are_a_random_part():
+    y = np.arange(100.0)
+    train, test = split(y, 0.2, 0, stratified=False)
+    assert sorted([*train, *test]) == list(range(100))
+    assert len(test) == 20
+    assert not np.array_equal(test, split(y, 0.2, 1, stratified=False)[1])
+    assert np.array_equal(test, split(y, 0.2, 0, stratified=False)[1])
+    assert len(split(y, 0.0, 0, stratified=False)[1]) == 0
+    assert len(split(np.zeros(200_000), 0.2, 0, stratified=False)[1]) == MOST_HELD_OUT
+
+
+def test_held_out_rows_are_stratified_by_class():
+    y = np.repeat(["a", "b", "c", "d"], [50, 10, 2, 1])
+    train, test = split(y, 0.4, 0, stratified=True)
+    assert sorted([*train, *test]) == list(range(63))
+    assert [int(np.sum(y[test] == c)) for c in "abcd"] == [20, 4, 1, 0]
+    train, _ = split(y, 0.9, 0, stratified=True)
+    assert set(y[train]) == set("abcd")
+
+
+@pytest.mark.parametrize("size", [-0.1, 1.0, 20.0, np.nan])
+def test_the_test_size_is_a_fraction(size):
+    with pytest.raises(CommandError, match="--test-size must be at least 0 and less than 1"):
+        FitOptions("y", test_size=size)
+
+
+def test_settings_by_the_number_of_rows_unless_asked_for():
+    small, large = (build_estimator(FitOptions("y"), False, n) for n in (500, 100_000))
+    assert (small.hidden, small.n_members, large.hidden, large.n_members) == ("auto", 10, "auto", 5)
+    assert build_estimator(FitOptions("y"), True, 500).n_members == 5
+    options = FitOptions("y", hidden=(7, 5), members=2, epochs=9, seed=3)
+    for is_class in (True, False):
+        model = build_estimator(options, is_class, 500)
+        got = (model.hidden, model.n_members, model.max_epochs, model.random_state)
+        assert got == ((7, 5), 2, 9, 3)
+
+
+def test_rare_classes_are_noted():
+    kind = Target("kind", "classification")
+    assert rare_classes(np.repeat(["a", "b"], [9, 5]), kind) == []
+    (note,) = rare_classes(np.repeat(["a", "b"], [9, 4]), kind)
+    assert note == "kind: classes of fewer than 5 rows are hard to learn ('b')"
+
+
+def test_quick_fits_are_shorter():
+    whole, quick = (build_estimator(FitOptions("y", quick=q), False, 10_000) for q in (False, True))
+    assert quick.n_members == 3 < whole.n_members
+    assert (whole.max_epochs, quick.max_epochs) == ("auto", 102)  # 2,000 steps of 512 rows
+    assert build_estimator(FitOptions("y", quick=True, epochs=7, members=2), False, 10_000).max_epochs == 7
+
+
+def test_a_long_fit_shows_how_to_shorten_it(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("tggm.cli.progress.time.monotonic", lambda: now[0])
+    trace = Trace(np.zeros((1, 1)), np.zeros((1, 1)))
+    with Progress(quiet=False) as progress:
+        progress.planned(601)
+        for done, at in ((1, 5.0), (3, 5.4), (7, 6.2)):  # the first epoch compiles
+            now[0] = at
+            progress.progressed(done, trace)
+        now[0] = 20.0
+        progress.progressed(76, trace)
+    first, second = capsys.readouterr().err.splitlines()
+    assert (
+        first == "  2 min 00 s at most; shorter with --quick or --epochs; Ctrl-C keeps the best model so far"
+    )
+    assert second.startswith(
+        "epoch 76/601  log-likelihood 0.000, 0.000 in validation  at most 1 min 45 s left"
+    )
