@@ -26,7 +26,7 @@ from tggm.inference import (
     log_partition,
 )
 from tggm.models.likelihoods import training_nodes
-from tggm.special.probit_bound import Expansion, exact, factorised
+from tggm.special.probit import Expansion, expand_factorised, expand_probit
 
 MAX_ITER = 30  # Newton steps or EP sweeps of a training step
 
@@ -100,9 +100,9 @@ class Inference:
         def expand(eta: Array) -> Expansion:
             found: Expansion
             if self.factorised:
-                found = factorised(eta, label, n_steps=6)
+                found = expand_factorised(eta, label, n_steps=6)
             else:
-                found = exact(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+                found = expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
             return found
 
         return expand
