@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from scipy import integrate, sparse, stats
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from tggm.data.standardise import Columns
 
 from tggm import Graph
+from tggm.data.standardise import Columns
 from tggm.plotting import plot_graph
 from tggm.predictive.moment import MomentPredictive
 from tggm.report._case import Scored, baselines_of, examine, score_all
