@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-matrix lint style types digits others bench fuzz clean venv-demo venv-dev
+.PHONY: demo test test-all lint style types digits others bench fuzz clean venv-demo venv-dev
 
 demo: venv-demo
 	@$(BIN)/python examples/demo.py
@@ -66,15 +66,11 @@ types: venv-dev
 	$(BIN)/mypy
 
 bench: venv-dev
-	$(BIN)/python benchmarks/bench.py
-
-# Quick tests with the lowest and the newest versions on Python 3.11 to 3.13; needs uv on PATH.
-test-matrix:
-	$(PYTHON) tools/test_matrix.py
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python experiments/render.py
 
 fuzz: venv-dev
-	$(BIN)/python -m tools.fuzz_model_files --files 100000 --output benchmarks/results/fuzz.json
-	$(BIN)/python -m tools.kill_and_resume --kills 60 --output benchmarks/results/kill_and_resume.json
+	$(BIN)/python -m tools.fuzz_model_files
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

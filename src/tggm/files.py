@@ -5,8 +5,9 @@ model that was fitted to a table has one more entry in its header, ``table``: ho
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,19 +31,19 @@ class TableModel(NamedTuple):
     preparation: Preparation | None
 
 
-def numpy_classes() -> dict[str, Any]:
-    """Return the classes that predict without JAX, by the name of the stored estimator."""
-    from tggm.deployment import NumPyClassifier, NumPyRegressor
-
-    return {"TGGMClassifier": NumPyClassifier, "TGGMRegressor": NumPyRegressor}
+Loader = Callable[[Mapping[str, np.ndarray], Mapping[str, Any], Preparation | None], Any]
 
 
-def known_classes() -> dict[str, Any]:
-    """Return the estimators that can be stored, by name; a file cannot name others."""
+def loaders(backend: str = "jax") -> dict[str, Loader]:
+    """Return the functions that restore estimators, by class name; a file cannot name others."""
+    if backend == "numpy":
+        from tggm.deployment import NumPyClassifier, NumPyRegressor
+
+        return {"TGGMClassifier": NumPyClassifier.from_state, "TGGMRegressor": NumPyRegressor.from_state}
     from tggm import estimators
 
-    exported = {name: getattr(estimators, name) for name in getattr(estimators, "__all__", ())}
-    return {name: value for name, value in exported.items() if hasattr(value, "from_state")}
+    kinds: tuple[Any, ...] = (estimators.TGGMClassifier, estimators.TGGMRegressor)
+    return {kind.__name__: partial(estimators.from_state, kind) for kind in kinds}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -65,14 +66,16 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 def model_file(model: Any, baselines: Baselines | None = None, fitted: FitRecord | None = None) -> bytes:
     """Return the content of the file that `save` writes, with what `tggm fit` stores beside the model."""
+    from tggm import estimators
+
     name = type(model).__name__
-    if known_classes().get(name) is not type(model):
+    if type(model) not in (estimators.TGGMClassifier, estimators.TGGMRegressor):
         raise TypeError(
-            f"`model` must be one of {', '.join(known_classes())}; got {type(model).__qualname__}."
+            f"`model` must be a TGGMRegressor or a TGGMClassifier; got {type(model).__qualname__}."
         )
-    arrays, meta = model.to_state()
+    arrays, meta = estimators.to_state(model)
     description: dict[str, Any] = {"class": name, "version": tggm.__version__, "state": dict(meta)}
-    preparation = model.table_preparation()
+    preparation = estimators.table_description(model)
     if preparation is not None:
         preparation = replace(preparation, baselines=baselines, fitted=fitted)
         description["table"] = preparation_to_json(preparation)
@@ -102,9 +105,8 @@ def load(path: str | os.PathLike[str], *, backend: str = "jax") -> Any:
     OSError
         If the file does not exist or cannot be read.
     """
-    by_numpy = one_of("backend", backend, BACKENDS) == "numpy"
-    classes = numpy_classes() if by_numpy else known_classes()
-    return parse_model(read_regular(Path(path)), str(Path(path)), classes).model
+    one_of("backend", backend, BACKENDS)
+    return parse_model(read_regular(Path(path)), str(Path(path)), backend).model
 
 
 def load_table_model(path: str | os.PathLike[str]) -> TableModel:
@@ -112,47 +114,46 @@ def load_table_model(path: str | os.PathLike[str]) -> TableModel:
     return parse_model(read_regular(Path(path)), str(Path(path)))
 
 
-def parse_model(content: bytes, source: str, classes: Mapping[str, Any] | None = None) -> TableModel:
+def parse_model(content: bytes, source: str, backend: str = "jax") -> TableModel:
     """Return the model in the content of a file; error messages name `source`."""
     try:
         arrays, description = decode(content)
-        model = _build(arrays, description, known_classes() if classes is None else classes)
-        preparation = _preparation(description, model)
-        if preparation is not None:
-            model.adopt_table(preparation)
-        return TableModel(model, preparation)
+        preparation = _preparation(description)
+        return TableModel(_build(arrays, description, preparation, loaders(backend)), preparation)
     except ModelFileError as error:
         raise ModelFileError(f"{source} is not a usable model file: {error}.") from error.__cause__
 
 
-def _build(arrays: dict[str, np.ndarray], model: dict[str, Any], classes: Mapping[str, Any]) -> Any:
+def _preparation(description: Mapping[str, Any]) -> Preparation | None:
+    if "table" not in description:
+        return None
+    try:
+        return preparation_from_json(description["table"])
+    except (ValueError, ArithmeticError) as error:
+        raise ModelFileError(f"its table section is not valid ({error})") from None
+
+
+def _build(
+    arrays: Mapping[str, np.ndarray], model: Mapping[str, Any], table: Preparation | None,
+    known: Mapping[str, Loader],
+) -> Any:  # fmt: skip
     name, state = model.get("class"), model.get("state")
-    if not isinstance(name, str) or name not in classes:
+    if not isinstance(name, str) or name not in known:
         raise ModelFileError(f"it holds a {name!r}, which is not an estimator of this version")
     if not isinstance(state, dict):
         raise ModelFileError("its description has no state")
     if set(model) - {"class", "version", "state", "table"} or not isinstance(model.get("version", ""), str):
         raise ModelFileError("its description has entries other than class, version, state and table")
     try:
-        return classes[name].from_state(arrays, state)
+        found = known[name](arrays, state, table)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(
             f"its contents are not a valid {name} ({type(error).__name__}: {error})"
         ) from error
-
-
-def _preparation(description: dict[str, Any], model: Any) -> Preparation | None:
-    """Return the table section of a file after checking that it fits the model."""
-    if "table" not in description:
-        return None
-    try:
-        preparation = preparation_from_json(description["table"])
-    except (ValueError, ArithmeticError) as error:
-        raise ModelFileError(f"its table section is not valid ({error})") from None
-    width = len(preparation.feature_names)
-    if width != model.n_features_in_ or preparation.target.task != model.task:
+    width = len(found.fitted_.scales.x.shift)
+    if table is not None and (width != len(table.feature_names) or table.target.task != found.task):
         raise ModelFileError(
-            f"its table section makes {width} inputs for {preparation.target.task}, but its model takes "
-            f"{model.n_features_in_}"
+            f"its table section makes {len(table.feature_names)} inputs for {table.target.task}, but its "
+            f"model takes {width}"
         )
-    return preparation
+    return found

@@ -7,20 +7,25 @@ their own (`moments`, `erfc`, `log_ndtr`) are arguments.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from jax import Array  # stands for the arrays of every namespace
+else:
+    Array = Any
 
 BULK = 4.0  # deviations within which an input is unchanged
 MOST_INPUT = 1e6  # deviations at which bounded inputs are cut off
 CONTENDERS = 0.8  # weight of the classes that may win; the rest is shared by all
 LEAST_VARIANCE = 0.25  # of a class score
-Array = Any  # of the namespace
+LOG_ROOT_2PI = 0.9189385332046727
 Triple = tuple[Array, Array, Array]
 Moments = Callable[[Array], tuple[Array, Array]]
 
 
-def bounded(xp: Any, X: Array) -> Array:
+def bounded(xp: Any, X: Any) -> Any:
     """Return X within `BULK`, and BULK + log(1 + |X| − BULK) with the sign of X beyond."""
     far = xp.abs(X) - BULK
     return xp.where(far <= 0, X, xp.sign(X) * (BULK + xp.log1p(xp.maximum(far, 0.0))))
@@ -36,7 +41,8 @@ def cos_turns(xp: Any, t: Array, terms: int) -> Array:
     total = xp.zeros_like(u)
     for n in reversed(range(terms)):
         total = total * square + (-1) ** (n + 1) * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1)
-    return total * u
+    wave: Array = total * u
+    return wave
 
 
 class LayerMoments(NamedTuple):
@@ -109,12 +115,14 @@ def contended_std(
     n = mean.shape[-1]
 
     def total(x: Array) -> Array:
-        return xp.sum(x, axis=-1, keepdims=True)
+        summed: Array = xp.sum(x, axis=-1, keepdims=True)
+        return summed
 
     if n == 2:
         sign = xp.asarray([1.0, -1.0], dtype=mean.dtype)[None, :]
         difference = total(product(xp.ones_like(mean) * sign) * sign)
-        return xp.sqrt(1 + 0.5 * difference) * xp.ones_like(mean)
+        shared: Array = xp.sqrt(1 + 0.5 * difference) * xp.ones_like(mean)
+        return shared
     first = xp.argmax(mean, axis=-1, keepdims=True) == xp.arange(n)[None, :]
     spread = 2 + var + total(xp.where(first, var, 0.0))
     behind = (xp.max(mean, axis=-1, keepdims=True) - mean) / xp.sqrt(2 * spread)
@@ -130,7 +138,8 @@ def contended_std(
         found = found / (1 + total(free * w / rest))
         D = xp.where(free > 0, (t - held - found) / rest, LEAST_VARIANCE)
         free = xp.where(D > LEAST_VARIANCE, free, 0.0)
-    return xp.sqrt(xp.maximum(D, LEAST_VARIANCE))
+    std: Array = xp.sqrt(xp.maximum(D, LEAST_VARIANCE))
+    return std
 
 
 def class_reach(xp: Any, mean: Array, std: Array, z: float) -> tuple[Array, Array]:
@@ -153,19 +162,20 @@ def class_grid(xp: Any, mean: Array, std: Array, ends: tuple[Array, Array], n_no
     """Return standardised nodes, (..., rows, n, n_nodes), of one grid for all classes of a row."""
     low, high = ends
     h = (high - low) / (n_nodes - 1)
-    t = low[..., None] + h[..., None] * xp.arange(n_nodes, dtype=mean.dtype)[None, :]
+    t: Array = low[..., None] + h[..., None] * xp.arange(n_nodes, dtype=mean.dtype)[None, :]
     return (t[..., None, :] - mean[..., :, None]) / std[..., :, None]
 
 
 def log_sum(xp: Any, terms: Array, axis: int = -1) -> Array:
     """Return the logarithm of the sum of exponentials over one axis, which keeps the length 1."""
-    top = xp.max(terms, axis=axis, keepdims=True)
-    return xp.log(xp.sum(xp.exp(terms - top), axis=axis, keepdims=True)) + top
+    top: Array = xp.max(terms, axis=axis, keepdims=True)
+    total: Array = xp.log(xp.sum(xp.exp(terms - top), axis=axis, keepdims=True)) + top
+    return total
 
 
 def class_log_probabilities(xp: Any, log_ndtr: Callable[[Array], Array], x: Array, std: Array) -> Array:
     """Return log P(score c is the largest), (..., rows, n), from the nodes of `class_grid`."""
     log_cdf = log_ndtr(x)
-    log_pdf = -0.5 * x * x - xp.log(std)[..., :, None]
-    log_p = log_sum(xp, xp.sum(log_cdf, axis=-2, keepdims=True) - log_cdf + log_pdf)[..., 0]
+    log_pdf = -0.5 * x * x - (xp.log(std) + LOG_ROOT_2PI)[..., :, None]
+    log_p: Array = log_sum(xp, xp.sum(log_cdf, axis=-2, keepdims=True) - log_cdf + log_pdf)[..., 0]
     return log_p - log_sum(xp, log_p)

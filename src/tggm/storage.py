@@ -49,29 +49,24 @@ def encode(arrays: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> bytes:
 
 def decode(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the arrays and the model of a file, or raise ModelFileError with the first error found."""
-    length = _header_length(content)
-    header = _metadata(content[8 : 8 + length])
+    digest, model = _metadata(content[8 : 8 + _header_length(content)])
     try:
         arrays: dict[str, np.ndarray] = load(content)
     except (SafetensorError, ValueError, TypeError, LookupError) as error:
         raise ModelFileError(f"its arrays cannot be read ({error})") from None
-    if header["sha256"] != _digest(arrays, header["model"]):
+    if digest != _digest(arrays, model):
         raise ModelFileError("its checksum does not match; the file was damaged or edited")
     for name, array in arrays.items():
         if array.dtype.name not in DTYPES:
             raise ModelFileError(f"array {name!r} has dtype {array.dtype}, not one of {', '.join(DTYPES)}")
         if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
             raise ModelFileError(f"array {name!r} is boolean, but has bytes other than 0 and 1")
-    model: dict[str, Any] = header["model"]
     return arrays, model
 
 
 def read_model(file: BinaryIO) -> dict[str, Any]:
     """Return the model description from the header alone, without checking that the file is undamaged."""
-    start = file.read(8)
-    header = _metadata(file.read(_header_length(start)))
-    model: dict[str, Any] = header["model"]
-    return model
+    return _metadata(file.read(_header_length(file.read(8))))[1]
 
 
 def _header_length(content: bytes) -> int:
@@ -81,8 +76,8 @@ def _header_length(content: bytes) -> int:
     return length
 
 
-def _metadata(header: bytes) -> dict[str, Any]:
-    """Return schema, checksum and model; their JSON must be as `encode` writes it."""
+def _metadata(header: bytes) -> tuple[Any, dict[str, Any]]:
+    """Return checksum and model; their JSON must be as `encode` writes it."""
     try:
         text = json.loads(header)["__metadata__"][KEY]
         found = json.loads(text)
@@ -92,12 +87,13 @@ def _metadata(header: bytes) -> dict[str, Any]:
     if type(schema) is int and schema > SCHEMA:
         raise ModelFileError(f"it is from a newer version of tggm (schema {schema}; this one reads {SCHEMA})")
     try:
-        strict = schema == SCHEMA and isinstance(found["model"], dict) and _to_json(found) == text
+        known = type(schema) is int and schema == SCHEMA and isinstance(found["model"], dict)
+        strict = known and _to_json(found) == text
     except (ValueError, LookupError, RecursionError):
         strict = False
     if not strict or set(found) != {"schema", "sha256", "model"}:
         raise ModelFileError("its metadata are not JSON as tggm writes it")
-    return dict(found)
+    return found["sha256"], found["model"]
 
 
 def _to_json(value: Any) -> str:

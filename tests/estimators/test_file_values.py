@@ -4,8 +4,8 @@ from copy import copy
 
 import numpy as np
 import pytest
-from tools.fuzz.originals import filled
 
+from tests.estimators.unfitted import filled
 from tggm import ModelFileError, TGGMRegressor
 from tggm.files import model_file, parse_model
 from tggm.storage import decode, encode

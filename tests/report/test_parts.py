@@ -10,15 +10,15 @@ from matplotlib.figure import Figure
 from scipy import integrate, sparse, stats
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from tggm.predictive.moment import MomentPredictive
 
 from tggm import Graph
 from tggm.data.standardise import Columns
 from tggm.plotting import plot_graph
-from tggm.predictive.moment import MomentPredictive
 from tggm.report._case import Scored, baselines_of, examine, score_all
 from tggm.report._effects import Feature, effects, importances, rank_features
 from tggm.report._page import Cell, number, numeric_columns, picture
-from tggm.report._sections import confidence_verdict, coverage_verdict, verdict
+from tggm.report._sections import class_calibration, confidence_verdict, coverage_verdict, verdict
 from tggm.report.scores import (
     calibration_error,
     class_scores,
@@ -118,7 +118,7 @@ def test_drift_warnings_name_shifted_columns_and_count_extreme_rows():
     X[:, 2] += 0.1
     (text,) = drift_warnings(model, X, NAMES)
     assert text.startswith(
-        "the means of 1 of 3 inputs differ from training, in standard deviations: c by +1."
+        "1 of 3 inputs have other means than in training, in standard deviations: c by +1."
     )
     assert drift_warnings(standardised_model(class_weight="balanced"), X, NAMES) == []
     assert drift_warnings(model, sparse.csr_matrix(X + 100), NAMES) == []
@@ -135,7 +135,7 @@ def test_score_warnings_need_a_large_difference_and_enough_rows():
     assert score_warnings(-3.0, None, 100) == []
     assert score_warnings(-3.0, -2.8, 100) == []
     assert score_warnings(-4.0, -2.8, 10) == []
-    assert "-4.00 nats per row" in score_warnings(-4.0, -2.8, 100)[0]
+    assert "-4.00 and -2.80 nats per row" in score_warnings(-4.0, -2.8, 100)[0]
 
 
 class Known(RegressorMixin, BaseEstimator):
@@ -264,7 +264,7 @@ def test_long_tick_labels_do_not_touch():
         ax.ticklabel_format(style="plain")
         kept.append(ax)
 
-    picture(draw, name="p", alt="a", size=(3.2, 3.0))
+    picture(draw, "p", "a", 3.0)
     boxes = [label.get_window_extent() for label in kept[0].get_xticklabels() if label.get_text()]
     shown = sorted((box.x0, box.x1) for box in boxes)
     assert len(shown) > 2
@@ -288,3 +288,15 @@ def test_arrow_heads_are_outside_their_boxes():
 def test_a_column_of_numbers_and_gaps_is_numeric():
     gap = Cell("")
     assert numeric_columns([[number(1), number(2), Cell("x")], [number(2), gap, gap]]) == [True, True, False]
+
+
+def test_reliability_diagrams_allow_probabilities_at_the_edges_of_bins():
+    """Let all rows of a bin be at its edge, where the bars must count the same rows as the points."""
+    X = np.zeros((4, 4))
+    model = KnownClasses()
+    model.predict_log_proba = lambda X: np.log(
+        [[0.6, 0.2, 0.2], [0.8, 0.1, 0.1], [0.2, 0.4, 0.4], [1, 0.0, 0.0]]
+    )
+    with np.errstate(divide="ignore"):
+        found = class_calibration(examine(model, X, np.array(["a", "a", "c", "a"])))
+    assert "<svg" in found["figure"]

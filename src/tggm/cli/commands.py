@@ -116,7 +116,7 @@ def fit(
     from tggm.cli.training import FitOptions, fit_folder, fit_table, parse_layers
     from tggm.files import model_file
     from tggm.tables import read_table
-    from tggm.training.checkpoints import remove_checkpoints
+    from tggm.training.checkpoint import remove_checkpoints
 
     given: dict[str, Any] = {"features": "None" if features == "none" else features, "calibrate": calibrate}
     given |= {"time_budget": time, "class_weight": class_weight, "guarantee": guarantee}

@@ -19,7 +19,7 @@ from tggm.arrays import Floats, Ints
 from tggm.cli.commands import OPPONENTS
 from tggm.cli.files import CommandError
 from tggm.cli.training import FitOptions, build_estimator, input_columns
-from tggm.predictive.moment import MomentPredictive
+from tggm.predictive import GaussianMixture
 from tggm.tables import Table, TableTransformer, Target
 from tggm.tables.columns import Category, Ordinal, Statistic
 
@@ -175,7 +175,7 @@ def _frame(transformer: TableTransformer, table: Table) -> Any:
 
 def gaussian_scores(y: Floats, mean: Floats, std: Floats) -> RowScores:
     """Return the scores of Gaussian predictions."""
-    law = MomentPredictive(np.asarray(mean)[None, :], np.asarray(std)[None, :] ** 2)
+    law = GaussianMixture(np.asarray(mean)[None, :], np.asarray(std)[None, :] ** 2)
     return {"rmse": (y - mean) ** 2, "log_score": law.logpdf(y), "crps": law.crps(y)}
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from tggm.cli.files import say
-from tggm.training.observer import Observer
+from tggm.training.progress import Observer
 
 _PLAIN_SECONDS = 10.0  # between lines that are not on a terminal
 _LONG_SECONDS = 30.0  # a fit that takes longer shows how to shorten it

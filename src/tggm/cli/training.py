@@ -23,14 +23,14 @@ from tggm.cli.files import CommandError, say
 from tggm.cli.progress import Progress
 from tggm.cli.scores import evaluate_model
 from tggm.data import Piece, Stream
-from tggm.data.stream import scattered
+from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
 from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
 from tggm.tables.baselines import Baselines, fit_baselines
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
-from tggm.training.checkpoints import CheckpointError, remove_checkpoints
+from tggm.training.checkpoint import CheckpointError, remove_checkpoints
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -229,7 +229,7 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
     limit = np.uint64(int(min(options.test_size, MOST_HELD_OUT / len(folder)) * 2**64))
 
     def held_out(rows: Ints) -> Bools:
-        held: Bools = scattered(options.seed, rows) < limit
+        held: Bools = hash_rows(options.seed, rows) < limit
         return held
 
     rows = sample.take(target.known(sample) & ~held_out(sample.places))

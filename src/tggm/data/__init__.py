@@ -1,11 +1,11 @@
-"""Rows that do not fit into memory: sources that are read piece by piece, once a pass.
+"""Rows that do not fit into memory: sources that are read in pieces, one pass per epoch.
 
-    from_arrays(X, y)            arrays on a disk: np.load("X.npy", mmap_mode="r")
+    from_arrays(X, y)            arrays on disk: np.load("X.npy", mmap_mode="r")
     from_parquet(folder, "y")    a folder of Parquet files, or one file
-    from_batches(batches)        anything that gives (X, y) again and again
+    from_batches(batches)        any repeatable source of batches (X, y)
 
-Pass the result to `fit` in place of X, without y. A source is passed over once to learn how many rows there
-are and how large their columns, and then once an epoch, in an order as random as it allows.
+Pass the result to `fit` instead of X, without y. The first pass counts the rows and measures their columns;
+each epoch is another pass, in an order as random as the source allows.
 """
 
 from tggm.data.parquet import from_parquet as from_parquet

@@ -1,4 +1,4 @@
-"""Parquet files, one row group at a time; what is wrong with a file is a sentence. Needs pyarrow."""
+"""Read Parquet files one row group at a time; needs pyarrow."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tggm.arrays import Floats
-from tggm.data.stream import BLOCK_ROWS, Piece, Stream, numbers
+from tggm.data.stream import BLOCK_ROWS, Piece, Stream, as_numbers
 
 
 class RowGroup(NamedTuple):
-    """Where a row group lies, and the number of its first row among all."""
+    """A row group of a file, and the number of its first row among all."""
 
     file: Path
     number: int
@@ -29,7 +29,11 @@ class ParquetFiles:
         self.schemas: dict[Path, Any] = {}
         self.groups: list[RowGroup] = []
         self.rows = 0
-        for file in _files(Path(path)):
+        place = Path(path)
+        files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+        if not files:
+            raise ValueError(f"`path` {place} has no file *.parquet in it; name the folder that has.")
+        for file in files:
             with readable(file):
                 metadata = pq.read_metadata(file)
             self.schemas[file] = metadata.schema.to_arrow_schema()
@@ -39,14 +43,14 @@ class ParquetFiles:
                 self.rows += rows
 
     def read(self, group: RowGroup, columns: Sequence[str] | None = None) -> Any:
-        """The rows of a group, as pyarrow gives them."""
+        """Read a row group as a pyarrow table."""
         import pyarrow.parquet as pq
 
         with readable(group.file), pq.ParquetFile(group.file) as opened:
             return opened.read_row_group(group.number, columns=columns)
 
     def ordered(self, rng: np.random.Generator | None) -> list[RowGroup]:
-        """The groups in a random order; as they lie without a generator."""
+        """Return the groups in random order; without a generator, in the order of the files."""
         order = range(len(self.groups)) if rng is None else rng.permutation(len(self.groups)).tolist()
         return [self.groups[k] for k in order]
 
@@ -54,11 +58,10 @@ class ParquetFiles:
 def from_parquet(
     path: Any, target: str, *, columns: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS
 ) -> Stream:
-    """Columns of numbers from a Parquet file or a folder of them; by default all except `target`."""
+    """Stream columns of numbers from a Parquet file or a folder of them; by default all except `target`."""
     source = ParquetFiles(path)
-    names: list[str] = []
+    names = _inputs(columns, next(iter(source.schemas.values())).names, target)
     for file, schema in source.schemas.items():
-        names = names or _inputs(columns, schema.names, target)
         missing = [name for name in (*names, target) if name not in schema.names]
         if missing:
             raise ValueError(
@@ -76,7 +79,7 @@ def from_parquet(
 
 @contextmanager
 def readable(file: Any) -> Iterator[None]:
-    """Errors of the reader as a sentence; that there is no such file is one already."""
+    """Turn errors of pyarrow into a message that names the file."""
     import pyarrow as pa
 
     try:
@@ -85,35 +88,24 @@ def readable(file: Any) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"{file} is a damaged Parquet file ({reason}); write it again, or take it away."
-        ) from None
+        raise ValueError(f"{file} is a damaged Parquet file ({reason}); write it again.") from None
 
 
-def _files(place: Path) -> list[Path]:
-    files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
-    if not files:
-        raise ValueError(f"`path` {place} has no file *.parquet in it; name the folder that has.")
-    return files
-
-
-def _inputs(columns: Sequence[str] | None, there: Sequence[str], target: str) -> list[str]:
-    """Names of the columns of X."""
+def _inputs(columns: Sequence[str] | None, available: Sequence[str], target: str) -> list[str]:
+    """Return the names of the columns of X."""
     if isinstance(columns, str):
         raise ValueError(f"`columns` must be a list of names; got {columns!r}. Pass [{columns!r}].")
-    names = [name for name in there if name != target] if columns is None else list(columns)
+    names = [name for name in available if name != target] if columns is None else list(columns)
     if target in names:
         raise ValueError(f"`columns` has the target {target!r}, which cannot be an input, too; leave it out.")
     if not names:
-        raise ValueError(
-            f"`columns` must name an input at least; got {columns!r}, and the target {target!r}."
-        )
+        raise ValueError(f"`columns` must name an input at least; got {columns!r} and target {target!r}.")
     return names
 
 
 def _numbers(column: Any, name: str, file: Path) -> Floats:
     try:
-        return np.asarray(numbers("X", column.to_numpy()), dtype=np.float64)
+        return np.asarray(as_numbers("X", column.to_numpy()), dtype=np.float64)
     except ValueError:
         raise ValueError(
             f"{file} has values in column {name!r} that are no numbers; name the others in `columns`."

@@ -1,9 +1,8 @@
-"""Columns brought to mean 0 and variance 1, in float64 whatever the model computes in.
+"""Standardise columns to mean 0 and variance 1, in float64 whatever the model's precision.
 
-They may be seen a piece at a time: pieces are merged as Chan, Golub and LeVeque do (1983), without loss of
-digits. Squares are those of numbers divided by a power of two about as large as the range of their column:
-neither columns of 1e300 nor those of 1e-200 leave the range of floating point, and division by a power of two
-rounds nothing.
+Columns may come in pieces, which are merged by the formulas of Chan, Golub and LeVeque (1983) without loss of
+digits. Before squaring, values are divided by a power of two close to the range of their column, which is
+exact: columns of size 1e300 do not overflow and columns of size 1e-200 do not underflow.
 """
 
 from dataclasses import dataclass
@@ -14,40 +13,39 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 
-WIDEST, NARROWEST = 1e307, 1e-290  # values that can be added, and ranges that can be divided by
-LARGEST = 1e9  # on the scale of the model; squares and their sums are numbers in single precision, too
-
-
-FAR = 10.0  # deviations from the median beyond which a value says nothing of the scale of its column
+WIDEST, NARROWEST = 1e307, 1e-290  # the largest value that can be summed, the smallest range to divide by
+LARGEST = 1e9  # standardised; sums of squares are finite in single precision, too
+FAR = 10.0  # deviations from the median at which values are clipped to estimate a robust scale
 NORMAL_QUARTILES = 1.349  # deviations between the quartiles of a normal distribution
 
 
 class Columns(NamedTuple):
-    """An affine map of columns: z = (values − shift) / scale."""
+    """Map columns to z = (values - shift) / scale."""
 
     shift: Floats  # (columns,)
     scale: Floats  # (columns,)
 
     @classmethod
     def unchanged(cls, n_columns: int) -> "Columns":
-        """The identity."""
+        """Return the identity."""
         return cls(np.zeros(n_columns), np.ones(n_columns))
 
     @classmethod
     def of(cls, values: Floats, weight: Floats) -> "Columns":
-        """Weighted mean and standard deviation of each column."""
+        """Return the weighted mean and standard deviation of each column."""
         _require_sums(values)
         return Extent.of(values, weight).columns()
 
     @classmethod
     def robust(cls, values: Floats, weight: Floats, farthest: float = np.inf) -> "Columns":
-        """The same with values no farther from the median than ten deviations, as the quartiles tell them.
+        """Return mean and deviation of values clipped at ten deviations (by the quartiles) from the median.
 
-        One outlier cannot spoil a column then. One whose quartiles are equal, as where most are 0, is taken
-        as it is: its rare values are what it tells. So are all where one would be `farthest` from 0 or more.
+        An outlier then has a bounded effect. Columns with equal quartiles, such as those with mostly 0, are
+        not clipped, because their rare values carry the information. No column is clipped if a standardised
+        value would be at least `farthest` from 0.
         """
         _require_sums(values)
-        with np.errstate(over="ignore", under="ignore"):  # what overflows is no bound
+        with np.errstate(over="ignore", under="ignore"):  # infinite bounds clip nothing
             low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
             reach = np.where(high > low, FAR / NORMAL_QUARTILES * (high - low), np.inf)
             found = cls.of(np.clip(values, middle - reach, middle + reach), weight)
@@ -55,13 +53,13 @@ class Columns(NamedTuple):
         return found if unreached else cls.of(values, weight)
 
     def mild(self) -> bool:
-        """Whether single precision can carry out the map: a large shift would cost it digits."""
+        """Return whether single precision can compute the map without losing digits to a large shift."""
         sizes = (self.scale > 1e-15) & (self.scale < 1e15)
         return bool((sizes & (np.abs(self.shift) <= 30 * self.scale)).all())
 
     def apply(self, values: Floats, *, most: float = np.inf) -> Floats:
-        """Standardise; what is farther out than `most` counts as so far."""
-        with np.errstate(over="ignore"):  # seen to by `require_moderate`
+        """Standardise, and clip at ±`most`."""
+        with np.errstate(over="ignore"):  # `require_moderate` checks this
             found: Floats = (values - self.shift[None, :]) / self.scale[None, :]
         return found if most == np.inf else np.clip(found, -most, most)
 
@@ -74,7 +72,7 @@ def _require_sums(values: Floats) -> None:
 
 
 class Scales(NamedTuple):
-    """How inputs and targets are standardised; labels are not."""
+    """Standardisation of inputs and numeric targets."""
 
     x: Columns
     y: Columns
@@ -82,22 +80,22 @@ class Scales(NamedTuple):
 
 @dataclass
 class Extent:
-    """Weight, mean, range, and the sum of squared differences from the mean, of columns."""
+    """Weight, mean, range and sum of squared differences from the mean of each column."""
 
     mass: float  # sum of the weights of the rows
     mean: Floats
-    squares: Floats  # in the square of `unit`
+    squares: Floats  # divided by the square of `unit`
     low: Floats
     high: Floats
 
     @property
     def unit(self) -> Floats:
-        """A power of two that is at least the range and at most twice it; 1 for a constant."""
+        """Return a power of two between the range and twice the range; 1 for a constant."""
         return _unit(self.high - self.low)
 
     @classmethod
     def of(cls, values: Floats, weight: Floats | None = None) -> "Extent":
-        """That of the rows of a table, each of size 1e307 at most."""
+        """Measure the rows of a table, whose values are at most 1e307 in size."""
         w = np.ones(len(values)) if weight is None else weight
         mass = float(w.sum())
         low, high = values.min(0), values.max(0)
@@ -110,7 +108,7 @@ class Extent:
         return cls(mass, low + unit * mean, squares, low, high)
 
     def merged(self, other: "Extent") -> "Extent":
-        """That of both together."""
+        """Merge with the extent of other rows."""
         n = self.mass + other.mass
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         unit = _unit(high - low)
@@ -119,16 +117,15 @@ class Extent:
         return Extent(n, self.mean + unit * (step * (other.mass / n)), squares, low, high)
 
     def _squares(self, unit: Floats) -> Floats:
-        """The sum of squares in a unit that is no smaller; that of a constant, which has none, may be."""
+        """Return the sum of squares in a unit that is at least as large; constants have sum 0."""
         found: Floats = self.squares * np.minimum(self.unit / unit, 1.0) ** 2
         return found
 
     def columns(self) -> Columns:
-        """Mean and deviation.
+        """Return mean and deviation of each column.
 
-        A column whose range is rounding error is constant: it is centred and not scaled. (The standard
-        deviation of a constant column is not 0 in floating point: 10,741 times 0.998 gives 2e-13.) So is one
-        of denormal numbers, whose inverses overflow.
+        A column whose range is at most rounding error, or denormal, is treated as constant: it is centred and
+        not scaled. (The deviation of a constant is not 0 in floating point: 10,741 times 0.998 gives 2e-13.)
         """
         extent = np.maximum(np.abs(self.low), np.abs(self.high))
         varies = self.high - self.low > np.maximum(1e-12 * extent, NARROWEST)
@@ -137,7 +134,7 @@ class Extent:
         return Columns(np.where(varies, self.mean, self.low), scale)
 
     def whole(self) -> Columns:
-        """One mean and deviation for all columns."""
+        """Return one mean and deviation for all columns."""
         d, first = len(self.mean), self.mean[0]
         unit = _unit(np.asarray(self.high.max() - self.low.min()))
         means = (self.mean - first) / unit
@@ -148,13 +145,13 @@ class Extent:
 
 
 def _unit(extent: Floats) -> Floats:
-    """A power of two between `extent` and twice it; 1 where it is 0."""
+    """Return a power of two between `extent` and twice it; 1 if it is 0."""
     found: Floats = np.ldexp(1.0, np.frexp(extent)[1])
     return found
 
 
 def require_moderate(values: NDArray[Any], what: str, remedy: str) -> None:
-    """Raise for values (NaN is none) that are too large on the scale of the model to be computed with."""
+    """Raise for standardised values that are too large to compute with; NaN passes."""
     size = np.fmax.reduce(np.abs(values), axis=None, initial=0.0)
     if size > LARGEST:
         row = int(np.argmax((np.abs(values) > LARGEST).reshape(len(values), -1).any(1)))

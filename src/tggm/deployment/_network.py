@@ -28,7 +28,7 @@ from tggm.formulas import (
     unit_averages,
     unit_nodes,
 )
-from tggm.special.fits import FITS
+from tggm.special.coefficients import FITS
 
 Array = Any  # of the namespace
 SQRT_2PI = 2.5066282746310002
@@ -39,6 +39,7 @@ REACH = 6.5  # deviations at which a normal density is negligible in double prec
 SPACING = 0.4  # of the nodes of class probabilities, in units of the smallest deviation of a row
 MIN_NODES, MAX_NODES = 24, 2000
 BOUNDED = ("bounded", "periodic")
+FEATURES = {"Identity": None, "Bounded": "bounded", "Periodic": "periodic"}  # by the class of a model file
 
 
 def _fit(name: str, t: Array) -> tuple[Array, Array]:
@@ -91,8 +92,8 @@ class Network:
     y: Columns
     features: str | None
     waves: tuple[Floats, Floats, Floats] | None  # c, φ (K, d, waves) and E (K, d, sums, waves) if periodic
-    W: tuple[Floats, ...]  # (K, m', m) of each hidden layer, the first one over the features
-    b: tuple[Floats, ...]  # (K, m')
+    W: tuple[Array, ...]  # (K, m', m) of each hidden layer, the first one over the features
+    b: tuple[Array, ...]  # (K, m')
     s0: Floats  # (K,)
     W1: Floats  # (K, n, m)
     b1: Floats  # (K, n)
@@ -116,7 +117,7 @@ class Network:
         moments = partial(unit_moments, xp)
         places, weights = gauss_hermite(N_NODES)
         g, omega2 = moments(self._locations(xp, x) / xp.sqrt(s0))
-        layers = [LayerMoments(g * xp.sqrt(s0), omega2 * s0, None, omega2 * s0)]
+        layers = [LayerMoments(g * xp.sqrt(s0), omega2 * s0, xp.ones_like(g), omega2 * s0)]
         for W, b in zip(self.W[1:], self.b[1:], strict=True):
             layers.append(
                 layer_above(
@@ -157,7 +158,7 @@ class Outputs(NamedTuple):
 
     def variances(self) -> Array:
         """Return the variance of each output, (K, rows, n)."""
-        return sum(self.xp.sum(J**2 * own, axis=-1) for J, own in self.parts).mT  # type: ignore[union-attr]
+        return sum(self.xp.sum(J**2 * own, axis=-1) for J, own in self.parts).mT
 
     def products(self, weight: Array) -> Array:
         """Return the covariance of the outputs times weights of each row, (K, rows, n)."""
@@ -194,7 +195,7 @@ def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
     return mixed - log_sum(xp, mixed)
 
 
-def nodes_needed(mean: Floats, std: Floats) -> int:
+def nodes_needed(mean: Array, std: Array) -> int:
     """Return the number of nodes that is sufficient for the class probabilities of these rows."""
     low, high = class_reach(np, mean, std, REACH)
     length = float(((high - low) / std.min(-1)).max(initial=0.0))
@@ -206,13 +207,14 @@ def network_of(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], *, cla
 
     `classes` is the number of classes of a classifier, 0 for a regressor.
     """
-    features, settings = meta["sizes"]["features"], meta["settings"]
-    parts = {name.split(".")[2] for name in arrays if name.startswith("model.hidden.")}
-    usual = settings.get("deep", "directed") == "directed" and settings.get("units", "relu") == "relu"
-    if not usual or not parts <= {"W0", "b0", "s0", "W", "b"}:
-        raise ValueError("only JAX can compute its hidden layers: load it without backend='numpy'")
-    if features not in (None, *BOUNDED):
-        raise ValueError(f"only JAX can compute its features {features!r}: load it without backend='numpy'")
+    kind, hidden = meta["network"]["features"], meta["network"]["layers"]
+    if hidden != "Directed":
+        raise ValueError(
+            f"only JAX can compute its hidden layers {hidden!r}: load it without backend='numpy'"
+        )
+    if kind not in FEATURES:
+        raise ValueError(f"only JAX can compute its features {kind!r}: load it without backend='numpy'")
+    features = FEATURES[kind]
     found = {name.removeprefix("model."): np.asarray(a, np.float64) for name, a in arrays.items()}
     depth = sum(name.startswith("hidden.W.") for name in found)
     periodic = features == "periodic"

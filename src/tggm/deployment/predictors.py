@@ -10,18 +10,19 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from tggm.arrays import Floats
-from tggm.data.standardise import Columns, Scales, require_moderate
+from tggm.data.standardise import Columns as Standardisation
+from tggm.data.standardise import Scales, require_moderate
 from tggm.deployment._network import Network, class_log_mixture, network_of, nodes_needed
-from tggm.estimators.inputs import TableInputs
-from tggm.estimators.stored_labels import restored_classes
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.calibration import Calibration, checked, pooled
-from tggm.predictive.moment import MomentPredictive
-from tggm.predictive.transformed import Transformed
-from tggm.predictive.transforms import Transform, checked_transform
+from tggm.predictive.calibration import Calibration, checked_calibration, pooled
+from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.transforms import LogTransform, checked_transform
 from tggm.settings import flag
+from tggm.tables import Preparation
+from tggm.tables.inputs import Columns, new_rows, restored_classes, table_columns
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: they fit in a processor's cache
 MIN_ROWS = 32  # that are computed at once
@@ -33,34 +34,36 @@ class PortableFit(NamedTuple):
     network: Network
     scales: Scales
     calibration: tuple[Calibration, ...] = ()
-    transform: Transform | None = None
+    transform: LogTransform | None = None
 
 
-class PortablePredictor(TableInputs, ABC):
+class PortablePredictor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """Prepare inputs, some rows at a time."""
 
     fitted_: PortableFit
 
     @classmethod
     @abstractmethod
-    def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+    def from_state(
+        cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], table: Preparation | None = None
+    ) -> Self:
         """Return the predictor of a stored model; raise ValueError, KeyError or TypeError if invalid."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Raise TypeError: only models with JAX can be trained."""
         raise TypeError(f"a {type(self).__name__} predicts only; load the model without backend='numpy'.")
 
-    def _named(self, meta: Mapping[str, Any]) -> Self:
+    def _named(self, meta: Mapping[str, Any], table: Preparation | None) -> Self:
         names, count = meta["features"], len(self.fitted_.scales.x.shift)
         if names is not None and (len(names) != count or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"the names of its {count} inputs must be {count} strings")
-        self.name_features(count, names)
+        (Columns(count, names) if table is None else table_columns(table)).set_on(self)
         return self
 
     def _blocks(self, X: ArrayLike, **options: Any) -> Iterator[Floats]:
         """Yield standardised inputs in blocks of rows that keep intermediate arrays small."""
         network = self.fitted_.network
-        rows = self._new_rows(X, {"dtype": np.float64, **options})
+        rows = new_rows(self, X, **{"dtype": np.float64, **options})
         size = max(MIN_ROWS, BLOCK // max(b.size for b in (*network.b, network.b1)))
         for begin in range(0, rows.shape[0], size):
             some = rows[begin : begin + size]
@@ -76,22 +79,24 @@ class NumPyRegressor(PortablePredictor):
     task = "regression"
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+    def from_state(
+        cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], table: Preparation | None = None
+    ) -> Self:
         """Return the predictor of a stored regressor."""
         network = network_of(arrays, meta)
         n = network.b1.shape[1]
-        pools = tuple(checked(kind, numbers) for kind, *numbers in meta["calibration"])
+        pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
         if len(pools) not in (0, n):
             raise ValueError(f"{len(pools)} calibrations for {n} outputs")
         given = meta["transform"]
-        transform = None if given is None else checked_transform(given[0], given[1:])
+        transform = None if given is None else checked_transform(given)
         made = cls()
         scales = Scales(network.x, network.y)
         made.fitted_ = PortableFit(network, scales, pools or (Calibration(),) * n, transform)
         made.flat_target_ = meta["vector_target"] is True
         if made.flat_target_ and n > 1:
             raise ValueError(f"a vector of {n} outputs")
-        return made._named(meta)
+        return made._named(meta, table)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, and its standard deviation if asked for."""
@@ -132,8 +137,8 @@ class NumPyRegressor(PortablePredictor):
         laws: list[ScalarPredictive] = []
         for j, pool in enumerate(fit.calibration):
             units = {"loc": float(network.y.shift[j]), "scale": float(network.y.scale[j])}
-            law = pooled(pool, MomentPredictive(mean[:, :, j], var[:, :, j], **units))
-            laws.append(law if fit.transform is None else Transformed(law, fit.transform))
+            law = pooled(pool, GaussianMixture(mean[:, :, j], var[:, :, j], **units))
+            laws.append(law if fit.transform is None else fit.transform.distribution(law))
         return laws
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -147,15 +152,15 @@ class NumPyClassifier(PortablePredictor):
     task = "classification"
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+    def from_state(
+        cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], table: Preparation | None = None
+    ) -> Self:
         """Return the predictor of a stored classifier."""
-        if meta.get("temperature"):
-            raise ValueError("only JAX can compute its calibration: load it without backend='numpy'")
         made = cls()
         made.classes_ = restored_classes(meta)
         network = network_of(arrays, meta, classes=len(made.classes_))
-        made.fitted_ = PortableFit(network, Scales(network.x, Columns.unchanged(len(made.classes_))))
-        return made._named(meta)
+        made.fitted_ = PortableFit(network, Scales(network.x, Standardisation.unchanged(len(made.classes_))))
+        return made._named(meta, table)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""

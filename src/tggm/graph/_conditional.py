@@ -30,7 +30,7 @@ from tggm.arrays import Floats
 from tggm.censored import Censored, sides
 from tggm.gaussian import TruncatedGaussian
 from tggm.graph._structure import Block, Parameters, ResidualPrecision, Structure, residual_precision
-from tggm.models.likelihoods.gaussian import LOG_2PI
+from tggm.models.likelihoods import LOG_2PI
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
 from tggm.products import full_precision
 

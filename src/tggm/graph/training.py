@@ -19,12 +19,12 @@ from tggm.gaussian import TruncatedGaussian
 from tggm.graph._conditional import Evidence, Pattern, log_likelihood, read
 from tggm.graph._structure import Parameters, Structure
 from tggm.graph.graph import Graph
-from tggm.inference.log_partition import log_partition
+from tggm.inference import log_partition
 from tggm.training.layout import Layout
+from tggm.training.loop import Plan, hyper_parameters
 from tggm.training.optimisers import SCHEDULES
 from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
-from tggm.training.state import Plan, hyper_parameters
-from tggm.training.training import train
+from tggm.training.train import Program, train
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,13 @@ def fit_graph(
         Inputs, and values of observed blocks: numbers, NaN, `Censored`, signs.
     engine : {"ep", "mean_field", "exact"}
         Engine that computes log Z.
-    max_epochs, batch_size, learning_rate, schedule, weight_decay, clip, average
-        As in `TGGMRegressor`.
+    max_epochs, batch_size : int
+        Number of epochs, and of rows in a step.
+    learning_rate, schedule : float, {"constant", "cosine", "linear", "restarts"}
+        Rate of Adam, and its course over the epochs.
+    weight_decay, clip, average : float
+        Penalty on weights and couplings, largest norm of a gradient, and decay of a running average of the
+        parameters (0 for none).
     validation_fraction : float
         Fraction of rows held out; the parameters with the best held-out score are kept. With 0 the last
         parameters are kept.
@@ -140,9 +145,8 @@ def fit_graph(
         total_steps=max_epochs * blocks.steps(batch_size),
     )
     objective = GraphLikelihood(graph.structure, pattern, engine, max_iter, validation_fraction > 0)
-    with jax.enable_x64(np.dtype(dtype) == np.float64):
-        seed = int(rng.integers(2**31))
-        result = train(plan, objective, params, blocks, hyper, max_epochs=max_epochs, seed=seed)
+    program = Program(plan, hyper, max_epochs, int(rng.integers(2**31)), objective)
+    result = train(params, blocks, program)
     held_out = result.held[0] if objective.scored else np.full_like(result.held[0], np.nan)
     history = {"train": result.train[0], "held_out": held_out}
     return initial.with_parameters(jax.tree.map(lambda a: a[0], result.params), history)

@@ -61,7 +61,7 @@ class Effect(NamedTuple):
 def rank_features(case: Case) -> list[tuple[Feature, float]]:
     """Return features and the range of their effect, largest first, from a coarse grid and few rows."""
     rows = case.X[case.sample(RANKING_ROWS)]
-    found = [(feature, _coarse(case, feature)) for feature in _candidates(case)]
+    found = [(feature, _grid(case, feature, fine=False)) for feature in _candidates(case)]
     found = [(feature, at) for feature, at in found if len(at.place) > 1]
     if not found:
         return []
@@ -76,7 +76,7 @@ def effects(case: Case, features: list[Feature], level: float) -> list[Effect]:
     if not features:
         return []
     rows = case.X[case.sample(BACKGROUND)]
-    at = [_fine(case, feature) for feature in features]
+    at = [_grid(case, feature, fine=True) for feature in features]
     X = np.concatenate([_copies(rows, *pair) for pair in zip(features, at, strict=True)])
     bands: list[tuple[Floats, ...]]
     if isinstance(case, RegressionCase):
@@ -183,29 +183,35 @@ def _values(case: Case, j: int) -> Floats:
     return dense(case.X[:, [j]])[:, 0]
 
 
-def _coarse(case: Case, feature: Feature) -> Grid:
-    """Return few values, for ranking; one or none if the feature is constant."""
-    if feature.levels:
-        return _level_grid(case, feature)
-    values = _values(case, feature.columns[0])
-    grid = np.unique(np.quantile(values, np.linspace(0.05, 0.95, 5)))
-    if len(grid) < 2:  # possibly a rare indicator
-        grid = np.unique(values)[[0, -1]]
-    return _number_grid(case, feature, np.unique(grid), discrete=False)
-
-
-def _fine(case: Case, feature: Feature) -> Grid:
-    """Return the values that are drawn."""
+def _grid(case: Case, feature: Feature, *, fine: bool) -> Grid:
+    """Choose values of a feature: those that are drawn, or fewer for ranking."""
     if feature.levels:
         return _level_grid(case, feature)
     values = _values(case, feature.columns[0])
     distinct = np.unique(values)
-    if len(distinct) <= FEW:
-        return _number_grid(case, feature, distinct, discrete=True)
-    low, high = np.quantile(values, (0.02, 0.98))
-    if low == high:
-        low, high = distinct[[0, -1]]
-    return _number_grid(case, feature, np.linspace(low, high, GRID), discrete=False)
+    discrete = fine and len(distinct) <= FEW
+    if discrete:
+        place = distinct
+    elif fine:
+        low, high = np.quantile(values, (0.02, 0.98))
+        low, high = (low, high) if low < high else distinct[[0, -1]]
+        place = np.linspace(low, high, GRID)
+    else:
+        place = np.unique(np.quantile(values, np.linspace(0.05, 0.95, 5)))
+        place = place if len(place) > 1 else np.unique(distinct[[0, -1]])  # possibly a rare indicator
+    return Grid(place, (), _entries(case, feature, place), discrete)
+
+
+def _entries(case: Case, feature: Feature, place: Floats) -> Floats:
+    """Return the numbers, and the feature's other columns from the nearest row that is not missing."""
+    if len(feature.columns) == 1:
+        return place[:, None]
+    X = dense(case.X[:, list(feature.columns)])
+    missing = [k for k, j in enumerate(feature.columns) if case.names[j] == f"{feature.owner} is missing"]
+    known = X[(X[:, missing] == 0).all(1)]
+    X = known if len(known) else X
+    near = np.abs(X[None, :, 0] - place[:, None]).argmin(1)
+    return np.column_stack([place, X[near, 1:]])
 
 
 def _copies(rows: Any, feature: Feature, at: Grid) -> Floats:
@@ -213,18 +219,6 @@ def _copies(rows: Any, feature: Feature, at: Grid) -> Floats:
     X = np.tile(dense(rows), (len(at.place), 1))
     X[:, feature.columns] = np.repeat(at.entries, rows.shape[0], axis=0)
     return X
-
-
-def _number_grid(case: Case, feature: Feature, grid: Floats, discrete: bool) -> Grid:
-    """Use each number, with the feature's other columns from the nearest row that is not missing."""
-    if len(feature.columns) == 1:
-        return Grid(grid, (), grid[:, None], discrete)
-    X = dense(case.X[:, list(feature.columns)])
-    missing = [k for k, j in enumerate(feature.columns) if case.names[j] == f"{feature.owner} is missing"]
-    known = X[(X[:, missing] == 0).all(1)]
-    X = known if len(known) else X
-    near = np.abs(X[None, :, 0] - grid[:, None]).argmin(1)
-    return Grid(grid, (), np.column_stack([grid, X[near, 1:]]), discrete)
 
 
 def _level_grid(case: Case, feature: Feature) -> Grid:

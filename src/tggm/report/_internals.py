@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from tggm.arrays import Floats
+from tggm.estimators import numeric_model, table_description
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -22,14 +23,13 @@ def standardise(model: "BaseEstimator", X: Any) -> Floats | None:
 
 def column_groups(model: "BaseEstimator") -> tuple[Any, Any] | None:
     """Return categories and other groups of encoded columns; None if the model was not fitted to a table."""
-    prepared = model.table_preparation()
+    prepared = table_description(model)
     return None if prepared is None else (prepared.groups, prepared.parts)
 
 
 def encode(model: "BaseEstimator", X: Any) -> tuple[Any, Any]:
     """Return the model of encoded inputs, and the encoded rows."""
-    inner, rows = model.encoded(X)
-    return inner, rows
+    return (model, X) if model.table_ is None else (numeric_model(model), model.table_.transform(X))
 
 
 def noise_deviation(model: "BaseEstimator", output: int) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-SIZE = (4.7, 3.5)  # inches; about the width of a phone, so that text has its drawn size there
+WIDTH = 4.7  # inches; about the width of a phone, so that text has its drawn size there
 LONG = 1e4  # numbers from this size on get few ticks
 LETTERS = 22  # of a name beside an axis
 _RC = {
@@ -85,19 +85,11 @@ def _digest(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def picture(draw: Callable[[Any], Any], *, name: str, alt: str, size: tuple[float, float] = SIZE) -> Any:
-    """Return the SVG element of a figure as safe markup.
+def picture(draw: Callable[[Any], Any], name: str, alt: str, height: float) -> Any:
+    """Return the SVG element of the Axes that `draw` gets, as safe markup.
 
-    Parameters
-    ----------
-    draw : callable
-        Called with the Axes.
-    name : str
-        Prefix of all identifiers; unique on the page.
-    alt : str
-        Description for readers who cannot see the figure.
-    size : (float, float)
-        Width and height in inches.
+    `name` is the prefix of all identifiers, unique on the page; `alt` describes the figure to readers who
+    cannot see it; `height` is in inches.
     """
     import matplotlib as mpl
     from markupsafe import Markup
@@ -105,7 +97,7 @@ def picture(draw: Callable[[Any], Any], *, name: str, alt: str, size: tuple[floa
 
     with mpl.rc_context(_RC), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # the browser has fonts for other scripts
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         ax = figure.add_subplot()
         draw(ax)
         _thin_ticks(ax)

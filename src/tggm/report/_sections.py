@@ -93,12 +93,10 @@ def importance(case: Case, order: list[tuple[Feature, float]]) -> Context | None
     values = ", ".join(f"{found.names[k]} {number(found.mean[k], 3).text}" for k in first)
     loss = LOSS[case.kind]
     drawing = picture(
-        # aligned to the right, a long label extends below the names
-        lambda ax: plot_importances(found, ax=ax).set_xlabel(loss, loc="right"),
-        name="importance",
-        alt=f"{loss.capitalize()} when a feature is shuffled: {values}.",
-        size=(4.7, 0.9 + 0.28 * min(len(found.names), 12)),
-    )
+        lambda ax: plot_importances(found, ax=ax).set_xlabel(loss, loc="right"),  # it extends below the names
+        "importance", f"{loss.capitalize()} when a feature is shuffled: {values}.",
+        0.9 + 0.28 * min(len(found.names), 12),
+    )  # fmt: skip
     clear = [found.names[k] for k in first if found.mean[k] > 2 * np.nan_to_num(found.error[k])]
     return {"names": clear, "figure": drawing}
 
@@ -123,13 +121,11 @@ def model(case: Case) -> Context:
         own = ("classes", ", ".join(case.labels[:12]) + (" …" if len(case.labels) > 12 else ""))
     facts = {"class": type(case.model).__name__, "hidden variables": units, "networks": case.model.n_members,
              "features": len(case.names), "epochs": case.model.n_iter_}  # fmt: skip
-    drawing = picture(
-        lambda ax: plot_graph(graph, ax=ax),
-        name="graph",
-        alt=f"Graph of the model: {len(case.names)} inputs x lead to hidden variables h of sizes {units}, "
-        f"which lead to {last[1]}.",
-        size=(4.7, 1.7),
+    alt = (
+        f"Graph of the model: {len(case.names)} inputs x lead to hidden variables h of sizes {units}, "
+        f"which lead to {last[1]}."
     )
+    drawing = picture(lambda ax: plot_graph(graph, ax=ax), "graph", alt, 1.7)
     shown = [(name, str(value)) for name, value in facts.items()]
     return {"units": units, "members": case.model.n_members, "facts": [*shown, own], "figure": drawing}
 
@@ -152,7 +148,7 @@ def learning(case: Case) -> Context | None:
         ax.set_ylim(low - pad, high + pad)
 
     alt = f"Learning curve over {int(epoch[-1])} epochs; at the end {', '.join(last)}."
-    return {"figure": picture(draw, name="learning", alt=alt, size=(4.7, 3.4))}
+    return {"figure": picture(draw, "learning", alt, 3.4)}
 
 
 def effect_plots(case: Case, order: list[tuple[Feature, float]], level: float) -> Context:
@@ -169,7 +165,7 @@ def _effect_picture(case: Case, k: int, effect: Effect) -> Any:
     label, places = case.labels[moved], _places(effect)
     what = f"{case.target if label is None else f'the probability of {label}'} {_range(effect, moved)}"
     alt = f"Effect of {effect.feature.name} from {places[0]} to {places[-1]}: {what} on average."
-    return picture(lambda ax: plot_effect(case, effect, ax), name=f"effect{k + 1}", alt=alt, size=(4.7, 3.2))
+    return picture(lambda ax: plot_effect(case, effect, ax), f"effect{k + 1}", alt, 3.2)
 
 
 def _effect_caption(case: Case, effect: Effect) -> str:
@@ -199,19 +195,13 @@ def interval_calibration(case: RegressionCase) -> Context:
     dist = case.prediction
     found, pit = coverage(dist, case.y), np.asarray(dist.cdf(case.y))
     spoken = ", ".join(f"{100 * p:.3g} % intervals contain {100 * inside:.0f} %" for p, inside, _ in found)
-    curve = picture(
-        lambda ax: plot_calibration(dist, case.y, ax=ax),
-        name="calibration",
-        alt=f"Observed coverage against the probability of central intervals: {spoken} of the observations.",
-        size=(4.7, 4.2),
-    )
-    bars = picture(
-        lambda ax: plot_pit(dist, case.y, ax=ax),
-        name="pit",
-        alt=f"Histogram of the predicted probability of a smaller {case.target}: mean {pit.mean():.2f} "
+    alts = (
+        f"Observed coverage against the probability of central intervals: {spoken} of the observations.",
+        f"Histogram of the predicted probability of a smaller {case.target}: mean {pit.mean():.2f} "
         f"(0.50 if calibrated), standard deviation {pit.std():.2f} (0.29 if calibrated).",
-        size=(4.7, 4.2),
     )
+    curve = picture(lambda ax: plot_calibration(dist, case.y, ax=ax), "calibration", alts[0], 4.2)
+    bars = picture(lambda ax: plot_pit(dist, case.y, ax=ax), "pit", alts[1], 4.2)
     rows = [(percent(p), percent(inside, 1), number(width)) for p, inside, width in found]
     text = coverage_verdict(*found[2][:2], len(case.y))
     return {"verdict": text, "coverage": curve, "pit": bars, "rows": rows}
@@ -246,7 +236,7 @@ def predicted(case: RegressionCase, level: float) -> Context:
         f"Predicted mean and {100 * level:.3g} % interval against observed {case.target} for {len(rows)} "
         f"rows; correlation {relation:.2f}."
     )
-    return {"figure": picture(draw, name="predicted", alt=alt, size=(4.7, 4.2)), "drawn": len(rows)}
+    return {"figure": picture(draw, "predicted", alt, 4.2), "drawn": len(rows)}
 
 
 def width(case: RegressionCase) -> Context:
@@ -269,7 +259,7 @@ def width(case: RegressionCase) -> Context:
         f"Standard deviations of {len(order)} rows in increasing order, median {np.median(total):.3g}; "
         f"{100 * share:.0f} % of the variance is disagreement between the networks, the rest noise."
     )
-    return {"figure": picture(draw, name="width", alt=alt, size=(4.7, 3.4))}
+    return {"figure": picture(draw, "width", alt, 3.4)}
 
 
 def class_calibration(case: ClassCase) -> Context:
@@ -285,8 +275,8 @@ def class_calibration(case: ClassCase) -> Context:
         shown = CalibrationDisplay.from_predictions(
             right, confidence, n_bins=BINS, pos_label=True, name=f"ECE {ece:.4f}", ax=ax, color=MODEL
         )
-        count = np.histogram(confidence, np.linspace(0, 1, BINS + 1))[0]
-        count = count[count > 0]
+        edges = np.linspace(0, 1, BINS + 1)[1:-1]
+        count = np.unique(np.searchsorted(edges, confidence), return_counts=True)[1]  # rows of each point
         bars = [q / count for q in stats.binom.interval(0.95, count, shown.prob_pred)]
         ax.vlines(shown.prob_pred, *bars, color=GREY, linewidth=5, alpha=0.35, label="95 % if calibrated")
         ax.set(xlabel="probability of the predicted class", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
@@ -296,7 +286,7 @@ def class_calibration(case: ClassCase) -> Context:
         f"Accuracy against the probability of the predicted class; expected calibration error {ece:.3f}, "
         f"mean probability {confidence.mean():.2f}, accuracy {right.mean():.2f}."
     )
-    drawing = picture(draw, name="calibration", alt=alt, size=(4.7, 4.2))
+    drawing = picture(draw, "calibration", alt, 4.2)
     return {"verdict": confidence_verdict(confidence, right), "figure": drawing}
 
 
@@ -338,7 +328,7 @@ def confusion(case: ClassCase) -> Context:
                        text_kw={"fontsize": 9 if len(classes) <= 10 else 6})  # fmt: skip
 
         alt = f"Confusion matrix of {len(classes)} classes: {worst}."
-        drawing = picture(draw, name="confusion", alt=alt, size=(4.7, 4.5))
+        drawing = picture(draw, "confusion", alt, 4.5)
     with np.errstate(invalid="ignore"):  # a class may not occur
         recall, precision = (np.diag(count) / count.sum(axis) for axis in (1, 0))
     totals = count.sum(1).tolist()

@@ -146,7 +146,7 @@ def drift_warnings(model: "BaseEstimator", X: Any, names: Sequence[str]) -> list
         listed = ", ".join(f"{names[j]} by {mean[j]:+.1f}" for j in first)
         more = ", ..." if len(moved) > len(first) else ""
         found.append(
-            f"the means of {len(moved)} of {len(mean)} inputs differ from training, in standard deviations: "
+            f"{len(moved)} of {len(mean)} inputs have other means than in training, in standard deviations: "
             f"{listed}{more}"
         )
     far = (np.abs(Z) > FAR).any(1)
@@ -161,6 +161,5 @@ def score_warnings(new: float, known: float | None, rows: int) -> list[str]:
     """Compare the mean log-score of new rows with that of the rows held out in the fit."""
     if known is None or new > known - LOSS or rows < LEAST_ROWS:
         return []
-    return [
-        f"the mean log-score is {new:.2f} nats per row; on the rows held out in the fit it was {known:.2f}"
-    ]
+    text = "observations are less likely than those held out in the fit"
+    return [f"{text}: {new:.2f} and {known:.2f} nats per row"]

@@ -1,7 +1,7 @@
-"""Tables: reading files, kinds of columns, and their encoding as numbers.
+"""Read tables and turn their columns into numbers.
 
-`read_table` reads a `Table`, and `TableTransformer` learns from one how its columns become numbers.
-`Preparation` is what a model file stores of a transformer.
+`read_table` reads CSV, Parquet and Excel files as a `Table`; `TableTransformer` learns the kind of each
+column and encodes tables. A model file stores the result (`preparation_to_json`, `preparation_from_json`).
 """
 
 from tggm.tables.errors import TableError as TableError

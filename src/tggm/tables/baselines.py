@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture
 
 MOST_NUMBERS = 200_000  # coefficients; a larger linear baseline is not stored
 _TINY = float(np.finfo(np.float64).tiny)
@@ -35,7 +35,7 @@ class Baselines:
         numbers = [self.naive, self.coef, self.intercept, self.variance]
         return all(bool(np.isfinite(a).all()) for a in numbers if a is not None)
 
-    def regression(self, X: Floats) -> dict[str, MomentPredictive]:
+    def regression(self, X: Floats) -> dict[str, GaussianMixture]:
         """Return the predictive distributions."""
         found = {"naive": _normal(np.full(len(X), self.naive[0]), self.naive[1])}
         if self.coef is not None and self.intercept is not None and self.variance is not None:
@@ -112,5 +112,5 @@ def _standard(X: Floats) -> tuple[Floats, Floats]:
     return X.mean(0), np.where(scale > 0, scale, 1.0)
 
 
-def _normal(mean: Floats, variance: float) -> MomentPredictive:
-    return MomentPredictive(mean[None, :], np.full((1, len(mean)), variance))
+def _normal(mean: Floats, variance: float) -> GaussianMixture:
+    return GaussianMixture(mean[None, :], np.full((1, len(mean)), variance))

@@ -14,7 +14,7 @@ from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, S
 from tggm.tables.errors import TableError
 from tggm.tables.table import Table, odd_listed, odd_words
 from tggm.tables.target_encoding import Outcomes
-from tggm.tables.text import Spelling, Words, date_words
+from tggm.tables.text import Words, date_words
 
 MOST_LEVELS = 50  # categories with an indicator each
 MOST_OTHER = 0.1  # share of rows with rare categories; above it the column is target-encoded
@@ -32,15 +32,6 @@ class LearnedColumns(NamedTuple):
     columns: tuple[Column, ...]
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-
-
-class Finding(NamedTuple):
-    """A column, or the reason why it is left out, or a mistake in it; and a note for the user."""
-
-    column: Column | None = None
-    useless: str = ""
-    mistake: str = ""
-    note: str = ""
 
 
 def learn_columns(
@@ -71,23 +62,27 @@ def learn_columns(
     outcome = None if y is None else Outcomes.of(y, is_class)
     columns: list[Column] = []
     left_out = [(name, "as asked") for name in ignore]
-    notes, mistakes = [], []
+    notes: list[str] = []
+    mistakes: list[str] = []
     for name in table.names:
         if name in ignore:
             continue
-        found = find_column(table, name, outcome, name in categorical, target_encoding)
-        relation = "" if y is None or found.column is None else _relation(table, name, y, is_class)
-        if found.mistake:
-            mistakes.append(found.mistake)
-        elif found.column is None:
-            left_out.append((name, found.useless))
-        elif relation == "equal":
-            left_out.append((name, "it repeats the target"))
-        else:
-            columns.append(found.column)
-            if relation == "linear":
-                notes.append(f"{name}: the target is a multiple of it; is it known beforehand?")
-            notes += [found.note] * bool(found.note)
+        try:
+            found = find_column(table, name, outcome, name in categorical, target_encoding)
+        except TableError as error:
+            mistakes.append(str(error).removesuffix("."))
+            continue
+        relation = "" if y is None or isinstance(found, str) else _relation(table, name, y, is_class)
+        if relation == "equal":
+            found = "it repeats the target"
+        if isinstance(found, str):
+            left_out.append((name, found))
+            continue
+        columns.append(found)
+        if relation == "linear":
+            notes.append(f"{name}: the target is a multiple of it; is it known beforehand?")
+        if isinstance(found, Number):
+            notes += _reading_notes(table, found)
     if mistakes:
         raise TableError("; ".join(mistakes) + ".")
     return LearnedColumns(tuple(columns), tuple(left_out), tuple(notes))
@@ -95,21 +90,21 @@ def learn_columns(
 
 def find_column(
     table: Table, name: str, outcome: Outcomes | None, categorical: bool, target_encoding: bool
-) -> Finding:
-    """Find the kind of a column of inputs and learn it from a table."""
+) -> Column | str:
+    """Find the kind of a column of inputs and learn it, or return the reason why it is left out."""
     outcome = outcome if target_encoding else None
     order = table.categories.get(name)
     if order:
         different = set(table.words(name).tolist())
         if len(different) == 1:
-            return Finding(useless=_EMPTY if None in different else _CONSTANT)
-        return Finding(Ordinal.of(table, name, order))
+            return _EMPTY if None in different else _CONSTANT
+        return Ordinal.of(table, name, order)
     if order is not None or categorical:
         return _words(table, name, outcome, target_encoding)
     if (clock := dates_in(table, name)) is not None:
         if len(set(table.words(name).tolist())) == 1:
-            return Finding(useless=_CONSTANT)
-        return Finding(DateColumn.of(table, name, clock == "clock"))
+            return _CONSTANT
+        return DateColumn.of(table, name, clock == "clock")
     values = table.numbers_or_none(name)
     if values is not None:
         return _numbers(table, name, values, outcome)
@@ -124,21 +119,19 @@ def dates_in(table: Table, name: str) -> str | None:
     return "date" if column.dtype.kind == "M" and bool(table.known(name).any()) else None
 
 
-def _numbers(table: Table, name: str, values: Floats, outcome: Outcomes | None) -> Finding:
+def _numbers(table: Table, name: str, values: Floats, outcome: Outcomes | None) -> Number | str:
     known = values[~np.isnan(values)]
     full = len(known) == len(values)
     if not len(known):
-        return Finding(useless=_EMPTY)
+        return _EMPTY
     if full and np.all(known == known[0]):
-        return Finding(useless=_CONSTANT)
+        return _CONSTANT
     offset = values - table.places
     if full and len(values) > 10 and np.all(offset == offset[0]):
-        return Finding(useless="it only counts the rows")
+        return "it only counts the rows"
     if full and _is_identifier(name, values):
-        return Finding(useless="it names the rows")
-    spelling = table.spelling(name)
-    found = Number.of(table, name, spelling, outcome=outcome)
-    return Finding(found, note=_reading_note(table, name, spelling))
+        return "it names the rows"
+    return Number.of(table, name, table.spelling(name), outcome=outcome)
 
 
 def _is_identifier(name: str, values: Floats) -> bool:
@@ -147,28 +140,26 @@ def _is_identifier(name: str, values: Floats) -> bool:
     return whole and len(np.unique(values)) == len(values)
 
 
-def _reading_note(table: Table, name: str, spelling: Spelling) -> str:
-    """Return an example of how commas or units are read, if there are any."""
-    words = table.columns[name]
-    if words.dtype != object:
-        return ""
-    for word in words.tolist():
-        if word is not None and ("," in word or (spelling.unit and spelling.unit in word)):
-            return f"{name}: {word!r} is read as {spelling.value(word):.10g}"
-    return ""
+def _reading_notes(table: Table, number: Number) -> list[str]:
+    """Return a note on marks, or an example of how commas or units are read, if there are any."""
+    name, words = number.name, table.columns[number.name]
+    if number.marks:
+        return [f"{name}: numbers with marks ({', '.join(map(repr, number.marks))}), which become indicators"]
+    for word in words.tolist() if words.dtype == object else ():
+        if word is not None and ("," in word or (number.unit and number.unit in word)):
+            return [f"{name}: {word!r} is read as {table.spelling(name).value(word):.10g}"]
+    return []
 
 
-def _mixed(table: Table, name: str, outcome: Outcomes | None) -> Finding | None:
-    """Return numbers with marks among them, or a mistake; None for words."""
+def _mixed(table: Table, name: str, outcome: Outcomes | None) -> Number | None:
+    """Return numbers with marks among them, None for words; raise if there are mistakes."""
     spelling = table.spelling(name)
-    share = number_share(table, name)
-    if share < 0.5:
+    if number_share(table, name) < 0.5:
         return None
     if marks := marks_of(table, name, spelling):
-        found = Number.of(table, name, spelling, marks, outcome)
-        listed = ", ".join(map(repr, marks))
-        return Finding(found, note=f"{name}: numbers with marks ({listed}), which become indicators")
-    return Finding(mistake=mistake_in(table, name)) if share >= _NEARLY else None
+        return Number.of(table, name, spelling, marks, outcome)
+    refuse_mistakes(table, name)
+    return None
 
 
 def number_share(table: Table, name: str) -> float:
@@ -180,14 +171,16 @@ def number_share(table: Table, name: str) -> float:
     return sum(word in readable for word in words) / len(words)
 
 
-def mistake_in(table: Table, name: str) -> str:
-    """Return the message for a column that is nearly all numbers."""
+def refuse_mistakes(table: Table, name: str) -> None:
+    """Raise for a column that is nearly all numbers, but not quite."""
+    if number_share(table, name) < _NEARLY:
+        return
     odd = odd_words(table, name, table.readable(name, table.spelling(name)))
     first = next(iter(odd))
-    return (
+    raise TableError(
         f"column {name!r} of {table.source} is nearly all numbers, but has {odd_listed(table, name, odd)}; "
         f"correct it, or mark it as a gap: --missing {first!r} of `tggm fit`, "
-        f"TableTransformer(missing=[{first!r}]) in Python"
+        f"TableTransformer(missing=[{first!r}]) in Python."
     )
 
 
@@ -201,12 +194,6 @@ def refuse_dates(table: Table, name: str) -> None:
         )
 
 
-def refuse_mistakes(table: Table, name: str) -> None:
-    """Raise for a target that is nearly all numbers."""
-    if number_share(table, name) >= _NEARLY:
-        raise TableError(mistake_in(table, name) + ".")
-
-
 def levels_of(words: Words) -> tuple[str, ...]:
     """Return the frequent categories, sorted: at least 3 rows and half a percent, at most 50 categories."""
     count = Counter(word for word in words.tolist() if word is not None)
@@ -215,24 +202,24 @@ def levels_of(words: Words) -> tuple[str, ...]:
     return tuple(sorted(word for _, word in sorted(frequent)[:MOST_LEVELS]))
 
 
-def _words(table: Table, name: str, outcome: Outcomes | None, target_encoding: bool) -> Finding:
+def _words(table: Table, name: str, outcome: Outcomes | None, target_encoding: bool) -> Column | str:
     words = table.words(name)
     count = Counter(words.tolist())
     if len(count) == 1:
-        return Finding(useless=_EMPTY if None in count else _CONSTANT)
+        return _EMPTY if None in count else _CONSTANT
     different = set(count) - {None}
     levels = levels_of(words)
     rare = sum(count[word] for word in different - set(levels)) / len(words)
     repeated = sum(count[word] for word in different if count[word] > 1) / len(words)
     encodable = target_encoding and (outcome is None or bool(outcome.names))
     if encodable and len(different) > MOST_LEVELS and rare > MOST_OTHER and repeated > 0.5:
-        return Finding(Statistic.of(table, name, outcome))
+        return Statistic.of(table, name, outcome)
     if levels:
-        return Finding(Category.of(table, name, levels))
+        return Category.of(table, name, levels)
     if len(different) <= 0.5 * sum(count[word] for word in different):
-        return Finding(useless="its words are too rare to learn from")
+        return "its words are too rare to learn from"
     example = next(word for word in words.tolist() if word is not None)
-    return Finding(useless=f"its words hardly ever repeat ({example[:30]!r}, ...)")
+    return f"its words hardly ever repeat ({example[:30]!r}, ...)"
 
 
 def _relation(table: Table, name: str, y: NDArray[Any], is_class: bool) -> str:

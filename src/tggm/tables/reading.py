@@ -9,7 +9,6 @@ import io
 import stat
 import sys
 import warnings
-import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -73,14 +72,18 @@ def read_table(
     """
     name = "standard input" if path == "-" else path
     content = _decompress(sys.stdin.buffer.read() if path == "-" else _read(Path(path)), name)
-    if _is_excel(content):
-        return _parse_excel(content, name, missing, sheet)
-    if sheet is not None:
+    is_excel = content.startswith(b"PK\x03\x04") and b"xl/workbook.xml" in content
+    if sheet is not None and not is_excel:
         raise TableError(f"{name} is no Excel file; leave --sheet out.")
-    if content.startswith(b"PAR1"):
-        return _parse_parquet(content, name, missing)
-    text = _decode(content, name, encoding)
-    return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
+    try:
+        if is_excel:
+            return _parse_excel(content, name, missing, sheet)
+        if content.startswith(b"PAR1"):
+            return _parse_parquet(content, name, missing)
+        text = _decode(content, name, encoding)
+        return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
+    except ModuleNotFoundError as error:
+        raise TableError(f"{name} needs {error.name} to be read: pip install 'tggm[tables]'.") from None
 
 
 def _read(path: Path) -> bytes:
@@ -243,26 +246,11 @@ def _numbers(column: Any, gaps: frozenset[str]) -> Floats | None:
 # ---- Excel and Parquet -----------------------------------------------------------------------------------
 
 
-def _is_excel(content: bytes) -> bool:
-    if not content.startswith(b"PK\x03\x04"):
-        return False
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return "xl/workbook.xml" in archive.namelist()
-    except (zipfile.BadZipFile, ValueError, EOFError):
-        return False
-
-
 def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str | None) -> Table:
     """Parse one sheet whose first row has the names of the columns; empty rows are dropped."""
-    try:
-        import openpyxl  # noqa: F401  # pandas reports its absence less clearly
-        import pandas as pd
-    except ModuleNotFoundError as error:
-        raise TableError(
-            f"{name} is an Excel file, which needs pandas and openpyxl ({error.name} is missing); install "
-            "them with: pip install pandas openpyxl, or export the sheet as CSV."
-        ) from None
+    import openpyxl  # noqa: F401  # pandas reports its absence by another type of error
+    import pandas as pd
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about styles and validations, which are not read
         try:

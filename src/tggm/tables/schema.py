@@ -1,12 +1,13 @@
-"""The description of a table that a model file stores, as JSON and back.
+"""Convert the table section of a model file to JSON and back, checking all of it.
 
-The fields of the classes and their types define what a file may contain; everything is checked before an
-object is built.
+The fields of the dataclasses and their types define what a file may contain; relations between values are
+checked by the dataclasses themselves and by `preparation_from_json`.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import accumulate
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -60,26 +61,22 @@ class Preparation:
     @property
     def groups(self) -> dict[str, dict[str, int]]:
         """Return the inputs of each column of words: the position of each category."""
-        found, begin = {}, 0
-        for column in self.columns:
-            found[column.name] = {word: begin + k for k, word in enumerate(column.categories)}
-            begin += len(column.features)
-        return {name: group for name, group in found.items() if group}
+        return {
+            c.name: dict(zip(c.categories, at, strict=True)) for c, at in self._positions() if c.categories
+        }
 
     @property
     def parts(self) -> dict[str, tuple[int, ...]]:
         """Return the positions of the inputs of each other column that has several."""
-        found, begin = {}, 0
-        for column in self.columns:
-            count = len(column.features)
-            if count > 1 and not column.categories:
-                found[column.name] = tuple(range(begin, begin + count))
-            begin += count
-        return found
+        return {c.name: tuple(at) for c, at in self._positions() if len(at) > 1 and not c.categories}
+
+    def _positions(self) -> list[tuple[Column, range]]:
+        ends = accumulate(len(column.features) for column in self.columns)
+        return [(c, range(end - len(c.features), end)) for c, end in zip(self.columns, ends, strict=True)]
 
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
-    """Return plain data: dictionaries, lists, strings, numbers, booleans and None."""
+    """Return dictionaries, lists, strings, numbers, booleans and None."""
     table: dict[str, Any] = _plain(p)
     return table
 
@@ -94,8 +91,8 @@ def _plain(value: Any) -> Any:
 
 
 def preparation_from_json(value: Any) -> Preparation:
-    """Return the description that gave this data; raise ValueError for the first error."""
-    found: Preparation = _built(Preparation, "table", value)
+    """Build the object that gave this data; raise ValueError for the first error found."""
+    found: Preparation = _build(Preparation, "table", value)
     target, names = found.target, [column.name for column in found.columns]
     if not names or len({*names, target.name}) < len(names) + 1:
         raise ValueError("its table must have columns, all of different names")
@@ -119,8 +116,8 @@ def _check_baselines(b: Baselines, width: int, is_class: bool) -> None:
         raise ValueError(f"its linear baseline has shape {coef.shape}, not {(outputs, width)}")
 
 
-def _built(cls: Any, what: str, value: Any, *more: str) -> Any:
-    """An object whose fields are the entries of a dictionary, besides `more` that are not for it."""
+def _build(cls: Any, what: str, value: Any, *more: str) -> Any:
+    """Build an object from a dictionary of its fields; `more` are further entries that must be there."""
     hints = get_type_hints(cls)
     if not isinstance(value, dict) or set(value) != {*more, *hints}:
         raise ValueError(f"{what} must have exactly the entries {', '.join([*more, *hints])}")
@@ -128,7 +125,7 @@ def _built(cls: Any, what: str, value: Any, *more: str) -> Any:
 
 
 def _read(hint: Any, what: str, value: Any) -> Any:
-    """What an annotation asks for, made of plain data."""
+    """Convert a JSON value to the type of an annotation."""
     kind, parts = get_origin(hint), get_args(hint)
     if hint in _PLAIN:
         words, fits = _PLAIN[hint]
@@ -136,28 +133,22 @@ def _read(hint: Any, what: str, value: Any) -> Any:
             raise ValueError(f"{what} must be {words}, not {value!r}")
         return hint(value)
     if hint is Column:
-        return _column(value)
+        name = value.get("kind") if isinstance(value, dict) else None
+        if not isinstance(name, str) or name not in COLUMNS:
+            raise ValueError(f"a column of its table is of kind {name!r}, not one of {', '.join(COLUMNS)}")
+        return _build(COLUMNS[name], "a column", value, "kind")
     if is_dataclass(hint):
-        return _built(hint, what, value)
+        return _build(hint, what, value)
     if kind is UnionType and NoneType in parts:
         return None if value is None else _read(parts[0], what, value)
     if kind is dict:
         if not isinstance(value, dict):
             raise ValueError(f"{what} must be given by name")
         return {_read(str, what, key): _read(parts[1], key, item) for key, item in value.items()}
-    return _items(parts, what, value) if kind is tuple else _array(what, value)
+    return _read_tuple(parts, what, value) if kind is tuple else _read_array(what, value)
 
 
-def _column(value: Any) -> Column:
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in COLUMNS:
-        raise ValueError(f"a column of its table is of kind {kind!r}, not one of {', '.join(COLUMNS)}")
-    column: Column = _built(COLUMNS[kind], "a column", value, "kind")
-    return column
-
-
-def _items(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
-    """A tuple of any length, or one with as many parts as its annotation has."""
+def _read_tuple(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ValueError(f"{what} must be a list")
     if parts[-1] is ...:
@@ -167,7 +158,7 @@ def _items(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
     return tuple(_read(part, what, item) for part, item in zip(parts, value, strict=True))
 
 
-def _array(what: str, value: Any) -> Any:
+def _read_array(what: str, value: Any) -> Any:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

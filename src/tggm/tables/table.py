@@ -13,19 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Floats, Ints
+from tggm.tables import text
 from tggm.tables.errors import TableError
-from tggm.tables.text import (
-    TRUTH,
-    Dates,
-    Spelling,
-    Words,
-    day_first,
-    parse_dates,
-    plain_numbers,
-    present,
-    spelled,
-    spelling_of,
-)
+from tggm.tables.text import TRUTH, Dates, Spelling, Words
 
 T = TypeVar("T")
 
@@ -98,7 +88,7 @@ class Table:
         """Return which rows have a value in this column."""
         column = self.columns[name]
         if column.dtype == object:
-            return present(column)
+            return text.present(column)
         known: Bools = ~(np.isnat(column) if column.dtype.kind == "M" else np.isnan(column))
         return known
 
@@ -108,7 +98,7 @@ class Table:
         if column.dtype == object:
             return column
         is_date = column.dtype.kind == "M"
-        spell: Callable[[Any], str] = _date_text if is_date else spelled
+        spell: Callable[[Any], str] = _date_text if is_date else text.spelled
         values = column if is_date else column.tolist()
         different: dict[Any, str] = {}
         words = np.empty(len(column), dtype=object)
@@ -135,7 +125,7 @@ class Table:
         def find() -> Spelling:
             column = self.columns[name]
             different = set(column.tolist()) - {None} if column.dtype == object else set()
-            return spelling_of(different, decimal or self.decimal, unit)
+            return text.spelling_of(different, decimal or self.decimal, unit)
 
         return self._cached(("spelling", name, decimal or self.decimal, unit), find)
 
@@ -176,7 +166,7 @@ class Table:
     def _read_numbers(self, name: str, spelling: Spelling) -> Floats | None:
         column, known = self.columns[name], self.known(name)
         values = np.full(len(column), np.nan)
-        plain = plain_numbers(column[known])
+        plain = text.plain_numbers(column[known])
         if plain is not None:
             values[known] = plain
             return values
@@ -198,8 +188,8 @@ class Table:
 
         def parse() -> Dates:
             words = self.columns[name].tolist()
-            shown = day_first(set(words) - {None})
-            return parse_dates(words, first if shown is None else shown)
+            shown = text.day_first(set(words) - {None})
+            return text.parse_dates(words, first if shown is None else shown)
 
         return self._cached(("dates", name, first), parse)
 
@@ -249,8 +239,8 @@ def _stacked_column(tables: Sequence[Table], name: str) -> NDArray[Any]:
 
 def _date_text(date: Any) -> str:
     """Return a date, with its time if that is not midnight."""
-    text = str(date.astype("datetime64[s]"))
-    return text.removesuffix("T00:00:00").replace("T", " ")
+    words = str(date.astype("datetime64[s]"))
+    return words.removesuffix("T00:00:00").replace("T", " ")
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:

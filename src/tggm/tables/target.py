@@ -29,7 +29,7 @@ class Target:
 
     name: str
     task: str
-    integer: bool = False  # labels are whole numbers
+    integer: bool = False  # for classes
 
     @property
     def is_class(self) -> bool:
@@ -123,7 +123,7 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
     if np.abs(numeric).max() > LARGEST:
         raise TableError(
             f"the target {name!r} has the number {numeric[np.abs(numeric).argmax()]:g}, whose square is too "
-            "large for a computer; divide the column by a large number, or correct it."
+            "large to compute with; divide the column by a large number, or correct it."
         )
 
 
