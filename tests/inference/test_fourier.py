@@ -9,9 +9,9 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import norm
 
 from tests.cases import few
-from tests.inference.log_concave import log_integral
+from tests.inference.references import log_integral
 from tggm.inference import Sum, log_density, log_tail, log_tails
-from tggm.inference._fourier import averages, saddle
+from tggm.inference._fourier import saddle
 
 density = jax.jit(log_density)
 tails = jax.jit(log_tails)
@@ -76,21 +76,6 @@ def test_tails_of_one_unit(alpha, c, noise):
     assert_allclose(np.exp(low) + np.exp(high), 1, rtol=1e-13)
 
 
-@pytest.mark.parametrize("noise", [1.0, 0.05, 1e-4])
-def test_density_of_two_units(noise):
-    # f(y) is the integral of the closed form of one unit against the other
-    alpha, coef = [0.4, -2.0], [1.0, -1.7]
-    y = np.array([-60.0, -8.0, -1.0, 0.0, 0.4, 2.0, 9.0, 60.0])
-    got = np.asarray(density(sums(alpha, coef, noise), rows_of(y)))
-    for v, g in zip(y, got[: len(y)], strict=True):
-
-        def log_f(x, v=v):
-            return truncated_logpdf(x, alpha[1]) + one_unit(v - coef[1] * x, alpha[0], coef[0], noise)
-
-        want = log_integral(log_f, 0.0, 150.0)
-        assert abs(g - want) < 1e-12 * max(1, abs(want)), v
-
-
 moments = jax.jit(Sum.mean_var)
 
 
@@ -152,19 +137,6 @@ def test_gradient_is_finite_difference(rng):
             ends.append(np.asarray(density(*jax.tree.unflatten(tree, moved))))
         got = (g * direction).reshape(ROWS, -1).sum(1)
         assert_allclose(got, (ends[0] - ends[1]) / (2 * h), rtol=1e-6, atol=1e-6)
-
-
-def test_posterior_moments_of_one_unit():
-    # given y, x is again a truncated normal: alpha' and variance by completing the square
-    alpha, c, noise = -1.5, 2.0, 0.4
-    y = np.array([-3.0, -1.0, 0.5, 3.0, 40.0])
-    got = jax.jit(averages)(sums([alpha], [c], noise), rows_of(y))
-    var = noise / (noise + c * c)
-    mean = var * (alpha + c * y / noise)
-    z = mean / np.sqrt(var)
-    r = np.exp(norm.logpdf(z) - log_ndtr(z))
-    assert_allclose(np.asarray(got.mean)[:5, 0], mean + np.sqrt(var) * r, rtol=1e-11)
-    assert_allclose(np.asarray(got.var)[:5, 0], var * (1 - r * (z + r)), rtol=1e-10)
 
 
 @pytest.mark.parametrize("noise", few([1e-4, 1e-8, 1e-16], "0.0001", "1e-16"))
@@ -241,7 +213,3 @@ def test_tail_gradient_is_finite_difference():
         up, down = (tail_and_gradient(*there, side)[0].sum() for there in moved)
         dot = sum(float((g * b).sum()) for g, b in zip(*map(jax.tree.leaves, (grad, d)), strict=True))
         assert_allclose(dot, (up - down) / 2e-5, rtol=1e-7, atol=1e-7)
-
-
-def test_tail_without_latent_variables_is_normal():
-    assert_allclose(tail_and_gradient(*tail_rows())[0][4:], log_ndtr(-NORMAL), rtol=1e-9)
