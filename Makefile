@@ -10,10 +10,10 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-matrix lint style types digits others bench fuzz clean venv-demo venv-dev
+.PHONY: demo test test-all lint style types digits others bench fuzz clean venv-demo venv-dev
 
 demo: venv-demo
-	@$(BIN)/python -m tggm demo
+	@$(BIN)/python examples/demo.py
 
 # Most of the time of a test goes into compiling its programs, so the compiler is told to hurry (where it knows
 # these words). Tables of special functions in double precision, whose last digits depend on the code that it
@@ -66,15 +66,11 @@ types: venv-dev
 	$(BIN)/mypy
 
 bench: venv-dev
-	$(BIN)/python benchmarks/bench.py
-
-# Quick tests with the lowest and the newest versions on Python 3.11 to 3.13; needs uv on PATH.
-test-matrix:
-	$(PYTHON) tools/test_matrix.py
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python experiments/render.py
 
 fuzz: venv-dev
-	$(BIN)/python -m tools.fuzz_model_files --files 100000 --output benchmarks/results/fuzz.json
-	$(BIN)/python -m tools.kill_and_resume --kills 60 --output benchmarks/results/kill_and_resume.json
+	$(BIN)/python -m tools.fuzz_model_files
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

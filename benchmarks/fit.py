@@ -1,50 +1,44 @@
-"""Seconds and test figures of a fit, against the libraries people use for the same job.
+"""Seconds and test scores of a fit, against the libraries that people use for the same job.
 
-    TGGM_DATA=... python benchmarks/fit.py [--datasets concrete,power] [--split 0] [--seed 0]
+    TGGM_DATA=... python benchmarks/fit.py [--datasets concrete,power]
 
-One run, the same training and test rows for all, each library with its own defaults and all cores of the
-machine: the default of `tggm` (a first fit, compilation included, and a second), CatBoost with uncertainty,
-NGBoost, scikit-learn's boosted trees and its network. Those that give no width get the root mean square of
-their training errors. Tables with words go to `tggm` and CatBoost as they are, to the others as numbers.
-Missing opponents are left out: ``pip install ngboost catboost``. Prints a table and writes
-``benchmarks/results/fit.json``, data set by data set; what is there of others stays. What a fresh process
-takes, import included: ``benchmarks/first_fit.py``.
+One run on the same training and test rows, each library with its defaults and all cores: the default of
+`tggm` (a first fit, compilation included, and a second one) and the opponents. Opponents without a predictive
+width get the root mean square of their training errors. Tables with words go to `tggm` and CatBoost as they
+are, to the others as numbers. Writes benchmarks/results/fit.json.
 """
 
-import argparse
-import json
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import commit, machine, results
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from datasets import UCI, load_uci
-from opponent_models import OPPONENTS as KNOWN
-from opponents import class_figures
+from opponents import OPPONENTS, Predict, catboost_classes, catboost_uncertain, installed, rms
+from scores import Gaussian, distribution, labels
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from store import BENCHMARKS, complete, options, some
 
 from tables import TABLES, Split
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.cli.opponents import Predict, catboost, catboost_classes, constant_width, rms
 
 DATASETS = ("concrete", "power", "protein", "kin40k", "ames", "adult")
-Figures = dict[str, Any]
+SEED = 0
 
 
 def with_training_width(model: Any, X: Any, y: Any) -> Predict:
-    """The network of five folds would take five times as long, and none of it be the fit that is timed."""
-    return constant_width(model.fit(X, y), rms(y - model.predict(X)))
+    """Fit a model once; its width is that of its training errors."""
+    width = rms(y - model.fit(X, y).predict(X))
+    return lambda rows: (model.predict(rows), np.full(len(rows), width))
 
 
 def network(X: Any, y: Any, seed: int) -> Predict:
@@ -56,100 +50,55 @@ def trees(X: Any, y: Any, seed: int) -> Predict:
     return with_training_width(HistGradientBoostingRegressor(random_state=seed), X, y)
 
 
-OPPONENTS = {
-    "MLP": KNOWN["mlp"]._replace(regression=network),
-    "HistGradientBoosting": KNOWN["hgb"]._replace(regression=trees),
-    "NGBoost": KNOWN["ngboost"],
-    "CatBoost": KNOWN["catboost"]._replace(
-        regression=partial(catboost, threads=-1), classification=partial(catboost_classes, threads=-1)
+MODELS = {
+    "mlp": OPPONENTS["mlp"]._replace(regression=network),
+    "hgb": OPPONENTS["hgb"]._replace(regression=trees),
+    "ngboost": OPPONENTS["ngboost"],
+    "catboost-ll": OPPONENTS["catboost-ll"]._replace(
+        regression=partial(catboost_uncertain, thread_count=-1),
+        classification=partial(catboost_classes, thread_count=-1),
     ),
 }
 
 
-def parts(name: str, split: int) -> tuple[Split, Split, bool]:
-    """Rows as numbers, rows as they are, and whether there are classes."""
+def parts(name: str, frames: bool) -> tuple[Split, str]:
+    """Return the first split as numbers or as data frames, and the task."""
     if name in UCI:
         data = load_uci(name)
-        train, test = data.splits[split]
-        found = Split(data.X[train], data.y[train], data.X[test], data.y[test])
-        return found, found, False
+        train, test = data.splits[0]
+        return Split(data.X[train], data.y[train], data.X[test], data.y[test]), "regression"
     known = TABLES[name]
-    numbers, is_class = known.split(split), known.task == "classification"
-    return numbers, known.raw(split) if known.words else numbers, is_class
+    return known.raw(0) if frames and known.words else known.split(0), known.task
 
 
-def judged(found: Any, split: Split, is_class: bool) -> Figures:
-    """RMSE, or the share of wrong labels, and mean log-likelihood."""
-    if is_class:
-        return class_figures(split.y_test, np.unique(split.y_train), np.asarray(found))
-    mean, std = found
-    z = (split.y_test - mean) / std
-    ll = -0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi)
-    return {"rmse": rms(split.y_test - mean), "ll": float(ll.mean())}
-
-
-def ours(split: Split, is_class: bool, seed: int) -> Figures:
+def work(dataset: str, model: str) -> dict[str, Any]:
+    """Fit and score one model."""
+    warnings.simplefilter("ignore")
+    ours = model.startswith("tggm")
+    split, task = parts(dataset, ours or model == "catboost-ll")
     clock = time.perf_counter()
-    kind = TGGMClassifier if is_class else TGGMRegressor
-    model = kind(random_state=seed).fit(split.X_train, split.y_train)
-    seconds = time.perf_counter() - clock
-    if is_class:
-        figures = judged(model.predict_proba(split.X_test), split, True)
+    if ours:
+        estimator = TGGMClassifier if task == "classification" else TGGMRegressor
+        fitted = estimator(random_state=SEED).fit(split.X_train, split.y_train)
+        predict = fitted.predict_proba if task == "classification" else fitted.predict_dist
     else:
-        dist = model.predict_dist(split.X_test)
-        figures = {"rmse": rms(split.y_test - dist.mean()), "ll": float(dist.logpdf(split.y_test).mean())}
-    return {"seconds": seconds, **figures}
-
-
-def theirs(fit: Callable[..., Predict], split: Split, is_class: bool, seed: int) -> Figures:
-    X = split.X_train
-    if not hasattr(X, "columns"):
-        import pandas as pd
-
-        X, Z = pd.DataFrame(X), pd.DataFrame(split.X_test)
-        split = split._replace(X_train=X, X_test=Z)
-    clock = time.perf_counter()
-    predict = fit(X, split.y_train, seed)
+        predict = getattr(MODELS[model], task)(split.X_train, split.y_train, SEED)
     seconds = time.perf_counter() - clock
-    return {"seconds": seconds, **judged(predict(split.X_test), split, is_class)}
-
-
-def compare(name: str, k: int, seed: int) -> list[Figures]:
-    numbers, raw, is_class = parts(name, k)
-    rows = []
-
-    def add(model: str, figures: Figures) -> None:
-        rows.append({"dataset": name, "rows": len(numbers.y_train), "model": model, **figures})
-        found = figures["seconds"], figures["error" if is_class else "rmse"], figures["ll"]
-        print(f"{name:10s} {model:26s} {found[0]:8.2f} {found[1]:10.4g} {found[2]:8.3f}", flush=True)
-
-    for label in ("tggm, default, first fit", "tggm, default"):
-        add(label, ours(raw, is_class, seed))
-    for label, opponent in OPPONENTS.items():
-        fit = opponent.classification if is_class else opponent.regression
-        try:
-            add(label, theirs(fit, raw if opponent.frames else numbers, is_class, seed))
-        except ImportError:
-            print(f"  ({label} is not installed)")
-    return rows
+    found = predict(split.X_test)
+    if task == "classification":
+        figures = labels(split.y_test, np.unique(split.y_train), np.asarray(found))
+    else:
+        figures = distribution(found if ours else Gaussian(*found), split.y_test)
+    return {"rows": len(split.y_train), "seconds": seconds, **figures}
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--datasets", default=",".join(DATASETS))
-    p.add_argument("--split", type=int, default=0)
-    p.add_argument("--seed", type=int, default=0)
+    p = options(__doc__)
+    p.add_argument("--datasets", type=some(DATASETS), default=list(DATASETS))
     args = p.parse_args()
-    warnings.simplefilter("ignore")  # opponents' convergence notes
-    print(f"{'data set':10s} {'model':26s} {'seconds':>8s} {'error':>10s} {'LL':>8s}")
-    path = results() / "fit.json"
-    made_by = {"seed": args.seed, "split": args.split, "commit": commit(), "machine": machine()}
-    for name in args.datasets.split(","):
-        fits = [made_by | row for row in compare(name, args.split, args.seed)]
-        stored = json.loads(path.read_text())["fits"] if path.exists() else []
-        fits += [row for row in stored if row["dataset"] != name]
-        fits.sort(key=lambda row: DATASETS.index(row["dataset"]))
-        path.write_text(json.dumps({"fits": fits}, indent=1) + "\n")
+    models = ["tggm, first fit", "tggm", *installed(list(MODELS))]
+    tasks = [(dataset, model) for dataset in args.datasets for model in models]
+    complete(args.out or BENCHMARKS / "fit.json", ("dataset", "model"), work, tasks, force=True)
 
 
 if __name__ == "__main__":

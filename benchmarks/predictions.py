@@ -1,13 +1,11 @@
-"""Seconds and memory of the default's predictions for many rows.
+"""Seconds and memory of predictions for many rows.
 
     python benchmarks/predictions.py [--rows 100000,1000000]
 
-A default `TGGMRegressor` of 8 columns, trained for a few epochs (how long does not matter to what a
-prediction costs), predicts in a process of its own: mean, three quantiles, log-density and CRPS, elapsed
-seconds and those of all processors. Programs are compiled before the clock starts, by a prediction for as
-many rows. Memory is what the largest set of pages of the process was more than before, the table and the
-results included. The opponent is scikit-learn's `HistGradientBoostingRegressor`, whose means alone are asked
-for. Writes ``benchmarks/results/predictions.json``.
+A default `TGGMRegressor` of 8 columns, trained for a few epochs, predicts mean, three quantiles, log-density
+and CRPS in a process of its own. Programs are compiled before the clock starts. Memory is the growth of the
+process, results included. The opponent is scikit-learn's `HistGradientBoostingRegressor`, means only. Writes
+benchmarks/results/predictions.json.
 """
 
 import argparse
@@ -16,10 +14,13 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import keep
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from store import BENCHMARKS, keep
 
 COLUMNS = 8
 
@@ -30,8 +31,8 @@ def table(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(rows)
 
 
-def measured(rows: int) -> dict[str, Any]:
-    """One size, in this process."""
+def measured(rows: int) -> list[dict[str, Any]]:
+    """Measure one size in this process."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     from tggm import TGGMRegressor
@@ -47,15 +48,15 @@ def measured(rows: int) -> dict[str, Any]:
         "log-density": lambda: model.score_samples(X, y),
         "CRPS": lambda: model.predict_dist(X).crps(y),
     }
-    found: dict[str, Any] = {"rows": rows}
+    runs = []
     for name, task in tasks.items():
         task()
-        clock, processor = time.perf_counter(), time.process_time()
+        clock, cpu = time.perf_counter(), time.process_time()
         task()
-        found[name] = time.perf_counter() - clock
-        found[f"{name}, all processors"] = time.process_time() - processor
-    found["MiB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return found
+        seconds = {"elapsed_s": time.perf_counter() - clock, "cpu_s": time.process_time() - cpu}
+        runs.append({"rows": rows, "task": name, **seconds})
+    growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return [{**run, "MiB": growth} for run in runs]
 
 
 def main() -> None:
@@ -66,13 +67,14 @@ def main() -> None:
     if args.one:
         print(json.dumps(measured(args.one)))
         return
-    runs = []
+    runs: list[dict[str, Any]] = []
     for rows in args.rows.split(","):
         command = [sys.executable, __file__, "--one", rows]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        runs.append(json.loads(done.stdout.splitlines()[-1]))
-        print(*(f"{name} {value:.3g}" for name, value in runs[-1].items()), sep="  ")
-    print("stored in", keep("predictions", {"columns": COLUMNS, "runs": runs}))
+        runs += json.loads(done.stdout.splitlines()[-1])
+    for run in runs:
+        print(run)
+    keep(BENCHMARKS / "predictions.json", runs, columns=COLUMNS)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,16 @@
-"""Speed and accuracy of the hazard, mean and variance of a truncated normal, against three other ways.
+"""Speed and accuracy of the hazard, mean and variance of a truncated normal, beside three other ways.
 
-    python benchmarks/special.py [--size 1000000] [--seed 0]
+    python benchmarks/special.py [--size 1000000]
 
-One run times, on the same array of alpha, uniform on [-20, 20]: ours in both dtypes; the plain JAX expression
-exp(logpdf - log_ndtr) with the textbook mean and variance; `scipy.stats.truncnorm` (on part of the array: it
-takes a fraction of a millisecond per element); and the device of Su et al. (2016), a dense look-up table with
-linear interpolation. Beside them, the same normals truncated to [0, 3]: log mass, mean and variance of a box,
-whose cost is to be compared with ours on the half-line. Times are the best of several rounds, in which all
-take turns; errors are the worst relative ones against mpmath at points drawn from the array. Writes
-``benchmarks/results/special.json``.
+All functions are timed in turn on one array of alpha, uniform on [-20, 20]: ours in both dtypes; the plain
+JAX expression exp(logpdf - log_ndtr) with the textbook mean and variance; `scipy.stats.truncnorm` (on part of
+the array); and the look-up table with linear interpolation of Su et al. (2016). `box` is log mass, mean and
+variance of the normal truncated to [0, 3]. Times are the best of several rounds; errors are the worst
+relative errors against mpmath. Writes benchmarks/results/special.json.
 """
 
 import argparse
-import json
-import os
-import platform
-import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,13 +19,14 @@ import jax
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
-from record import results
 from scipy.stats import truncnorm
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from store import BENCHMARKS, keep
 
 from tggm.special import hazard, standard_moments
 from tggm.special.boxes import edge_moments
 
-ROOT = Path(__file__).parents[1]
 RANGE = 20.0
 TABLE_STEP = 1e-3
 WIDTH = 3.0  # of the box
@@ -62,7 +58,7 @@ def scipy_truncnorm(a):
 
 
 def lookup_table(dtype):
-    """Linear interpolation in a table with 40 001 rows of exact values."""
+    """Return linear interpolation in a table with 40,001 rows of exact values."""
     grid = np.arange(-RANGE, RANGE + TABLE_STEP, TABLE_STEP)
     with jax.enable_x64(True):
         rows = np.stack(ours(grid)).astype(dtype)
@@ -78,7 +74,7 @@ def lookup_table(dtype):
 
 
 def truth(a: float) -> tuple[float, float, float]:
-    """Hazard, mean and variance with 60 digits to spare."""
+    """Return hazard, mean and variance, computed with 80 digits."""
     with mp.workdps(80):
         a = mp.mpf(float(a))
         r = mp.npdf(a) / (mp.erfc(-a / mp.sqrt(2)) / 2)
@@ -87,7 +83,7 @@ def truth(a: float) -> tuple[float, float, float]:
 
 
 def box_truth(a: float) -> tuple[float, float, float]:
-    """Log mass, mean and variance in [0, WIDTH]."""
+    """Return log mass, mean and variance in [0, WIDTH]."""
     with mp.workdps(80):
         a = mp.mpf(float(a))
         low, high = -a, WIDTH - a
@@ -102,7 +98,7 @@ def box_truth(a: float) -> tuple[float, float, float]:
 
 
 def worst_errors(function: Callable, a: np.ndarray, true: np.ndarray) -> list[float]:
-    """Worst relative error of each of the three, where the true value is a normal number of the dtype."""
+    """Return the worst relative error of each of the three, where the true value is a normal number."""
     got = np.stack([np.asarray(y, dtype=float) for y in function(a)], axis=1)
     error = np.abs(got / true - 1)
     error = np.where(np.isfinite(error), error, np.inf)
@@ -110,7 +106,7 @@ def worst_errors(function: Callable, a: np.ndarray, true: np.ndarray) -> list[fl
 
 
 def seconds(jobs: dict[str, tuple[Callable, np.ndarray, int]]) -> dict[str, float]:
-    """Best time per element of each job over `rounds`, the jobs taking turns."""
+    """Return the best time per element of each job; the jobs take turns."""
     best = dict.fromkeys(jobs, np.inf)
     for function, a, _ in jobs.values():
         jax.block_until_ready(function(a))  # compile
@@ -123,19 +119,8 @@ def seconds(jobs: dict[str, tuple[Callable, np.ndarray, int]]) -> dict[str, floa
     return best
 
 
-def machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())
-    return f"{model}, {os.cpu_count()} cores; JAX on {jax.devices()[0].device_kind}"
-
-
-def commit() -> str:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
-
-
 def contenders(alpha: np.ndarray) -> dict[str, tuple[Callable, np.ndarray, int]]:
-    """Name to function, its argument on the device, and how many rounds it gets."""
+    """Return functions, their arguments and their numbers of rounds by name."""
     jobs = {"jnp.exp float32": (jax.jit(jnp.exp), jnp.asarray(alpha, np.float32), ROUNDS)}
     for dtype in ("float32", "float64"):
         a = jnp.asarray(alpha, dtype)
@@ -161,27 +146,16 @@ def main() -> None:
         rows = []
         for name, (function, a, _) in jobs.items():
             checked = np.asarray(a[:CHECKED])
-            errors = (
-                []
+            true = box_truth if "box" in name else truth
+            worst = (
+                None
                 if "exp" in name
-                else worst_errors(
-                    function, checked, np.array([(box_truth if "box" in name else truth)(x) for x in checked])
-                )
+                else max(worst_errors(function, checked, np.array([true(x) for x in checked])))
             )
-            rows.append({"name": name, "ns": times[name] * 1e9, "elements": int(a.size), "errors": errors})
-    unit = rows[0]["ns"]
-    print(f"{'hazard, mean, variance':26s} {'ns/element':>10s} {'/ exp':>8s}   worst relative error of each")
+            rows.append({"name": name, "ns": times[name] * 1e9, "worst": worst})
     for row in rows:
-        errors = "  ".join(f"{e:8.1e}" for e in row["errors"])
-        print(f"{row['name']:26s} {row['ns']:10.2f} {row['ns'] / unit:8.1f}   {errors}")
-    result = {
-        "commit": commit(),
-        "machine": machine(),
-        "jax": jax.__version__,
-        "seed": options.seed,
-        "rows": rows,
-    }
-    (results() / "special.json").write_text(json.dumps(result, indent=1) + "\n")
+        print(row)
+    keep(BENCHMARKS / "special.json", rows, size=options.size, seed=options.seed)
 
 
 if __name__ == "__main__":

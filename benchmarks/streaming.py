@@ -1,12 +1,12 @@
-"""A fit to more rows than should be in memory: resident memory and throughput against the fit in memory.
+"""Memory and throughput of a fit from a stream, beside a fit in memory.
 
-    python benchmarks/streaming.py --output benchmarks/results/streaming.json
+    python benchmarks/streaming.py [--rows 10000000]
 
-Ten million rows of 20 columns are written to a temporary folder as float32 (800 MB) and fitted from there,
+Ten million rows of 20 columns are written to a temporary folder as float32 (800 MB) and fitted from there in
 two passes; a tenth of them is fitted in memory with as many steps. Each fit has a process of its own, whose
-largest resident memory is reported. Rows a second are those between the first report of progress and the
-last: neither compilation nor the first pass of the stream, which only measures columns. Both fits are
-repeated in turn, and the best of each compared: a machine that does other things disturbs them.
+largest resident memory is reported. Rows per second are measured between the first and the last report of
+progress, without compilation and the first pass. Both fits are repeated in turn. Writes
+benchmarks/results/streaming.json.
 """
 
 import argparse
@@ -19,13 +19,15 @@ import time
 from pathlib import Path
 
 import numpy as np
-from record import commit, machine
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from store import BENCHMARKS, keep
 
 COLUMNS = 20
 
 
 def write(folder, rows):
-    """X.npy and y.npy, a piece at a time."""
+    """Write X.npy and y.npy in pieces."""
     X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, (rows, COLUMNS))
     y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.float32, (rows,))
     rng = np.random.default_rng(0)
@@ -37,22 +39,21 @@ def write(folder, rows):
 
 
 def fit(folder, kind, rows, passes):
-    """Run in a process of its own; prints what it measured."""
-    from tggm import TGGMRegressor
-    from tggm.streams import from_arrays
+    """Fit in this process and print the figures."""
     from tggm.training.observer import Observer
 
+    from tggm import TGGMRegressor
+    from tggm.data import from_arrays
+
     class Watch(Observer):
-        """Notes when passes were done."""
+        """Record the times of finished passes."""
 
         def progressed(self, epochs, trace):
-            """Note the time."""
+            """Record the time."""
             times.append((epochs, time.perf_counter()))
 
     mapped = [np.load(Path(folder, name), mmap_mode="r") for name in ("X.npy", "y.npy")]
-    model = TGGMRegressor.one_layer(
-        n_members=1, max_epochs=passes, batch_size=512, patience=None, random_state=0
-    )
+    model = TGGMRegressor(hidden=(50,), n_members=1, max_epochs=passes, batch_size=512, random_state=0)
     times = []
     begin = time.perf_counter()
     if kind == "stream":
@@ -87,32 +88,19 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--output", type=Path)
     parser.add_argument("--fit", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.fit:
-        return fit(options.folder, options.fit, options.rows, options.passes)
+        fit(options.folder, options.fit, options.rows, options.passes)
+        return
     with tempfile.TemporaryDirectory() as place:
         write(Path(place), options.rows)
         fits = []
         for _ in range(options.repeats):
             fits.append(measured(place, "memory", options.rows // 10, 10 * options.passes))
             fits.append(measured(place, "stream", options.rows, options.passes))
-    best = {
-        kind: max(f["rows_per_second"] for f in fits if f["fit"] == kind) for kind in ("memory", "stream")
-    }
-    figures = {
-        "commit": commit(),
-        "machine": machine(),
-        "columns": COLUMNS,
-        "fits": fits,
-        "best_throughput_of_stream_to_memory": round(best["stream"] / best["memory"], 3),
-    }
-    if options.output is not None:
-        options.output.write_text(json.dumps(figures, indent=1) + "\n")
-    print(json.dumps(figures, indent=1))
-    return None
+    keep(BENCHMARKS / "streaming.json", fits, columns=COLUMNS)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,34 @@
-"""Where the time of the default's training step goes, and how far it is from the arithmetic floor.
+"""Time of the parts of the default's training step, and its distance from the arithmetic limit.
 
     python benchmarks/training_step.py
 
 A gradient of ten members of the default (8 columns, periodic features, 50-50 units, a linear part, batches of
-128 rows, float32) and of its parts alone, forward and back: microseconds a row and member, best of several
-rounds, elapsed and of all processors. As in training, each core has a group of members and a thread. The
-floor is the number of floating-point operations that XLA counts for the whole step over the speed of one
-product of 1,536 × 1,536 matrices in the same process. Parts that are fused with others in the whole cost more
-by themselves. Writes ``benchmarks/results/training_step.json``.
+128 rows, float32) and of its parts alone, forward and backward: microseconds per row and member, best of
+several rounds. As in training, each core has a group of members and a thread. The limit is the number of
+floating-point operations that XLA counts for the whole step, at the speed of one product of 1,536 × 1,536
+matrices. Parts that are fused in the whole step cost more alone. Writes
+benchmarks/results/training_step.json.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from record import keep
 
-from tggm.models import Architecture
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from store import BENCHMARKS, keep
 from tggm.models.features.periodic import Periodic
 from tggm.models.hidden.unit import averages, moments
-from tggm.training import METHODS, Options, Rows
 from tggm.training.parallel.crew import group_size, n_cores
+
+from tggm.models import Architecture
+from tggm.training import METHODS, Options, Rows
 
 MEMBERS = group_size(10, n_cores())  # of a group
 GROUPS = -(-10 // MEMBERS)
@@ -34,9 +38,9 @@ SIDE = 1536
 
 
 def taken(f: Callable[..., Any], *arguments: Any, groups: int = GROUPS) -> tuple[float, float, float]:
-    """Seconds of a call, elapsed and of all processors, and its operations as XLA counts them.
+    """Return elapsed and CPU seconds of a call, and the operations that XLA counts.
 
-    So many threads call at once; what one call takes is the time of all divided by the calls of all.
+    `groups` threads call at once; the time of one call is the total divided by the number of calls.
     """
     program = jax.jit(f).lower(*arguments).compile()
 
@@ -60,12 +64,12 @@ def normal(*shape: int) -> jax.Array:
 
 
 def pulled_back(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Values of `f` and the derivatives of their sum."""
+    """Return a function with the values of `f` and the derivatives of their sum."""
     return jax.value_and_grad(lambda *a: sum(x.sum() for x in jax.tree.leaves(f(*a))), argnums=(0, 1))
 
 
 def parts() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """Functions and arguments, by name."""
+    """Return functions and arguments by name."""
     rng = np.random.default_rng(0)
     drawn = [Periodic.draw(rng, COLUMNS) for _ in range(MEMBERS)]
     features = jax.tree.map(lambda *a: jnp.asarray(np.stack(a), jnp.float32), *drawn)
@@ -88,7 +92,7 @@ def parts() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
 
 
 def step() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The whole gradient."""
+    """Return the whole gradient and its arguments."""
     rng = np.random.default_rng(0)
     sizes = Architecture(COLUMNS, (UNITS, UNITS), 1, "gaussian", "directed", 0, "periodic", True)
     drawn = sizes.members(rng, MEMBERS, np.float32, s0=0.01, noise=0.5, init="sharp")
@@ -112,12 +116,12 @@ def main() -> None:
         elapsed, busy, operations = taken(f, *given)
         row = {"elapsed_us": scale * elapsed, "cpu_us": scale * busy, "operations": scale * operations / 1e6}
         found.append({"part": name, **row})
-        text = "{elapsed_us:6.2f} us elapsed, {cpu_us:6.2f} of processors, {operations:7.0f} operations"
+        text = "{elapsed_us:6.2f} us elapsed, {cpu_us:6.2f} CPU, {operations:7.0f} operations"
         print(f"{name:32s}", text.format(**row), flush=True)
     floor = 1e6 * found[-1]["operations"] / speed
     ratio = found[-1]["elapsed_us"] / floor
     print(f"floor {floor:.2f} us at {speed / 1e9:.0f} GFlop/s: the step takes {ratio:.1f} times as long")
-    keep("training_step", {"parts": found, "flops_per_second": speed, "floor_us": floor, "ratio": ratio})
+    keep(BENCHMARKS / "training_step.json", found, flops_per_second=speed, floor_us=floor, ratio=ratio)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,29 @@
-"""Probabilities and moments of normals in boxes: error beside seconds, ours, SciPy's and BoTorch's.
+"""Errors and times of probabilities and moments of normals in boxes: ours, SciPy's and BoTorch's.
 
-    python benchmarks/truncated_normal.py [--dims 2 10 50 100 | --dims] [--repeats 20] [--problems 10]
-    python benchmarks/truncated_normal.py --dims 500 --most 3
+    python benchmarks/truncated_normal.py [--dims 2 10 50 100] [--repeats 20] [--problems 10]
 
 Probabilities: d normals with correlation 1/2 in a box with two limits each, and one box with a probability
-near e^-10000; the truth is a one-dimensional integral. Ours with ``tol=1e-3``; SciPy's number of points is
+near e^-10000; the truth is a one-dimensional integral. Ours with tol=1e-3; SciPy's number of points is
 doubled from 100 d until the root of its mean squared error over the repeats is at most 1e-3, or it takes
-`--most` times our time (twenty). Seconds are those of the processor, all threads
-together, which other work on a machine changes least: the median of calls after the first, which compiles and
-is shown beside them. BoTorch only where it is installed. Moments: random covariances and boxes; EP against
-separation of variables with an error of 1e-3 of a standard deviation. Every case is stored when it is made,
-and stays until it is made again: ``--dims 500`` adds one, ``--dims`` alone makes the improbable box and the
-moments only. From 500 dimensions on, a fifth of the repeats.
+`--most` times our time. Seconds are CPU seconds of all threads, median of calls after the first. BoTorch is
+included if it is installed. Moments: random covariances and boxes; EP against separation of variables with an
+error of 1e-3 of a standard deviation. From 500 dimensions on, a fifth of the repeats. Writes
+benchmarks/results/truncated_normal.json.
 """
 
 import argparse
-import json
+import sys
 import time
 import warnings
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import keep, results
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import multivariate_normal
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from store import BENCHMARKS, keep
 
 from tggm import MultivariateTruncatedNormal
 
@@ -32,25 +31,25 @@ DIMS = [2, 10, 50, 100, 500]
 LARGE = 500
 RHO = 0.5
 TARGET = 1e-3
-FAR = 100.0  # of the improbable box from the mean
+FAR = 100.0  # distance of the improbable box from the mean
 
 
 def box(d: int, far: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Covariance and limits: some sides cut off a tail, some leave a slice."""
+    """Return covariance and limits; some sides cut off a tail, some leave a slice."""
     cov = (1 - RHO) * np.eye(d) + RHO
     lower = np.linspace(-2.0, 0.0, d) + far
     return cov, lower, lower + np.linspace(1.5, 3.0, d)
 
 
 def log_interval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """log(Φ(b) − Φ(a)), good enough where b − a is of order one."""
+    """Return log(Φ(b) − Φ(a)), accurate where b − a is of order one."""
     low, high = np.where(a > 0, -b, a), np.where(a > 0, -a, b)
     top = log_ndtr(high)
     return top + np.log1p(-np.exp(np.minimum(log_ndtr(low) - top, -1e-16)))
 
 
 def truth(d: int, far: float = 0.0) -> float:
-    """One integral over the factor that all share, by the trapezoidal rule."""
+    """Return the log-probability by one integral over the common factor (trapezoidal rule)."""
     _, lower, upper = box(d, far)
     x = np.linspace(-15, 15 + 2 * far, 20001)
     z = np.sqrt(RHO) * x
@@ -67,7 +66,7 @@ def timed(function):
 
 
 def size(errors) -> float:
-    """Root of the mean square."""
+    """Return the root of the mean square."""
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
@@ -86,7 +85,6 @@ def ours(d: int, repeats: int, far: float = 0.0) -> dict[str, float]:
         "claimed": float(np.median([found.error for found, _ in runs])),
         "seconds": float(np.median([t for _, t in runs])),
         "first": first,
-        "log_p": truth(d, far),
     }
 
 
@@ -139,7 +137,7 @@ def random_problem(rng: np.random.Generator, d: int) -> tuple[np.ndarray, ...]:
 
 
 def moments(d: int, problems: int) -> dict[str, float]:
-    """Errors of EP's means, in standard deviations, over random boxes, and the referee's own."""
+    """Return errors of EP's means in standard deviations over random boxes, and those of the reference."""
     rng = np.random.default_rng(d)
     errors, floors, spread, seconds = [], [], [], []
     for _ in range(problems):
@@ -173,26 +171,22 @@ def main() -> None:
     parser.add_argument("--most", type=float, default=20.0)
     options = parser.parse_args()
     warnings.simplefilter("ignore", RuntimeWarning)  # a tolerance that was not reached is shown as the error
+    runs: list[dict[str, Any]] = []
+
+    def add(d: int, log_p: float, found: dict[str, dict[str, float] | None]) -> None:
+        for method, figures in found.items():
+            if figures:
+                runs.append({"kind": "probability", "d": d, "log_p": log_p, "method": method, **figures})
+                print(runs[-1], flush=True)
+
     for d in options.dims:
         repeats = options.repeats if d < LARGE else max(2, options.repeats // 5)
-        case = {"d": d, "tggm": ours(d, repeats), "ep": by_ep(d)}
-        case["scipy"] = scipys(d, repeats, most=options.most * case["tggm"]["seconds"])
-        case["botorch"] = botorchs(d)
-        store(cases=[case])
-    if options.dims and len(options.dims) < len(DIMS):
-        return
-    store(far={"d": 50, "tggm": ours(50, options.repeats, FAR), "ep": by_ep(50, FAR)})
-    store(moments=[moments(d, options.problems) for d in (3, 20)])
-
-
-def store(cases: Sequence[dict[str, Any]] = (), **parts: Any) -> None:
-    """Add to what is stored, or replace it."""
-    print(cases or parts, flush=True)
-    path = results() / "truncated_normal.json"
-    known = json.loads(path.read_text()) if path.exists() else {"cases": []}
-    every = {case["d"]: case for case in [*known["cases"], *cases]}
-    found = {name: parts.get(name, known.get(name)) for name in ("far", "moments")}
-    keep("truncated_normal", {"target": TARGET, "cases": [every[d] for d in sorted(every)], **found})
+        found = ours(d, repeats)
+        others = {"scipy": scipys(d, repeats, options.most * found["seconds"]), "botorch": botorchs(d)}
+        add(d, truth(d), {"tggm": found, "ep": by_ep(d), **others})
+    add(50, truth(50, FAR), {"tggm": ours(50, options.repeats, FAR), "ep": by_ep(50, FAR)})
+    runs += [{"kind": "moments", **moments(d, options.problems)} for d in (3, 20)]
+    keep(BENCHMARKS / "truncated_normal.json", runs)
 
 
 if __name__ == "__main__":

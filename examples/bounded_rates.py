@@ -1,4 +1,4 @@
-"""Rates that pile up at 0 and 1, where all that is known is a limit (Tobit); checked against SciPy."""
+"""Rates censored at 0 and 1 (Tobit regression), compared with SciPy."""
 
 import numpy as np
 from scipy.optimize import minimize
@@ -8,7 +8,7 @@ from tggm import Censored, Graph, fit_graph
 
 
 def tobit(x: np.ndarray, y: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """Slope, intercept and log deviation of greatest likelihood."""
+    """Maximise the likelihood over slope, intercept and log deviation."""
 
     def loss(p: np.ndarray) -> float:
         mean, std = p[0] * x + p[1], np.exp(p[2])

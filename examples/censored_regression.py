@@ -1,4 +1,4 @@
-"""Censored regression: targets above a limit are only known to exceed it, an inequality on y."""
+"""Censored regression: of targets above a limit only the limit is known."""
 
 import numpy as np
 

@@ -1,9 +1,9 @@
-"""Classification: three noisy spirals, and whether the probabilities of an ensemble are frequencies.
+"""Classification: three noisy spirals, and the calibration of the probabilities.
 
     python examples/classification.py [FOLDER]
 
-Draws the regions of the classes, paler where the model is less sure, the reliability diagram and the
-confusion matrix on new rows.
+Draws the decision regions, the reliability diagram of the predicted class and the confusion matrix of new
+rows with scikit-learn's displays.
 """
 
 import sys
@@ -11,10 +11,14 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from sklearn.calibration import CalibrationDisplay
+from sklearn.inspection import DecisionBoundaryDisplay
+from sklearn.metrics import ConfusionMatrixDisplay
 
-from tggm import TGGMClassifier, plotting
+from tggm import TGGMClassifier
 
 NAMES = np.array(["first", "second", "third"])
+COLOURS = ["tab:blue", "tab:orange", "tab:green"]
 
 
 def draw_data(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -30,16 +34,23 @@ def draw_data(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     X, y = draw_data(600, seed=0)
-    model = TGGMClassifier.one_layer(hidden=(50,), n_members=5, random_state=0).fit(X, y)
+    model = TGGMClassifier(random_state=0).fit(X, y)
     X_new, y_new = draw_data(4000, seed=1)
-    p = model.predict_proba(X_new)
+    p, predicted = model.predict_proba(X_new), model.predict(X_new)
     print(f"accuracy on new rows {model.score(X_new, y_new):.3f}")
     print(f"mean log-probability of the true class {model.label_log_proba(X_new, y_new).mean():.3f}")
     figure = Figure(figsize=(15, 4.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    plotting.plot_decision_regions(model, X, y, ax=left)
-    plotting.plot_reliability(p, y_new, classes=model.classes_, ax=middle)
-    plotting.plot_confusion(model.predict(X_new), y_new, ax=right)
+    DecisionBoundaryDisplay.from_estimator(
+        model, X, eps=0.2, response_method="predict_proba", multiclass_colors=COLOURS, ax=left
+    )
+    for name, colour in zip(NAMES, COLOURS, strict=True):
+        left.scatter(*X[y == name].T, s=10, color=colour, edgecolor="white", linewidth=0.3, label=name)
+    left.legend()
+    CalibrationDisplay.from_predictions(
+        predicted == y_new, p.max(1), n_bins=15, name="predicted class", ax=middle
+    )
+    ConfusionMatrixDisplay.from_predictions(y_new, predicted, normalize="true", cmap="Blues", ax=right)
     figure.savefig(folder / "classification.png", dpi=150)
     print(folder / "classification.png")
 

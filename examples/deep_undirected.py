@@ -1,4 +1,4 @@
-"""The paper's deep model: two truncated layers, one joint truncated Gaussian, prior as hard as posterior."""
+"""The paper's deep model: two truncated layers with one joint truncated Gaussian."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Handwritten digits: pixels coupled to nonnegative hidden units (Su et al., AAAI 2017); halves completed."""
+"""Handwritten digits: pixels coupled to nonnegative hidden units (Su et al., AAAI 2017); missing halves."""
 
 import numpy as np
 from scipy.special import softmax
@@ -11,7 +11,7 @@ from tggm import Graph, fit_graph
 
 
 def completed(upper: np.ndarray, weights: np.ndarray, means: np.ndarray, covs: np.ndarray) -> np.ndarray:
-    """Mean of pixels 32 to 63 given the others under a mixture of Gaussians."""
+    """Return the mean of pixels 32 to 63 given the others under a mixture of Gaussians."""
     near = [multivariate_normal(m[:32], C[:32, :32]).logpdf(upper) for m, C in zip(means, covs, strict=True)]
     slopes = [np.linalg.solve(C[:32, :32], C[:32, 32:]) for C in covs]
     parts = [m[32:] + (upper - m[:32]) @ B for m, B in zip(means, slopes, strict=True)]

@@ -1,8 +1,8 @@
-"""Pictures of a regression: what `tggm.plotting` draws of one fitted model.
+"""Plots of a regression: the functions of `tggm.plotting` for one fitted model.
 
     python examples/gallery.py [FOLDER]
 
-The data are made up so that the truth is known: one feature, a curve, noise that grows along it.
+The data are simulated: one feature, a curve, and noise whose deviation grows with the feature.
 """
 
 import sys
@@ -22,7 +22,7 @@ def draw_data(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pictures(model: TGGMRegressor) -> dict:
-    """A drawing function for each file name."""
+    """Return a drawing function for each file name."""
     X, y = draw_data(400, seed=1)
     dist = model.predict_dist(X)
     grid = np.linspace(0, 4, 200)
@@ -40,7 +40,7 @@ def pictures(model: TGGMRegressor) -> dict:
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    model = TGGMRegressor.one_layer(hidden=(50,), random_state=0).fit(*draw_data(800, seed=0))
+    model = TGGMRegressor(random_state=0).fit(*draw_data(800, seed=0))
     for name, draw in pictures(model).items():
         figure = Figure(figsize=(6.0, 4.2), layout="constrained")
         draw(figure.add_subplot())

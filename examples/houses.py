@@ -1,9 +1,9 @@
-"""Make examples/houses.csv and examples/new_houses.csv: invented houses, with words, gaps and uneven noise.
+"""Make examples/houses.csv and examples/new_houses.csv: simulated houses with missing values.
 
     python examples/houses.py
 
-Prices (in thousands) grow with area, faster in the city, are lowest for houses of middle age, and scatter
-more the dearer a house is. Some areas and heatings are missing, a few towns occur once only.
+Prices (in thousands) increase with area, faster in the city, are lowest for houses of middle age, and have a
+deviation that increases with the price. Some areas and heatings are missing, and a few towns occur once.
 """
 
 import csv

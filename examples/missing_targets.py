@@ -1,4 +1,4 @@
-"""Two correlated outputs, half of the targets missing: NaN leaves a variable unobserved, nothing more."""
+"""Two correlated outputs with half of the targets missing (NaN)."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def main(rows: int = 300, epochs: int = 480) -> tuple[float, float]:
         .connect("x", "h").connect("h", "y").connect("common", "y")
     )  # fmt: skip
     graph = fit_graph(graph, {"x": x, "y": seen}, max_epochs=epochs)
-    # what the second output tells about the first
+    # the first output given the second
     row = {"x": [[1.0]], "y": [[np.nan, np.nan]]}
     high = {"x": [[1.0]], "y": [[np.nan, 0.8]]}
     (before, v0), (after, v1) = (graph.moments(given, engine="ep")["y"] for given in (row, high))

@@ -1,7 +1,7 @@
 """Ordinal regression: grades 0 < 1 < 2 < 3, reached one step after the other (sequential probit).
 
-Step j is passed where f + b_j + noise > 0; a grade k says that steps before k were passed and step k was not,
-and nothing about later steps: signs and missing values.
+Step j is passed if f + b_j + noise > 0. A grade k means that steps before k were passed and step k was not;
+later steps are missing.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from tggm import Graph, fit_graph
 
 
 def signs(grade: np.ndarray) -> np.ndarray:
-    """One column for each of the three steps: 1 passed, −1 not passed, NaN never tried."""
+    """Return a column for each of the three steps: 1 passed, −1 not passed, NaN missing."""
     step = np.arange(3)
     return np.where(step < grade[:, None], 1.0, np.where(step == grade[:, None], -1.0, np.nan))
 

@@ -1,4 +1,4 @@
-"""Rounded targets: each lies between two limits, two inequalities on y; checked against SciPy."""
+"""Rounded targets: each is between two limits (two inequalities on y), compared with SciPy."""
 
 import numpy as np
 from scipy.optimize import minimize
@@ -8,7 +8,7 @@ from tggm import Graph, fit_graph
 
 
 def interval_regression(x: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Slope, intercept and log deviation that make the intervals most probable."""
+    """Maximise the probability of the intervals over slope, intercept and log deviation."""
 
     def loss(p: np.ndarray) -> float:
         low, high = ndtr((ends - (p[0] * x + p[1])[:, None]) / np.exp(p[2])).T

@@ -19,7 +19,7 @@ def main(rows: int = 300, epochs: int = 120) -> tuple[float, float]:
     for row in zip(grid, mean, np.sqrt(var), np.abs(grid), strict=True):
         print("x {:5.1f}   predicted {:.2f} ± {:.2f}   truth {:.2f}".format(*row))
     log_density = graph.log_likelihood({"x": x, "y": y}, engine="ep")
-    print(f"log-likelihood a row {log_density.value.mean():.3f} (EP errs by {log_density.error.max():.0e})")
+    print(f"log-likelihood per row {log_density.value.mean():.3f} (EP error {log_density.error.max():.0e})")
     return float(np.abs(mean - np.abs(grid)).max()), float(log_density.value.mean())
 
 

@@ -4,20 +4,22 @@ w0 = b0 = b1 = 0,  p0 = 1,  p1 = 2,  w1 = 1/2:     y = |u|/2 + v/√2  with u, v
 """
 
 import numpy as np
-from scipy.stats import skewnorm
+from scipy.stats import norm, skewnorm
 
-from tggm import TGGM
+from tggm import Graph
 
 
 def main() -> float:
-    model = TGGM(W0=[[0.0]], b0=[0.0], W1=[[0.5]], b1=[0.0], P0=1.0, P1=2.0)
+    graph = Graph().latent("h", noise=1.0).observed("y", noise=0.5).connect("h", "y", [[0.5]])
     y = np.linspace(-3, 4, 8)
-    X = np.zeros((len(y), 1))  # the input plays no part
-    found = model.log_density(X, y[:, None])
-    normal, above, below = model.modulation(X, y[:, None])
+    found = graph.log_likelihood({"y": y})
     want = skewnorm.logpdf(y, 0.5 * np.sqrt(2), 0, np.sqrt(0.75))
+    # without truncation y is normal; truncation multiplies its density by Pr(h >= 0 | y) / Pr(h >= 0)
+    posterior = graph.posterior({"y": y})
+    normal = norm.logpdf(y, 0, np.sqrt(0.75))
+    above = norm.logcdf(np.asarray(posterior.shift)[:, 0] / np.sqrt(posterior.precision.dense().item()))
     print("     y    log p(y)  = log N(y)  + log Pr(h>=0|y) - log Pr(h>=0)   scipy's skewnorm")
-    for row in zip(y, found.value, normal, above.value, below.value, want, strict=True):
+    for row in zip(y, found.value, normal, above, np.full(len(y), np.log(0.5)), want, strict=True):
         print("{:6.1f}{:12.6f}{:13.6f}{:18.6f}{:16.6f}{:19.6f}".format(*map(float, row)))
     return float(np.abs(found.value - want).max())
 

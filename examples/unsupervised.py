@@ -1,7 +1,7 @@
 """Unsupervised: visible Gaussian variables coupled to truncated hidden ones, without inputs or directions.
 
-The bipartite precision matrix makes the hidden variables independent given the visible ones; only one
-partition function, the same for all rows, needs an engine. Trained by EM with EP, judged by `orthant`.
+The hidden variables are independent given the visible ones; only one partition function, common to all rows,
+needs an engine. Training uses EP, evaluation `orthant`.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from tggm import Graph, fit_graph
 
 
 def crescent(rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Two positive parts, mixed, with a little noise: skewed, and far from Gaussian."""
+    """Draw mixtures of two positive variables with noise: skewed, not Gaussian."""
     parts = rng.exponential(1.0, (rows, 2))
     return parts @ np.array([[1.0, 0.3], [-0.4, 1.0]]) + 0.2 * rng.standard_normal((rows, 2))
 

@@ -1,4 +1,4 @@
-"""The scripts of this folder import each other by name: `python -m experiments.uci` finds them as well."""
+"""Scripts that import each other by name; this makes `python -m experiments.defaults` work as well."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Data of the paper and development tables, from a folder that the environment variable TGGM_DATA names.
+"""Load the data of the paper and the development tables from the folder that TGGM_DATA names.
 
-The files are not part of this repository. Each is checked against its SHA-256 before it is used, so that a
-figure quoted from it means the same everywhere. Values are raw: nothing is scaled or normalised.
+The files are not part of this repository. The SHA-256 of each file is checked before it is used. Values are
+neither scaled nor normalised.
 """
 
 import hashlib
@@ -49,7 +49,6 @@ SHA256 = {
     "uci_protein-tertiary-structure.npz": "4e5d074ff091390431889c10e7ddf1848d2b1cd710defcb6abb4e0961b01db02",
     "uci_wine-quality-red.npz": "f4b86222e5b94c83c8f0226cba31bf26a3d7c37600009dac6330084a86f6edb9",
     "uci_yacht.npz": "1b4cc8aa753712f1e2cb33569c916e988a42dc220052c32b1ba71dd7615b67e4",
-    "year_msd_sample1176.npz": "970a05744cb8e88dfc1c4086f439c743b7e1bfe0ff4cfdb54e1e822c36c03c01",
 }
 
 UCI = {
@@ -69,11 +68,11 @@ RATINGS = ("Conservative", "Liberal")
 
 
 class DatasetError(OSError):
-    """Data cannot be had; the message names the variable or the file, and the remedy."""
+    """Raise when data are missing; the message names the variable or the file, and the remedy."""
 
 
 class Regression(NamedTuple):
-    """A table, a target, and the splits of its benchmark: a list of (train, test) row numbers."""
+    """Inputs, targets, and the splits of the benchmark as pairs of row numbers (train, test)."""
 
     X: np.ndarray
     y: np.ndarray
@@ -81,7 +80,7 @@ class Regression(NamedTuple):
 
 
 class Images(NamedTuple):
-    """Pixels 0..255, one image a row (784 columns), and digits."""
+    """Pixels 0..255 with one image per row (784 columns), and digits."""
 
     X_train: np.ndarray
     y_train: np.ndarray
@@ -90,7 +89,7 @@ class Images(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Word counts (sparse, one document a row), class numbers, and what columns and classes are called."""
+    """Word counts (sparse, one document per row), class numbers, and names of columns and classes."""
 
     X_train: sparse.csr_array
     y_train: np.ndarray
@@ -101,7 +100,7 @@ class Documents(NamedTuple):
 
 
 def load_uci(name: str) -> Regression:
-    """One of the nine UCI regression tables, with the splits of Hernández-Lobato and Adams (2015).
+    """Return one of nine UCI regression tables with the splits of Hernández-Lobato and Adams (2015).
 
     Parameters
     ----------
@@ -122,14 +121,8 @@ def load_uci(name: str) -> Regression:
     return Regression(stored["X"], stored["y"], [(np.setdiff1d(rows, test), test) for test in tests])
 
 
-def load_year_msd_sample() -> Regression:
-    """1,176 rows of Year Prediction MSD, to exercise code with 90 columns; never to quote an error from."""
-    stored = _arrays("year_msd_sample1176.npz")
-    return Regression(stored["X"], stored["y"], [])
-
-
 def load_mnist() -> Images:
-    """Handwritten digits, 60,000 to train on and 10,000 to test on, in the original order."""
+    """Return MNIST, 60,000 training and 10,000 test images in the original order."""
     stored = _arrays("mnist.npz")
     return Images(
         stored["train_images"].reshape(60_000, 784),
@@ -140,9 +133,9 @@ def load_mnist() -> Images:
 
 
 def load_20newsgroups() -> Documents:
-    """20 Newsgroups by date: counts of the 2,000 most frequent words of the training part.
+    """Return 20 Newsgroups, split by date: counts of the 2,000 most frequent words of the training part.
 
-    Rows are sorted by class: shuffle before using mini-batches. Ten documents have no word at all.
+    Rows are sorted by class: shuffle them before using mini-batches. Ten documents have no words.
     """
     stored = _arrays("20news_bow2000.npz")
     return Documents(
@@ -156,7 +149,7 @@ def load_20newsgroups() -> Documents:
 
 
 def load_poliblog(split: str = "blogs", target: str = "rating") -> Documents:
-    """5,000 posts of six political blogs of 2008, from the corpus of Eisenstein and Xing (2010).
+    """Return 5,000 posts of six political blogs of 2008, from the corpus of Eisenstein and Xing (2010).
 
     Parameters
     ----------
@@ -180,13 +173,13 @@ def load_poliblog(split: str = "blogs", target: str = "rating") -> Documents:
 
 
 def path_of(file: str) -> Path:
-    """Where a stored file is, after comparing its checksum."""
+    """Return the path of a data file after checking its checksum."""
     _content(file)
     return _folder() / file
 
 
 def _counts(stored: dict[str, np.ndarray], prefix: str = "") -> sparse.csr_array:
-    # Stored in 16 bits to be small; widened because sums of counts overflow there.
+    # Stored as 16-bit integers, in which sums of counts would overflow.
     data, indices, indptr = (stored[prefix + part].astype(np.int32) for part in ("data", "indices", "indptr"))
     return sparse.csr_array((data, indices, indptr), shape=tuple(stored[prefix + "shape"].tolist()))
 
@@ -201,7 +194,7 @@ def _lines(file: str) -> list[str]:
 
 
 def _content(file: str) -> bytes:
-    """Bytes of a stored file, after comparing their checksum."""
+    """Return the bytes of a data file after checking their checksum."""
     path = _folder() / file
     try:
         content = path.read_bytes()

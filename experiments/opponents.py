@@ -1,141 +1,288 @@
-"""What other libraries make of the development tables, each with its defaults.
+"""Other libraries on the development tables, each with its defaults.
 
-    TGGM_DATA=... python -m experiments.opponents [--tables autos,ames] [--models ridge,catboost] [--show]
+    TGGM_DATA=... python experiments/opponents.py [--tables autos,ames] [--models ridge,catboost]
 
-For every table, model and split: RMSE, or the share of wrong labels; log-likelihood in the units of the
-target; for regression CRPS and the coverage of the central 50 % and 90 %; seconds of one core. Figures go to
-experiments/results/opponents.json as they come, and what is stored is not made again. Small tables come
-first; on large ones the models that take longest come last. CatBoost sees words as they are, all others what
-`tggm fit` makes of them. Opponents that are not installed are left out: pip install catboost ngboost
+This module defines the opponents of all experiments and benchmarks. An opponent is fitted to inputs (an
+array, or a data frame with words and gaps), targets and a seed; it returns a function from inputs to the
+means and standard deviations of Gaussians, or to the probabilities of the sorted labels. Models without a
+predictive width get one width for all rows, the root mean square of errors on held-out rows. Results go to
+experiments/results/opponents.json. Libraries that are not installed are skipped: pip install catboost
+lightgbm ngboost
 """
 
-import argparse
-import time
 import warnings
-from importlib.metadata import version
+from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from classify import some
-from opponent_models import OPPONENTS, Predict
-from runs import RESULTS, begin, complete, key, origin, read
-from scipy.stats import norm
+import pandas as pd
+from scores import Figures, Gaussian, distribution, labels
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor, make_column_selector, make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from store import RESULTS, Clock, complete, options, some
 from threadpoolctl import threadpool_limits
 
 from tables import LARGE, SPLITS, TABLES, Split
 
+Predict = Callable[[Any], Any]
+PENALTIES = np.logspace(-3, 4, 15)
+WORDS, NUMBERS = make_column_selector(dtype_exclude="number"), make_column_selector(dtype_include="number")
+
+
+class Opponent(NamedTuple):
+    """Functions that fit a model for either task, and its limits."""
+
+    regression: Callable[[Any, Any, int], Predict] | None
+    classification: Callable[[Any, Any, int], Predict] | None
+    package: str = ""  # what must be installed besides scikit-learn
+    largest: float = float("inf")  # training rows
+
+
+def rms(error: Any) -> float:
+    """Return the root of the mean square."""
+    return float(np.sqrt(np.mean(error**2)))
+
+
+def with_width(model: Any, X: Any, y: Any, seed: int) -> Predict:
+    """Fit a model; its width is that of a first fit's errors on a fifth of the rows."""
+    A, B, a, b = train_test_split(X, y, test_size=0.2, random_state=seed)
+    width = rms(b - clone(model).fit(A, a).predict(B))
+    fitted = model.fit(X, y)
+    return lambda rows: (fitted.predict(rows), np.full(len(rows), width))
+
+
+def _regression(make: Callable[[Any, int], Any]) -> Callable[[Any, Any, int], Predict]:
+    return lambda X, y, seed: with_width(make(X, seed), X, y, seed)
+
+
+def _classification(make: Callable[[Any, int], Any]) -> Callable[[Any, Any, int], Predict]:
+    return lambda X, y, seed: make(X, seed).fit(X, y).predict_proba
+
+
+def _mean(X: Any, y: Any, seed: int) -> Predict:
+    return lambda rows: (np.full(len(rows), y.mean()), np.full(len(rows), y.std(ddof=1)))
+
+
+def _frequencies(X: Any, y: Any, seed: int) -> Predict:
+    share = np.unique(y, return_counts=True)[1] / len(y)
+    return lambda rows: np.tile(share, (len(rows), 1))
+
+
+def _scaled(X: Any) -> Any:
+    """Return a preprocessor for linear models and networks: indicators, medians for gaps, one scale."""
+    if not isinstance(X, pd.DataFrame):
+        return StandardScaler()
+    numbers = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    return make_column_transformer(
+        (numbers, NUMBERS), (OneHotEncoder(min_frequency=3, handle_unknown="infrequent_if_exist"), WORDS)
+    )
+
+
+def _coded(X: Any, most: int | None = None) -> Any:
+    """Return a preprocessor for trees: words as integers, which come first, then the numbers."""
+    if not isinstance(X, pd.DataFrame):
+        return "passthrough"
+    code = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=most)
+    return make_column_transformer((code, WORDS), ("passthrough", NUMBERS))
+
+
+def _places(X: Any) -> list[int]:
+    """Return the columns that `_coded` makes of words."""
+    return list(range(len(WORDS(X)))) if isinstance(X, pd.DataFrame) else []
+
+
+def _ridge(X: Any, y: Any, seed: int) -> Predict:
+    """Fit ridge regression; the width is that of leave-one-out errors, which also choose the penalty."""
+    model = make_pipeline(_scaled(X), RidgeCV(PENALTIES)).fit(X, y)
+    width = float(np.sqrt(-model[-1].best_score_))
+    return lambda rows: (model.predict(rows), np.full(len(rows), width))
+
+
+def _logistic(X: Any, seed: int) -> Any:
+    return make_pipeline(_scaled(X), LogisticRegression(max_iter=1000))
+
+
+def _trees(kind: Any, X: Any, seed: int) -> Any:
+    return make_pipeline(_coded(X, 254), kind(categorical_features=_places(X), random_state=seed))
+
+
+def _network(X: Any, seed: int) -> Any:
+    inner = make_pipeline(_scaled(X), MLPRegressor(random_state=seed))
+    return TransformedTargetRegressor(inner, transformer=StandardScaler())
+
+
+def _network_classes(X: Any, seed: int) -> Any:
+    return make_pipeline(_scaled(X), MLPClassifier(random_state=seed))
+
+
+def _gaussian_process(X: Any, y: Any, seed: int) -> Predict:
+    """Fit one length scale per column and the noise.
+
+    Length scales start at the typical distance of rows, √d. With many columns a start at 1 leaves no two rows
+    close to each other, and everything is fitted as noise.
+    """
+    d = X.shape[1]
+    kernel = ConstantKernel() * RBF(np.full(d, np.sqrt(d))) + WhiteKernel()
+    process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
+    model = make_pipeline(StandardScaler(), process).fit(X, y)
+    return lambda rows: model.predict(rows, return_std=True)
+
+
+def _lightgbm(name: str, X: Any, seed: int) -> Any:
+    import lightgbm
+
+    kind = getattr(lightgbm, name)
+    model = kind(categorical_feature=_places(X), random_state=seed, n_jobs=1, verbose=-1)
+    return make_pipeline(_coded(X), model)
+
+
+def _filled(X: Any) -> Any:
+    """Replace gaps among words, which CatBoost does not take."""
+    X = pd.DataFrame(X)
+    return X.assign(**{name: X[name].astype(object).fillna("(missing)").astype(str) for name in WORDS(X)})
+
+
+def _catboost(name: str, X: Any, seed: int, **settings: Any) -> Any:
+    import catboost
+
+    quiet = {"verbose": False, "allow_writing_files": False, "thread_count": 1, **settings}
+    words = WORDS(pd.DataFrame(X))
+    return getattr(catboost, name)(cat_features=words, random_seed=seed, **quiet)
+
+
+def catboost_uncertain(X: Any, y: Any, seed: int, **settings: Any) -> Predict:
+    """Fit CatBoost with its own variance for each row."""
+    loss = {"loss_function": "RMSEWithUncertainty", **settings}
+    model = _catboost("CatBoostRegressor", X, seed, **loss).fit(_filled(X), y)
+
+    def predict(rows: Any) -> tuple[Any, Any]:
+        mean, variance = model.predict(_filled(rows)).T
+        return mean, np.sqrt(variance)
+
+    return predict
+
+
+def catboost_plain(X: Any, y: Any, seed: int) -> Predict:
+    """Fit CatBoost by its default loss, with one width for all rows."""
+    X = _filled(X)
+    predict = with_width(_catboost("CatBoostRegressor", X, seed), X, y, seed)
+    return lambda rows: predict(_filled(rows))
+
+
+def catboost_classes(X: Any, y: Any, seed: int, **settings: Any) -> Predict:
+    """Fit CatBoost's classifier."""
+    model = _catboost("CatBoostClassifier", X, seed, **settings).fit(_filled(X), y)
+    return lambda rows: model.predict_proba(_filled(rows))
+
+
+def _ngboost(X: Any, y: Any, seed: int) -> Predict:
+    from ngboost import NGBRegressor
+
+    model = NGBRegressor(verbose=False, random_state=seed).fit(X, y)
+
+    def predict(rows: Any) -> tuple[Any, Any]:
+        found = model.pred_dist(rows).params
+        return found["loc"], found["scale"]
+
+    return predict
+
+
+def _ngboost_classes(X: Any, y: Any, seed: int) -> Predict:
+    from ngboost import NGBClassifier
+    from ngboost.distns import k_categorical
+
+    known, number = np.unique(y, return_inverse=True)
+    model = NGBClassifier(Dist=k_categorical(len(known)), verbose=False, random_state=seed)
+    return model.fit(X, number).predict_proba
+
+
+OPPONENTS = {
+    "mean": Opponent(_mean, _frequencies),
+    "ridge": Opponent(_ridge, _classification(_logistic)),
+    "catboost": Opponent(catboost_plain, catboost_classes, "catboost"),
+    "catboost-ll": Opponent(catboost_uncertain, None, "catboost"),
+    "hgb": Opponent(
+        _regression(lambda X, seed: _trees(HistGradientBoostingRegressor, X, seed)),
+        _classification(lambda X, seed: _trees(HistGradientBoostingClassifier, X, seed)),
+    ),
+    "lightgbm": Opponent(
+        _regression(lambda X, seed: _lightgbm("LGBMRegressor", X, seed)),
+        _classification(lambda X, seed: _lightgbm("LGBMClassifier", X, seed)),
+        "lightgbm",
+    ),
+    "gp": Opponent(_gaussian_process, None, largest=2000),
+    "mlp": Opponent(_regression(_network), _classification(_network_classes)),
+    "ngboost": Opponent(_ngboost, _ngboost_classes, "ngboost"),
+}
+FRAMES = ("catboost", "catboost-ll", "hgb", "lightgbm", "ridge")  # models that take words and gaps
 SLOW = ("mlp", "ngboost")
-LEAST = 1e-15  # probability of a label, so that one row cannot make a likelihood infinite
-Task = tuple[str, str, int]
-Figures = dict[str, Any]
 
 
-def gaussian_figures(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> Figures:
-    """Figures of Gaussian predictions; CRPS by Gneiting and Raftery (2007), section 4.2."""
-    z = (y - mean) / std
-    crps = std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
-    return {
-        "rmse": float(np.sqrt(np.mean((y - mean) ** 2))),
-        "ll": float(norm.logpdf(y, mean, std).mean()),
-        "crps": float(crps.mean()),
-        "cover50": float(np.mean(np.abs(z) < norm.ppf(0.75))),
-        "cover90": float(np.mean(np.abs(z) < norm.ppf(0.95))),
-    }
+def fit_and_score(model: str, split: Split, task: str, seed: int) -> Figures:
+    """Fit one opponent on one core and score it on the test rows."""
+    fit = getattr(OPPONENTS[model], task)
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        clock = Clock()
+        predict = fit(split.X_train, split.y_train, seed)
+        seconds = clock.read()
+        found = predict(split.X_test)
+    if task == "classification":
+        return labels(split.y_test, np.unique(split.y_train), np.asarray(found)) | seconds
+    return distribution(Gaussian(*found), split.y_test) | seconds
 
 
-def class_figures(y: np.ndarray, labels: np.ndarray, probability: np.ndarray) -> Figures:
-    own = probability[np.arange(len(y)), np.searchsorted(labels, y)]
-    wrong = labels[probability.argmax(axis=1)] != y
-    return {"error": float(wrong.mean()), "ll": float(np.log(np.maximum(own, LEAST)).mean())}
+def installed(models: list[str]) -> list[str]:
+    """Return the models whose packages are installed, and report the others."""
+    absent = [m for m in models if OPPONENTS[m].package and find_spec(OPPONENTS[m].package) is None]
+    for model in absent:
+        print(f"{model} is skipped; to include it: pip install {OPPONENTS[model].package}")
+    return [model for model in models if model not in absent]
 
 
-def judge(predict: Predict, split: Split, is_class: bool) -> Figures:
-    found = predict(split.X_test)
-    if is_class:
-        return class_figures(split.y_test, np.unique(split.y_train), np.asarray(found))
-    return gaussian_figures(split.y_test, *found)
-
-
-def work(table: str, model: str, k: int) -> Figures:
-    """Fit and judge one model on one split, whose number is also the seed; or why that cannot be done."""
-    known, opponent = TABLES[table], OPPONENTS[model]
-    split = known.raw(k) if opponent.frames else known.split(k)
-    is_class = known.task == "classification"
-    fit = opponent.classification if is_class else opponent.regression
-    assert fit is not None  # by `plan`
-    clock = time.perf_counter()
+def work(table: str, model: str, split: int) -> dict[str, Any]:
+    """Fit and score one model on one split, whose number is also the seed; return the error if that fails."""
+    known = TABLES[table]
     try:
-        with threadpool_limits(1):  # seconds of one core; threads that wait for each other cost far more
-            predict = fit(split.X_train, split.y_train, k)
-            fitted = time.perf_counter()
-            figures = judge(predict, split, is_class)
-    except Exception as error:  # whatever it is, that an opponent fails is a result, and others are waiting
+        rows = known.raw(split) if model.startswith("catboost") else known.split(split)
+        return fit_and_score(model, rows, known.task, split)
+    except Exception as error:  # the failure of an opponent is a result
         return {"failed": f"{type(error).__name__}: {error}"[:200]}
-    return {**figures, "fit_s": fitted - clock, "predict_s": time.perf_counter() - fitted}
 
 
-def plan(tables: list[str], models: list[str], splits: int) -> list[Task]:
-    """All that can be made, in the order in which it should be."""
-    pairs = [(table, model) for table in tables for model in models if _fits(table, model)]
+def plan(tables: list[str], models: list[str], splits: int) -> list[tuple[str, str, int]]:
+    """Return all runs that are possible; slow models on large tables come last."""
+    pairs = [(table, model) for table in tables for model in models if _applies(table, model)]
     order = sorted(pairs, key=lambda pair: pair[0] in LARGE and 1 + (pair[1] in SLOW))
     return [(table, model, k) for table, model in order for k in range(splits)]
 
 
-def _fits(table: str, model: str) -> bool:
+def _applies(table: str, model: str) -> bool:
     opponent, known = OPPONENTS[model], TABLES[table]
-    if known.task == "classification" and opponent.classification is None:
+    if getattr(opponent, known.task) is None:
         return False
-    return opponent.most_rows == float("inf") or len(known.split(0).y_train) <= opponent.most_rows
-
-
-def installed(models: list[str]) -> list[str]:
-    """Those of the models whose packages are there; says how to get the others."""
-    absent = [m for m in models if OPPONENTS[m].package and find_spec(OPPONENTS[m].package) is None]
-    for model in absent:
-        print(f"{model} is left out, as it is not installed: pip install {OPPONENTS[model].package}")
-    return [model for model in models if model not in absent]
-
-
-def show(record: dict[str, Any], tables: list[str], models: list[str]) -> None:
-    """Means over splits: RMSE (or share of errors) and log-likelihood, one line a table each."""
-    runs = record.get("runs", {})
-    for names, title in ((("rmse", "error"), "RMSE, or share of errors"), (("ll",), "log-likelihood")):
-        print(f"\n{title:24s}" + "".join(f"{model:>13s}" for model in models))
-        for table in tables:
-            cells = []
-            for model in models:
-                made = [runs.get(key((table, model, k)), {}) for k in range(SPLITS)]
-                values = [run[name] for run in made for name in names if name in run]
-                cells.append(f"{np.mean(values):.4g}" + "*" * (len(values) < SPLITS) if values else "-")
-            print(f"{table:24s}" + "".join(f"{cell:>13s}" for cell in cells))
-    print("\n* not all splits; - none")
-
-
-def arguments(words: list[str] | None = None) -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--tables", type=some(tuple(TABLES)), default=list(TABLES), metavar="NAME,...")
-    p.add_argument("--models", type=some(tuple(OPPONENTS)), default=list(OPPONENTS), metavar="NAME,...")
-    p.add_argument(
-        "--splits", type=int, default=SPLITS, choices=range(1, SPLITS + 1), help="the first so many"
-    )
-    p.add_argument("--out", type=Path, default=RESULTS / "opponents.json", help="file of the stored results")
-    p.add_argument("--show", action="store_true", help="only print what is stored")
-    return p.parse_args(words)
+    return opponent.largest == float("inf") or len(known.split(0).y_train) <= opponent.largest
 
 
 def main() -> None:
-    args = arguments()
-    begin()
-    if not args.show:
-        models = installed(args.models)
-        packages = ["scikit-learn", *(OPPONENTS[m].package for m in models if OPPONENTS[m].package)]
-        versions = read(args.out).get("versions", {}) | {name: version(name) for name in packages}
-        made_by = origin(settings={"seed": "number of the split"}, versions=versions)
-        warnings.simplefilter("ignore")  # of opponents that did not converge, or meet a constant column
-        complete(args.out, made_by, work, plan(args.tables, models, args.splits), jobs=1)
-    show(read(args.out), args.tables, args.models)
+    p = options(__doc__)
+    p.add_argument("--tables", type=some(tuple(TABLES)), default=list(TABLES), metavar="NAME,...")
+    p.add_argument("--models", type=some(tuple(OPPONENTS)), default=list(OPPONENTS), metavar="NAME,...")
+    p.add_argument("--splits", type=int, default=SPLITS, choices=range(1, SPLITS + 1))
+    args = p.parse_args()
+    tasks = plan(args.tables, installed(args.models), args.splits)
+    out = args.out or RESULTS / "opponents.json"
+    complete(out, ("table", "model", "split"), work, tasks, jobs=args.jobs, force=args.force)
 
 
 if __name__ == "__main__":

@@ -1,277 +1,623 @@
-"""Fill the tables of the documentation from experiments/results: no measured figure in those pages is typed.
+"""Fill the tables of the documentation from stored results.
 
     python experiments/render.py
 
-Each table stands between a pair of comments, <!-- NAME --> and <!-- /NAME -->, on the page that names it. The
-block NAME of the results page is what `block()` of the module page_NAME returns, or what the functions in its
-BLOCKS return, where there are several. A sentence below a table says which command, commit and machine made
-it, unless its captions do.
+A table stands between the comments <!-- NAME --> and <!-- /NAME --> of its page. `BLOCKS` maps pages and
+names to functions that return the text; `rows` reads the runs of a results file, `table` and `pivot` turn
+runs into Markdown. The line below a table names the command, the commits and the machines of the results
+files that were read.
 """
 
-import importlib
 import re
-from collections.abc import Callable
-from importlib.util import find_spec
+from collections.abc import Callable, Iterable, Sequence
+from math import hypot, sqrt
 from typing import Any
 
-import deep_density
+import figure2
 import numpy as np
-import page_calibration
-import page_deep
-import page_defaults
-import page_fallback
-import page_guarantee
-import page_raw
-import page_units
-import undirected_engine
-from origins import ages, line
-from page import ROOT, sources, stored, table
-from quoted import OTHERS, PAPER
-from uci import summary
+from quoted import OTHERS, TABLE1, TABLE2, TEST_ROWS, Error
+from scores import LEVELS
+from store import BENCHMARKS, RESULTS, ROOT, Record, Run, mean_error, read
 
-from tggm import TGGMClassifier
-
-DATASETS = ("boston", "concrete", "energy", "yacht")
-DIGITS = [
-    f"mnist{rest}" for rest in ("", "_ep", "_meanfield", "_cpu", "_cpu_ep", "_cpu_ep200", "_cpu_meanfield")
-]
-NUMBERS = ("sigma0", "learning_rate", "weight_decay", "average", "batch_size", "max_epochs")
-METHODS = ("moments", "ep", "meanfield", "exact", "bp", "paper-bp", "paper-ml")
+Cell = Callable[[list[Run]], str]
+_used: dict[str, list[Run]] = {}  # by command: the runs that the current block shows
 
 
-def _uci(show: Callable[[dict[str, Any]], str]) -> str:
-    rows = []
-    for method in METHODS:
-        for record in stored(f"uci_{method}.json"):
-            cells = [show(record[d]) if d in record else "not run" for d in DATASETS]
-            rows.append([f"`{method}`", *cells])
-    return table(["method", *(d.capitalize() for d in DATASETS)], rows)
+def record(name: str) -> Record:
+    """Return a record of experiments/results, or of benchmarks/results for the prefix "benchmarks/"."""
+    folder, _, stem = name.rpartition("/")
+    return read((BENCHMARKS if folder else RESULTS) / f"{stem}.json")
 
 
-def _accuracy(record: dict[str, Any]) -> str:
-    """RMSE and log-likelihood with their standard errors; the number of splits where not all were run."""
-    s = summary(record["splits"])
-    text = f"{s['rmse'][0]:.3f} ± {s['rmse'][1]:.3f} / {s['ll'][0]:.3f} ± {s['ll'][1]:.3f}"
-    n = len(record["splits"])
-    return text if n == 20 else f"{text} ({n} splits)"
+def rows(name: str, **where: Any) -> list[Run]:
+    """Return the runs of a results file whose fields have the given values; failed runs are left out."""
+    stored = record(name)
+    runs = [run for run in stored["runs"] if "failed" not in run]
+    runs = [run for run in runs if all(run.get(field) == value for field, value in where.items())]
+    _used.setdefault(stored["command"], []).extend(runs)
+    return runs
 
 
-def _calibration(record: dict[str, Any]) -> str:
-    """CRPS and coverage in per cent."""
-    s = summary(record["splits"])
-    return f"{s['crps'][0]:.3f}, {100 * s['cover50'][0]:.0f}, {100 * s['cover90'][0]:.0f}"
-
-
-def _quoted() -> str:
-    rows = [[f"paper, {c}", *(f"{PAPER[d][c].mean:.3f}" for d in DATASETS)] for c in ("TGGM-BP", "TGGM-ML")]
-    for name, figures in OTHERS.items():
-        rows.append([name, *(" / ".join(figures[d]) for d in DATASETS)])
-    return table(["quoted", *(d.capitalize() for d in DATASETS)], rows)
-
-
-def _origin() -> str:
-    parts = []
-    for method in METHODS:
-        for record in stored(f"uci_{method}.json"):
-            seen = sorted({f"{r['device']} at {r['commit']}" for r in record.values()})
-            parts.append(f"`{method}`: {'; '.join(seen)}")
-    return "Made by `python experiments/uci.py`, seed 0. " + ". ".join(parts) + "."
-
-
-def _censored() -> str:
-    record = stored("censored.json")[0]
-    rows = [
-        [name] + [f"{np.mean([run[k] for run in runs]):.3f}" for k in ("rmse", "rmse_mean", "bias")]
-        for name, runs in record["runs"].items()
-    ]
-    head = ["fit", "RMSE of uncensored test targets", "RMSE of the conditional mean", "bias of the mean"]
-    return table(head, rows)
-
-
-def _missing() -> str:
-    runs = stored("missing.json")[0]["runs"]
-    mean = {k: np.mean([run[k] for run in runs]) for k in runs[0]}
-    return table(
-        ["joint fit", "two separate fits", "true model"],
-        [[f"{mean['joint']:.3f}", f"{mean['separate']:.3f}", f"{mean['truth']:.3f}"]],
-    )
-
-
-def _digits() -> str:
-    found = stored("digits.json")[0]["results"]
-    rows = [
-        [name, f"{r['ll']:.1f}" + (f" ± {r['error']:.3f}" if "error" in r else "")]
-        for name, r in found.items()
-    ]
-    return table(["model", "held-out log-likelihood an image"], rows)
-
-
-def _lateral() -> str:
-    records = stored("lateral.json")
-    if not records:
-        return "Not run."
-    found: dict[tuple[str, int], dict[int, float]] = {}
-    for run in records[0]["runs"]:
-        found.setdefault((run["dataset"], run["split"]), {})[run["rank"]] = run["ll"]
-    ranks = sorted({run["rank"] for run in records[0]["runs"]})
-    rows = []
-    for name in sorted({dataset for dataset, _ in found}):
-        whole = [v for (dataset, _), v in found.items() if dataset == name and len(v) == len(ranks)]
-        values = np.array([[split[rank] for rank in ranks] for split in whole])
-        gain = values - values[:, :1]
-        error = gain.std(0) / np.sqrt(max(len(gain) - 1, 1))
-        cells = [f"{m:+.3f} ± {e:.3f}" for m, e in zip(gain.mean(0)[1:], error[1:], strict=True)]
-        rows.append([f"{name.capitalize()}, {len(gain)} splits", f"{values[:, 0].mean():.3f}", *cells])
-    return table(["data set", "none", *(f"rank {rank}" for rank in ranks if rank)], rows)
-
-
-def _classes(names: list[str], skip: str = "") -> str:
-    rows = []
-    for record in [found for name in names for found in stored(f"{name}.json")]:
-        for run in record["runs"]:
-            seconds = run["fit_s"] if np.isnan(run["again_s"]) else run["again_s"]
-            name = run["model"].removeprefix(skip)
-            hidden = str(run["hidden"] or "none")
-            figures = [f"{run['accuracy']:.2f}", f"{run['balanced']:.2f}", f"{run['nll']:.4f}"]
-            rows.append([name, hidden, *figures, f"{run['ece']:.4f}", f"{seconds:.1f}", record["device"]])
-    head = ["model", "hidden", "accuracy %", "balanced %", "NLL", "ECE", "seconds", "on"]
-    return table(head, rows)
-
-
-def _probabilities() -> str:
-    """Errors of predicted probabilities: the largest of all networks, means over networks of the others."""
-    found: dict[tuple[str, str], list[dict[str, float]]] = {}
-    for name, run in stored("probabilities.json")[0]["runs"].items():
-        data, hidden, _ = name.split()
-        found.setdefault((data, hidden), []).append(run)
-    rows = []
-    for (data, hidden), runs in found.items():
-        ways = {"worst": np.max, "mean": np.mean, "worst_simple": np.max, "draws": np.mean}
-        rows.append([data, hidden, *(f"{way([run[k] for run in runs]):.3f}" for k, way in ways.items())])
-    head = [
-        "data",
-        "hidden",
-        "largest error",
-        "mean over rows",
-        "with simpler variances",
-        "error of the draws",
-    ]
-    return table(head, rows)
-
-
-def _choices() -> str:
-    """Settings of mean field and their figures on training images held out."""
-    usual = TGGMClassifier.one_layer().get_params()
-    rows = []
-    for record in stored("mnist_validation.json")[0]:
-        settings = {**usual, **record["settings"]}
-        words = ["one by one" if settings["factorised"] else "together", settings["init"]]
-        words += [settings["optimizer"], *(f"{settings[k]:g}" for k in NUMBERS)]
-        for run in record["runs"]:
-            rows.append([run["model"], *words, f"{run['accuracy']:.2f}", f"{run['nll']:.4f}"])
-    head = [
-        "trained by",
-        "scores",
-        "start",
-        "optimiser",
-        "σ0",
-        "step size",
-        "decay",
-        "averaging",
-        "batch",
-        "epochs",
-    ]
-    return table([*head, "accuracy %", "NLL"], sorted(rows, key=lambda row: row[-2]))
-
-
-def _bound() -> str:
-    rows = [
-        [r["model"], *(f"{r[k]:.3f}" for k in ("moments", "meanfield", "ep")), f"{r['accuracy']:.1f}"]
-        for r in stored("bound.json")[0]["runs"]
-    ]
-    return table(["trained by", "log-probability", "bound", "EP", "held-out accuracy %"], rows)
-
-
-def _wide() -> str:
-    """Errors on tables with many columns."""
-    rows = [
-        [name, *(f"{error:.2f}" for error in errors.values())]
-        for record in stored("wide.json")
-        for name, errors in record["errors"].items()
-    ]
-    head = next((list(errors) for r in stored("wide.json") for errors in r["errors"].values()), [])
-    return table(["rows × columns", *head], rows) if rows else "Not run."
-
-
-def _results() -> dict[str, Callable[[], str]]:
-    """The blocks of the results page, as far as their modules are there."""
-    found: dict[str, Callable[[], str]] = {}
-    for name in ("table1", "table2", "figures", "claims"):
-        if find_spec(f"page_{name}"):
-            module = importlib.import_module(f"page_{name}")
-            found |= getattr(module, "BLOCKS", None) or {name: module.block}
+def grouped(runs: Iterable[Run], *fields: str) -> dict[Any, list[Run]]:
+    """Return lists of runs by the values of their fields, in the order of first appearance."""
+    found: dict[Any, list[Run]] = {}
+    for run in runs:
+        key = tuple(run.get(field) for field in fields)
+        found.setdefault(key[0] if len(fields) == 1 else key, []).append(run)
     return found
 
 
-PAGES: dict[str, dict[str, Callable[[], str]]] = {
-    "units.md": {"units": page_units.units},
-    "choosing-a-method.md": {
-        "accuracy": lambda: _uci(_accuracy),
-        "calibration": lambda: _uci(_calibration),
-        "quoted": _quoted,
-        "origin": _origin,
-        "wide": _wide,
-        **page_defaults.METHOD,
-        "class-fallback": page_fallback.block,
-    },
-    "uncertainty.md": {
-        **page_defaults.UNCERTAINTY,
-        **page_calibration.BLOCKS,
-        "deep-density": deep_density.block,
-        "guarantee": page_guarantee.block,
-    },
-    "designing-a-graph.md": {
-        "censored": _censored,
-        "missing": _missing,
-        "digits": _digits,
-        "lateral": _lateral,
-    },
-    "classification.md": {
-        "probabilities": _probabilities,
-        "mnist": lambda: _classes(DIGITS),
-        "choices": _choices,
-        "bound": _bound,
-        "news": lambda: _classes(["text_news", "text_news_likelihood"], "news "),
-        "blogs": lambda: _classes(["text_blogs", "text_blogs_likelihood"], "blogs "),
-    },
-    "deep.md": {**page_deep.BLOCKS, "deep-engine": undirected_engine.block},
-    "tables.md": page_raw.BLOCKS,
-    "results.md": page_defaults.RESULTS | _results() | {"ages": ages},
+def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines])
+
+
+def table(runs: list[Run], by: dict[str, str], columns: dict[str, Cell]) -> str:
+    """Return a table with one line per group of runs; `by` and `columns` map headings to fields and cells."""
+    lines = []
+    for key, group in grouped(runs, *by.values()).items():
+        names = key if len(by) > 1 else (key,)
+        lines.append([*(str(name) for name in names), *(cell(group) for cell in columns.values())])
+    return markdown([*by, *columns], lines)
+
+
+def pivot(runs: list[Run], line: str, column: str, cell: Cell, corner: str = "", missing: str = "") -> str:
+    """Return a table with one line per value of one field and one column per value of another."""
+    heads = list(grouped(runs, column))
+    lines = []
+    for name, group in grouped(runs, line).items():
+        found = grouped(group, column)
+        lines.append([str(name), *(cell(found[head]) if head in found else missing for head in heads)])
+    return markdown([corner or line, *map(str, heads)], lines)
+
+
+def mean(figure: str, form: str = ".3f", scale: float = 1.0) -> Cell:
+    """Return a cell with the mean of a figure over runs."""
+
+    def cell(runs: list[Run]) -> str:
+        values = [run[figure] for run in runs if run.get(figure) is not None]
+        return format(scale * float(np.mean(values)), form) if values else ""
+
+    return cell
+
+
+def spread(figure: str, form: str = ".4g") -> Cell:
+    """Return a cell with the mean and standard error of a figure over runs."""
+
+    def cell(runs: list[Run]) -> str:
+        value, error = mean_error([run[figure] for run in runs])
+        return f"{value:{form}} ± {error:.2g}" if np.isfinite(error) else f"{value:{form}}"
+
+    return cell
+
+
+def joined(*cells: Cell, by: str = " / ") -> Cell:
+    """Return a cell with several values."""
+    return lambda runs: by.join(cell(runs) for cell in cells)
+
+
+def count(runs: list[Run]) -> str:
+    """Return the number of runs."""
+    return str(len(runs))
+
+
+def error_rate(run: Run) -> float:
+    """Return the RMSE, or the share of wrong labels."""
+    return float(run["rmse"] if "rmse" in run else run["error"])
+
+
+def duration(seconds: float) -> str:
+    """Return a time in a suitable unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def seconds(figure: str) -> Cell:
+    """Return a cell with the median of a time."""
+    return lambda runs: duration(float(np.median([run[figure] for run in runs])))
+
+
+def origin() -> str:
+    """Return a sentence with the commands, commits and machines of the runs that were read."""
+    parts = []
+    for command, runs in _used.items():
+        commits, machines = (
+            {run[field] for run in runs if run.get(field)} for field in ("commit", "machine")
+        )
+        facts = [f"commit {', '.join(sorted(commits))}" if commits else "commit unknown"]
+        facts += sorted(machines) or ["machine unknown"]
+        parts.append(f"`{command}` ({'; '.join(facts)})")
+    return f"Made by {', and by '.join(parts)}."
+
+
+def pairs(ours: list[Run], theirs: list[Run], *fields: str) -> list[tuple[Run, Run]]:
+    """Return the runs of both lists that have the same values of the fields."""
+    other = {tuple(run[field] for field in fields): run for run in theirs}
+    keys = [(run, tuple(run[field] for field in fields)) for run in ours]
+    return [(run, other[key]) for run, key in keys if key in other]
+
+
+# the default
+
+
+def wins(ours: list[Run], theirs: list[Run]) -> str:
+    """Compare the default with each opponent by the means over the splits of each table."""
+    lines = []
+    for model, runs in grouped(theirs, "model").items():
+        both = pairs(ours, runs, "table", "split")
+        if not both:
+            continue
+        tables: dict[str, list[tuple[float, float]]] = {}
+        for a, b in both:
+            tables.setdefault(a["table"], []).append((error_rate(b) - error_rate(a), a["ll"] - b["ll"]))
+        gains = {name: np.mean(values, axis=0) for name, values in tables.items()}
+        better = [sum(gain[i] > 0 for gain in gains.values()) for i in range(2)]
+        behind = ", ".join(name for name, gain in gains.items() if gain[1] < 0)
+        median = np.median([gain[1] for gain in gains.values()])
+        lines.append([model, *(f"{n} of {len(gains)}" for n in better), f"{median:+.2f}", behind])
+    heads = ["opponent", "smaller error", "larger log-likelihood", "median difference, nats", "behind on"]
+    return markdown(heads, lines)
+
+
+def beside_others(ours: list[Run], theirs: list[Run]) -> str:
+    """Show error and log-likelihood of the default and of opponents, table by table."""
+    runs = [{**run, "model": "`tggm`"} for run in ours] + sorted(theirs, key=lambda run: str(run["model"]))
+    known = {run["table"] for run in ours}
+    for run in runs:
+        run["error_rate"] = error_rate(run)
+    cell = joined(mean("error_rate", ".3g"), mean("ll", ".3g"))
+    return pivot([run for run in runs if run["table"] in known], "table", "model", cell)
+
+
+def default_uci() -> str:
+    """Show the default on the UCI splits beside quoted figures."""
+    runs = sorted(rows("uci_default", variant="default"), key=lambda run: str(run["dataset"]))
+    columns: dict[str, Cell] = {
+        "splits": count,
+        "RMSE": spread("rmse"),
+        "log-likelihood": spread("ll"),
+        "CRPS": spread("crps"),
+    }
+    for name, figures in OTHERS.items():
+        columns[name] = lambda group, known=figures: " / ".join(known.get(group[0]["dataset"], ()))
+    return table(runs, {"set": "dataset"}, columns)
+
+
+VARIANTS = {
+    "no-features": "no periodic features",
+    "no-linear": "no linear part",
+    "no-transform": "target not transformed",
+    "not-calibrated": "plain mixture of networks",
+    "one-member": "one network",
+    "adam": "Adam instead of Muon",
+    "one-layer": "one hidden layer",
 }
 
 
-def with_origin(make: Callable[[], str]) -> str:
-    """A block, and below it what made its figures."""
-    with sources() as files:
-        text = make()
-    return text if "Made by " in text or not files else f"{text}\n\n{line(files)}"
+def ablations() -> str:
+    """Show the effect of leaving out one part, on the splits that were run with and without it."""
+    full, lines = rows("defaults", variant="default"), []
+    for variant, runs in grouped(rows("defaults"), "variant").items():
+        changes: dict[str, list[tuple[float, float]]] = {}
+        for less, whole in pairs(runs, full, "table", "split") if variant != "default" else []:
+            ratio = np.log((error_rate(less) + 1e-9) / (error_rate(whole) + 1e-9))
+            changes.setdefault(less["table"], []).append((ratio, less["ll"] - whole["ll"]))
+        if changes:
+            error, ll = np.array(
+                [(np.median(c, axis=0)[0], np.mean(c, axis=0)[1]) for c in changes.values()]
+            ).T
+            change = f"{100 * np.expm1(np.median(error)):+.1f} %"
+            name = VARIANTS.get(variant, variant)
+            lines.append([name, str(len(changes)), change, f"{np.median(ll):+.3f}", f"{np.mean(ll):+.3f}"])
+    heads = ["variant", "tables", "error, median change", "log-likelihood, median change", "mean change"]
+    return markdown(heads, lines)
 
 
-def rendered(page: str, name: str) -> str:
-    """A page with its blocks filled."""
-    for block, make in PAGES[name].items():
-        text = f"<!-- {block} -->\n{with_origin(make)}\n<!-- /{block} -->"
-        page, count = re.subn(
-            f"<!-- {block} -->.*?<!-- /{block} -->", lambda _, text=text: text, page, flags=re.S
+def coverage() -> str:
+    """Show the coverage of the default's intervals in per cent."""
+    runs = [{**run, "data": run["dataset"]} for run in rows("uci_default", variant="default")]
+    runs += [{**run, "data": run["table"]} for run in rows("defaults", variant="default") if "cover50" in run]
+    columns: dict[str, Cell] = {"test rows": lambda group: str(sum(run["n_test"] for run in group))}
+    columns |= {f"{p} %": mean(f"cover{p}", ".0f", 100) for p in LEVELS}
+    return table(runs, {"data": "data"}, columns)
+
+
+# the paper
+
+MODELS = {
+    "relu": "ReLU",
+    "paper-bp": "TGGM-BP",
+    "paper-ml": "TGGM-ML",
+    "tggm-bp": "TGGM-BP",
+    "tggm-ml": "TGGM-ML",
+}
+COLUMNS = {"relu": "ReLU-BP", "paper-bp": "TGGM-BP", "paper-ml": "TGGM-ML"}
+SETS = {"mnist": "MNIST", "news": "20 Newsgroups", "blogs": "Blog"}
+
+
+def judged(difference: float, error: float) -> str:
+    """Compare a difference, positive if ours is better, with two standard errors."""
+    return "within" if abs(difference) <= 2 * error else "better" if difference > 0 else "worse"
+
+
+def table1() -> str:
+    """Show the paper's RMSE beside ours."""
+    found = grouped(rows("table1"), "dataset", "model")
+    heads, lines = ["set", *(f"{c}, {who}" for c in COLUMNS.values() for who in ("paper", "ours"))], []
+    for dataset, quoted in TABLE1.items():
+        lines.append([dataset])
+        for model, column in COLUMNS.items():
+            paper: Error = quoted[column]
+            value, error = mean_error([run["rmse"] for run in found[dataset, model]])
+            verdict = judged(paper.mean - value, hypot(error, paper.error))
+            lines[-1] += [f"{paper.mean} ± {paper.error}", f"{value:.4g} ± {error:.2g} ({verdict})"]
+    return markdown(heads, lines)
+
+
+def table1_measures() -> str:
+    """Show all scores of the runs of Table 1."""
+    runs = sorted(rows("table1"), key=lambda run: (str(run["dataset"]), list(MODELS).index(run["model"])))
+    return table(
+        [{**run, "model": MODELS[run["model"]]} for run in runs],
+        {"set": "dataset", "model": "model"},
+        {
+            "splits": count,
+            "RMSE": spread("rmse"),
+            "log-likelihood": spread("ll"),
+            "CRPS": spread("crps"),
+            "inside 50 %": mean("cover50", ".0f", 100),
+            "inside 90 %": mean("cover90", ".0f", 100),
+            "fit": seconds("fit_s"),
+        },
+    )
+
+
+def differences(first: str, second: str) -> str:
+    """Show paired differences of two models of Table 1 beside the paper's."""
+    found = grouped(rows("table1"), "dataset", "model")
+    lines, lower = [], []
+    for dataset, quoted in TABLE1.items():
+        both = pairs(found[dataset, first], found[dataset, second], "split")
+        cells = [mean_error([a[figure] - b[figure] for a, b in both]) for figure in ("rmse", "ll")]
+        paper = quoted[COLUMNS[first]].mean - quoted[COLUMNS[second]].mean
+        lower.append(cells[0])
+        shown = [f"{value:+.3g} ± {error:.2g}" for value, error in cells]
+        lines.append([dataset, str(len(both)), shown[0], f"{paper:+.3g}", shown[1]])
+    verdicts = [judged(-value, error) for value, error in lower]
+    names = MODELS[first], MODELS[second]
+    text = (
+        f"{names[0]} has a smaller RMSE than {names[1]} on {sum(value < 0 for value, _ in lower)} of "
+        f"{len(lower)} sets; by more than two standard errors on {verdicts.count('better')}, and a larger "
+        f"one on {verdicts.count('worse')}."
+    )
+    heads = ["set", "splits", "difference in RMSE", "the paper's", "difference in log-likelihood"]
+    return f"{text}\n\n{markdown(heads, lines)}"
+
+
+def table2() -> str:
+    """Show the paper's accuracy beside ours."""
+    found = grouped(rows("table2"), "model", "hidden", "data")
+    heads, lines = (
+        ["model", "hidden", *(f"{name}, {who}" for name in SETS.values() for who in ("paper", "ours"))],
+        [],
+    )
+    for model, hidden in dict.fromkeys((m, h) for _, m, h in TABLE2):
+        lines.append([MODELS[model], hidden])
+        for data in SETS:
+            paper = TABLE2[data, model, hidden]
+            ours = float(np.mean([run["accuracy"] for run in found[model, hidden, data]]))
+            errors = [
+                100 * sqrt(p / 100 * (1 - p / 100) / n)
+                for p, n in zip((paper, ours), TEST_ROWS[data], strict=True)
+            ]
+            lines[-1] += [f"{paper:.2f}", f"{ours:.2f} ({judged(ours - paper, hypot(*errors))})"]
+    linear = [part for data in SETS for part in ("", mean("accuracy", ".2f")(found["linear", "none", data]))]
+    return markdown(heads, [*lines, ["logistic regression", "none", *linear]])
+
+
+CLASS_COLUMNS: dict[str, Cell] = {
+    "accuracy %": mean("accuracy", ".2f"),
+    "balanced %": mean("balanced", ".2f"),
+    "NLL": mean("nll", ".4f"),
+    "ECE": mean("ece", ".4f"),
+    "fit": seconds("fit_s"),
+}
+
+
+def class_table(runs: list[Run]) -> str:
+    """Show all scores of classifiers."""
+    return table(runs, {"data": "data", "model": "model", "hidden": "hidden"}, CLASS_COLUMNS)
+
+
+def deep_digits() -> str:
+    """Show classifiers of MNIST with two hidden layers."""
+    runs = rows("class_methods", data="mnist") + rows("table2", data="mnist")
+    return class_table(
+        [{**run, "model": MODELS.get(run["model"], run["model"])} for run in runs if "-" in run["hidden"]]
+    )
+
+
+def exceptions() -> str:
+    """Show the held-out RMSE of other step sizes and numbers of epochs."""
+    by = {"model": "model", "set": "dataset", "step size": "rate", "epochs": "epochs"}
+    return table(
+        rows("exceptions"),
+        by,
+        {"held-out RMSE": mean("rmse", ".3g"), "best epoch": mean("best_epoch", ".0f")},
+    )
+
+
+def activation() -> str:
+    """Report the largest distance between the activation and ReLU."""
+    runs = rows("figure1")
+    gap = max(run["gap"] / run["sigma"] for run in runs)
+    return (
+        f"The largest distance of g(μ, σ0) from max(0, μ) is {gap:.4f} σ0, at μ = 0, for σ0 from "
+        f"{runs[0]['sigma']:g} to {runs[-1]['sigma']:g}."
+    )
+
+
+def best_sigma() -> str:
+    """Show the best σ0² of both methods on Concrete and their distance from a ReLU network."""
+    runs = rows("figure2")
+    relu, lines = next(iter(figure2.curve(runs, "relu").values())), []
+    for method, name in (("bp", "TGGM-BP"), ("ml", "TGGM-ML")):
+        curve, inner, best = (
+            figure2.curve(runs, method),
+            figure2.curve(runs, method, "inner"),
+            figure2.optimum(runs, method),
         )
-        assert count == 1, f"{name} must hold the markers of {block!r} once"
+        for s0 in (min(curve), best, max(curve)):
+            (held, held_error), (test, error) = mean_error(inner[s0]), mean_error(curve[s0])
+            gap, gap_error = mean_error([a - b for a, b in zip(curve[s0], relu, strict=False)])
+            chosen = " (chosen)" if s0 == best else ""
+            figures = (
+                f"{held:.3f} ± {held_error:.2g}",
+                f"{test:.3f} ± {error:.2g}",
+                f"{gap:+.3f} ± {gap_error:.2g}",
+            )
+            lines.append([name, f"{s0:g}{chosen}", *figures])
+    return markdown(["model", "σ0²", "held-out RMSE", "test RMSE", "test RMSE, minus ReLU"], lines)
+
+
+def gradients() -> str:
+    """Show cosines between each method's gradient and that of the exact likelihood."""
+    lines = []
+    methods = list(rows("gradients")[0]["cosines"])
+    for trained, runs in grouped(rows("gradients"), "trained").items():
+        for part in ("W0", "W1"):
+            found = {m: [run["cosines"][m][part] for run in runs] for m in methods}
+            lines.append([trained, part, *(f"{np.median(v):.3f} ({min(v):.3f})" for v in found.values())])
+    return markdown(["network trained by", "weights", *methods], lines)
+
+
+# benchmarks
+
+FITS = {"tggm": "`tggm`", "catboost-ll": "CatBoost with uncertainty", "ngboost": "NGBoost"}
+FITS |= {"hgb": "scikit-learn's boosted trees", "mlp": "scikit-learn's network"}
+
+
+def fits(datasets: Sequence[str] = ()) -> str:
+    """Show error, log-likelihood and seconds of a fit."""
+    runs = [run for run in rows("benchmarks/fit") if run["model"] in FITS]
+    runs = [run for run in runs if not datasets or run["dataset"] in datasets]
+    order = list(FITS)
+    shown = []
+    for run in sorted(runs, key=lambda run: order.index(run["model"])):
+        head = f"{run['dataset'].capitalize()}, {run['rows']:,} rows"
+        shown.append({**run, "model": FITS[run["model"]], "data": head, "error_rate": error_rate(run)})
+    cell = joined(mean("error_rate", ".3g"), mean("ll", ".2f"), mean("seconds", ".1f"))
+    heads = list(dict.fromkeys(f"{run['dataset'].capitalize()}, {run['rows']:,} rows" for run in runs))
+    shown.sort(key=lambda run: (list(FITS.values()).index(run["model"]), heads.index(run["data"])))
+    return pivot(shown, "model", "data", cell, "error / log-likelihood / seconds", "not run")
+
+
+def boxes() -> str:
+    """Show errors and times of box probabilities."""
+    runs = [
+        {**run, "log Pr": f"{run['log_p']:.4g}"}
+        for run in rows("benchmarks/truncated_normal", kind="probability")
+    ]
+    runs = [{**run, "box": f"{run['d']} variables, log Pr {run['log Pr']}"} for run in runs]
+    return pivot(
+        runs, "box", "method", joined(mean("error", ".0e"), seconds("seconds"), by=", "), missing="not run"
+    )
+
+
+def box_moments() -> str:
+    """Show errors of EP's moments in random boxes."""
+    return table(
+        rows("benchmarks/truncated_normal", kind="moments"),
+        {"d": "d", "boxes": "problems"},
+        {
+            "mean: median of the worst": mean("median", ".0e"),
+            "largest": mean("largest", ".0e"),
+            "sd: largest": mean("std", ".0e"),
+            "error of the reference": mean("referee", ".0e"),
+            "a call": seconds("seconds"),
+        },
+    )
+
+
+def training_step() -> str:
+    """Show the time of the parts of a training step."""
+    runs, settings = rows("benchmarks/training_step"), record("benchmarks/training_step")["settings"]
+    columns = {"elapsed, µs": mean("elapsed_us", ".2f"), "CPU, µs": mean("cpu_us", ".2f")}
+    shown = table(runs, {"part": "part"}, {**columns, "operations": mean("operations", ",.0f")})
+    note = (
+        f"A product of large matrices runs at {settings['flops_per_second'] / 1e9:.0f} GFlop/s on this "
+        f"machine. At that speed the step would take {settings['floor_us']:.2f} µs; it takes "
+        f"{settings['ratio']:.1f} times as long."
+    )
+    return f"{shown}\n\n{note}"
+
+
+def newton() -> str:
+    """Show Newton's method beside the paper's ten cycles."""
+    by = {"outputs": "n", "units": "m", "scale of weights": "scale"}
+    columns = {
+        "Newton": seconds("seconds"),
+        "steps": mean("steps_max", ".0f"),
+        "residual": mean("residual", ".0e"),
+        "10 cycles": seconds("seconds_10_cycles"),
+        "their error, sd": mean("error_10_cycles", ".2g"),
+    }
+    return table(rows("benchmarks/inference", section="newton"), by, columns)
+
+
+def log_z() -> str:
+    """Show errors and times of log Z by EP and mean field."""
+    columns = {
+        "error, nats": mean("median", ".0e"),
+        "time": seconds("seconds"),
+        "exact": seconds("exact_seconds"),
+    }
+    by = {"engine": "engine", "scale of weights": "scale", "noise": "noise"}
+    return table(rows("benchmarks/inference", section="log_z"), by, columns)
+
+
+def predictions() -> str:
+    """Show seconds of predictions for many rows."""
+    runs = [{**run, "rows": f"{run['rows']:,}"} for run in rows("benchmarks/predictions")]
+    return pivot(
+        runs, "task", "rows", joined(mean("elapsed_s", ".2g"), mean("cpu_s", ".2g")), "elapsed / CPU seconds"
+    )
+
+
+def streaming() -> str:
+    """Show memory and the best throughput of fits from memory and from a stream."""
+    columns: dict[str, Cell] = {
+        "largest resident memory": lambda group: f"{max(run['resident_MiB'] for run in group)} MiB",
+        "rows per second, best": lambda group: f"{max(run['rows_per_second'] for run in group):,}",
+    }
+    return table(rows("benchmarks/streaming"), {"fit": "fit", "rows": "rows"}, columns)
+
+
+BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"comparison": lambda: fits(("concrete", "power", "protein", "adult"))},
+    "docs/results.md": {
+        "default-wins": lambda: wins(rows("defaults", variant="default"), rows("opponents")),
+        "default-tables": lambda: beside_others(rows("defaults", variant="default"), rows("opponents")),
+        "default-uci": default_uci,
+        "default-classes": lambda: class_table(rows("class_methods", model="default")),
+        "table1": table1,
+        "table1-measures": table1_measures,
+        "table1-exceptions": exceptions,
+        "table2": table2,
+        "table2-measures": lambda: class_table(rows("table2")),
+        "activation": activation,
+        "best-sigma": best_sigma,
+        "ml-bp": lambda: differences("paper-ml", "paper-bp"),
+        "bp-relu": lambda: differences("paper-bp", "relu"),
+        "gradients": gradients,
+    },
+    "docs/choosing-a-method.md": {
+        "default-ablations": ablations,
+        "accuracy": lambda: pivot(
+            rows("uci_methods"), "method", "dataset", joined(spread("rmse", ".3f"), spread("ll", ".3f"))
+        ),
+        "calibration": lambda: pivot(
+            rows("uci_methods"),
+            "method",
+            "dataset",
+            joined(mean("crps"), mean("cover50", ".0f", 100), mean("cover90", ".0f", 100), by=", "),
+        ),
+    },
+    "docs/uncertainty.md": {
+        "coverage": coverage,
+        "guarantee": lambda: table(
+            rows("guarantee"),
+            {"rows": "n", "noise": "noise", "samples": "fits"},
+            {"inside": mean("inside"), "standard errors above the level": mean("errors_above", "+.1f")},
+        ),
+    },
+    "docs/classification.md": {
+        "methods": lambda: class_table([run for run in rows("class_methods") if "-" not in run["hidden"]])
+    },
+    "docs/deep.md": {"deep-digits": deep_digits},
+    "docs/designing-a-graph.md": {
+        "censored": lambda: table(
+            rows("censored"),
+            {"fit": "fit"},
+            {
+                "RMSE of uncensored test targets": mean("rmse"),
+                "RMSE of the conditional mean": mean("rmse_mean"),
+                "bias of the mean": mean("bias"),
+            },
+        ),
+        "missing": lambda: table(
+            [{**run, "all": "log-density"} for run in rows("missing")],
+            {"": "all"},
+            {"joint fit": mean("joint"), "two separate fits": mean("separate"), "true model": mean("truth")},
+        ),
+        "digits": lambda: table(
+            rows("digits"),
+            {"model": "model"},
+            {
+                "held-out log-likelihood per image": mean("ll", ".1f"),
+                "error of the engine": mean("error", ".3f"),
+            },
+        ),
+    },
+    "docs/tables.md": {
+        "raw-figures": lambda: beside_others(rows("raw_tables", model="tggm"), _opponents("raw_tables")),
+        "raw-wins": lambda: wins(rows("raw_tables", model="tggm"), _opponents("raw_tables")),
+    },
+    "docs/benchmarks.md": {
+        "fits": fits,
+        "first-fit": lambda: table(
+            rows("benchmarks/first_fit"),
+            {"process": "what"},
+            {"elapsed, s": mean("elapsed_s", ".2f"), "CPU, s": mean("cpu_s", ".2f")},
+        ),
+        "predictions": predictions,
+        "training-step": training_step,
+        "special": lambda: table(
+            rows("benchmarks/special"),
+            {"function": "name"},
+            {"ns per element": mean("ns", ".2f"), "worst relative error": mean("worst", ".0e")},
+        ),
+        "newton": newton,
+        "log-z": log_z,
+    },
+    "docs/scaling.md": {"streaming": streaming},
+    "docs/choosing-an-engine.md": {
+        "engines": lambda: table(
+            rows("benchmarks/engines"),
+            {"problem": "problem", "engine": "engine"},
+            {
+                "error of log Z, nats": mean("log_z", ".2g"),
+                "error of E[h], sd": mean("mean", ".2g"),
+                "ms per row": mean("ms", ".2g"),
+            },
+        ),
+    },
+    "docs/truncated-normal.md": {"boxes": boxes, "box-moments": box_moments},
+}
+
+
+def _opponents(name: str) -> list[Run]:
+    return [run for run in rows(name) if run["model"] != "tggm"]
+
+
+def filled(page: str, name: str) -> str:
+    """Return the text of a page with its tables filled in."""
+    for mark, make in BLOCKS[name].items():
+        _used.clear()
+        text = f"<!-- {mark} -->\n{make()}\n\n{origin()}\n<!-- /{mark} -->"
+        page, found = re.subn(
+            f"<!-- {mark} -->.*?<!-- /{mark} -->", lambda _, text=text: text, page, flags=re.S
+        )
+        assert found == 1, f"{name} must have the markers of {mark!r} once"
     return page
 
 
 def main() -> None:
-    for name in PAGES:
-        path = ROOT / "docs" / name
-        path.write_text(rendered(path.read_text(), name))
+    for name in BLOCKS:
+        path = ROOT / name
+        path.write_text(filled(path.read_text(), name))
 
 
 if __name__ == "__main__":

@@ -1,32 +1,36 @@
-"""The development tables under one roof: five splits each, as numbers and as they came.
+"""The development tables, five splits each, as numbers and as data frames.
 
     from tables import TABLES
     X_train, y_train, X_test, y_test = TABLES["ames"].split(0)
 
-None is in the paper, so defaults may be chosen on them. Twelve are arrays whose source has ten folds: split k
-tests on fold k. Six are CSV files with words and gaps, cut 90 : 10 at random; what `tggm fit` does to a table
-makes them numbers, learned from the training rows. Scikit-learn's diabetes is cut in the same way. Eight are
-generated, each split with a seed of its own and 1,000 test rows: there the truth is known.
+No table is in the paper, so defaults may be chosen on them. Twelve are arrays whose source has ten folds:
+split k tests on fold k. Six are CSV files with words and gaps, split 90 : 10 at random; a `TableTransformer`
+that is fitted to the training rows makes them numbers. Scikit-learn's diabetes is split in the same way.
+Eight are generated, each split with its own seed and 1,000 test rows. `RAW_TABLES` are the CSV files and four
+generated data frames.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from io import StringIO
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from datasets import path_of
-from recipes import RECIPES
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 
-from tggm.tables import Table, choose_target, prepare, read_table
+from tggm import TableTransformer
 
 SPLITS = 5
 HELD_OUT = 1000  # test rows of a generated table
+Generator = np.random.Generator
 
 
 class Split(NamedTuple):
-    """Rows to train on and rows to test on; inputs are arrays from `split`, data frames from `raw`."""
+    """Training and test rows; inputs are arrays from `split`, data frames from `raw`."""
 
     X_train: Any
     y_train: np.ndarray
@@ -43,9 +47,9 @@ class DevelopmentTable:
     name : str
     task : {"regression", "classification"}
     numbers : callable
-        The number of a split -> its inputs as numbers.
+        Number of a split -> its inputs as numbers.
     words : callable, optional
-        The number of a split -> its inputs as data frames with words and gaps, where the table has such.
+        Number of a split -> its inputs as data frames, if the table has words or gaps.
     """
 
     name: str
@@ -54,15 +58,13 @@ class DevelopmentTable:
     words: Callable[[int], Split] | None = None
 
     def split(self, k: int) -> Split:
-        """Inputs as float64 and targets of split `k`; labels of classes are as they are in the file."""
+        """Return float64 inputs and the targets of split `k`."""
         return self.numbers(_checked(k))
 
     def raw(self, k: int) -> Split:
-        """The rows of `split` before words and gaps were made numbers: columns are float64 or strings."""
+        """Return split `k` as data frames, whose columns are float64 or strings with gaps."""
         if self.words is not None:
             return self.words(_checked(k))
-        import pandas as pd
-
         X_train, y_train, X_test, y_test = self.split(k)
         return Split(pd.DataFrame(X_train), y_train, pd.DataFrame(X_test), y_test)
 
@@ -73,12 +75,12 @@ def _checked(k: int) -> int:
     return k
 
 
-def _parts(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> Split:
+def _parts(X: Any, y: np.ndarray, test: np.ndarray) -> Split:
     return Split(X[~test], y[~test], X[test], y[test])
 
 
 def _tenth(n: int, k: int) -> np.ndarray:
-    """Which rows of n split `k` tests on: a tenth, at random."""
+    """Return a mask of the test rows of split `k`: a tenth of n rows, at random."""
     test = np.zeros(n, dtype=bool)
     test[np.random.default_rng(k).permutation(n)[: round(n / 10)]] = True
     return test
@@ -95,74 +97,160 @@ def _diabetes(k: int) -> Split:
 
 
 @cache
-def read(name: str, target: str, dropped: tuple[str, ...]) -> Table:
-    """A CSV file, less the rows without a target."""
-    table = read_table(str(path_of(f"tables/{name}.csv")))
-    table = table.take(table.known(target))
-    columns = {column: values for column, values in table.columns.items() if column not in dropped}
-    return Table(table.source, columns, origin=table.origin)
-
-
-def _prepared(name: str, task: str, target: str, dropped: tuple[str, ...], k: int) -> Split:
-    table = read(name, target, dropped)
-    chosen, _ = choose_target(table, target, task)
-    test = _tenth(len(table), k)
-    seen, unseen = table.take(~test), table.take(test)
-    how = prepare(seen, chosen)
-    y = how.targets(seen)
-    X = how.learned_features(seen, y, how.features(seen))
-    return Split(X, y, how.features(unseen), how.targets(unseen))
+def _read(name: str, task: str, target: str, dropped: tuple[str, ...]) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return inputs and targets of a CSV file, without the rows that have no target."""
+    frame = pd.read_csv(path_of(f"tables/{name}.csv"), na_values="?")
+    frame = frame.dropna(subset=[target]).reset_index(drop=True)
+    y = frame[target].to_numpy()
+    if task == "regression" or not np.issubdtype(y.dtype, np.number):
+        y = y.astype(np.float64 if task == "regression" else str)
+    X = frame.drop(columns=[target, *dropped])
+    X = X.astype(dict.fromkeys(X.select_dtypes(["number", "bool"]), np.float64))
+    return X, y
 
 
 def _frames(name: str, task: str, target: str, dropped: tuple[str, ...], k: int) -> Split:
-    import pandas as pd  # only opponents need it
+    X, y = _read(name, task, target, dropped)
+    return _parts(X, y, _tenth(len(y), k))
 
-    table = read(name, target, dropped)
-    columns = {}
-    for column in table.names:
-        numbers = table.numbers_or_none(column)
-        columns[column] = table.words(column) if numbers is None else numbers
-    chosen, _ = choose_target(table, target, task)
-    test = _tenth(len(table), k)
-    frame, y = pd.DataFrame(columns).drop(columns=target), chosen.values(table)
-    return Split(frame[~test], y[~test], frame[test], y[test])
+
+def _encoded(name: str, task: str, target: str, dropped: tuple[str, ...], k: int) -> Split:
+    split = _frames(name, task, target, dropped, k)
+    encoder = TableTransformer(task=task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about columns that are not used
+        X_train = encoder.fit_transform(split.X_train, split.y_train)
+        return split._replace(X_train=X_train, X_test=encoder.transform(split.X_test))
 
 
 def _csv(name: str, task: str, target: str, *dropped: str) -> DevelopmentTable:
-    return DevelopmentTable(
-        name,
-        task,
-        partial(_prepared, name, task, target, dropped),
-        partial(_frames, name, task, target, dropped),
-    )
+    settings = name, task, target, dropped
+    return DevelopmentTable(name, task, partial(_encoded, *settings), partial(_frames, *settings))
+
+
+def _linear(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """100 columns that all count and a target of unit size; ridge regression has an error of 0.06."""
+    X = rng.standard_normal((n, 100))
+    return X, X @ rng.standard_normal(100) / 10 + 0.05 * rng.standard_normal(n)
+
+
+def _wide(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """200 columns, of which two count."""
+    X = rng.standard_normal((n, 200))
+    return X, X[:, 0] + np.sin(X[:, 1]) + 0.1 * rng.standard_normal(n)
+
+
+def _noise(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    return rng.standard_normal((n, 10)), rng.standard_normal(n)
+
+
+def _friedman(make: Any, noise: float, n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    return make(n, noise=noise, random_state=int(rng.integers(2**31)))
+
+
+def _heavy(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Friedman's first function with errors of infinite variance."""
+    X, y = _friedman(make_friedman1, 0.0, n, rng)
+    return X, y + rng.standard_t(2, n)
+
+
+def _prices(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Positive targets over five orders of magnitude, log-normal given the inputs."""
+    X = rng.standard_normal((n, 6))
+    location = 5 + 1.8 * X[:, 0] + np.sin(2 * X[:, 1]) + 0.5 * X[:, 2] * X[:, 3]
+    return X, np.exp(location + 0.5 * rng.standard_normal(n))
+
+
+GENERATED: dict[str, tuple[Callable[[int, Generator], tuple[np.ndarray, np.ndarray]], int]] = {
+    "wide": (_wide, 20),  # name: function, training rows
+    "linear": (_linear, 300),
+    "friedman1": (partial(_friedman, make_friedman1, 1.0), 500),
+    "friedman2": (partial(_friedman, make_friedman2, 125.0), 500),  # Friedman (1991): signal to noise 3 : 1
+    "friedman3": (partial(_friedman, make_friedman3, 0.1), 500),
+    "noise": (_noise, 500),
+    "heavy": (_heavy, 500),
+    "prices": (_prices, 500),
+}
 
 
 def _generated(name: str, k: int) -> Split:
-    make, rows = RECIPES[name]
+    make, rows = GENERATED[name]
     X, y = make(rows + HELD_OUT, np.random.default_rng(k))
     return _parts(X, y, np.arange(len(X)) >= rows)
 
 
-def _known(name: str) -> DevelopmentTable:
-    """A table of numbers alone, from wherever it comes."""
+def _numeric(name: str) -> DevelopmentTable:
+    """Return a table that has only numbers."""
     if name == "diabetes":
         return DevelopmentTable(name, "regression", _diabetes)
-    return DevelopmentTable(name, "regression", partial(_generated if name in RECIPES else _folds, name))
+    return DevelopmentTable(name, "regression", partial(_generated if name in GENERATED else _folds, name))
 
 
-_CSV = (
-    _csv("titanic", "classification", "survived", "alive"),  # `alive` is the target in words
-    _csv("penguins", "classification", "species"),
-    _csv("mpg", "regression", "mpg"),
-    _csv("tips", "regression", "tip"),
-    _csv("ames", "regression", "SalePrice"),
-    _csv("adult", "classification", "income"),
-)
-_FILES = {table.name: table for table in _CSV}
+_FILES = {
+    "titanic": _csv("titanic", "classification", "survived", "alive"),  # `alive` repeats the target
+    "penguins": _csv("penguins", "classification", "species"),
+    "mpg": _csv("mpg", "regression", "mpg"),
+    "tips": _csv("tips", "regression", "tip"),
+    "ames": _csv("ames", "regression", "SalePrice"),
+    "adult": _csv("adult", "classification", "income"),
+}
 SMALL = (
     *("concreteslump", "autos", "servo", "breastcancer", "machine", "pendulum", "solar"),
     *("tips", "penguins", "mpg", "titanic", "diabetes"),
-    *RECIPES,
+    *GENERATED,
 )
-LARGE = ("gas", "ames", "sml", "bike", "adult", "kin40k", "tamielectric")  # from 2,500 rows on
-TABLES = {name: _FILES.get(name) or _known(name) for name in (*SMALL, *LARGE)}
+LARGE = ("gas", "ames", "sml", "bike", "adult", "kin40k", "tamielectric")  # 2,500 rows and more
+TABLES = {name: _FILES.get(name) or _numeric(name) for name in (*SMALL, *LARGE)}
+
+
+def _towns(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
+    """One of 2,000 towns explains half of the target; the sizes of towns follow Zipf's law."""
+    effect, weight = np.random.default_rng(0).normal(size=2000), 1 / np.arange(10, 2010)
+    town = rng.choice(2000, n, p=weight / weight.sum())
+    x = rng.normal(size=n)
+    y = effect[town] + np.sin(2 * x) + 0.5 * rng.normal(size=n)
+    return {"town": [f"town {k}" for k in town], "x": x}, y
+
+
+def _marks(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
+    """Concentrations, 15 % of them below the limit of detection, and miles with commas and a unit."""
+    dose, miles = rng.lognormal(size=n), rng.integers(0, 200_000, n)
+    shown = ["<LOD" if value < np.exp(-1.04) else f"{value:.3f}" for value in dose]
+    y = np.log(dose) - miles / 1e5 + 0.3 * rng.normal(size=n)
+    return {"dose": shown, "driven": [f"{k:,} mi" for k in miles.tolist()]}, y
+
+
+def _seasons(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
+    """Dates of four years: a trend, a season and weekends."""
+    day = rng.integers(0, 1461, n)
+    y = day / 1000 + np.sin(2 * np.pi * day / 365.25) + 0.7 * ((day + 2) % 7 > 4) + 0.2 * rng.normal(size=n)
+    return {"date": np.datetime_as_string(np.datetime64("2020-01-01") + day)}, y
+
+
+def _holes(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
+    """Classes that depend on whether a value is missing."""
+    X, there = rng.normal(size=(n, 4)), rng.random((n, 4)) > 0.2
+    score = X[:, 0] * there[:, 0] + 1.5 * ~there[:, 1] - X[:, 2] * there[:, 2] + rng.logistic(size=n)
+    filled = np.where(there, X, np.nan)
+    return {f"x{j}": filled[:, j] for j in range(4)}, np.where(score > 0.3, "yes", "no")
+
+
+def _generated_frame(make: Callable[..., Any], k: int) -> Split:
+    """Return 3,000 training and 1,000 test rows, as pandas reads them from CSV text."""
+    columns, y = make(4000, np.random.default_rng(k))
+    frame = pd.read_csv(StringIO(pd.DataFrame(columns).to_csv(index=False)))
+    return _parts(frame, y, np.arange(4000) >= 3000)
+
+
+def _frame_table(name: str, task: str, make: Callable[..., Any]) -> DevelopmentTable:
+    frames = partial(_generated_frame, make)
+    return DevelopmentTable(name, task, frames, frames)
+
+
+RAW_TABLES = {
+    **{name: _FILES[name] for name in ("adult", "ames", "titanic", "mpg", "penguins", "tips")},
+    "towns": _frame_table("towns", "regression", _towns),
+    "marks": _frame_table("marks", "regression", _marks),
+    "seasons": _frame_table("seasons", "regression", _seasons),
+    "holes": _frame_table("holes", "classification", _holes),
+}

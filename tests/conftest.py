@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tggm.estimators import class_prediction, sources
-from tggm.predictive import moments
+from tggm.predictive import member_moments
 from tggm.training import rows
 
 # Tests trace and compile most of the time: where a program's lines come from is not asked, and its many small
@@ -36,7 +36,7 @@ def rng() -> np.random.Generator:
 
 
 USUAL = rows.bucket
-TRAINING, PREDICTION = (rows, sources), (class_prediction, moments)  # modules that pad tables
+TRAINING, PREDICTION = (rows, sources), (class_prediction, member_moments)  # modules that pad tables
 
 
 @pytest.fixture(autouse=True, scope="session")

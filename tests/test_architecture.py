@@ -46,7 +46,7 @@ NAMED_TUPLE = {
     "_field_defaults",
 }  # public all the same
 REACHES = {  # attributes of others that have no public name, and why they are needed
-    ("streams", "_mmap"): "NumPy tells only there whether an array lies in a file",
+    ("data", "_mmap"): "NumPy tells only there whether an array lies in a file",
     ("os", "_exit"): "ends a forked process without its parent's clean-up",
 }
 

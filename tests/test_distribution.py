@@ -32,7 +32,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     source = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src/tggm").rglob("*.*")}
     expected = {name for name in source if "__pycache__" not in name}
     assert {name for name in names if name.startswith("tggm/")} == expected
-    assert {"tggm/py.typed", "tggm/report/style.css"} <= set(names)
+    assert {"tggm/py.typed", "tggm/report/report.html.j2"} <= set(names)
 
 
 def test_the_source_distribution_has_tests_and_documentation(built):

@@ -1,12 +1,11 @@
-"""Draw docs/images/architecture.png: the packages, what they import, and the way of a fit through them.
+"""Draw docs/images/architecture.png: the packages, their imports, and the path of a fit through them.
 
     python tools/architecture.py [OUT.png]
 
-Everything is read from the tree. Layers from top to bottom are those of import-linter's contract in
-pyproject.toml; the purpose of a package is the first sentence of its docstring. The matrix on the right has a
-mark where the package of the row imports that of the column; all of them lie to the right of the diagonal, as
-imports go downwards. The line follows `TGGMRegressor().fit` through the files in the order of first visits
-(tools/walk.py): a number for every change of package.
+Everything is read from the source tree. The layers are those of import-linter's contract in pyproject.toml;
+the purpose of a package is the first sentence of its docstring. The matrix on the right has a mark where the
+package of the row imports that of the column. The line follows `TGGMRegressor().fit` through the packages in
+the order of first visits (tools/walk.py).
 """
 
 import ast
@@ -33,7 +32,7 @@ INK, PALE, MARK, PATH = "#202830", "#eef2f6", "#7d95ad", "#b3432b"
 
 
 def layers():
-    """Packages from top to bottom; those of one layer stand together."""
+    """Return the packages of each layer from top to bottom."""
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (contract,) = [found for found in config["contracts"] if found["type"] == "layers"]
     return [re.findall(r"\w+", layer.replace("tggm.", "")) for layer in contract["layers"]]
@@ -44,7 +43,7 @@ def files_in(package):
 
 
 def purpose(package):
-    """First sentence of the docstring of a package or module."""
+    """Return the first sentence of the docstring of a package or module."""
     folder = SOURCE / package
     path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     text = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
@@ -56,7 +55,7 @@ def line_count(package):
 
 
 def imported(package):
-    """Packages that the files of one import."""
+    """Return the packages that a package imports."""
     found = set()
     for path in files_in(package):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -68,13 +67,13 @@ def imported(package):
 
 
 def way(visits, packages):
-    """Packages of a walk in the order of first visits of their files, neighbours merged."""
+    """Return the packages of a walk in the order of first visits of their files, without repetitions."""
     places = (file.split("/")[0].removesuffix(".py") for file in files_of(visits))
     return [package for package, _ in groupby(places) if package in packages]
 
 
 def draw(visits, out):
-    """Write the picture, with the walk of these visits."""
+    """Write the picture with the path of these visits."""
     packages = [package for layer in layers() for package in layer]
     middle = {package: TOP + ROW * (k + 0.5) for k, package in enumerate(packages)}
     height = TOP + ROW * len(packages) + 8
@@ -93,12 +92,12 @@ def draw(visits, out):
 
 
 def heads(axes):
-    for x, words in ((BOX, "package, lines, purpose"), (MATRIX, "imports"), (WALK, "the way of fit")):
+    for x, words in ((BOX, "package, lines, purpose"), (MATRIX, "imports"), (WALK, "path of fit")):
         axes.text(x, 12, words, color=INK, fontsize=9, weight="bold", va="center")
 
 
 def shades(axes, middle):
-    """A band for every second layer."""
+    """Draw a band for every second layer."""
     for k, layer in enumerate(layers()):
         if k % 2 == 0:
             first, last = middle[layer[0]] - ROW / 2, middle[layer[-1]] + ROW / 2
@@ -113,7 +112,7 @@ def box(axes, package, y):
 
 
 def matrix(axes, packages, middle):
-    """Marks where a package imports another; the diagonal is the package itself."""
+    """Draw a mark where a package imports another; the diagonal is the package itself."""
     x_of = {package: MATRIX + CELL * k for k, package in enumerate(packages)}
     for package, y in middle.items():
         axes.plot(x_of[package], y, "s", color=INK, markersize=5)
@@ -125,7 +124,7 @@ def matrix(axes, packages, middle):
 
 
 def path(axes, packages, middle):
-    """Numbered stations from left to right, each at the height of its package."""
+    """Draw numbered points from left to right, each at the height of its package."""
     step = (WIDTH - WALK - 20) / max(len(packages) - 1, 1)
     xs, ys = [WALK + 8 + step * k for k in range(len(packages))], [middle[package] for package in packages]
     axes.plot(xs, ys, color=PATH, linewidth=1)

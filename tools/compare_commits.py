@@ -30,7 +30,7 @@ import numpy as np
 AS_USERS = "as users run it"
 HURRY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 DOUBLE = {"dtype": "float64", "random_state": 0}
-SMALL = {**DOUBLE, "n_members": 2, "max_epochs": 6, "batch_size": 32, "patience": None}
+SMALL = {**DOUBLE, "n_members": 2, "max_epochs": 6, "batch_size": 32}
 UCI = {"Boston": "bostonHousing", "Yacht": "yacht", "Wine": "wine-quality-red"}
 UCI |= {"Concrete": "concrete", "Energy": "energy", "Kin8nm": "kin8nm", "Naval": "naval-propulsion-plant"}
 UCI |= {"Power": "power-plant", "Protein": "protein-tertiary-structure"}
@@ -232,34 +232,17 @@ def weights(X, y):
     return {"sample_weight": np.random.default_rng(4).exponential(size=len(y)).round(1)}
 
 
-for method in ("moments", "bp", "meanfield", "ep", "exact"):
-    regressor(f"regressor {method}", method=method)
-regressor("regressor meanfield, cyclic", method="meanfield", solver="cyclic")
+regressor("regressor moments")
 for preset in ("paper_ml", "paper_bp"):
-    own = {"preset": preset, "max_epochs": 10, "n_members": 1}
+    own = {"preset": preset, "max_epochs": 10, "n_members": 1, "patience": None}
     regressor(f"regressor {preset}", **own)
     classifier(f"classifier {preset}", **own)
-for method in ("moments", "bp", "ep", "exact"):
-    regressor(f"censored {method}", fit=at_limits, method=method)
-for method in ("moments", "bp", "ep"):
-    regressor(f"two outputs with gaps, {method}", outputs=2, fit=with_gaps, method=method)
-for method in ("moments", "meanfield", "ep"):
-    regressor(f"three outputs, {method}", outputs=3, method=method)
-for method in ("ep", "meanfield"):
-    regressor(f"lateral {method}", lateral=2, method=method)
-for method in ("moments", "bp"):
-    regressor(f"directed regressor {method}", hidden=(20, 20), method=method)
-    classifier(f"directed classifier {method}", hidden=(20, 20), method=method)
-for method, solver in (("meanfield", "newton"), ("meanfield", "cyclic"), ("ep", "newton"), ("bp", "newton")):
-    own = {"hidden": (8, 8), "deep": "undirected", "method": method, "solver": solver, "max_epochs": 3}
-    regressor(f"undirected regressor {method} {solver}", **own)
-    classifier(f"undirected classifier {method} {solver}", **own)
-for method in ("moments", "bp", "ep"):
-    classifier(f"classifier {method}", method=method)
-for solver in ("newton", "cyclic"):
-    for factorised in (False, True):
-        own = {"method": "meanfield", "solver": solver, "factorised": factorised}
-        classifier(f"classifier meanfield, {solver}{', factorised' * factorised}", **own)
+regressor("censored moments", fit=at_limits)
+regressor("two outputs with gaps, moments", outputs=2, fit=with_gaps)
+regressor("three outputs, moments", outputs=3)
+regressor("directed regressor moments", hidden=(20, 20))
+classifier("directed classifier moments", hidden=(20, 20))
+classifier("classifier moments")
 classifier("classifier of two classes", number=2)
 classifier("classifier, dropout and balanced classes", dropout=0.2, class_weight="balanced")
 regressor("regressor, sample weights", fit=weights)
@@ -269,7 +252,7 @@ classifier("classifier, sample weights", fit=weights)
 @case("stream of blocks, regressor")
 def _():
     from tggm import TGGMRegressor
-    from tggm.streams import from_arrays
+    from tggm.data import from_arrays
 
     X, y, X_test, y_test = curve()
     return density(TGGMRegressor(hidden=8, **SMALL).fit(from_arrays(X, y, block_rows=40)), X_test, y_test)
@@ -278,21 +261,10 @@ def _():
 @case("stream of blocks, classifier")
 def _():
     from tggm import TGGMClassifier
-    from tggm.streams import from_arrays
+    from tggm.data import from_arrays
 
     X, y, X_test, _ = classes()
     return probability(TGGMClassifier(hidden=8, **SMALL).fit(from_arrays(X, y, block_rows=40)), X_test)
-
-
-@case("fit_together")
-def _():
-    from tggm import TGGMRegressor, fit_together
-
-    X, y, X_test, y_test = curve()
-    models = [TGGMRegressor(hidden=8, **{**SMALL, "random_state": k}) for k in (0, 1)]
-    fit_together(models, X, y, [np.arange(100), np.arange(20, 120)])
-    parts = [density(model, X_test, y_test) for model in models]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @case("partial_fit")
@@ -304,15 +276,6 @@ def _():
     for rows in np.split(np.arange(120), 3):
         model.partial_fit(X[rows], y[rows])
     return density(model, X_test, y_test)
-
-
-@case("warm_start")
-def _():
-    from tggm import TGGMClassifier
-
-    X, y, X_test, _ = classes()
-    model = TGGMClassifier(hidden=8, warm_start=True, **SMALL).fit(X, y)
-    return probability(model.set_params(random_state=1).fit(X, y), X_test)
 
 
 @case("sparse classifier")

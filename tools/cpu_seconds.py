@@ -1,11 +1,10 @@
-"""Where the processor time of the tests goes, by test.
+"""Measure the CPU seconds of each test.
 
     python -m pytest -p tools.cpu_seconds --cpu-seconds=FILE tests/estimators
     python tools/cpu_seconds.py FILE...          # totals by folder, the largest files and tests
 
-With a space instead of =, pytest would take FILE for a test, and its folder for that of the settings.
-Wall time says little on a machine that does other work; these are user and system seconds of the process and
-of the children it waited for. Beside them: the seconds that JAX spent on tracing, lowering and compiling.
+Write = before FILE: after a space pytest would take FILE for a test. The seconds are user and system seconds
+of the process and of its children, and the part that JAX spent on tracing, lowering and compiling.
 """
 
 import argparse
@@ -29,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Recorder:
-    """Writes a line after each test; a fixture counts with the test that first asks for it."""
+    """Write a line after each test; a fixture counts for the first test that uses it."""
 
     def __init__(self, path: Path) -> None:
         import jax.monitoring
@@ -37,16 +36,16 @@ class Recorder:
         self.file = path.open("a", encoding="utf-8")
         self.stages: dict[str, float] = defaultdict(float)
         self.before = 0.0
-        jax.monitoring.register_event_duration_secs_listener(self.heard)
+        jax.monitoring.register_event_duration_secs_listener(self.add)
 
-    def heard(self, event: str, seconds: float, **_: object) -> None:
-        """Add up what JAX reports."""
+    def add(self, event: str, seconds: float, **_: object) -> None:
+        """Add the durations that JAX reports."""
         if event in STAGES:
             self.stages[STAGES[event]] += seconds
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Note what a test took, with the fixtures made for it."""
+        """Record the seconds of a test and its fixtures."""
         self.stages.clear()
         before = processor_seconds()
         result = yield

@@ -23,7 +23,7 @@ BLUE, ORANGE, GREY = "#1f4e9e", "#d9721a", "#8a8a8a"
 
 
 def variables(name: str) -> SimpleNamespace:
-    """What the code of a notebook leaves."""
+    """Return the variables after the code of a notebook."""
     found: dict[str, Any] = {}
     for cell in from_script((ROOT / "examples" / f"{name}.py").read_text()):
         if cell.kind == "code":
@@ -33,7 +33,7 @@ def variables(name: str) -> SimpleNamespace:
 
 def skew_normal(ax: Any, v: SimpleNamespace) -> None:
     y = np.linspace(-3, 4, 141)
-    found = v.model.log_density(np.zeros((len(y), 1)), y[:, None])
+    found = v.graph.log_likelihood({"y": y})
     ax.plot(y, np.exp(found.value), color=BLUE, label="the model")
     ax.plot(
         y[::7], skewnorm.pdf(y[::7], 0.5 * np.sqrt(2), 0, np.sqrt(0.75)), "o", color=ORANGE, label="SciPy"
@@ -112,7 +112,7 @@ def unsupervised(ax: Any, v: SimpleNamespace) -> None:
 
 
 def digits(ax: Any, v: SimpleNamespace) -> None:
-    """Rows of images: some halves, what three models make of them, the truth; and draws."""
+    """Show halves of images, their completions by three models, the truth, and draws."""
     some = np.arange(0, 120, 10)
     halves = (np.full_like(v.lower, v.test.min()), v.lower, v.by_fa, v.by_mix, v.test[:, 32:])
     rows = [np.hstack([v.test[:, :32], half])[some] for half in halves]
@@ -151,7 +151,7 @@ PICTURES: dict[str, Callable[[Any, SimpleNamespace], None]] = {
 
 
 def classification() -> bytes:
-    """The picture that the example draws itself."""
+    """Return the picture that the example draws itself."""
     path = ROOT / "examples" / "classification.py"
     spec = importlib.util.spec_from_file_location("classification", path)
     assert spec is not None

@@ -2,9 +2,9 @@
 
     python tools/notebooks.py
 
-A notebook has no outputs. Of a script, the docstring becomes the first cell; then come imports and functions,
-the default arguments of `main`, and the body of `main`, cut at its blank lines. Of a page, text becomes text,
-Python becomes code, and `tggm` commands become commands. Text blocks, which show results, are left out.
+Notebooks have no outputs. A script gives its docstring, its imports and functions, the default arguments of
+`main`, and the body of `main`, split at blank lines. A page gives text cells, Python cells, and commands;
+blocks of results are left out.
 """
 
 import ast
@@ -33,14 +33,14 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 
 class Cell(NamedTuple):
-    """One cell: "markdown" or "code", and its text."""
+    """A cell: its kind, "markdown" or "code", and its text."""
 
     kind: str
     text: str
 
 
 def from_script(source: str) -> list[Cell]:
-    """Cells of an example whose work is done by `main`."""
+    """Return the cells of an example script with a function `main`."""
     lines, tree = source.splitlines(), ast.parse(source)
     main = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main")
     intro = _markdown(ast.get_docstring(tree) or "")
@@ -52,7 +52,7 @@ def from_script(source: str) -> list[Cell]:
 
 
 def from_page(page: str) -> list[Cell]:
-    """Cells of a page of docs."""
+    """Return the cells of a page of docs."""
     cells, place = [], 0
     for block in FENCE.finditer(page):
         cells.append(Cell("markdown", _linked(page[place : block.start()])))
@@ -63,7 +63,7 @@ def from_page(page: str) -> list[Cell]:
 
 
 def notebook(cells: list[Cell]) -> str:
-    """The file, in version 4.5 of the format."""
+    """Return the file in version 4.5 of the format."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     made = [_as_json(number, cell) for number, cell in enumerate(cells)]
     content = {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
@@ -71,20 +71,20 @@ def notebook(cells: list[Cell]) -> str:
 
 
 def notebooks() -> dict[str, str]:
-    """Every notebook by its file name."""
+    """Return all notebooks by file name."""
     scripts = {name: from_script((ROOT / "examples" / f"{name}.py").read_text()) for name in SCRIPTS}
     pages = {name: from_page((ROOT / "docs" / f"{name}.md").read_text()) for name in PAGES}
     return {f"{name}.ipynb": notebook(cells) for name, cells in {**scripts, **pages}.items()}
 
 
 def _markdown(docstring: str) -> str:
-    """The first line, up to a colon, as a heading; the rest as text."""
+    """Return a heading, the docstring up to its first colon, and the rest as text."""
     title, _, rest = docstring.partition(": ")
     return f"# {title}\n\n{rest[:1].upper()}{rest[1:]}"
 
 
 def _body(lines: list[str], main: ast.FunctionDef) -> list[Cell]:
-    """The statements of `main`, cut at blank lines between them; what it returns is shown."""
+    """Return the statements of `main`, split at blank lines; its result is shown."""
     parts: list[list[str]] = [[]]
     place = main.body[0].lineno - 1
     for statement in main.body:
@@ -106,7 +106,7 @@ def _from_block(language: str, text: str) -> Cell:
 
 
 def _linked(text: str) -> str:
-    """Links between pages, seen from the folder of notebooks."""
+    """Return text whose links between pages start from the folder of notebooks."""
     return re.sub(r"\]\(([\w-]+\.md)", r"](../../docs/\1", text)
 
 

@@ -1,11 +1,10 @@
-"""Bring .venv into order for `make demo` or `make test`, or find in a tenth of a second that it already is.
+"""Create or repair .venv for `make demo` or `make test`; takes a tenth of a second if nothing has to be done.
 
-Run by any Python >= 3.11 with its standard library only:  python3 tools/setup_venv.py demo|dev
+Needs only the standard library of Python >= 3.11:  python3 tools/setup_venv.py demo|dev
 
-A stamp in .venv records what the last finished set-up was made from. It is removed before anything is
-changed and written after everything has succeeded, so that an interrupted set-up leaves none and the next
-run starts from an empty environment. A stamp counts only while its folder and pyproject.toml are the same,
-the interpreter starts, and every installed file is still there in its recorded size.
+A stamp in .venv records the folder, the checksum of pyproject.toml and the extra of the last finished set-up.
+It is removed before a change and written after success, so an interrupted set-up starts again from an empty
+environment. The stamp is valid while the interpreter starts and every installed file has its recorded size.
 """
 
 import csv
@@ -28,7 +27,7 @@ REDIRECTIONS = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")  # would ins
 
 
 def main(extra: str) -> None:
-    if sys.version_info < (3, 11):  # noqa: UP036  (this file is what an older Python meets first)
+    if sys.version_info < (3, 11):  # noqa: UP036  (older versions of Python run this file first)
         sys.exit(
             f"tggm needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}.\n"
             "Name a newer one:  make PYTHON=python3.12 demo"
@@ -39,7 +38,7 @@ def main(extra: str) -> None:
     began = time.monotonic()
     if healthy:
         STAMP.unlink()
-        print(f"Bringing .venv up to date [{extra}]", flush=True)
+        print(f"Updating .venv [{extra}]", flush=True)
     else:
         print(f"Creating .venv with Python {sys.version.split()[0]} [{extra}]", flush=True)
         create()
@@ -49,7 +48,7 @@ def main(extra: str) -> None:
 
 
 def stamp() -> dict[str, str]:
-    """What the last finished set-up was made from; blank if there was none."""
+    """Return the record of the last finished set-up, blank if there is none."""
     try:
         return {"folder": "", "pyproject": "", "extra": "", **json.loads(STAMP.read_text())}
     except (OSError, ValueError, TypeError):
@@ -65,7 +64,7 @@ def is_current() -> bool:
 
 
 def starts() -> bool:
-    """Whether the environment's interpreter runs (its base may have been removed or upgraded)."""
+    """Return whether the interpreter of the environment runs."""
     try:
         return subprocess.run([PYTHON, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode == 0
     except OSError:
@@ -73,7 +72,7 @@ def starts() -> bool:
 
 
 def intact() -> bool:
-    """Whether every file that a package recorded on installation is there, in its size."""
+    """Return whether every installed file has its recorded size."""
     records = list(VENV.glob("lib/python*/site-packages/*.dist-info/RECORD"))
     return bool(records) and all(recorded_files_exist(record) for record in records)
 
@@ -97,18 +96,9 @@ def create() -> None:
 
 
 def install(extra: str) -> None:
-    """Install this checkout, editable, with one extra; show names as they come, everything on failure."""
-    command = [
-        PYTHON,
-        "-m",
-        "pip",
-        "install",
-        "--no-input",
-        "--progress-bar",
-        "off",
-        "--editable",
-        f".[{extra}]",
-    ]
+    """Install this checkout in editable mode with one extra; print the output of pip if it fails."""
+    quiet = ["--no-input", "--progress-bar", "off"]
+    command = [PYTHON, "-m", "pip", "install", *quiet, "--editable", f".[{extra}]"]
     kept = {name: value for name, value in os.environ.items() if name not in REDIRECTIONS}
     output: list[str] = []
     names: list[str] = []
@@ -128,7 +118,7 @@ def install(extra: str) -> None:
                 print(f"  installing {line.count(',') + 1} packages", flush=True)
     if pip.returncode:
         print(textwrap.indent("".join(output[-40:]), "  | "), flush=True)
-        sys.exit("The installation failed (pip's own words are above). Run the same command to try again.")
+        sys.exit("The installation failed (see pip's output above). Run the same command to try again.")
 
 
 if __name__ == "__main__":

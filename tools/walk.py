@@ -15,6 +15,7 @@ By this definition commit 9eaf392, before the package was built around one type 
 """
 
 import argparse
+import contextlib
 import inspect
 import json
 import os
@@ -59,7 +60,30 @@ def undirected():
     return lambda: model.fit(X, y > 0)
 
 
-WALKS = {"regressor": regressor, "one_layer": one_layer, "undirected": undirected}
+def command_line():
+    """`tggm fit --quick` on a small CSV file, in this process."""
+    import tempfile
+
+    from tggm.cli import main
+
+    folder = tempfile.mkdtemp()
+    X, y = table()
+    np.savetxt(f"{folder}/t.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="")
+    options = ["--quick", "--epochs", "2", "--quiet", "-o", f"{folder}/m.tggm"]
+
+    def call():
+        with contextlib.suppress(SystemExit):
+            main(["fit", f"{folder}/t.csv", "--target", "y", *options])
+
+    return call
+
+
+WALKS = {
+    "regressor": regressor,
+    "one_layer": one_layer,
+    "undirected": undirected,
+    "command_line": command_line,
+}
 
 
 def traced(call, folder=PACKAGE):

@@ -1,21 +1,20 @@
-"""Truncated Gaussian graphical models: nonlinear regression and classification that know how sure they are.
+"""Truncated Gaussian graphical models: predictions for tables with calibrated uncertainty.
 
-Names are looked up when first used, so that `import tggm` costs nothing and the parts cost what they need.
+Names are imported on first use (PEP 562), so that `import tggm` is fast.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tggm.deployment.export import export_onnx as export_onnx
+    from tggm.censored import Censored as Censored
+    from tggm.deployment import export_onnx as export_onnx
     from tggm.estimators import TGGMClassifier as TGGMClassifier
     from tggm.estimators import TGGMRegressor as TGGMRegressor
-    from tggm.estimators import fit_together as fit_together
     from tggm.files import ModelFileError as ModelFileError
     from tggm.files import load as load
     from tggm.files import save as save
     from tggm.gaussian import TruncatedGaussian as TruncatedGaussian
-    from tggm.graph import Censored as Censored
     from tggm.graph import Graph as Graph
     from tggm.graph import fit_graph as fit_graph
     from tggm.tables import TableTransformer as TableTransformer
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOME = {
-    "Censored": "tggm.models.graph",
+    "Censored": "tggm.censored",
     "Graph": "tggm.graph",
     "ModelFileError": "tggm.files",
     "MultivariateTruncatedNormal": "tggm.truncated_normal",
@@ -34,30 +33,13 @@ _HOME = {
     "TableTransformer": "tggm.tables",
     "TableWarning": "tggm.tables",
     "TruncatedGaussian": "tggm.gaussian",
-    "export_onnx": "tggm.deployment.export",
+    "export_onnx": "tggm.deployment",
     "fit_graph": "tggm.graph",
-    "fit_together": "tggm.estimators",
     "load": "tggm.files",
     "save": "tggm.files",
 }
 
-__all__ = [
-    "Censored",
-    "Graph",
-    "ModelFileError",
-    "MultivariateTruncatedNormal",
-    "TGGMClassifier",
-    "TGGMRegressor",
-    "TableTransformer",
-    "TableWarning",
-    "TruncatedGaussian",
-    "__version__",
-    "export_onnx",
-    "fit_graph",
-    "fit_together",
-    "load",
-    "save",
-]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

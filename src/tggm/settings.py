@@ -140,8 +140,8 @@ def noise_variance(value: Any, n_outputs: int | None = None) -> np.ndarray | Non
     return noise
 
 
-def checkpoint(path: Any, random_state: Any) -> None:
-    """Check where a fit keeps its state; None for nowhere. Only a fit with a fixed seed can be continued."""
+def checkpoint(path: Any, random_state: Any, optimizer: Any = "auto") -> None:
+    """Check the file of checkpoints; only a fit with a fixed seed and a named optimiser can be resumed."""
     if path is None:
         return
     name = fspath(path) if isinstance(path, str | PathLike) else None
@@ -149,9 +149,10 @@ def checkpoint(path: Any, random_state: Any) -> None:
         raise ValueError(f"`checkpoint` must be None or the name of a file; got {path!r}.")
     if not isinstance(random_state, Integral):
         raise ValueError(
-            "`checkpoint` needs a fixed `random_state`, as 0, to go on with the same fit; "
-            f"got {random_state!r}."
+            f"`checkpoint` needs a fixed `random_state`, as 0, to resume the same fit; got {random_state!r}."
         )
+    if not isinstance(optimizer, str):
+        raise ValueError(f"`checkpoint` needs an optimizer by name, as 'adam'; got {optimizer!r}.")
 
 
 def plain(value: Any) -> Any:

@@ -23,11 +23,6 @@ def write(file, table, names=("area", "garden", "heating", "price")):
     return str(file)
 
 
-def open_text(path):
-    with open(path) as file:
-        return file.read().splitlines()
-
-
 def answer(capsys, *words):
     """What a command writes to standard output; it must succeed."""
     capsys.readouterr()

@@ -10,7 +10,7 @@ import pytest
 import tggm
 from tests.cli.commands import complaint
 from tggm.cli.app import run
-from tggm.tables.parquet import Folder
+from tggm.tables.reading import Folder
 
 SMALL = ["--hidden", "4,3", "--members", "1", "--epochs", "6"]  # less to compile than one layer
 
@@ -61,7 +61,7 @@ def test_folders_that_cannot_be_fitted(folder, tmp_path, capsys):
     said = complaint(capsys, "fit", str(tmp_path), *words, "--ignore", "other")
     assert "column 'size' holds numbers (double) in " in said
     assert "0.parquet, but text (string) in " in said
-    assert "2.parquet; write it in one type in all files. An input may be left out" in said
+    assert "2.parquet; write one type in all files" in said
     said = complaint(capsys, "fit", str(tmp_path), "-t", "size", *words[2:], "--ignore", "other")
     assert "column 'size' holds numbers" in said
 

@@ -27,7 +27,7 @@ def test_the_commands_of_the_readme_work(tmp_path, monkeypatch, capsys):
     assert len(header) == 101
     assert (tmp_path / "report.html").stat().st_size > 10_000
     err = capsys.readouterr().err
-    assert "house: left out, it only counts the rows" in err
+    assert "columns are left out: house (it only counts the rows)" in err
     assert "hamlet" in err
 
 

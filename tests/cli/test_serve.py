@@ -2,43 +2,53 @@
 
 import http.client
 import json
+import socket
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from threading import Thread
 
 import numpy as np
 import pytest
+import uvicorn
 from numpy.testing import assert_allclose
 
 from tests.cli.commands import complaint
-from tests.deployment.drawn import table, table_model
+from tests.deployment.fits import table, table_model
 from tggm import save
-from tggm.cli import server
-from tggm.cli.serve import answers_of
-from tggm.cli.server import ModelServer, Rate
+from tggm.cli.server import MOST_BYTES, MOST_REQUESTS, application, read_served_model
 
 SECRET = "<script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
 def model():
-    return table_model()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about marks
+        return table_model()
 
 
 @pytest.fixture(scope="module")
 def address(model, tmp_path_factory):
     path = tmp_path_factory.mktemp("serve") / "m.tggm"
     save(model, path)
-    with running(answers_of(str(path))) as found:
+    with running(read_served_model(str(path))) as found:
         yield found
 
 
 @contextmanager
-def running(answers, rate=None):
-    with ModelServer(("127.0.0.1", 0), answers, rate) as found:
-        thread = Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
+def running(served, most=MOST_REQUESTS):
+    """Run a real server on a free port of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(application(served, most=most), log_level="error", access_log=False)
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
-        yield found.server_address
-        found.shutdown()
+        while not server.started:
+            time.sleep(0.01)
+        yield listening.getsockname()
+        server.should_exit = True
         thread.join()
 
 
@@ -99,14 +109,8 @@ def test_the_description_has_every_column(address):
     reply, content = asked(address, "GET", "/model")
     found = json.loads(content)
     assert reply.headers["Content-Type"] == "application/json"
-    assert {column["name"]: column["kind"] for column in found["columns"]} == {
-        "size": "number",
-        "dose": "number",
-        "kind": "words",
-        "grade": "words",
-        "day": "text",
-        "town": "words",
-    }
+    kinds = {"size": "number", "dose": "number", "kind": "words", "grade": "words", "day": "text"}
+    assert {column["name"]: column["kind"] for column in found["columns"]} == kinds | {"town": "words"}
     assert all(column["low"] < column["high"] for column in found["columns"] if column["kind"] == "number")
 
 
@@ -120,7 +124,7 @@ def test_the_description_has_every_column(address):
         (b"\xff\xfe\x00", {"Content_Type": "text/csv"}, 400),
         (b"a,b\n1,2\n", {"Content_Type": "text/csv"}, 400),
         (b"x", {"Content_Type": "text/plain"}, 415),
-        (b"x" * (server.MOST_BYTES + 1), {"Content_Type": "text/csv"}, 413),
+        (b"x" * (MOST_BYTES + 1), {"Content_Type": "text/csv"}, 413),
         (b"{}", {"Content_Type": "application/json", "Origin": "http://evil.example"}, 403),
         (b"{}", {"Content_Type": "application/json", "Host": "evil.example:80"}, 403),
     ],
@@ -149,15 +153,33 @@ def test_values_that_are_no_words_are_refused(address):
     assert any(SECRET in note for note in found["notes"])  # as JSON; the page makes text of it
 
 
-def test_a_fast_sender_has_to_wait(address, model, tmp_path):
-    clock = [0.0]
-    rate = Rate(2, lambda: clock[0])
-    assert [rate.allows() for _ in range(3)] == [True, True, False]
-    clock[0] = 1.0
-    assert rate.allows()
+def test_thirty_parallel_clients_are_answered_and_some_may_leave(address, model, capsys):
+    body = json.dumps({"rows": as_rows(table())})
+    expected = model.predict(table())
+
+    def client(number):
+        if number % 3 == 0:  # it leaves before the answer
+            with socket.create_connection(address) as connection:
+                connection.sendall(b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{")
+            return None
+        return asked(address, "POST", "/predict", body, Content_Type="application/json")
+
+    time.sleep(1.0)  # requests of other tests count no more
+    with ThreadPoolExecutor(30) as pool:
+        replies = [reply for reply in pool.map(client, range(45)) if reply is not None]
+    assert [reply.status for reply, _ in replies] == [200] * 30
+    for _, content in replies:
+        assert_allclose(json.loads(content)["mean"], expected, rtol=1e-7)
+    out, err = capsys.readouterr()
+    assert out + err == ""
+
+
+def test_too_many_requests_have_to_wait(model, tmp_path):
     save(model, tmp_path / "m.tggm")
-    with running(answers_of(str(tmp_path / "m.tggm")), Rate(1, lambda: 0.0)) as slow:
-        assert [predicted(slow, as_rows(table()))[0] for _ in range(2)] == [200, 429]
+    with running(read_served_model(str(tmp_path / "m.tggm")), most=1) as address:
+        assert [predicted(address, as_rows(table()))[0] for _ in range(2)] == [200, 429]
+        time.sleep(1.0)
+        assert predicted(address, as_rows(table()))[0] == 200
 
 
 def test_a_missing_model_is_one_sentence(capsys, tmp_path):

@@ -1,18 +1,17 @@
 """The page of `tggm serve` in a browser: pictures follow sliders, tables are listed, nothing overflows."""
 
 import time
+import warnings
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from tests.cli.test_serve import running
-from tests.deployment.drawn import COLUMNS, classifier, table, table_model
+from tests.deployment.fits import SETTINGS, table, table_model
 from tests.report import chromium
-from tggm import save
-from tggm.cli.answers import Answers
-from tggm.cli.serve import answers_of
-from tggm.tables import Preparation, Target
-from tggm.tables.columns import Number
+from tggm import TGGMClassifier, save
+from tggm.cli.server import read_served_model
 
 pytestmark = pytest.mark.skipif(
     chromium.found() is None, reason="no Chromium here (on Debian: apt install chromium)"
@@ -33,32 +32,26 @@ UNNAMED = """
 Array.from(document.querySelectorAll("input, select"))
   .filter(e => !e.labels.length && !e.getAttribute("aria-label")).map(e => e.outerHTML)
 """
-# pixels by which a letter of the picture stands outside of it
-OUTSIDE = """
-(() => {
-  const plot = document.getElementById("plot").getBoundingClientRect();
-  const texts = Array.from(document.querySelectorAll("#plot text"), t => t.getBoundingClientRect());
-  return Math.max(...texts.map(t => Math.max(plot.left - t.left, t.right - plot.right)));
-})()
-"""
 
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "m.tggm"
-    save(table_model(), path)
-    with running(answers_of(str(path))) as found:
-        yield found
+    yield from served(tmp_path_factory, table_model)
 
 
 @pytest.fixture(scope="module")
-def classes():
-    names = tuple(f"x{k}" for k in range(COLUMNS))
-    learned = tuple(Number(name, 0.5, False) for name in names)
-    model = classifier([LONG, "b", "<i>c</i>"])
-    with running(
-        Answers(model, Preparation(learned, Target("kind", "classification"), names=names))
-    ) as found:
+def classes(tmp_path_factory):
+    frame = table(60)[["size", "kind"]]
+    label = np.array([LONG, "b", "<i>c</i>"])[np.arange(60) % 3]
+    yield from served(tmp_path_factory, lambda: TGGMClassifier(**SETTINGS).fit(frame, label))
+
+
+def served(tmp_path_factory, make):
+    path = tmp_path_factory.mktemp("page") / "m.tggm"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about marks
+        save(make(), path)
+    with running(read_served_model(str(path))) as found:
         yield found
 
 
@@ -106,10 +99,6 @@ def test_the_page_fits_and_everything_has_a_name(tab, request, kind, width):
     with quiet(page):
         assert page.ask("document.documentElement.scrollWidth") <= width
         assert page.ask(UNNAMED) == []
-        assert page.ask(OUTSIDE) <= 0
-        sizes = "Array.from(document.querySelectorAll('#plot text'), t => t.getBoundingClientRect().height)"
-        assert min(page.ask(sizes)) > 11
-        assert len(page.ask(sizes)) >= 3
 
 
 @WIDTHS
@@ -123,19 +112,6 @@ def test_the_curve_moves_with_a_slider_on_an_axis_that_stays(tab, numbers, width
         assert until(page, PATH, before) != before
         assert page.ask(TEXT % "summary") != summary
         assert page.ask(ticks) == labels
-
-
-def test_many_moves_at_once_end_at_the_last(tab, numbers):
-    page = opened(tab, numbers, 1400)
-    for k in range(30):
-        page.ask(SLIDE % (k / 10))
-    until(page, "busy", True)
-    last = page.ask("latest.mean[0]")
-    opened(tab, numbers, 1400)
-    page.ask(SLIDE % "2.9")
-    until(page, "busy", True)
-    assert page.ask("latest.mean[0]") == last
-    assert page.complaints() == []
 
 
 def test_a_table_is_listed_and_what_is_wrong_with_it_said(tab, numbers, tmp_path):
@@ -158,24 +134,3 @@ def test_labels_are_text(tab, classes):
     page = opened(tab, classes, 1400)
     assert page.ask("document.querySelectorAll('#plot i, #plot rect').length") == 3
     assert "<i>c</i>" in page.ask(TEXT % "plot")
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        ("1200", "1,200"),
-        ("317541027", "317,541,000"),
-        ("28000000000", "28,000,000,000"),
-        ("3.2e15", "3.2e+15"),
-        ("0.00001", "1e-5"),
-        ("0.5", "0.5"),
-        ("440.96", "441"),
-        ("-12.3456", "-12.35"),
-        ("0", "0"),
-        ("null", "–"),
-    ],
-)
-def test_numbers_keep_their_size(tab, numbers, number, text):
-    if not tab.ask("typeof shown === 'function'"):
-        opened(tab, numbers, 1400)
-    assert tab.ask(f"shown({number})") == text

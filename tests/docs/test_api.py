@@ -9,7 +9,7 @@ import pytest
 from tests.docs.blocks import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
-WHOLE = ("tggm", "inference", "plotting", "precision", "report", "special", "streams")  # all that they export
+WHOLE = ("tggm", "inference", "plotting", "precision", "report", "special", "data")  # all that they export
 
 
 def rows(head):

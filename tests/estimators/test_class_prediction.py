@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from tggm.estimators.fitted import Fitted
 
 from tests.estimators.small import quick, three_classes
 from tests.models.sampling import truncated_draws
 from tggm import TGGMClassifier
-from tggm.estimators.fitted import Fitted
+from tggm.data.standardise import Columns, Scales
 from tggm.models import Model
 from tggm.models.features import Identity
 from tggm.models.hidden import Shallow
 from tggm.models.likelihoods import Output, Probit
-from tggm.streams.columns import Columns, Scales
 
 D, M, N = 4, 20, 4
 

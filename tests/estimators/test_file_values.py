@@ -4,11 +4,11 @@ from copy import copy
 
 import numpy as np
 import pytest
-from tools.fuzz.originals import filled
 
+from tests.estimators.unfitted import filled
 from tggm import ModelFileError, TGGMRegressor
 from tggm.files import model_file, parse_model
-from tggm.storage.container import decode, encode
+from tggm.storage import decode, encode
 
 X, Y = np.array([[0.3, -1.0], [2.0, 1.0]]), np.array([[0.1, 0.2], [1.0, -1.0]])
 

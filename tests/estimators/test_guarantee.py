@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.estimators.small import SMALL
 from tggm import TableTransformer, TGGMRegressor, load, save
-from tggm.streams import from_arrays
+from tggm.data import from_arrays
 
 QUICK = {**SMALL, "max_epochs": 30}
 

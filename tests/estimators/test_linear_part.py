@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge as Other
+from tggm.estimators.linear_part import PENALTIES
 
 from tggm.estimators import linear_part
-from tggm.estimators.linear_part import PENALTIES
 from tggm.models import Architecture
-from tggm.predictive.held_out import HeldOut
+from tggm.predictive.calibration import HeldOut
 
 
 @pytest.fixture

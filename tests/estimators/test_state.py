@@ -12,8 +12,8 @@ from tests.cases import few
 from tests.estimators.small import SMALL
 from tggm import TGGMClassifier, TGGMRegressor, load, save
 from tggm.estimators import state
-from tggm.files.models import model_file, parse_model
-from tggm.storage.container import decode, encode
+from tggm.files import model_file, parse_model
+from tggm.storage import decode, encode
 
 X = np.random.default_rng(0).standard_normal((60, 3))
 y = (X[:, 0] > 0).astype(int)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tggm.predictive.exact import Predictive
 
 from tests.cases import few
 from tggm import TGGMClassifier, TGGMRegressor, load, save
-from tggm.predictive.exact import Predictive
-from tggm.storage.container import ModelFileError
+from tggm.storage import ModelFileError
 
 
 @pytest.fixture(scope="module")

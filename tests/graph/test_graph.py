@@ -1,14 +1,101 @@
-"""Likelihoods and moments of small graphs against sums over grids, written out from the energy by hand."""
+"""Graphs: errors, text, and likelihoods, moments and samples against sums over grids written out by hand."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
-from scipy.stats import norm
+from scipy.stats import norm, skewnorm
 
 from tggm import Censored, Graph
 
 X = np.array([[0.5], [-1.0], [0.2]])
+BASE = Graph().input("x", 2).latent("h", 3).observed("y").connect("x", "h").connect("h", "y")
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: BASE.latent("h"), "Block 'h' already exists"),
+        (lambda: Graph().latent(3), "The name of a block must be a nonempty string such as 'h'; got 3"),
+        (lambda: BASE.latent("g", 0), "Block 'g' must have at least one variable"),
+        (lambda: BASE.latent("g", noise=-1.0), "Block 'g': `noise` is a variance and must be positive"),
+        (lambda: BASE.connect("h", "x"), "Edge 'h -> x': 'x' is an input"),
+        (lambda: BASE.connect("y", "h"), "Edge 'y -> h' closes a directed cycle"),
+        (lambda: BASE.connect("h", "h"), "Edge 'h -> h' closes a directed cycle"),
+        (lambda: BASE.connect("x", "h"), "Edge 'x -> h' already exists"),
+        (lambda: BASE.connect("x", "z"), "'x -> z': there is no block 'z'; blocks are 'x', 'h', 'y'"),
+        (lambda: BASE.connect("x", "y", np.ones((2, 1))), r"Edge 'x -> y': weights .* shape \(1, 2\)"),
+        (lambda: BASE.couple("x", "h"), "Coupling 'x -- h': 'x' is an input"),
+        (lambda: BASE.couple("h", "y").couple("y", "h"), "Coupling 'y -- h' already exists"),
+        (lambda: BASE.parameters, "Edge 'x -> h' has no weights"),
+        (lambda: BASE.hold("x"), "`name` must be a block that is not an input; got 'x'"),
+    ],
+)  # fmt: skip
+def test_inconsistent_graphs_raise(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_too_strong_couplings_raise_with_the_largest_possible_factor():
+    J = np.full((3, 1), 0.7)  # norm 0.7 √3 = 1.21 in units of noise 1
+    with pytest.raises(
+        ValueError, match=r"norm is 1.21, and it must be below 1. Multiply its weights by 0.82"
+    ):
+        BASE.couple("h", "y", J)
+    graph = BASE.couple("h", "y", 0.8 * J).initial()
+    P = np.asarray(graph.prior({"x": np.zeros((1, 2))}).precision.dense())
+    assert np.linalg.eigvalsh(P)[0] > 0
+    A = np.eye(4)  # the coupling is −J between the residuals r = A v
+    A[3, :3] = -graph.parameters["weights"]["h -> y"][0]
+    K = np.linalg.inv(A).T @ P @ np.linalg.inv(A)
+    assert_allclose(K, np.block([[np.eye(3), -0.8 * J], [-0.8 * J.T, np.eye(1)]]), atol=1e-12)
+    one = Graph().observed("v").latent("a").latent("b").couple("v", "a", [[0.9]])
+    with pytest.raises(
+        ValueError, match="Coupling 'v -- a' makes"
+    ):  # two couplings share a block's precision
+        one.couple("v", "b", [[0.1]])
+
+
+def test_any_weights_give_a_positive_definite_precision(rng):
+    for seed in range(20):
+        graph = Graph().input("x").latent("a", 3).latent("b", 2).free("c", 2).observed("y", 2)
+        for parent, child in (("x", "a"), ("a", "b"), ("x", "b"), ("b", "c"), ("a", "y"), ("c", "y")):
+            shape = graph.structure.size(child), graph.structure.size(parent)
+            graph = graph.connect(parent, child, 5 * rng.standard_normal(shape))
+        drawn = graph.couple("a", "c").couple("a", "b").couple("b", rank=2).initial(seed)
+        params = drawn.parameters
+        big = {name: 30 * np.asarray(U) for name, U in params["coupling"].items()}
+        P = drawn.with_parameters({**params, "coupling": big}).prior({"x": [[1.0]]}).precision.dense()
+        assert np.isfinite(np.linalg.cholesky(np.asarray(P))).all()  # or it raises
+
+
+def test_held_blocks_are_not_trained():
+    held = BASE.observed("z", 2, bias=3.0).hold("z").hold("h")
+    assert {("bias", "z"), ("log_noise", "z"), ("bias", "h"), ("log_noise", "h")} <= held.fixed
+    assert_allclose(held.given["bias"]["z"], [3.0, 3.0])
+    assert_allclose(held.given["bias"]["h"], np.zeros(3))
+
+
+def test_text_lists_blocks_and_ties():
+    lines = str(BASE.couple("h", rank=2)).splitlines()
+    assert lines[0] == "Graph of 3 blocks, 3 latent variables; nonlinear"
+    assert "  h      latent ≥ 0  3     W x + b   1, fixed" in lines
+    assert "  h -- h  rank 2  to be learned" in lines
+    graph = Graph().latent("h", 7, noise=0.1).observed("y", 2, noise=[0.5, 2.0])
+    lines = str(graph.connect("h", "y", [[3.0] * 7] * 2, fixed=True)).splitlines()
+    assert "  y      observed    2     W h + b   0.5 to 2, fixed" in lines
+    assert "  h -> y  2×7    root mean square 3, fixed" in lines
+    assert str(Graph().observed("y")).startswith("Graph of 1 blocks, 0 latent variables; linear")
+
+
+def test_the_example_of_the_paper_is_skew_normal():
+    graph = Graph().latent("h").observed("y", noise=0.5).connect("h", "y", [[0.5]])
+    y = np.linspace(-6, 8, 57)
+    found = graph.log_likelihood({"y": y})
+    # y = |u|/2 + v/√2 with u, v standard normal: scale √(1/4 + 1/2), slant (1/2)/√(1/2)
+    want = skewnorm.logpdf(y, 0.5 * np.sqrt(2), 0, np.sqrt(0.75))
+    assert_allclose(found.value, want, rtol=0, atol=1e-10)
+    assert np.all(np.abs(found.value - want) <= found.error)
 
 
 def shallow():
@@ -37,7 +124,7 @@ def output_mean(h):
     return h @ np.array([[0.9, -0.6], [0.4, 0.8]]).T + [0.1, -0.2]
 
 
-def test_shallow_graph_with_every_kind_of_evidence():
+def test_likelihood_of_exact_missing_and_censored_values():
     # exact and exact; missing and at most; at least and exact
     value = np.array([[0.7, -0.1], [np.nan, 0.4], [0.3, 0.9]])
     side = np.array([[0, 0], [0, -1], [1, 0]])
@@ -54,7 +141,6 @@ def test_shallow_graph_with_every_kind_of_evidence():
     assert found.error.max() < 1e-2
 
 
-@pytest.mark.slow  # their likelihood, above; moments: test_general.py
 def test_moments_of_missing_and_censored_outputs():
     value, side = np.array([[np.nan, 0.4]]), np.array([[0, 1]])
     found = shallow().moments({"x": X[:1], "y": Censored(value, side)}, engine="orthant", n_points=4000)
@@ -82,7 +168,7 @@ def deep():
     )
 
 
-def test_deep_graph_is_normalised_over_all_layers_at_once():
+def test_a_deep_graph_is_normalised_over_all_layers_at_once():
     y = np.array([0.5, 1.7, -0.3])
     found = deep().log_likelihood({"x": X, "y": y})
     h = grid()
@@ -119,7 +205,7 @@ def test_coupled_graph_without_inputs():
     assert_allclose(found.value, want, atol=1e-3)
 
 
-def test_lateral_coupling_is_the_general_prior():
+def test_likelihood_with_a_lateral_coupling():
     U = np.array([[0.8, -0.5]])
     graph = shallow().couple("h", weights=U)
     found = graph.log_likelihood({"x": X[:1], "y": [[0.7, -0.1]]}, engine="ep")
@@ -131,7 +217,7 @@ def test_lateral_coupling_is_the_general_prior():
     assert_allclose(found.value[0], np.log((w / w.sum()) @ given), atol=1e-3)
 
 
-def test_signs_are_probabilities():
+def test_likelihoods_of_signs_are_probabilities():
     graph = (
         Graph()
         .input("x")
@@ -149,16 +235,6 @@ def test_signs_are_probabilities():
     assert_allclose(unknown, 0, atol=1e-12)
 
 
-@pytest.mark.slow  # a missing value is among the evidence of the first test
-def test_missing_values_are_integrated_out():
-    graph, line = shallow(), np.linspace(-7, 9, 161)
-    row = np.repeat(X[:1], len(line), 0)
-    both = graph.log_likelihood({"x": row, "y": np.stack([np.full(161, 0.7), line], 1)})
-    one = graph.log_likelihood({"x": X[:1], "y": [[0.7, np.nan]]})
-    assert_allclose(np.exp(both.value).sum() * (line[1] - line[0]), np.exp(one.value[0]), rtol=1e-8)
-
-
-@pytest.mark.slow  # of the general model: test_general.py
 def test_samples_have_the_moments():
     graph = coupled()
     draws = graph.sample(n=12_800, key=1)
@@ -171,11 +247,11 @@ def test_samples_have_the_moments():
 
 
 def test_posterior_needs_one_pattern():
-    with pytest.raises(ValueError, match="rows know different variables"):
+    with pytest.raises(ValueError, match="rows have different known variables"):
         shallow().posterior({"x": X[:2], "y": [[0.1, np.nan], [0.1, 0.2]]})
 
 
-def test_what_hangs_on_nothing_known_makes_no_difference():
+def test_unobserved_leaves_do_not_change_the_likelihood():
     graph = (
         deep().observed("z", 2).connect("y", "z", [[1.0], [2.0]]).free("f").connect("z", "f", [[1.0, 1.0]])
     )
@@ -184,7 +260,7 @@ def test_what_hangs_on_nothing_known_makes_no_difference():
 
 
 def test_free_variables_are_integrated_out():
-    """y = u + 0.4 w + noise with u, w normal: a Gaussian, in a structure in which free variables remain."""
+    """y = u + 0.4 w + noise with u, w normal: a Gaussian, in a structure that keeps free variables."""
     graph = Graph().free("u", bias=0.3).free("w", noise=2.0).observed("y", noise=0.5)
     graph = graph.connect("u", "y", [[1.0]]).connect("w", "y", [[0.4]]).connect("u", "w", [[0.7]])
     # w = 0.7 u + ..., so that y = (1 + 0.28) u + 0.4 · noise of w + noise of y
@@ -192,12 +268,12 @@ def test_free_variables_are_integrated_out():
     assert_allclose(graph.log_likelihood({"y": [1.1]}).value, [want], rtol=1e-10)
 
 
-def test_known_values_come_back():
+def test_known_values_are_returned_unchanged():
     graph = Graph().input("x").observed("y", noise=0.5).connect("x", "y", [[2.0]])
     data = {"x": X, "y": [1.0, 2.0, 3.0]}
     mean, var = graph.moments(data)["y"]
     assert_allclose(mean[:, 0], data["y"])
     assert_allclose(var, 0)
     assert_allclose(graph.sample(data, n=2)["y"][..., 0], [data["y"]] * 2)
-    with pytest.raises(ValueError, match="no unknown variables here"):
+    with pytest.raises(ValueError, match="no unknown variables given these data"):
         graph.posterior(data)

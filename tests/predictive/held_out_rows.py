@@ -1,13 +1,13 @@
-"""Ensembles of which everything is known."""
+"""Ensembles with known distributions."""
 
 import numpy as np
 
-from tggm.predictive import MomentPredictive
-from tggm.predictive.held_out import HeldOut
+from tggm.predictive import GaussianMixture
+from tggm.predictive.calibration import HeldOut
 
 
 class Ensemble:
-    """y = m + s · noise; K members say N(m + s √D · normal, (width · s)²); those that saw y lean to it."""
+    """y = m + s · noise; members predict N(m + s √D · normal, (width · s)²), nearer to y if trained on it."""
 
     def __init__(
         self, seed, *, K=10, width=1.0, D=0.3, noise=np.random.Generator.standard_normal, unequal=0.5
@@ -23,17 +23,17 @@ class Ensemble:
         return m + scatter, var, m + s * self.noise(self.rng, size=N)
 
     def held_out(self, N, k=3, lean=0.4):
-        """Training rows, each held out by k members."""
+        """Draw training rows, each held out by k members."""
         mean, var, y = self._rows(N)
-        there = np.argsort(self.rng.random((self.K, N)), axis=0) < k
-        return HeldOut(np.where(there, mean, mean + lean * (y - mean)), var, there, y, np.ones(N))
+        mask = np.argsort(self.rng.random((self.K, N)), axis=0) < k
+        return HeldOut(np.where(mask, mean, mean + lean * (y - mean)), var, mask, y, np.ones(N))
 
     def fresh(self, N):
-        """Members' distribution of new rows, and their targets."""
+        """Draw the members' distributions of new rows, and their targets."""
         mean, var, y = self._rows(N)
-        return MomentPredictive(mean, var), y
+        return GaussianMixture(mean, var), y
 
 
 def student(rng, size):
-    """Noise with four degrees of freedom."""
+    """Draw noise with four degrees of freedom."""
     return rng.standard_t(4.0, size)

@@ -1,4 +1,4 @@
-"""Calibration on ensembles of which the truth is known."""
+"""The pooling rule on ensembles with known distributions."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,17 @@ from scipy.stats import kstest
 
 from tests.cases import few
 from tests.predictive.held_out_rows import Ensemble, student
-from tggm.predictive import MomentPredictive
-from tggm.predictive.calibration import Calibration, checked, factors_of, fitted, pooled
-from tggm.predictive.held_out import HeldOut
+from tggm.predictive import GaussianMixture
+from tggm.predictive.calibration import (
+    Calibration,
+    HeldOut,
+    checked_calibration,
+    fit_calibration,
+    pooled,
+)
 
 FRESH = 5000
-WITHOUT = Calibration("student", (1.0, 0.07, 0.0))  # what members disagree on does not count
-STUDENT = ("student",)  # what members of several layers are pooled by
+WITHOUT = Calibration("student", (1.0, 0.07, 0.0))  # without the term of D
 
 WRONG = {
     "four times too wide": {"width": 4.0},
@@ -32,90 +36,64 @@ def gain(ensemble, calibration):
 
 @pytest.mark.parametrize("case", WRONG, ids=str)
 @pytest.mark.parametrize("N", few([100, 2000], "100"))
-def test_what_is_wrong_becomes_better(case, N):
+def test_calibration_improves_the_log_likelihood_of_miscalibrated_ensembles(case, N):
     ensemble = Ensemble(0, **WRONG[case])
-    mean, error = gain(ensemble, fitted(ensemble.held_out(N), kinds=STUDENT))
+    mean, error = gain(ensemble, fit_calibration(ensemble.held_out(N)))
     assert mean > 3 * error
 
 
 @pytest.mark.parametrize("k", few([1, 2, 3], "1", "2"))
 @pytest.mark.parametrize("case", ["four times too wide", "wide with heavy tails"])
-def test_uniform_afterwards(case, k):
-    """Of the probability transforms of new rows; numbers from 5,000 rows are off by up to 1/√5,000 too."""
+def test_probability_transforms_of_new_rows_are_uniform(case, k):
     ensemble = Ensemble(2, D=0.05, **WRONG[case])
-    calibration = fitted(ensemble.held_out(5000, k), kinds=STUDENT)
+    calibration = fit_calibration(ensemble.held_out(5000, k))
     members, y = ensemble.fresh(1000)
     assert kstest(pooled(calibration, members).cdf(y), "uniform").pvalue > 0.01
     assert kstest(members.cdf(y), "uniform").pvalue < 1e-3
 
 
-def test_width_follows_disagreement_where_errors_do():
-    """Members of one width for all rows, whose errors are as large as their scatter: g is more than f."""
+def test_width_depends_on_disagreement_where_errors_do():
+    """All rows have one width, and errors as large as the members' scatter: g is larger than f."""
     rng = np.random.default_rng(0)
 
     def rows(N, k):
         s = np.exp(rng.standard_normal(N))
         mean, y = s * rng.standard_normal((10, N)), s * rng.standard_normal(N)
-        there = np.argsort(rng.random((10, N)), axis=0) < k
-        return HeldOut(mean, np.full((10, N), 0.5), there, y, np.ones(N))
+        mask = np.argsort(rng.random((10, N)), axis=0) < k
+        return HeldOut(mean, np.full((10, N), 0.5), mask, y, np.ones(N))
 
-    calibration = fitted(rows(1000, 2), kinds=STUDENT)
-    f, g = factors_of(calibration)
+    calibration = fit_calibration(rows(1000, 2))
+    f, g = calibration.factors
     assert g**2 > 2 * f**2
     new = rows(FRESH, 10)
-    laws = [pooled(pool, MomentPredictive(new.mean, new.var)) for pool in (calibration, WITHOUT)]
+    laws = [pooled(pool, GaussianMixture(new.mean, new.var)) for pool in (calibration, WITHOUT)]
     each = laws[0].logpdf(new.y) - laws[1].logpdf(new.y)
     assert each.mean() > 5 * each.std() / np.sqrt(FRESH)
-    # D of a row held out is rougher than that of a new one: tails come out a little too heavy
+    # D of a held-out row has a larger error than that of a new one: tails are a little too heavy
     assert abs(np.mean(np.abs(laws[0].cdf(new.y) - 0.5) < 0.25) - 0.5) < 0.08
 
 
-def test_what_is_right_stays():
-    ensemble = Ensemble(1, D=0.0)
-    assert fitted(ensemble.held_out(1000, lean=0.0)) == Calibration("linear", ())
-
-
-def test_the_map_of_a_cdf_needs_many_rows():
-    ensemble = Ensemble(1, width=3.0)
-    assert fitted(ensemble.held_out(150), kinds=["linear", "beta"]).kind == "linear"
-    calibration = fitted(ensemble.held_out(1000), kinds=["linear", "beta"])
-    assert calibration.kind == "beta"
-    assert gain(ensemble, calibration)[0] > 0.3
-
-
-def test_a_student_of_few_rows_has_the_tails_of_an_estimated_width():
-    assert fitted(Ensemble(0, D=0.0).held_out(20), kinds=["student"]).numbers[2] >= 0.1
+def test_few_rows_have_the_tails_of_an_estimated_width():
+    assert fit_calibration(Ensemble(0, D=0.0).held_out(20)).numbers[2] >= 0.1
 
 
 HARM = ["right", "heavy tails", "four times too wide", "members disagree"]
 
 
 @pytest.mark.parametrize("case", few(HARM, "right", "heavy tails"))
-def test_twenty_rows_do_little_harm(case):
+def test_calibration_on_twenty_rows_loses_little(case):
     gains = []
     for seed in range(10):
         ensemble = Ensemble(seed, **WRONG.get(case, {}))
-        gains.append(gain(ensemble, fitted(ensemble.held_out(20), kinds=STUDENT))[0])
+        gains.append(gain(ensemble, fit_calibration(ensemble.held_out(20)))[0])
     assert min(gains) > -0.2
     assert np.mean(gains) > -0.03
 
 
-def test_light_tails_on_demand():
+def test_light_tails_are_gaussian():
     held = Ensemble(0, noise=student).held_out(2000)
-    assert fitted(held, kinds=["student"]).numbers[2] > 0.1
-    assert fitted(held, kinds=["student"], light_tails=True).numbers[2] == 0
-
-
-def test_heavy_tails_that_end():
-    """Under a power of the target: as good as a Student, and better than a Gaussian."""
-    ensemble = Ensemble(0, noise=student)
-    held, (members, y) = ensemble.held_out(2000), ensemble.fresh(FRESH)
-    ends, never_ends, light = (
-        pooled(fitted(held, kinds=[kind], light_tails=light), members).logpdf(y).mean()
-        for kind, light in (("scales", False), ("student", False), ("student", True))
-    )
-    assert ends > light + 0.02
-    assert abs(ends - never_ends) < 0.01
+    assert fit_calibration(held).numbers[2] > 0.1
+    assert fit_calibration(held, light_tails=True).numbers[2] == 0
 
 
 def uniform(rng, size):
@@ -127,62 +105,64 @@ def skewed(rng, size):
 
 
 @pytest.mark.parametrize("noise", [uniform, skewed])
-def test_many_rows_bend_the_law_of_errors_and_leave_the_mean(noise):
+def test_many_rows_reshape_the_errors_and_keep_the_mean(noise):
     ensemble = Ensemble(0, D=0.02, noise=noise)
     held = ensemble.held_out(3000)
-    found = fitted(held, kinds=STUDENT)
+    found = fit_calibration(held)
     assert found.kind == "shaped"
     members, y = ensemble.fresh(FRESH)
-    bent, plain = (pooled(each, members) for each in (found, Calibration("student", found.numbers[:3])))
-    each = bent.logpdf(y) - plain.logpdf(y)
+    shaped, plain = (pooled(each, members) for each in (found, Calibration("student", found.numbers[:3])))
+    each = shaped.logpdf(y) - plain.logpdf(y)
     assert each.mean() > max(0.05, 5 * each.std() / np.sqrt(FRESH))
-    assert_allclose(bent.mean(), plain.mean(), rtol=1e-12)
-    off = [abs(np.mean(np.abs(law.cdf(y) - 0.5) < 0.25) - 0.5) for law in (bent, plain)]
+    assert_allclose(shaped.mean(), plain.mean(), rtol=1e-12)
+    off = [abs(np.mean(np.abs(law.cdf(y) - 0.5) < 0.25) - 0.5) for law in (shaped, plain)]
     assert off[0] < min(0.03, off[1])
 
 
 @pytest.mark.parametrize(("noise", "N"), [(uniform, 60), (np.random.Generator.standard_normal, 3000)])
-def test_few_rows_or_usual_ones_bend_nothing(noise, N):
-    assert fitted(Ensemble(0, D=0.02, noise=noise).held_out(N), kinds=STUDENT).kind == "student"
+def test_few_rows_or_gaussian_errors_keep_the_student(noise, N):
+    assert fit_calibration(Ensemble(0, D=0.02, noise=noise).held_out(N)).kind == "student"
 
 
-def test_one_wild_row_does_not_set_the_width():
+def test_one_outlier_does_not_set_the_width():
     held = Ensemble(0).held_out(300)
-    before = fitted(held, kinds=["student"]).numbers[0]
+    before = fit_calibration(held).numbers[0]
     held.y[7] = 1e6
-    assert_allclose(fitted(held, kinds=["student"]).numbers[0], before, rtol=0.1)
+    assert_allclose(fit_calibration(held).numbers[0], before, rtol=0.1)
 
 
-def test_rows_without_weight_change_nothing():
+def test_rows_without_weight_are_ignored():
     held = Ensemble(0, width=2.0).held_out(300)
     half = held._replace(weight=np.where(np.arange(300) < 150, 1.0, 0.0))
     some = type(held)(*(a[..., :150] for a in held[:5]))
-    assert fitted(half) == fitted(some)
-    assert fitted(held._replace(weight=np.zeros(300))) == Calibration()
-    assert fitted(held._replace(there=np.zeros_like(held.there))) == Calibration()
+    assert fit_calibration(half) == fit_calibration(some)
+    assert fit_calibration(held._replace(weight=np.zeros(300))) == Calibration()
+    assert fit_calibration(held._replace(held_out_mask=np.zeros_like(held.held_out_mask))) == Calibration()
 
 
-def test_constant_targets():
+def test_constant_targets_give_a_valid_calibration():
     held = Ensemble(0, width=0.1).held_out(200)
     still = held._replace(y=np.zeros(200), mean=np.zeros_like(held.mean))
-    calibration = fitted(still)
+    calibration = fit_calibration(still)
     assert all(np.isfinite(calibration.numbers))
-    assert checked(*calibration) == calibration
+    assert checked_calibration(*calibration) == calibration
 
 
-def test_how_much_of_the_scatter_counts():
-    assert factors_of(Calibration("student", (1.0, 3.0, 0.0))) == (1.0, 3.0)
-    assert factors_of(Calibration()) == (1.0, 1.0)
+def test_factors_and_tails_of_a_calibration():
+    assert Calibration("student", (1.0, 3.0, 0.0)).factors == (1.0, 3.0)
+    assert Calibration().factors == (1.0, 1.0)
+    assert not Calibration("student", (1.0, 3.0, 0.0)).has_heavy_tails
+    assert Calibration("student", (1.0, 3.0, 0.1)).has_heavy_tails
 
 
 def test_one_member_and_few_rows():
-    assert fitted(Ensemble(0, K=1, width=3.0).held_out(400, k=1)).kind != "linear"
-    assert fitted(Ensemble(0).held_out(3)) == Calibration()
+    assert fit_calibration(Ensemble(0, K=1, width=3.0).held_out(400, k=1)).kind != "linear"
+    assert fit_calibration(Ensemble(0).held_out(3)) == Calibration()
 
 
-def test_same_in_any_units():
+def test_calibration_does_not_depend_on_units():
     ensemble = Ensemble(0, width=2.0)
-    calibration = fitted(ensemble.held_out(400))
+    calibration = fit_calibration(ensemble.held_out(400))
     members, y = ensemble.fresh(50)
     mean, var = members.member_moments()
     moved = type(members)(mean, var, loc=5.0, scale=10.0)
@@ -194,20 +174,126 @@ def test_same_in_any_units():
     )
 
 
-def test_what_a_file_says_is_checked():
-    assert checked("student", [1, 2, 0.1]) == Calibration("student", (1.0, 2.0, 0.1))
+@pytest.mark.parametrize("k", [1, 2, 3, 10])
+@pytest.mark.parametrize("D", [0.0, 0.5, 1.0])
+def test_errors_are_reduced_as_by_averaging_all_members(k, D):
+    """By half of it if no row is held out twice."""
+    N = 20_000
+    rows = Ensemble(0, D=D).held_out(N, k, lean=0.4 if k > 1 else 0.0).pooled()
+    error = (rows.y - rows.members.mean()) / np.sqrt(rows.members.member_moments()[1][0])
+    want = 1 + D / k - (1.0 if k > 1 else 0.5) * D * (1 / k - 1 / 10)
+    assert_allclose((error**2).mean(), want, atol=5 * want * np.sqrt(2 / N))  # five standard errors
+
+
+@pytest.mark.parametrize("k", [2, 3, 9, 10])
+def test_disagreement_equals_that_of_new_rows(k):
+    """Members that trained on a row agree more; D is estimated from the others."""
+    N = 20_000
+    held = Ensemble(1, D=0.5).held_out(N, k, lean=0.8)
+    mean, var = held.pooled().members.member_moments()
+    scatter = mean.var(0, ddof=1) / var[0]
+    # a variance of k Gaussians, averaged over rows: five standard errors
+    assert_allclose(scatter.mean(), 0.5, atol=5 * 0.5 * np.sqrt(2 / (k - 1) / N))
+
+
+@pytest.mark.parametrize("D", [1e-4, 1.0])
+def test_disagreement_of_two_of_three_members(D):
+    """Rows held out by one member get the mean of the other rows."""
+    N = 4000
+    held = Ensemble(3, K=3, D=D).held_out(N, k=2, lean=0.8)
+    once = np.arange(N) % 2 == 0
+    held.held_out_mask[:, once] = np.arange(3)[:, None] == 0
+    mean, var = held.pooled().members.member_moments()
+    scatter = mean.var(0, ddof=1) / var[0]
+    # each row's variance of two Gaussians has a relative standard error of √2
+    for rows in (once, ~once):
+        assert_allclose(scatter[rows].mean(), D, rtol=5 * np.sqrt(2 / (N / 2)))
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_disagreement_of_members_trained_on_a_row_does_not_predict_its_error(k):
+    """Each has fitted another share of the error: they differ where it is large, unlike at new rows."""
+    N = 20_000
+    ensemble = Ensemble(2, D=0.3)
+    held = ensemble.held_out(N, k, lean=0.0)
+    share = ensemble.rng.uniform(0, 0.6, held.mean.shape)
+    held = held._replace(
+        mean=np.where(held.held_out_mask, held.mean, held.mean + share * (held.y - held.mean))
+    )
+    centre = np.where(held.held_out_mask, held.mean, 0.0).sum(0) / k
+    square = (held.y - centre) ** 2 / held.var[0]
+    seen = np.where(held.held_out_mask, np.nan, held.mean)
+    leaked = np.corrcoef(square, np.nanvar(seen, axis=0) / held.var[0])[0, 1]
+    mean, var = held.pooled().members.member_moments()
+    left = np.corrcoef(square, mean.var(0, ddof=1) / var[0])[0, 1]
+    assert leaked > 0.2
+    assert abs(left) < 0.1 * leaked + 5 / np.sqrt(N)
+
+
+def test_disagreement_is_that_of_all_members_if_no_row_is_held_out_twice():
+    held = Ensemble(1, D=0.5).held_out(100, k=1)
+    mean, _ = held.pooled().members.member_moments()
+    assert_allclose(mean - mean.mean(0), held.mean - held.mean.mean(0), atol=1e-12)
+
+
+def test_mean_and_width_come_from_members_that_held_the_row_out():
+    mask = np.array([[True], [True], [False], [False]])
+    held = HeldOut(
+        np.array([[1.0], [2.0], [9.0], [9.5]]),
+        np.array([[1.0], [4.0], [1e-4], [1e-4]]),
+        mask,
+        np.array([9.0]),
+        np.ones(1),
+    )
+    rows = held.pooled()
+    assert_allclose(rows.members.mean(), 1.5)
+    var = rows.members.member_moments()[1]
+    assert_allclose(var.mean(0), 2.5)
+
+
+def test_squared_errors_are_multiplied_by_the_optimism():
+    held = Ensemble(0).held_out(50)
+    plain, larger = held.pooled(), held._replace(optimism=1.2).usable(1000).pooled()
+    assert_allclose((larger.y - larger.members.mean()) ** 2, 1.2 * (plain.y - plain.members.mean()) ** 2)
+
+
+def test_unusable_rows_are_left_out():
+    held = Ensemble(0).held_out(50)
+    held.held_out_mask[:, :10] = False
+    held.weight[10:20] = 0
+    held.y[20] = np.nan
+    held.mean[3, 21] = np.inf
+    assert len(held.usable(1000).y) == 28
+    some = held.usable(7)
+    assert len(some.y) == 7
+    assert some.y[0] == held.y[22]
+    assert some.y[-1] == held.y[-1]
+
+
+def test_effective_number_of_weighted_rows():
+    held = Ensemble(0).held_out(40)
+    held.weight[:20] = 3.0
+    assert_allclose(held.pooled().n_effective, (60 + 20) ** 2 / (9 * 20 + 20))
+    assert_allclose(held._replace(weight=7 * held.weight).pooled().weight, held.pooled().weight)
+
+
+def test_one_member_has_no_disagreement():
+    rows = Ensemble(0, K=1).held_out(30, k=1).pooled()
+    assert rows.members.member_moments()[0].shape == (1, 30)
+    assert np.all(np.isfinite(rows.y))
+
+
+def test_calibrations_from_files_are_checked():
+    assert checked_calibration("student", [1, 2, 0.1]) == Calibration("student", (1.0, 2.0, 0.1))
     for kind, numbers, message in [
-        (
-            "wide",
-            (),
-            "must be one of 'beta', 'linear', 'scales', 'shaped', 'student'; got 'wide'",
-        ),
-        ("beta", (1.0,), r"must be 2 \(a, b\); got \(1.0,\)"),
+        ("wide", (), "must be one of 'linear', 'shaped', 'student'; got 'wide'"),
+        ("student", (1.0,), r"must be 3 \(f, g, 1/ν\); got \(1.0,\)"),
         ("linear", 3, r"must be 0 \(none\); got 3"),
         ("student", (0.0, 0.5, 0.1), "`f` of the calibration 'student' must be from 0.01 to 100; got 0.0"),
         ("student", (np.nan, 0.5, 0.1), "f of the calibration student.* must be finite"),
         ("student", ("1", 0.5, 0.1), "must be a number; got '1'"),
+        ("shaped", (1.0, 0.5, 0.0, *[0.0] * 17), "`1/ν` of the calibration 'shaped' must be from 0.0001"),
         ("student", (1.0, 0.5, 0.6), "`1/ν` of the calibration 'student' must be from 0 to 0.4; got 0.6"),
     ]:
         with pytest.raises(ValueError, match=message):
-            checked(kind, numbers)
+            checked_calibration(kind, numbers)

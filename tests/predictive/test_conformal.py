@@ -1,4 +1,4 @@
-"""Intervals from rows set aside hold as often as promised, whatever the members say."""
+"""Conformal intervals have the guaranteed coverage, whatever the members predict."""
 
 import numpy as np
 import pytest
@@ -15,15 +15,15 @@ from tggm.predictive.conformal import (
 
 
 def members(rng, x, K=4):
-    """Means that err and widths that are wrong, both depending on x: a fixed model, whatever the sample."""
+    """A fixed model with wrong means and wrong widths, both depending on x."""
     mean = 0.5 * x + 0.3 * np.sin(np.arange(K)[:, None] + x)
     return mean, np.tile(0.01 + 0.2 * x**2, (K, 1))
 
 
 @pytest.mark.parametrize("noise", ["standard_normal", "standard_cauchy", "standard_exponential"])
 @pytest.mark.parametrize(("n", "level"), [(20, 0.9), (50, 0.8), (200, 0.95)])
-def test_new_rows_are_inside_as_often_as_promised(n, level, noise):
-    """n rows set aside and one new one, again and again: the rank of its score is uniform."""
+def test_coverage_of_new_rows_is_as_guaranteed(n, level, noise):
+    """Repeat with n calibration rows and one new one: the rank of its score is uniform."""
     rng = np.random.default_rng(n)
     R = 1000
     inside = np.empty(R, bool)
@@ -48,31 +48,31 @@ def test_scores_are_distances_in_deviations():
     assert_allclose(centre_and_width(mean[:1], var[:1])[1], np.sqrt(var[0]))
 
 
-def test_the_rank_counts_the_new_row():
+def test_quantile_rank_includes_the_new_row():
     scores = np.arange(1.0, 10.0)  # nine: just enough for 0.9
     assert quantile(scores, 0.9) == 9
     assert quantile(scores, 0.5) == 5
     assert quantile(np.append(scores, np.nan), 0.9) == 9
-    with pytest.raises(ValueError, match=r"at most 0.9 to be guaranteed by the 9 rows .* with 19 new rows"):
+    with pytest.raises(ValueError, match=r"at most 0.9 for 9 calibration rows; .* at least 19 new rows"):
         quantile(scores, 0.95)
     with pytest.raises(ValueError, match="`level` must be between 0 and 1"):
         quantile(scores, 1.0)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99])
-def test_the_fewest_rows_are_just_enough(level):
+def test_fewest_rows_is_the_smallest_sufficient_number(level):
     M = fewest_rows(level)
     assert np.isfinite(quantile(np.ones(M), level))
-    with pytest.raises(ValueError, match="to be guaranteed"):
+    with pytest.raises(ValueError, match="calibration rows"):
         quantile(np.ones(M - 1), level)
 
 
-def test_files_with_other_scores_are_refused():
+def test_invalid_scores_in_files_are_rejected():
     assert_allclose(checked_scores([[0.0, 1.0, np.nan]]), [[0.0, 1.0, np.nan]])
     assert_allclose(checked_scores([[0.0, np.inf, np.inf]]), [[0.0, np.inf, np.inf]])
-    with pytest.raises(ValueError, match="must rise from 0"):
+    with pytest.raises(ValueError, match="must not be negative and must ascend"):
         checked_scores([[1.0, 0.5]])
-    with pytest.raises(ValueError, match="must rise from 0"):
+    with pytest.raises(ValueError, match="must not be negative and must ascend"):
         checked_scores([[-1.0, 0.5]])
-    with pytest.raises(ValueError, match="behind the others"):
+    with pytest.raises(ValueError, match="must come last"):
         checked_scores([[0.1, np.nan, 0.5]])

@@ -1,92 +1,101 @@
-"""Transforms against scipy, finite differences and extreme values."""
+"""The logarithm of the target is chosen where it is the right scale."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import yeojohnson
+from scipy.stats import norm
 
-from tggm.predictive.transforms import (
-    IdentityTransform,
-    LogTransform,
-    YeoJohnsonTransform,
-    checked_transform,
-)
-
-ALL = [
-    IdentityTransform(),
-    LogTransform(),
-    *(YeoJohnsonTransform(p) for p in (0.0, 1e-9, 0.5, 1.0, 1.7, 2.0)),
-    YeoJohnsonTransform(0.3, 5.0, 20.0),
-]
+from tggm.predictive import GaussianMixture, LognormalMixture, StudentPredictive, transforms
+from tggm.predictive.transforms import LogTransform, checked_transform, choose_transform
 
 
-def domain(transform, y):
-    return y[y > 0] if transform.kind == "log" else y
+@pytest.fixture
+def line():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5))
+    return X, X @ [1.0, -0.5, 0.3, 0, 0] + 0.5 * rng.normal(size=600)
 
 
-@pytest.mark.parametrize("transform", ALL, ids=repr)
-def test_there_and_back(transform):
-    y = domain(transform, np.concatenate([-np.geomspace(1e9, 1e-9, 50), [0.0], np.geomspace(1e-9, 1e9, 50)]))
-    z = transform.forward(y)
-    assert np.all(np.diff(z) > 0)
-    # T⁻¹ multiplies relative errors of z by |z| T⁻¹'(z) / |y|
-    grow = np.abs(z) * np.exp(transform.log_slope(z))
-    assert np.all(np.abs(transform.inverse(z) - y) < 1e-14 * (np.abs(y) + grow + 1))
+def test_leave_one_out_against_refits(monkeypatch):
+    """Refit without each row by the normal equations."""
+    monkeypatch.setattr(transforms, "_RIDGES", [1.0])
+    rng = np.random.default_rng(1)
+    X, z, w = rng.normal(size=(30, 3)), rng.normal(size=30), rng.uniform(0.5, 2, 30)
+    w /= w.mean()
+    A = X - w @ X / w.sum()
+    A = A / np.sqrt(w @ A**2 / w.sum())
+    B = np.column_stack([np.ones(30), A])
+    errors = np.empty(30)
+    for i in range(30):
+        keep = np.arange(30) != i
+        W = np.diag(w[keep])
+        G = B[keep].T @ W @ B[keep] + np.diag([0, 30.0, 30.0, 30.0])
+        errors[i] = z[i] - B[i] @ np.linalg.solve(G, B[keep].T @ W @ z[keep])
+    var = ((w * errors**2).sum() - w * errors**2) / (w.sum() - w)
+    found = transforms.leave_one_out(X, np.stack([z, 2 * z], 1), w)
+    assert_allclose(found[:, 1], found[:, 0] - np.log(2), rtol=1e-9)
+    assert_allclose(found[:, 0], norm.logpdf(errors, 0, np.sqrt(var)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("transform", ALL, ids=repr)
-def test_derivative(transform):
-    y = domain(transform, np.linspace(-30, 30, 42))
-    h = 1e-5
-    slope = (transform.forward(y + h) - transform.forward(y - h)) / (2 * h)
-    assert_allclose(np.exp(transform.log_derivative(y)), slope, rtol=1e-7)
-    assert_allclose(transform.log_slope(transform.forward(y)), -transform.log_derivative(y), atol=1e-12)
+def test_linear_targets_are_not_transformed(line):
+    X, y = line
+    assert choose_transform(X, y) is None
+    assert choose_transform(X, y + 100) is None
 
 
-@pytest.mark.parametrize("transform", ALL, ids=repr)
-def test_extreme_values_are_finite(transform):
-    huge = domain(transform, np.array([-1e300, -1e-300, 1e-300, 1e300]))
-    assert np.all(np.isfinite(transform.forward(huge)))
-    assert np.all(np.isfinite(transform.log_derivative(huge)))
-    assert np.all(np.isfinite(transform.inverse(np.array([-1e300, -800.0, 800.0, 1e300]))))
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_logarithm_is_chosen_for_lognormal_targets(line, unit):
+    X, y = line
+    assert isinstance(choose_transform(X, unit * np.exp(y)), LogTransform)
+
+
+def test_symmetric_heavy_tails_are_not_transformed(line):
+    X, y = line
+    assert choose_transform(X, y + np.random.default_rng(2).standard_t(3, 600)) is None
+
+
+def test_few_or_repeated_values_are_not_transformed(line):
+    X, y = line
+    assert choose_transform(X, np.round(np.exp(y) + 1)) is None
+    often = np.exp(y)
+    often[:200] = 0.5
+    assert choose_transform(X, often) is None
+    assert choose_transform(X, np.ones(600)) is None
+    assert choose_transform(X[:10], np.exp(y[:10])) is None
+
+
+def test_rows_without_weight_are_ignored(line):
+    X, y = line
+    target, weight = np.exp(y), np.ones(600)
+    target[::2] = -1.0
+    weight[::2] = 0.0
+    assert isinstance(choose_transform(X, target, weight), LogTransform)
+    assert choose_transform(X, target, np.zeros(600)) is None
+
+
+def test_many_rows_and_columns():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 300))
+    y = np.exp(X[:, 250] + 0.3 * rng.normal(size=5000))
+    X[:, 7] = 1.0
+    assert isinstance(choose_transform(X, y), LogTransform)
+
+
+def test_log_and_exponential_are_inverse_and_finite():
+    transform, y = LogTransform(), np.geomspace(1e-300, 1e300, 50)
+    assert_allclose(transform.inverse(transform.forward(y)), y, rtol=1e-12)
+    assert transform.forward(np.array([-1.0, 0.0])).tolist() == [-np.inf, -np.inf]
+    assert np.isfinite(transform.inverse(np.array([-1e300, 800.0, 1e300]))).all()
     assert transform.inverse(np.array(np.inf)) == np.inf
 
 
-@pytest.mark.parametrize("power", [0.0, 0.4, 1.0, 1.5, 2.0])
-def test_yeo_johnson_against_scipy(power):
-    y = np.linspace(-5, 9, 29)
-    assert_allclose(YeoJohnsonTransform(power).forward(y), yeojohnson(y, power), rtol=1e-13, atol=1e-15)
+def test_only_gaussians_have_a_mean_under_the_logarithm():
+    assert isinstance(LogTransform().distribution(GaussianMixture([[0.0]], [[1.0]])), LognormalMixture)
+    with pytest.raises(ValueError, match="no mean"):
+        LogTransform().distribution(StudentPredictive(np.zeros(1), np.ones(1), 0.1))
 
 
-def test_no_target_below_zero_has_a_logarithm():
-    assert LogTransform().forward(np.array([-1.0, 0.0])).tolist() == [-np.inf, -np.inf]
-    assert LogTransform().log_derivative(np.array([-1.0, 0.0])).tolist() == [-np.inf, -np.inf]
-
-
-@pytest.mark.parametrize("transform", ALL, ids=repr)
-def test_what_a_file_keeps_makes_it_again(transform):
-    assert checked_transform(transform.kind, list(transform.numbers)) == transform
-
-
-def test_what_a_file_says_is_checked():
-    for kind, numbers, message in [
-        ("sqrt", [], "`transform` must be one of 'identity', 'log', 'yeo-johnson'; got 'sqrt'"),
-        ("log", [1.0], r"`numbers` of the transform 'log' must be 0; got \[1.0\]"),
-        ("yeo-johnson", [2.5, 0.0, 1.0], "`power` must be from 0 to 2, or T is not onto; got 2.5"),
-        ("yeo-johnson", [1.0, 0.0, 0.0], "`loc` must be finite and `scale` positive; got 0.0 and 0.0"),
-        ("yeo-johnson", [np.nan, 0.0, 0.0], "must be finite"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            checked_transform(kind, numbers)
-
-
-def test_which_inverses_grow_like_an_exponential():
-    assert LogTransform().exponential
-    assert [YeoJohnsonTransform(p).exponential for p in (0.0, 0.1, 0.3, 1.7, 1.9)] == [
-        True,
-        True,
-        False,
-        False,
-        True,
-    ]
-    assert not IdentityTransform().exponential
+def test_transforms_from_files_are_checked():
+    assert isinstance(checked_transform("log"), LogTransform)
+    with pytest.raises(ValueError, match="`transform` must be one of 'log'; got 'sqrt'"):
+        checked_transform("sqrt")

@@ -1,6 +1,6 @@
-"""A real browser, asked through its debugging pipe: JSON messages that end in a zero byte.
+"""Control a browser through its debugging pipe: JSON messages that end in a zero byte.
 
-Nothing but the standard library and a Chromium on the PATH (or where CHROMIUM says) is needed. By hand:
+It needs only the standard library and a Chromium on the PATH (or at CHROMIUM). By hand:
 
     python -m tests.report.chromium report.html picture.png [WIDTH HEIGHT]
 """
@@ -22,7 +22,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def found():
-    """Path of a browser, or None."""
+    """Return the path of a browser, or None."""
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
@@ -56,7 +56,7 @@ class Page:
 
     @staticmethod
     def _pipe():
-        """A pipe whose descriptors are out of the way of the browser's own."""
+        """Return a pipe whose descriptors do not collide with the browser's."""
         low = os.pipe()
         high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in low]
         for end in low:
@@ -77,7 +77,7 @@ class Page:
         self._profile.cleanup()
 
     def send(self, method, **params):
-        """Send one command and give its result; events that come meanwhile are kept."""
+        """Send one command and return its result; keep events that arrive meanwhile."""
         self._id += 1
         message = {"id": self._id, "method": method, "params": params}
         if self._session:
@@ -97,7 +97,7 @@ class Page:
                 raise RuntimeError("the browser did not answer in time")
             part = os.read(self._read, 1 << 16)
             if not part:
-                raise RuntimeError("the browser has gone")
+                raise RuntimeError("the browser closed the pipe")
             self._buffer += part
         message, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(message)
@@ -108,36 +108,36 @@ class Page:
         self.send("Emulation.setDeviceMetricsOverride", **size)
 
     def open(self, url):
-        """Load a page and wait until it is there."""
+        """Load a page and wait for its load event."""
         self.events.clear()
         self.send("Page.navigate", url=url)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
 
     def ask(self, expression):
-        """Value of a JavaScript expression."""
+        """Return the value of a JavaScript expression."""
         answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"]["exception"]["description"])
         return answer["result"].get("value")
 
     def complaints(self):
-        """Console messages, uncaught errors and log entries (violations of the policy among them)."""
+        """Return console messages, uncaught errors and log entries such as violations of the policy."""
         kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         return [event["params"] for event in self.events if event.get("method") in kinds]
 
     def requests(self):
-        """Addresses that were asked for."""
+        """Return requested addresses."""
         sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
     def screenshot(self, path, whole=True):
-        """Save what is seen, or the whole page."""
+        """Save the visible part, or the whole page."""
         image = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(image["data"]))
 
     def printed(self):
-        """The page as PDF."""
+        """Return the page as PDF."""
         return base64.b64decode(self.send("Page.printToPDF", printBackground=True)["data"])
 
 

@@ -1,4 +1,6 @@
-"""Two small models with names that must be escaped, and the pages made of them."""
+"""Two small models with names that need escaping, their pages, and a parser for pages."""
+
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -9,9 +11,42 @@ from tggm.report import render_report
 NASTY = ("<script>alert(1)</script>", "$x_1$ & co", '"quoted"', "groß \N{SNOWMAN}")
 
 
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Tree(HTMLParser):
+    """All elements as [tag, attributes, text, parents]; raises if tags are not nested properly."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self._open = [], []
+        self.feed(page)
+        assert not self._open, f"not closed: {[e[0] for e in self._open]}"
+
+    def handle_starttag(self, tag, attributes):
+        element = [tag, dict(attributes), "", [e[0] for e in self._open]]
+        assert len(attributes) == len(element[1]), f"duplicate attribute: {attributes}"
+        self.elements.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append([tag, dict(attributes), "", [e[0] for e in self._open]])
+
+    def handle_endtag(self, tag):
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, data):
+        for element in self._open:
+            element[2] += data
+
+    def all(self, tag):
+        return [element for element in self.elements if element[0] == tag]
+
+
 @pytest.fixture(scope="session")
 def regression():
-    """Model, test rows, training rows; the first feature matters most, the last takes two values."""
+    """Return model, test rows and training rows; the first feature has the largest effect."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(160, 4))
     X[:, 3] = X[:, 3] > 0
@@ -22,7 +57,7 @@ def regression():
 
 @pytest.fixture(scope="session")
 def classes():
-    """The same for three classes, whose labels are nasty too."""
+    """Return the same for three classes with labels that need escaping."""
     rng = np.random.default_rng(6)
     X = rng.normal(size=(160, 4))
     label = np.array(["<b>a</b>", "b & c", "$d$"])[np.digitize(X[:, 0] + 0.2 * X[:, 2], (-0.4, 0.4))]
@@ -32,9 +67,9 @@ def classes():
 
 @pytest.fixture(scope="session")
 def pages(regression, classes):
-    """The two reports, by kind."""
+    """Return the two reports by kind."""
     found = {}
     for kind, (model, (X, y), train) in {"regression": regression, "classes": classes}.items():
-        words = {"feature_names": NASTY, "target_name": "<i>price</i> & $", "title": "A </title> & more"}
-        found[kind] = render_report(model, X, y, train=train, **words)
+        names = {"feature_names": NASTY, "target_name": "<i>price</i> & $", "title": "A </title> & more"}
+        found[kind] = render_report(model, X, y, train=train, **names)
     return found

@@ -11,7 +11,7 @@ from tggm.cli.app import run
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A table with a category, gaps and a missing target, and a model of it."""
+    """Write a table with a category, missing values and a missing target, and a model of it."""
     path, rng = tmp_path_factory.mktemp("houses"), np.random.default_rng(0)
     with (path / "houses.csv").open("w", newline="") as file:
         table = csv.writer(file)
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_the_page_speaks_of_the_table(folder, capsys):
+def test_the_page_uses_the_names_of_the_table(folder, capsys):
     words = ["report", str(folder / "m.tggm"), str(folder / "houses.csv"), "-o", str(folder / "r.html")]
     assert run([*words, "--title", "Houses & more"]) == 0
     said = capsys.readouterr()
@@ -41,13 +41,13 @@ def test_the_page_speaks_of_the_table(folder, capsys):
     worst = page[page.index('<section id="worst"') : page.index('<section id="effects"')]
     places = re.findall(r'scope="row"[^>]*>(\d+)</th>.*?street (\d+)<', worst)
     assert len(places) == 10
-    assert all(row == street for row, street in places)  # a row is called by its place in the file
+    assert all(row == street for row, street in places)  # rows are numbered as in the file
     effects = page[page.index('<section id="effects"') :]
     assert "&lt;North&gt;" in effects
     assert "district = " not in effects  # a category is one feature
     assert "better than the naive" in page
     assert "linear" in page
-    assert "drawing" in said.err  # a long report says what it is at
+    assert "drawing" in said.err  # progress
     origin = page[page.index('<section id="provenance"') :]
     assert re.search(r"fitted to</dt><dd>76 rows of \S*houses.csv, seed 0", origin)
     assert "columns left out</dt><dd>street: " in origin
@@ -62,12 +62,12 @@ def test_the_page_speaks_of_the_table(folder, capsys):
         (["-o", "{folder}"], "is a folder; name a file in it"),
         (
             ["-o", "{folder}/x.html", "--interval", "90"],
-            "--interval is a probability between 0 and 1, as 0.9; got 90.",
+            "--interval is a probability, as 0.9; got 90.",
         ),
         (["-o", "{folder}/none/x.html"], "there is no folder"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(folder, capsys, extra, sentence):
+def test_errors_are_one_sentence(folder, capsys, extra, sentence):
     words = ["report", "{folder}/m.tggm", "{folder}/houses.csv", *extra]
     assert run([word.format(folder=folder) for word in words]) == 2
     said = capsys.readouterr().err
@@ -76,7 +76,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(folder, capsys, extra, senten
     assert not (folder / "x.html").exists()
 
 
-def test_the_page_goes_to_standard_output(folder, capfdbinary, monkeypatch):
+def test_the_page_can_be_written_to_standard_output(folder, capfdbinary, monkeypatch):
     monkeypatch.setattr("tggm.report.render_report", lambda model, X, y, **words: "<!DOCTYPE html>é")
     assert run(["report", str(folder / "m.tggm"), str(folder / "houses.csv"), "-o", "-", "--quiet"]) == 0
     out, err = capfdbinary.readouterr()

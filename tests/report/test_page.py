@@ -1,7 +1,6 @@
-"""What every report must be: complete in itself, accessible and harmless.
+"""Reports are self-contained, accessible and safe: checked by an HTML parser and by a browser if available.
 
-First read with an HTML parser, then shown by a real browser where there is one. Both are in one file because
-making the pages takes longer than looking at them.
+Both are in one file because making the pages takes longer than checking them.
 """
 
 import base64
@@ -14,18 +13,16 @@ import pytest
 
 from tests.cases import few
 from tests.report import chromium
-from tests.report.conftest import NASTY
-from tests.report.tree import Tree
-from tggm.report import html, render_report, write_report
-from tggm.report.effects import ranked
-from tggm.report.examination import examined
-from tggm.report.importance import importances
+from tests.report.conftest import NASTY, Tree
+from tggm.report import render_report, write_report
+from tggm.report._case import examine
+from tggm.report._effects import importances, rank_features
 
 HOUSES = {"house": [f"No. {k}" for k in range(64)]}
 KINDS = pytest.mark.parametrize("kind", ["regression", "classes"])
 BROWSER = pytest.mark.skipif(
     chromium.found() is None,
-    reason="no Chromium here (on Debian: apt install chromium); the markup is checked all the same",
+    reason="no Chromium (on Debian: apt install chromium)",
 )
 SORTED = """
 (() => {
@@ -35,7 +32,7 @@ SORTED = """
   return [head.getAttribute("aria-sort"), values];
 })()
 """
-# sizes of the pictures' letters in CSS pixels
+# font sizes of the figures in CSS pixels
 LETTERS = """
 Array.from(document.querySelectorAll("svg.plot text"), text => {
   const svg = text.ownerSVGElement;
@@ -55,7 +52,7 @@ def test_tags_are_nested_and_identifiers_unique(pages, kind):
 
 
 @KINDS
-def test_the_page_needs_no_network_and_has_no_handlers_or_styles_of_its_own(pages, kind):
+def test_pages_have_no_links_handlers_or_style_attributes(pages, kind):
     tree = Tree(pages[kind])
     names = {name for _, attributes, _, _ in tree.elements for name in attributes}
     assert not {
@@ -68,7 +65,7 @@ def test_the_page_needs_no_network_and_has_no_handlers_or_styles_of_its_own(page
 
 
 @KINDS
-def test_the_policy_allows_exactly_the_style_and_script_that_are_there(pages, kind):
+def test_the_policy_allows_only_the_style_and_script_of_the_page(pages, kind):
     tree = Tree(pages[kind])
     (policy,) = [e[1]["content"] for e in tree.all("meta") if e[1].get("http-equiv")]
     for tag, directive in (("style", "style-src"), ("script", "script-src")):
@@ -80,7 +77,7 @@ def test_the_policy_allows_exactly_the_style_and_script_that_are_there(pages, ki
 
 
 @KINDS
-def test_every_picture_has_a_title_and_a_caption(pages, kind):
+def test_every_figure_has_a_title_and_a_caption(pages, kind):
     tree = Tree(pages[kind])
     pictures, captions = tree.all("svg"), tree.all("figcaption")
     assert len(pictures) == len(captions) == len(tree.all("figure")) >= 7
@@ -92,7 +89,7 @@ def test_every_picture_has_a_title_and_a_caption(pages, kind):
 
 
 @KINDS
-def test_tables_say_what_they_are_and_sort_by_numbers(pages, kind):
+def test_tables_have_captions_and_numbers_to_sort_by(pages, kind):
     tree = Tree(pages[kind])
     assert len(tree.all("table")) == len(tree.all("caption")) >= 3
     heads = [e for e in tree.all("th") if e[1]["scope"] == "col"]
@@ -119,49 +116,49 @@ def test_text_from_data_is_escaped(pages, kind):
 
 @pytest.fixture(scope="module")
 def bare(regression):
-    """A page without training rows, with a column of the user's table."""
+    """Return a page without training rows, with a column of the user's table."""
     model, (X, y), _ = regression
     return render_report(model, X, y, shown=HOUSES)
 
 
 @KINDS
-def test_the_page_is_small_and_has_every_part(pages, kind):
+def test_pages_are_small_and_have_every_section(pages, kind):
     assert len(pages[kind].encode()) < 1_000_000
     anchors = [e[1]["id"] for e in Tree(pages[kind]).all("section")]
     middle = ["calibration", "predicted", "width"] if kind == "regression" else ["calibration", "confusion"]
     assert anchors == ["quality", "importance", "model", *middle, "worst", "effects", "learning"]
 
 
-def test_the_same_model_and_rows_give_the_same_bytes(regression, bare, tmp_path):
+def test_reports_are_reproducible(regression, bare, tmp_path):
     model, (X, y), _ = regression
     write_report(model, X, y, tmp_path / "a.html", shown=HOUSES)
     assert (tmp_path / "a.html").read_bytes() == bare.encode()
     assert [p.name for p in tmp_path.iterdir()] == ["a.html"]
 
 
-def test_without_training_rows_the_page_says_what_the_comparison_is_worth(bare):
-    assert "which flatters it" in bare
+def test_pages_without_training_rows_say_so(bare):
+    assert "which is an advantage for it" in bare
     assert "linear prediction" not in bare
 
 
-def test_one_row_is_enough_for_a_page(regression):
+def test_one_row_is_enough(regression):
     model, (X, y), _ = regression
     page = render_report(model, X[:1], y[:1])
-    assert "judged on 1 rows" in page
+    assert "evaluated on 1 rows" in page
     assert "nan" not in "".join(element[2] for element in Tree(page).all("td")).lower()
 
 
-def test_columns_of_the_users_own_table_are_shown(regression, bare):
+def test_worst_rows_show_columns_of_the_users_table(regression, bare):
     model, (X, y), _ = regression
     worst = int(np.argmin(model.predict_dist(X).logpdf(y)))
     section = bare[bare.index('<section id="worst"') : bare.index('<section id="effects"')]
     assert re.findall(r"No\. (\d+)<", section)[0] == str(worst)
 
 
-def test_the_first_feature_matters_most(regression, classes):
+def test_the_first_feature_is_the_most_important(regression, classes):
     for model, (X, y), _ in (regression, classes):
-        case = examined(model, X, y)
-        found = importances(case, [feature for feature, _ in ranked(case)])
+        case = examine(model, X, y)
+        found = importances(case, [feature for feature, _ in rank_features(case)])
         assert found.names[found.mean.argmax()] == "x1"
         assert len(found.names) == 4
 
@@ -169,7 +166,7 @@ def test_the_first_feature_matters_most(regression, classes):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"y": np.zeros(3)}, "`X` and `y` must have equally many rows, at least one; got 20 and 3."),
+        ({"y": np.zeros(3)}, "`X` and `y` must have the same number of rows, at least one; got 20 and 3."),
         ({"X": np.zeros((20, 3))}, "`X` must have the model's 4 columns; got 3."),
         ({"X": np.zeros(20)}, "`X` must be a table of rows and columns; got shape (20,)."),
         ({"feature_names": ["a"]}, "`feature_names` must have 4 names; got 1."),
@@ -177,13 +174,13 @@ def test_the_first_feature_matters_most(regression, classes):
         ({"shown": {"a": [1]}}, "`shown['a']` must have 20 values, one for each row; got 1."),
     ],
 )
-def test_bad_arguments_are_named(regression, change, sentence):
+def test_errors_name_the_argument(regression, change, sentence):
     model, (X, y), _ = regression
     with pytest.raises(ValueError, match=re.escape(sentence)):
         render_report(model, **{"X": X[:20], "y": y[:20], **change})
 
 
-def test_a_label_that_the_model_does_not_know_is_named(classes):
+def test_unknown_labels_raise(classes):
     model, (X, _), _ = classes
     with pytest.raises(ValueError, match=r"`y` has the label .*'zebra'"):
         render_report(model, X[:2], np.array(["zebra", "b & c"]))
@@ -209,7 +206,7 @@ def opened(tab, pages, tmp_path):
 
 @BROWSER
 @KINDS
-def test_nothing_is_complained_of_and_nothing_fetched(opened, kind):
+def test_browsers_report_no_errors_and_fetch_nothing(opened, kind):
     page = opened(kind, 1200)
     assert page.complaints() == []
     assert [url[:5] for url in page.requests() if not url.startswith("data:image/png")] == ["file:"]
@@ -219,7 +216,7 @@ def test_nothing_is_complained_of_and_nothing_fetched(opened, kind):
 @BROWSER
 @KINDS
 @pytest.mark.parametrize("width", [390, 1000])
-def test_the_page_does_not_overflow_and_letters_are_readable(opened, kind, width):
+def test_pages_do_not_overflow_and_text_is_readable(opened, kind, width):
     page = opened(kind, width)
     assert page.ask("document.documentElement.scrollWidth") <= width
     boxes = page.ask("Array.from(document.querySelectorAll('.scroll'), s => s.clientWidth)")
@@ -249,7 +246,7 @@ def test_tables_sort_both_ways(opened, kind, table, column):
 
 @BROWSER
 @KINDS
-def test_the_browser_computes_a_name_for_every_picture(opened, kind):
+def test_every_figure_has_an_accessible_name(opened, kind):
     page = opened(kind, 1200)
     tree = page.send("Accessibility.getFullAXTree")["nodes"]
     pictures = [n for n in tree if n.get("role", {}).get("value") in ("image", "img", "graphics-document")]
@@ -257,7 +254,7 @@ def test_the_browser_computes_a_name_for_every_picture(opened, kind):
     assert len(named) == page.ask("document.querySelectorAll('svg.plot').length")
 
 
-# texts that stand outside of their cell or their picture, by more than a pixel
+# texts that exceed their cell or figure by more than a pixel
 SPILLED = """
 Array.from(document.querySelectorAll("th, td, dt, dd, svg.plot text"), inner => {
   const outer = inner.ownerSVGElement || inner, range = document.createRange();
@@ -271,7 +268,7 @@ LONG = ["a_long_name_without_a_place_to_break_" + str(k) for k in range(4)]
 
 @pytest.fixture(scope="module")
 def long_names(regression, classes):
-    """Pages with long names, small numbers and dates."""
+    """Return a function that makes pages with long names, small numbers and dates."""
 
     @cache
     def page(kind):
@@ -285,13 +282,13 @@ def long_names(regression, classes):
 @BROWSER
 @pytest.mark.parametrize("kind", few(["regression", "classes"], "regression"))
 @pytest.mark.parametrize("width", [390, 1400])
-def test_long_names_stay_in_their_places(tab, long_names, tmp_path, kind, width):
+def test_long_names_do_not_overflow(tab, long_names, tmp_path, kind, width):
     (tmp_path / "long.html").write_text(long_names(kind), encoding="utf-8")
     tab.resize(width, 800)
     tab.open((tmp_path / "long.html").as_uri())
     assert tab.ask(SPILLED) == []
     assert tab.ask("document.documentElement.scrollWidth") <= width
-    # a date is one line, as high as a number beside it
+    # a date fits on one line
     rects = "Array.from(document.querySelectorAll('#worst td'))"
     dates = f"{rects}.filter(cell => cell.textContent === '2024-01-04')"
     assert tab.ask(f"{dates}.length") > 5
@@ -299,14 +296,7 @@ def test_long_names_stay_in_their_places(tab, long_names, tmp_path, kind, width)
 
 
 @BROWSER
-def test_it_prints(opened):
+def test_pages_can_be_printed(opened):
     pdf = opened("regression", 1200).printed()
     assert pdf.startswith(b"%PDF")
     assert 2 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type /Page/") <= 8
-
-
-def test_a_column_of_numbers_with_gaps_is_one_of_numbers():
-    gap, two = html.Cell(""), html.number(2.0)
-    page = html.table("t", ["row", "area", "town"], [[1, two, "x"], [2, gap, gap]])
-    heads = re.findall(r'<th scope="col"([^>]*)>', page)
-    assert heads == [' class="number"', ' class="number"', ""]

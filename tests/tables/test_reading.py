@@ -1,16 +1,22 @@
-"""Files to tables: what is read, and the one sentence for what is not."""
+"""Files to tables: CSV, Parquet and Excel, and the message for files that cannot be read."""
 
 import bz2
+import csv
 import gzip
 import io
 import lzma
 import sys
+import zipfile
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tggm import TableTransformer
 from tggm.tables import TableError, read_table
 
 
@@ -30,7 +36,7 @@ def test_the_delimiter_is_found(tmp_path, mark):
     np.testing.assert_array_equal(table.numbers("c"), [2.5, np.nan])
 
 
-def test_quotes_blank_lines_byte_order_mark_and_spaces(tmp_path):
+def test_quotes_empty_lines_byte_order_mark_and_spaces(tmp_path):
     text = '\ufeff name , x\r\n\r\n"Doe, Jane", 1\r\n"say ""hi""",2\r\n"two\nlines",3\r\n'
     table = read_table(write(tmp_path, text))
     assert table.names == ["name", "x"]
@@ -61,7 +67,7 @@ def test_words_for_gaps(tmp_path):
         read_table(file).numbers("a")
 
 
-def test_numbers_that_python_reads_but_people_do_not_mean(tmp_path):
+def test_underscores_and_infinity_are_no_numbers(tmp_path):
     table = read_table(write(tmp_path, "a,b\n1_000,inf\n2,3\n"))
     for name in "ab":
         with pytest.raises(TableError, match="in row 1 of column"):
@@ -122,18 +128,18 @@ def parquet(columns):
         (b"\xff\xfea", "not UTF-8 text"),
         (b"PAR1 and nothing else", "damaged Parquet file"),
         (parquet({"a": pa.array([], pa.int64())}), "has no rows"),
-        (parquet({"a": [1.0, float("inf")]}), "infinite number in row 2 of 'a'"),
-        (parquet({"a": [[1], [2]]}), "lists or records in column 'a'"),
+        (parquet({"a": [1.0, float("inf")]}), "contains infinity .inf. in row 2 of column 'a'"),
+        (parquet({"a": [[1], [2]]}), "has a list in column 'a'"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence(tmp_path, content, sentence):
+def test_unreadable_files_are_refused(tmp_path, content, sentence):
     file = write(tmp_path, content)
     with pytest.raises(TableError, match=sentence) as error:
         read_table(file)
     assert str(error.value).startswith(file)
 
 
-def test_a_wrong_delimiter_is_told_the_right_one(tmp_path):
+def test_the_right_delimiter_is_suggested(tmp_path):
     with pytest.raises(TableError, match=r"has one column only, 'a;b'; .* separated by ';'"):
         read_table(write(tmp_path, "a;b\n1;2\n"), delimiter=",")
 
@@ -143,14 +149,6 @@ def test_missing_files_and_folders(tmp_path):
         read_table(str(tmp_path / "none.csv"))
     with pytest.raises(TableError, match="is a folder"):
         read_table(str(tmp_path))
-
-
-def test_a_missing_column_is_told_its_neighbour(tmp_path):
-    table = read_table(write(tmp_path, "price,size\n1,2\n"))
-    with pytest.raises(TableError, match="no column 'prise'; did you mean 'price'"):
-        table.require(["prise"])
-    with pytest.raises(TableError, match="no column 'q'; it has 'price', 'size'"):
-        table.require(["q"])
 
 
 def test_compressed_files_and_encodings(tmp_path):
@@ -165,7 +163,7 @@ def test_compressed_files_and_encodings(tmp_path):
 
 
 @pytest.mark.parametrize("word", ["NA", "n/a", "None", "-", "?", "null", "#N/A", ""])
-def test_usual_words_for_gaps(tmp_path, word):
+def test_common_words_for_gaps(tmp_path, word):
     table = read_table(write(tmp_path, f"a,b\n1,x\n{word},{word}\n"))
     assert table.known("a").tolist() == table.known("b").tolist() == [True, False]
 
@@ -178,47 +176,116 @@ def test_codes_and_long_numbers_stay_words(tmp_path):
     assert table.numbers("zip").tolist() == [1234, 99999]
 
 
-LARGE = {
-    "plain": "a,b,c\n1,x,2.5\n-3,y,1e3\n,NA,\n",
-    "quotes": 'a,b,c\n"1","x, y","say ""hi"""\n2,"two\nlines",z\n\n3,q,\n',
-    "blanks": " a , b,c\r\n 1 , x ,True\r\n2,y ,false\r\n",
-    "codes": "a,b,c\n007,1_000,5;969\n8,inf,12345678901234567\n",
-    "semicolons": "a;b;c\n1,5;x;2\n2,5;y;3\n",
-    "unnamed": ",b,\n1,2,3\n",
-}
+# ---- Excel -----------------------------------------------------------------------------------------------
+
+FRAME = pd.DataFrame(
+    {
+        "size": [1.5, np.nan, 3.0],
+        "kind": ["a", "b", None],
+        "day": pd.to_datetime(["2024-01-31", "2024-02-29", None]),
+        "count": [5, 6, 7],
+    }
+)
 
 
-@pytest.mark.parametrize("name", LARGE)
-def test_both_readers_agree(tmp_path, name, monkeypatch):
-    from tggm.tables import arrow_text, text
-
-    file = write(tmp_path, LARGE[name])
-    small = read_table(file)
-    monkeypatch.setattr(text, "LARGE", 0)
-    used = []
-    monkeypatch.setattr(text, "parse_large", lambda *given: used.append(1) or arrow_text.parse_large(*given))
-    large = read_table(file)
-    assert used == [1]
-    assert large.names == small.names
-    for column in small.names:
-        assert large.columns[column].dtype == small.columns[column].dtype
-        assert large.words(column).tolist() == small.words(column).tolist()
+@pytest.fixture
+def book(tmp_path):
+    path = str(tmp_path / "book.xlsx")
+    with pd.ExcelWriter(path) as out:
+        FRAME.to_excel(out, sheet_name="first", index=False)
+        pd.DataFrame({"x": [1, 2]}).to_excel(out, sheet_name="second")
+        pd.DataFrame().to_excel(out, sheet_name="empty", index=False)
+        pd.DataFrame({"x": []}).to_excel(out, sheet_name="names", index=False)
+    return path
 
 
-@pytest.mark.parametrize("text", ["a,b\n1,2\n1\n", 'a,b\n"1,2\n', "a,a\n1,2\n", "a,b\n", "a b\n1 2\n"])
-def test_errors_of_large_files_are_those_of_small_ones(tmp_path, text, monkeypatch):
-    from tggm.tables import text as module
+def test_excel_numbers_words_dates_and_gaps(book):
+    table = read_table(book)
+    assert (table.source, table.names) == (book, list(FRAME))
+    assert table.columns["size"].tolist()[::2] == [1.5, 3.0]
+    assert [table.known(name).tolist() for name in ("size", "kind", "day")] == [
+        [True, False, True],
+        [True, True, False],
+        [True, True, False],
+    ]
+    assert table.columns["day"].dtype.kind == "M"
+    assert table.words("count").tolist() == ["5", "6", "7"]
 
-    file = write(tmp_path, text)
-    with pytest.raises(TableError) as small:
-        read_table(file)
-    monkeypatch.setattr(module, "LARGE", 0)
-    with pytest.raises(TableError) as large:
-        read_table(file)
-    assert str(large.value) == str(small.value)
+
+def test_excel_and_csv_give_the_same_numbers(book, tmp_path):
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    tables = [read_table(path).without("count") for path in (book, str(tmp_path / "t.csv"))]
+    y = FRAME["count"].to_numpy()
+    with pytest.warns(UserWarning, match="kind"):
+        np.testing.assert_array_equal(
+            *(TableTransformer(task="regression").fit_transform(t, y) for t in tables)
+        )
 
 
-def test_row_numbers_are_those_of_the_file(tmp_path):
-    table = read_table(write(tmp_path, "a,b\n1,1\n2,2\nx,3\n")).take(np.array([2]))
-    with pytest.raises(TableError, match="in row 3 of column 'a'"):
-        table.numbers("a")
+def test_a_sheet_by_its_name(book):
+    assert read_table(book, sheet="second").names == ["column 1", "x"]
+    with pytest.raises(TableError, match="no sheet 'third'; it has 'first', 'second'"):
+        read_table(book, sheet="third")
+    with pytest.raises(TableError, match="has an empty sheet"):
+        read_table(book, sheet="empty")
+    with pytest.raises(TableError, match="column names but no rows"):
+        read_table(book, sheet="names")
+
+
+def test_only_excel_files_have_sheets(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(TableError, match="is no Excel file; leave --sheet out"):
+        read_table(str(tmp_path / "t.csv"), sheet="first")
+
+
+def test_damaged_files_and_missing_packages_are_reported(book, tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "bad.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "nothing")
+    with pytest.raises(TableError, match="is a damaged Excel file"):
+        read_table(str(tmp_path / "bad.xlsx"))
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(TableError, match="needs openpyxl to be read: pip install"):
+        read_table(book)
+
+
+# ---- any file --------------------------------------------------------------------------------------------
+
+STARTS = (b"", b"PAR1", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"a,b\n")
+WORDS = ("", "NA", "1", "2", "-3.5", "1e300", "1e-300", "inf", "1_0", "1,5", "x", "y y", "2024-01-01")
+CELLS = st.sampled_from([*WORDS, '"', "é", "0"])
+TABLES = st.integers(2, 4).flatmap(
+    lambda width: st.lists(st.lists(CELLS, min_size=width, max_size=width), min_size=1, max_size=14)
+)
+
+
+@given(
+    st.builds(bytes.__add__, st.sampled_from(STARTS), st.binary(max_size=100))
+    | st.text(',;\t|"\n\r ax1.\0\ufeff', max_size=80).map(str.encode)
+)
+@settings(max_examples=200, deadline=5000)
+def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
+    file = tmp_path_factory.getbasetemp() / "any.csv"
+    file.write_bytes(content)
+    try:
+        table = read_table(str(file))
+    except TableError:
+        return
+    assert len(table) > 0
+    assert len({len(column) for column in table.columns.values()}) == 1
+
+
+@given(TABLES)
+@settings(max_examples=200, deadline=5000)
+@pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")
+def test_any_table_is_encoded_or_refused(tmp_path_factory, rows):
+    file = tmp_path_factory.getbasetemp() / "any_table.csv"
+    with file.open("w", newline="") as out:
+        csv.writer(out).writerows([[f"c{k}" for k in range(len(rows[0]))], *rows])
+    try:
+        table = read_table(str(file))
+        how = TableTransformer().fit(table, np.arange(float(len(table))))
+    except TableError:
+        return
+    X = how.transform(table)
+    assert X.shape == (len(table), len(how.get_feature_names_out()))
+    assert np.isfinite(X).all()

@@ -1,7 +1,9 @@
-"""The transformer: scikit-learn's checks, every type of column, and what is noticed."""
+"""The transformer: scikit-learn's checks, every type of column, warnings and errors."""
 
 import datetime as dt
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,12 +11,11 @@ import pyarrow as pa
 import pytest
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import TargetEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tggm import TableTransformer, TableWarning
-from tggm.tables import TableError
-from tggm.tables.columns import Category, Moment, Number, Ordinal, Statistic
+from tggm.tables import TableError, read_table
+from tggm.tables.columns import Category, DateColumn, Number, Ordinal
 from tggm.tables.frames import as_table, rows_of
 
 ROWS = 60
@@ -50,12 +51,12 @@ FRAME = pd.DataFrame(
 KINDS = {
     **dict.fromkeys(["float", "int", "nullable", "arrow", "bool", "nullable bool", "duration"], Number),
     **dict.fromkeys(["text", "string", "arrow string", "category", "mixed"], Category),
-    **dict.fromkeys(["date", "moment", "zone"], Moment),
+    **dict.fromkeys(["date", "moment", "zone"], DateColumn),
     "grade": Ordinal,
 }
 
 
-def test_every_type_of_pandas():
+def test_every_pandas_type():
     table = TableTransformer().fit(FRAME, Y)
     assert {column.name: type(column) for column in table.columns_} == KINDS
     X = table.transform(FRAME)
@@ -80,7 +81,7 @@ def test_durations_of_python_are_seconds_and_complex_numbers_are_refused():
         as_table(pd.DataFrame({"z": [1 + 2j, 3.0]}))
 
 
-def test_arrow_tables_are_frames_too():
+def test_arrow_tables():
     frame = FRAME.drop(columns="mixed")
     of_pandas = TableTransformer().fit(frame, Y)
     of_arrow = TableTransformer().fit(pa.Table.from_pandas(frame), Y)
@@ -139,7 +140,7 @@ def test_arrays_of_numbers_keep_all_columns():
         table.transform(np.full((1, 3), np.inf))
 
 
-def test_columns_are_found_by_name_and_missed_by_name():
+def test_columns_are_matched_by_name():
     frame = FRAME[["float", "text", "int"]]
     table = TableTransformer().fit(frame, Y)
     assert table.feature_names_in_.tolist() == ["float", "text", "int"]
@@ -158,7 +159,7 @@ def test_a_step_of_a_pipeline_with_names():
     assert model.score(FRAME[["text", "nullable"]], y) > 0.99
 
 
-def test_what_tells_nothing_or_too_much_is_said_aloud():
+def test_useless_columns_and_copies_of_the_target_cause_warnings():
     rng = np.random.default_rng(0)
     label = rng.choice(["no", "yes"], ROWS)
     frame = pd.DataFrame({
@@ -181,63 +182,136 @@ def test_what_tells_nothing_or_too_much_is_said_aloud():
         TableTransformer(ignore=[*frame.columns[1:]]).fit(frame, label)
 
 
-# ---- columns of many words -------------------------------------------------------------------------------
+def test_warnings_name_the_line_of_the_caller():
+    X = pd.DataFrame({"row": np.arange(60), "size": np.random.default_rng(0).normal(size=60)})
+    with pytest.warns(TableWarning, match="row") as warned:
+        TableTransformer().fit(X)
+    with pytest.warns(TableWarning, match="row") as wrapped:  # by scikit-learn
+        TableTransformer().fit_transform(X)
+    assert {found.filename for found in (*warned, *wrapped)} == {__file__}
 
 
-@pytest.fixture(scope="module")
-def towns():
-    rng = np.random.default_rng(2)
-    effect = rng.normal(size=300)
-    town = rng.integers(300, size=3000)
-    return pd.DataFrame({"town": [f"town {k}" for k in town]}), effect[town] + rng.normal(size=3000), effect
+# ---- each kind of column where another was learned --------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+SAMPLES = {
+    "numbers": RNG.normal(size=ROWS),
+    "gaps": np.where(np.arange(ROWS) % 3, RNG.normal(size=ROWS), np.nan),
+    "counts": RNG.integers(0, 9, ROWS),
+    "truth": RNG.random(ROWS) > 0.5,
+    "words": RNG.choice(["u", "v", None], ROWS),
+    "many words": [f"w{k}" for k in RNG.integers(0, 55, 58)] + ["w0", "w1"],
+    "grades": pd.Categorical(RNG.choice(["low", "high"], ROWS), ["low", "high"], ordered=True),
+    "dates": pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 900, ROWS), unit="D"),
+    "dates in words": [f"{k % 28 + 1}.{k % 12 + 1}.2020" for k in range(ROWS)],
+    "clock": [f"{k % 24:02d}:30" for k in range(ROWS)],
+    "thousands": [f"{k:,}" for k in RNG.integers(0, 9999, ROWS).tolist()],
+    "money": [f"${k:,}" for k in RNG.integers(0, 9999, ROWS).tolist()],
+    "marks": ["<LOD" if k % 5 == 0 else f"{k * k / 7:.2f}" for k in range(ROWS)],
+    "empty": [None] * ROWS,
+    "same": ["x"] * ROWS,
+    "text": [f"a note on {k}, and more" for k in range(ROWS)],
+    "mixed": [1, "a", 2.5, None, True, "2020-01-01"] * 10,
+}
+WORDS = ("words", "many words", "grades")  # these share no word with other samples
+LEARNED = [kind for kind in SAMPLES if kind not in ("empty", "same", "text")]
 
 
-def test_statistics_are_shrunken_means(towns):
-    frame, y, _ = towns
-    (column,) = TableTransformer().fit(frame, y).columns_
-    assert isinstance(column, Statistic)
-    # by hand: (sum + m mean) / (n + m); effects and noise have variance 1, so m is about 1
-    word = column.levels[0]
-    its = y[frame["town"] == word]
-    got = column.values[0][0]
-    m = (its.sum() - len(its) * got) / (got - y.mean())
-    assert 0.7 < m < 1.5
-    witness = TargetEncoder(smooth=m).fit(frame, y)
-    np.testing.assert_allclose(
-        TableTransformer().fit(frame, y).transform(frame)[:, 0], witness.transform(frame)[:, 0], rtol=1e-9
-    )
+def transform_or_error(table, column):
+    """Return the numbers and the warnings, or None and the error."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            X = table.transform(pd.DataFrame({"a": column}))
+        except ValueError as error:
+            return None, str(error)
+    return X, "".join(str(each.message) for each in warned)
 
 
-def test_no_row_sees_its_own_target(towns):
-    """Of noise, statistics that a row is part of would explain much; those of others explain nothing."""
-    frame = towns[0]
-    noise = np.random.default_rng(3).normal(size=len(frame))
-    table = TableTransformer()
-    learned, own = table.fit_transform(frame, noise)[:, 0], table.transform(frame)[:, 0]
-    assert abs(np.corrcoef(learned, noise)[0, 1]) < 4 / np.sqrt(len(noise))
-    assert np.corrcoef(own, noise)[0, 1] > 0.2
-    changed = noise.copy()
-    changed[0] += 100
-    again = TableTransformer().fit_transform(frame, changed)[:, 0]
-    fold = np.random.default_rng(0).permutation(len(noise)) % 5
-    np.testing.assert_array_equal(again[fold == fold[0]], learned[fold == fold[0]])
+@pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")  # how numbers are read
+@pytest.mark.parametrize("learned", LEARNED)
+def test_any_column_where_another_was_learned(learned):
+    table = TableTransformer().fit(pd.DataFrame({"a": SAMPLES[learned]}), Y)
+    assert np.isfinite(table.transform(pd.DataFrame({"a": SAMPLES[learned]}))).all()
+    for given, column in SAMPLES.items():
+        X, complaint = transform_or_error(table, column)
+        if X is None:
+            assert complaint.startswith("`X`"), given
+            assert "'a'" in complaint, given
+        else:
+            unknown = f"none of its {pd.Series(column).count()} words" in complaint
+            assert learned not in WORDS or unknown == (given not in {learned, "empty"}), given
+            assert X.shape == (ROWS, len(table.get_feature_names_out()))
+            assert np.isfinite(X).all(), given
 
 
-def test_unseen_words_and_gaps_have_statistics_too(towns):
-    frame, y, _ = towns
-    table = TableTransformer().fit(frame, y)
-    X = table.transform(pd.DataFrame({"town": ["town nowhere", None]}))
-    assert np.isfinite(X).all()
-    np.testing.assert_allclose(X[:, 0], y.mean(), atol=0.2)
-    classes = TableTransformer().fit(frame, np.digitize(y, [-1, 1]))
-    assert classes.get_feature_names_out().tolist() == [*(f"town: usual {k}" for k in range(3)), "town: rows"]
-    only = TableTransformer().fit(frame)
-    assert only.get_feature_names_out().tolist() == ["town: rows"]
+@pytest.mark.parametrize("kind", ["empty", "same", "text"])
+def test_a_table_without_useful_columns_is_refused(kind):
+    with pytest.raises(ValueError, match=r"no column that a model could use \(a: "):
+        TableTransformer().fit(pd.DataFrame({"a": SAMPLES[kind]}), Y)
 
 
-def test_a_hundred_thousand_words_are_fine():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"number": [f"w{k}" for k in rng.integers(100_000, size=150_000)]})
-    table = TableTransformer().fit(frame, rng.normal(size=len(frame)))
-    assert np.isfinite(table.transform(frame[:1000])).all()
-    assert len(table.columns_[0].levels) == 20_000
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame(index=range(3))])
+def test_an_empty_table_is_refused(frame):
+    with pytest.raises(ValueError, match=r"no rows|no columns|0 sample|minimum"):
+        TableTransformer().fit(frame, np.zeros(len(frame)))
+
+
+def test_infinities_lists_and_duplicate_names_are_refused():
+    with pytest.raises(ValueError, match=r"infinity .inf. in row 2 of column 'a'"):
+        TableTransformer().fit(pd.DataFrame({"a": [1.0, np.inf, 2.0]}))
+    with pytest.raises(TypeError, match=r"a list in column 'a'.*[Ll]eave the column out"):
+        TableTransformer().fit(pd.DataFrame({"a": [[1], [2]]}))
+    with pytest.raises(ValueError, match=r"two columns of one name|unique"):
+        TableTransformer().fit(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]))
+
+
+def test_thousands_of_columns():
+    frame = pd.DataFrame(RNG.normal(size=(30, 1000)), columns=[f"c{k}" for k in range(1000)])
+    assert TableTransformer().fit_transform(frame, RNG.normal(size=30)).shape == (30, 1000)
+
+
+def test_dates_and_times_of_day_are_not_mixed():
+    dates = TableTransformer().fit(pd.DataFrame({"a": SAMPLES["dates in words"]}), Y)
+    with pytest.raises(ValueError, match=r"times of the day in column 'a', which should hold dates as 2024"):
+        dates.transform(pd.DataFrame({"a": SAMPLES["clock"]}))
+    clock = TableTransformer().fit(pd.DataFrame({"a": SAMPLES["clock"]}), Y)
+    with pytest.raises(ValueError, match=r"dates in column 'a', which should hold times of the day as 12:30"):
+        clock.transform(pd.DataFrame({"a": SAMPLES["dates in words"]}))
+
+
+def test_words_among_dates_and_empty_columns_cause_warnings():
+    frame = pd.DataFrame({"a": SAMPLES["dates in words"], "b": SAMPLES["numbers"]})
+    wrong = frame.assign(a=["31.2.2020", *SAMPLES["dates in words"][1:]])
+    with pytest.warns(TableWarning, match=r"a: 1 row with words that are no dates \('31.2.2020'\)"):
+        table = TableTransformer().fit(wrong, Y)
+    with pytest.warns(TableWarning, match=r"b: no row has a value, but all training rows had one"):
+        table.transform(frame.assign(b=np.nan))
+    assert np.isfinite(table.transform(frame[:3].assign(b=np.nan))).all()  # few rows may well have none
+
+
+def test_mistakes_have_two_remedies():
+    with pytest.raises(
+        ValueError, match=r"'oops' in row 60.*--missing 'oops'.*missing=\['oops'\]\) in Python"
+    ):
+        TableTransformer().fit(pd.DataFrame({"a": [*map(str, SAMPLES["numbers"][1:]), "oops"]}))
+
+
+# ---- development data ------------------------------------------------------------------------------------
+
+FOLDER = Path(os.environ.get("TGGM_DATA", "none")) / "tables"
+TARGETS = {"titanic": "survived", "penguins": "species", "mpg": "mpg", "tips": "tip", "ames": "SalePrice"}
+
+
+@pytest.mark.skipif(not FOLDER.exists(), reason="TGGM_DATA does not name the data")
+@pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_file_and_its_data_frame_become_the_same_numbers(name):
+    target, path = TARGETS[name], FOLDER / f"{name}.csv"
+    frame, table = pd.read_csv(path), read_table(str(path))
+    y = frame[target].to_numpy()
+    of_file, of_frame = TableTransformer(), TableTransformer()
+    X = of_frame.fit_transform(frame.drop(columns=target), y)
+    np.testing.assert_array_equal(of_file.fit_transform(table.without(target), y), X)
+    assert of_file.columns_ == of_frame.columns_
+    assert (name == "titanic") == (of_frame.left_out_.get("alive") == "it repeats the target")

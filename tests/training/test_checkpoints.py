@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import optax
 import pytest
-
-import tggm
-from tggm.storage import files
-from tggm.training import checkpoints
 from tggm.training.checkpoints import CheckpointError, Checkpoints, CheckpointWarning, remove_checkpoints
 from tggm.training.observer import Observer
 from tggm.training.state import State
 from tggm.training.training import Checkpoint
+
+import tggm
+from tggm import storage
+from tggm.training import checkpoints
 
 
 def state(number):
@@ -249,7 +249,7 @@ def test_a_fit_with_nothing_left_to_do_is_marked_finished(problem, tmp_path, mon
     content[-1] ^= 1
     path.write_bytes(content)
     with monkeypatch.context() as patch:  # a folder that can only be read
-        patch.setattr(files.os, "open", denied)
+        patch.setattr(storage.os, "open", denied)
         patch.setattr(Path, "unlink", denied)
         with pytest.warns(CheckpointWarning, match=r"going on from|could be written .*Permission") as caught:
             model.fit(X, y)
@@ -272,7 +272,7 @@ def test_a_fit_goes_on_without_checkpoints(problem, tmp_path, monkeypatch, troub
     settings, X, y, witness = problem
     path = tmp_path / "fit" if trouble == "full" else tmp_path / "nowhere" / "fit"
     if trouble == "full":
-        monkeypatch.setattr(files.os, "fsync", full)
+        monkeypatch.setattr(storage.os, "fsync", full)
     match = "No space left on device" if trouble == "full" else "There is no such folder; make it first"
     with pytest.warns(
         CheckpointWarning, match=rf"no checkpoint could be .* \({match}\); the fit goes on"

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 from numpy.testing import assert_allclose
+from tggm.training.engine import Inference
 
 from tests.models.small_models import drawn_model
-from tggm.training.engine import Inference
 
 SAME = Inference("mean_field", prior="same")
 CYCLED = Inference("mean_field", "cyclic", 300, prior="posterior")

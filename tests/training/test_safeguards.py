@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from tggm import TGGMRegressor
-from tggm.streams import from_arrays
+from tggm.data import from_arrays
 
 X = np.random.default_rng(0).standard_normal((400, 3))
 Y = np.abs(X[:, 0]) + 0.1 * X[:, 1]

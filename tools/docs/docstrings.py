@@ -14,13 +14,13 @@ class Markdown(griffe.Extension):
     """Rewrite `.. math::` blocks, and the roles `:math:`, `:func:` and `:class:`."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Called with every object that was read."""
+        """Process every object that was read."""
         if obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)
 
 
 def markdown(text: str) -> str:
-    """A docstring with formulas between dollars."""
+    """Return a docstring with formulas between dollars."""
     text = LINE.sub(r"\n\1$$\n\1\2\n\1$$\n", text)
     text = MATH.sub(_block, text + "\n")
     text = re.sub(r":math:`([^`]*)`", r"$\1$", text)

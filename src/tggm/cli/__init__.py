@@ -1,7 +1,8 @@
-"""The `tggm` command: one file per subcommand, each of which parses, calls the library and prints.
+"""The `tggm` command.
 
-An error that the user can mend is one sentence on standard error and exit code 2; anything else is a defect
-of ours and keeps its traceback. Subcommands import what they need when they run: `tggm --help` is quick.
+`commands.py` has one function per subcommand, which parses options, calls the library and prints. An error
+that the user can correct is one sentence on standard error and exit code 2; any other keeps its traceback.
+Commands import what they need when they run, so that `tggm --help` is fast.
 """
 
 import os
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; `arguments` default to those of the process."""
-    _fill_closed_streams()
+    _replace_closed_streams()
     try:
         from tggm.cli.app import run
     except ModuleNotFoundError as error:
@@ -22,10 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(arguments))
 
 
-def _fill_closed_streams() -> None:
-    """Let closed standard streams lead nowhere, so that no file we open takes the place of one.
+def _replace_closed_streams() -> None:
+    """Connect closed standard streams to /dev/null, so that no file that is opened gets their number.
 
-    `sys.stdout` stays None where it is: `print` knows that, and a command whose result goes there says so.
+    `sys.stdout` stays None if it was closed: `print` accepts that, and `check_output` reports it.
     """
     while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -33,4 +34,4 @@ def _fill_closed_streams() -> None:
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115  # for as long as the process lives
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # print(file=None) would write to the other
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # print(file=None) would write to stdout

@@ -1,149 +1,337 @@
-"""The work of `tggm fit`: rows in, a model with its preparation and honest figures out."""
+"""The work of `tggm fit`: choose the target, hold rows out, fit an estimator to the table, compute scores.
 
+A table is in memory. A folder of Parquet files is not: its columns are encoded as a sample of its rows
+suggests, and the estimator is fitted to a stream of all rows.
+"""
+
+import csv
 import os
+import re
 import time
 import warnings
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from ast import literal_eval
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.cli.errors import CommandError
-from tggm.cli.figures import judge
-from tggm.cli.files import say
-from tggm.cli.options import names_in
+from tggm.arrays import Bools, Ints
+from tggm.cli.files import CommandError, say
 from tggm.cli.progress import Progress
-from tggm.cli.sources import FolderSource, Source, TableSource
-from tggm.cli.wish import Wish, as_options, estimator
-from tggm.tables import Preparation, Table, Target, choose_target, prepare
-from tggm.tables.baselines import Baselines, fit_classes, fit_regression
-from tggm.tables.parquet import Folder
-from tggm.tables.preparation import FitRecord
-from tggm.training.checkpoints import CheckpointError, remove_checkpoints
-from tggm.training.parallel.processes import is_first
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
+from tggm.cli.scores import evaluate_model
+from tggm.data import Piece, Stream
+from tggm.data.stream import hash_rows
+from tggm.estimators import TGGMClassifier, TGGMRegressor
+from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
+from tggm.tables.baselines import Baselines, fit_baselines
+from tggm.tables.reading import Folder
+from tggm.tables.schema import FitRecord
+from tggm.tables.table import stacked
+from tggm.training.checkpoint import CheckpointError, remove_checkpoints
 
 LEAST_ROWS = 10
+MOST_HELD_OUT = 10_000  # rows; more would not make the scores more precise in a useful way
+QUICK_STEPS = 2000  # gradient steps with --quick
+MOST_ROWS_OF_TEN = 50_000  # a regression with more rows gets five members instead of ten
+OPTIONS = {
+    "hidden": "--hidden", "n_members": "--members", "max_epochs": "--epochs", "time_budget": "--time",
+    "features": "--features", "calibrate": "--calibrate", "class_weight": "--class-weight",
+    "guarantee": "--guarantee",
+}  # fmt: skip
+FIXED = {"checkpoint", "random_state", "verbose"}  # settings that have options of their own
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A fitted model and what there is to say about it."""
+class FitOptions:
+    """The options of `tggm fit` and `tggm compare`; None leaves the choice to the program."""
 
-    model: "BaseEstimator"
-    preparation: Preparation
-    test: Table | None  # the held-out rows
-    notes: list[str]
-    interrupted: bool
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Whether a fit is silent, where it keeps its checkpoint, and whether it goes on from there."""
-
+    target: str
+    task: str | None = None
+    hidden: tuple[int, ...] | None = None
+    members: int | None = None
+    epochs: int | None = None
+    seed: int = 0
+    test_size: float = 0.2
+    ignore: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    quick: bool = False
+    settings: tuple[str, ...] = ()  # name=value
     quiet: bool = False
     checkpoint: str | None = None
     resume: bool = False
 
-
-def fit_table(table: Table, wish: Wish, watch: Watch) -> Outcome:
-    """Split, prepare, train, and judge on the held-out rows; the model is the one that was judged."""
-    target, reason = chosen_target(table, wish)
-    return fit_source(TableSource(table, target, wish), reason, wish, watch)
-
-
-def fit_folder(path: str, wish: Wish, watch: Watch) -> Outcome:
-    """As `fit_table`, for the rows of a folder."""
-    folder = Folder(path, wish.missing)
-    folder.require_alike(names_in(wish.ignore, folder.names))
-    sample = folder.sample()
-    target, reason = chosen_target(sample, wish)
-    return fit_source(FolderSource(folder, sample, target, wish), reason, wish, watch)
+    def __post_init__(self) -> None:
+        if not 0 <= self.test_size < 1:
+            raise CommandError(
+                f"--test-size must be at least 0 and less than 1, as 0.2; got {self.test_size:g}."
+            )
 
 
-def chosen_target(table: Table, wish: Wish) -> tuple[Target, str]:
-    """The target and how its task was found; an error if too few rows have one."""
-    table.require([wish.target])
-    rows = int(table.known(wish.target).sum())
-    if 0 < rows < LEAST_ROWS:  # that there are none at all is said elsewhere
+@dataclass(frozen=True)
+class FitResult:
+    """A fitted model, what its file stores beside it, the held-out rows and the notes for the user."""
+
+    model: Any
+    target: Target
+    record: FitRecord
+    baselines: Baselines | None
+    test: Table | None
+    notes: list[str]
+
+
+# ---- settings --------------------------------------------------------------------------------------------
+
+
+def parse_layers(text: str | None) -> tuple[int, ...] | None:
+    """Return the hidden units of each layer as --hidden gives them."""
+    try:
+        return None if text is None else tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise CommandError(
+            f"--hidden is a number of units, or one for each layer as 100,100; got {text!r}."
+        ) from None
+
+
+def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return column names; each text is a known name, or several names as a,b or a,"b, in metres"."""
+    names: list[str] = []
+    for text in texts:
+        parts = [text] if text in known else next(csv.reader([text], skipinitialspace=True), [])
+        names += [part if part in known else part.strip() for part in parts if part.strip()]
+    return names
+
+
+def parse_setting(text: str, known: Sequence[str]) -> tuple[str, Any]:
+    """Return name and value of --set NAME=VALUE: a number, True, None, a tuple, or a string."""
+    name, mark, word = text.partition("=")
+    if not mark or name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"settings are {', '.join(known)}."
+        raise CommandError(f"--set takes name=value, with the name of a setting; got {text!r}; {hint}")
+    try:
+        return name, literal_eval(word)
+    except (ValueError, SyntaxError):
+        return name, word
+
+
+def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
+    """Return an unfitted estimator with the settings asked for, or those for this number of rows."""
+    members = 3 if options.quick else 10 if n_rows < MOST_ROWS_OF_TEN and not is_class else 5
+    model: Any = (TGGMClassifier if is_class else TGGMRegressor)(n_members=members, random_state=options.seed)
+    if options.quick:
+        batch = min(max(n_rows / 8, 128), 512)
+        model.set_params(max_epochs=max(60, round(QUICK_STEPS * batch / max(n_rows, batch))))
+    given = {"hidden": options.hidden, "n_members": options.members, "max_epochs": options.epochs}
+    model.set_params(**{name: value for name, value in given.items() if value is not None})
+    known = sorted(set(model.get_params()) - FIXED)
+    for text in options.settings:
+        name = text.partition("=")[0]
+        if name == "guarantee" and is_class:
+            raise CommandError("--guarantee is for intervals of a regression; leave it out for classes.")
+        if name == "class_weight" and not is_class:
+            raise CommandError("--class-weight is for classes, but the target is a number; leave it out.")
+        model.set_params(**dict([parse_setting(text, known)]))
+    return model
+
+
+def in_options(message: str) -> str:
+    """Return an estimator's message with command-line options in place of its arguments."""
+    return re.sub(r"`(\w+)`", lambda found: OPTIONS.get(found[1], f"--set {found[1]}"), message)
+
+
+# ---- rows ------------------------------------------------------------------------------------------------
+
+
+def find_target(table: Table, options: FitOptions) -> tuple[Target, str]:
+    """Return the target and how its task was found; raise if too few rows have a value."""
+    table.require([options.target])
+    rows = int(table.known(options.target).sum())
+    if 0 < rows < LEAST_ROWS:  # no rows at all is an error of `choose_target`
         found = f"{rows} row{'s' * (rows > 1)}{' with a target' * (rows < len(table))}"
         raise CommandError(f"{table.source} has {found}; a fit needs {LEAST_ROWS} or more: gather more rows.")
-    return choose_target(table, wish.target, wish.task)
+    return choose_target(table, options.target, options.task)
 
 
-def fit_source(source: Source, reason: str, wish: Wish, watch: Watch) -> Outcome:
-    """Prepare, train and judge."""
-    target, names = source.target, source.learned.names
-    preparation = prepare(
-        source.learned,
-        target,
-        ignore=names_in(wish.ignore, names),
-        categorical=names_in(wish.categorical, names),
-        gaps=wish.missing,
-        many=source.many,
+def input_columns(table: Table, options: FitOptions) -> Table:
+    """Return the inputs: without the target and ignored columns, with the categories that were named."""
+    ignore, categorical = (names_in(names, table.names) for names in (options.ignore, options.categorical))
+    table.require([*ignore, *categorical])
+    inputs = table.without(options.target, *ignore)
+    words = {name: table.words(name) for name in categorical if name in inputs.columns}
+    return Table(
+        table.source,
+        {**inputs.columns, **words},
+        table.decimal,
+        {**dict.fromkeys(words, ()), **table.categories},
+        table.origin,
+        options.missing,
     )
-    notes = [*source.notes, *(f"{name}: left out, {why}" for name, why in preparation.left_out)]
-    notes += preparation.notes
-    X, y, stream = source.inputs(preparation, notes)
-    model = estimator(wish, target.is_class, source.rows)
-    if not watch.quiet:
-        say(f"{target.task} of {target.name!r} ({reason}): {source.summary}")
-        for note in notes:
-            say(f"  note: {note}")
+
+
+def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> tuple[Ints, Ints]:
+    """Return rows to train on and rows to hold out, in order; each class keeps at least one to train on."""
+    rng = np.random.default_rng(seed)
+    fraction = min(fraction, MOST_HELD_OUT / len(y))
+    if not stratified:
+        rows = rng.permutation(len(y))
+        test = rows[: round(fraction * len(y))]
+    else:
+        parts = []
+        for label in np.unique(y):
+            rows = rng.permutation(np.flatnonzero(y == label))
+            parts.append(rows[: min(round(fraction * len(rows)), len(rows) - 1)])
+        test = np.concatenate(parts)
+    return np.setdiff1d(np.arange(len(y)), test), np.sort(test)
+
+
+def rare_classes(labels: NDArray[Any], target: Target, least: int = 5) -> list[str]:
+    """Return a note on classes with fewer than `least` rows."""
+    classes, count = np.unique(labels, return_counts=True)
+    rare = classes[count < least].tolist() if target.is_class else []
+    shown = ", ".join(map(repr, rare[:3])) + ", ..." * (len(rare) > 3)
+    return [f"{target.name}: classes of fewer than {least} rows are hard to learn ({shown})"] * bool(rare)
+
+
+# ---- fits ------------------------------------------------------------------------------------------------
+
+
+def fit_table(table: Table, options: FitOptions) -> FitResult:
+    """Fit to a part of the rows and compute scores on the others."""
+    target, reason = find_target(table, options)
+    rows = table.take(target.known(table))
+    y, without = target.values(rows), len(table) - len(rows)
+    train, test = split(y, options.test_size, options.seed, stratified=target.is_class)
+    model = build_estimator(options, target.is_class, len(train))
+    say = _talker(target, reason, f"{len(train)} rows to train on, {len(test)} held out", options.quiet)
+    notes = say([f"{target.name}: {without} rows without a target left out"] * bool(without))
+    notes += say(rare_classes(y, target))
+    inputs = input_columns(rows, options)
+    X, begin = inputs.take(train), time.perf_counter()
+    notes += train_model(model, (X, target.named(y[train])), y[train], options)
+    notes += say(encoding_notes(model, inputs))
+    held = rows.take(test) if len(test) else None
+    return _result(model, target, table.source, X, y[train], len(train), held, begin, notes, options)
+
+
+def fit_folder(path: str, options: FitOptions) -> FitResult:
+    """Fit to the rows of a folder of Parquet files, without those that are held out by their numbers."""
+    folder = Folder(path, options.missing)
+    folder.require_alike(names_in(options.ignore, folder.names))
+    sample = folder.sample()
+    target, reason = find_target(sample, options)
+    limit = np.uint64(int(min(options.test_size, MOST_HELD_OUT / len(folder)) * 2**64))
+
+    def held_out(rows: Ints) -> Bools:
+        held: Bools = hash_rows(options.seed, rows) < limit
+        return held
+
+    rows = sample.take(target.known(sample) & ~held_out(sample.places))
+    X, y = input_columns(rows, options), target.values(rows)
+    transformer = sample_transformer(X, y, target.task)
+    test: list[Table] = []
+    trained: dict[int, int] = {}  # rows by the start of their group
+
+    def pieces(order: np.random.Generator | None) -> Iterator[Piece]:
+        for group in folder.files.ordered(order):
+            table = folder.read(group)
+            known, held = target.known(table), held_out(group.start + np.arange(group.rows))
+            if group.start not in trained and (known & held).any():
+                test.append(table.take(known & held))
+            table = table.take(known & ~held)
+            trained[group.start] = len(table)
+            if len(table):
+                yield Piece(group.start, transformer.transform(table), target.values(table))
+
+    summary = f"{len(folder)} rows in {len(folder.files.groups)} groups"
+    model = build_estimator(options, target.is_class, len(folder))
+    say = _talker(target, reason, summary, options.quiet)
+    notes = say([*rare_classes(y, target), *transformer.notes_])
+    notes += say([f"{name}: left out, {why}" for name, why in transformer.left_out_.items()])
     begin = time.perf_counter()
-    # the model sees a standardised target, a person thinks in its units
-    offset = 0.0 if target.is_class else -float(np.log(y.std()))
-    notes += train_model(model, (X, y) if stream is None else (stream,), offset, watch)
-    preparation = replace(preparation, baselines=baselines(X, y, target.is_class))
+    notes += train_model(model, (Stream(pieces, table=transformer, target=target.name),), y, options)
+    held = stacked(test, path) if test else None
+    return _result(model, target, path, X, y, sum(trained.values()), held, begin, notes, options)
+
+
+def _talker(target: Target, reason: str, summary: str, quiet: bool) -> Callable[[list[str]], list[str]]:
+    """Print what is fitted, and return a function that prints notes and returns them."""
+    if not quiet:
+        say(f"{target.task} of {target.name!r} ({reason}): {summary}")
+
+    def notes(texts: list[str]) -> list[str]:
+        for text in () if quiet else texts:
+            say(f"  note: {text}")
+        return texts
+
+    return notes
+
+
+def _result(
+    model: Any, target: Target, source: str, X: Table, y: NDArray[Any], rows: int, test: Table | None,
+    begin: float, notes: list[str], options: FitOptions,
+) -> FitResult:  # fmt: skip
+    """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
+        features = training_features(model.table_, X, y, target.is_class)
+    baselines = fit_baselines(features, y, target.is_class)
     seconds = time.perf_counter() - begin
-    test, figures = source.held_out(), {}
-    if test is not None:
-        figures = judge(model, preparation, preparation.features(test), preparation.targets(test))
+    figures = {} if test is None else evaluate_model(model, baselines, test, target.values(test))
     held_out = 0 if test is None else len(test)
-    fitted = FitRecord(source.name, source.trained, held_out, wish.seed, seconds, figures)
-    return Outcome(model, replace(preparation, fitted=fitted), test, notes, bool(model.interrupted_))
+    record = FitRecord(source, rows, held_out, options.seed, seconds, figures)
+    return FitResult(model, target, record, baselines, test, notes)
 
 
-def train_model(model: "BaseEstimator", data: tuple[Any, ...], offset: float, watch: Watch) -> list[str]:
-    """Fit, showing progress and keeping checkpoints; returns what the fit warned of."""
-    measure = "objective" if model.method == "bp" else "log-likelihood"
-    if watch.checkpoint is not None:
-        _check_checkpoint(watch.checkpoint, watch)
-    model.set_params(checkpoint=watch.checkpoint)
-    with warnings.catch_warnings(record=True) as caught, Progress(watch.quiet, measure, offset) as progress:
+def encoding_notes(model: Any, table: Table, *, strict: bool = False) -> list[str]:
+    """Return notes on values that were filled or pooled; with `strict` such values are errors."""
+    notes: list[str] = []
+    table.require([column.name for column in model.table_.columns_])
+    for column in model.table_.columns_:
+        column.encode(table, notes, strict)
+    return notes
+
+
+def train_model(model: Any, data: tuple[Any, ...], y: NDArray[Any], options: FitOptions) -> list[str]:
+    """Fit with progress and checkpoints; return what the fit warned about, which is also shown at once."""
+    if options.checkpoint is not None:
+        _check_checkpoint(options.checkpoint, options)
+    model.set_params(checkpoint=options.checkpoint)
+    # the model is trained on a standardised target, and the progress is shown in the target's units
+    offset = 0.0 if y.dtype.kind != "f" else -float(np.log(y.std()))
+    notes: list[str] = []
+    with warnings.catch_warnings(), Progress(options.quiet, offset) as progress:
+
+        def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            training = category.__name__ == "ConvergenceWarning"
+            text = f"training: {message}" if training else str(message)
+            if (training or issubclass(category, TableWarning)) and text not in notes:
+                notes.append(text)
+                progress.say(f"  note: {text}")
+
         warnings.simplefilter("always")
+        warnings.showwarning = show
         try:
             model.fit(*data, observer=progress)
         except CheckpointError as error:
-            raise CommandError(f"{error} Leave --resume out to begin anew.") from None
+            raise CommandError(f"{error} Leave --resume out to start again.") from None
         except ValueError as error:
-            if not str(error).startswith("`hidden`"):  # too many units for so many columns
+            argument = re.match(r"`(\w+)`", str(error))
+            if argument is None or argument[1] not in model.get_params():
                 raise
-            raise CommandError(as_options(str(error))) from None
+            raise CommandError(in_options(str(error))) from None
     model.set_params(checkpoint=None)
     if model.n_iter_ == 0:
         raise KeyboardInterrupt
-    return [f"training: {item.message}" for item in caught if item.category.__name__ == "ConvergenceWarning"]
+    return notes
 
 
-def _check_checkpoint(path: str, watch: Watch) -> None:
-    """Without a wish to resume there is nothing to go on from."""
-    if not watch.resume:
-        if is_first():
-            remove_checkpoints(path)
-    elif not watch.quiet and not os.path.exists(path):
-        say(f"  no checkpoint {path}; starting anew")
-
-
-def baselines(X: NDArray[Any], y: NDArray[Any], is_class: bool) -> Baselines | None:
-    """The naive and the linear model of the same rows; None if their numbers overflow."""
-    with np.errstate(all="ignore"):
-        if is_class:
-            classes, label = np.unique(y, return_inverse=True)
-            found = fit_classes(X, label, len(classes))
-        else:
-            found = fit_regression(X, y)
-    return found if found.is_finite() else None
+def _check_checkpoint(path: str, options: FitOptions) -> None:
+    """Remove an earlier checkpoint, unless the fit is to be resumed."""
+    if not options.resume:
+        remove_checkpoints(path)
+    elif not options.quiet and not os.path.exists(path):
+        say(f"  no checkpoint {path}; starting again")

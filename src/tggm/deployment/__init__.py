@@ -1,5 +1,5 @@
-"""Fitted models where JAX is not: predictions by NumPy alone, and ONNX files.
+"""Predict without JAX: by NumPy alone, or by an ONNX runtime."""
 
-What a model computes is written once, in `units`, `network`, `classes` and `laws`, with the operations of an
-`Arithmetic`: NumPy's compute, those of a graph write down what is to be computed.
-"""
+from tggm.deployment.onnx_export import export_onnx as export_onnx
+from tggm.deployment.predictors import NumPyClassifier as NumPyClassifier
+from tggm.deployment.predictors import NumPyRegressor as NumPyRegressor

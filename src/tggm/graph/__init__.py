@@ -1,7 +1,7 @@
-"""Models designed by hand: named blocks tied together, or weights and precision matrices given outright."""
+"""Models built by hand from named blocks of variables."""
 
+from tggm.censored import Censored as Censored
 from tggm.graph.graph import Graph as Graph
 from tggm.graph.training import fit_graph as fit_graph
-from tggm.models.graph import Censored as Censored
 
 __all__ = ["Censored", "Graph", "fit_graph"]

@@ -1,12 +1,13 @@
-"""`Graph`: design a model by naming blocks of variables and tying them together.
+"""`Graph`: build a model from named blocks of variables and ties between them.
 
     graph = Graph().input("x", 3).latent("h", 20).observed("y").connect("x", "h").connect("h", "y")
 
-is the shallow regression of the paper. A graph is a value: every method returns a new one. Once its numbers
-are there (given, drawn by `initial`, or learned by `tggm.fit_graph`) it answers questions about data.
+is the shallow regression of the paper. A graph is immutable: every method returns a new one. Once its
+parameters are set (given, drawn by `initial`, or learned by `tggm.fit_graph`) it has likelihoods, moments and
+samples.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,69 +19,75 @@ from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats
 from tggm.gaussian import TruncatedGaussian
-from tggm.graph.groups import Group, groups
-from tggm.graph.summary import describe
+from tggm.graph._conditional import Evidence, Group, Keep, Pattern, groups, kept_blocks, read
+from tggm.graph._structure import (
+    ROLES,
+    Block,
+    Coupling,
+    Edge,
+    Parameters,
+    Structure,
+    coupling_weights,
+    draw,
+    tie_weights,
+)
 from tggm.inference import Estimate, estimate_log_z, estimate_moments, hmc
-from tggm.models.graph.conditional import Keep, blocks
-from tggm.models.graph.evidence import Evidence, Pattern, read
-from tggm.models.graph.parameters import Parameters, coupling_weights, draw, tie_weights
-from tggm.models.graph.structure import Block, Coupling, Edge, Structure
 
 KINDS = ("weights", "bias", "log_noise", "coupling")
 
 
-def _nothing() -> Parameters:
+def _no_parameters() -> Parameters:
     return {kind: {} for kind in KINDS}
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A model made of named blocks; begin with ``Graph()`` and add to it."""
+    """A model made of named blocks; start with ``Graph()`` and add to it."""
 
     structure: Structure = field(default_factory=Structure)
-    given: Parameters = field(default_factory=_nothing)
-    couplings: Mapping[str, Floats] = field(default_factory=dict)  # as given, not as parameters
-    fixed: frozenset[tuple[str, str]] = frozenset()  # (kind, name) of what training leaves alone
+    given: Parameters = field(default_factory=_no_parameters)
+    couplings: Mapping[str, Floats] = field(default_factory=dict)  # as given by the user
+    fixed: frozenset[tuple[str, str]] = frozenset()  # (kind, name) of parameters that are not trained
     history: Mapping[str, Any] = field(default_factory=dict)  # of training
 
     def input(self, name: str, size: int = 1) -> "Graph":
-        """Variables that are always given and have no distribution."""
+        """Add variables that are always given and have no distribution."""
         return replace(self, structure=self.structure.with_block(Block(name, size, "input")))
 
     def latent(
         self, name: str, size: int = 1, *, noise: ArrayLike = 1.0, bias: ArrayLike | None = None
     ) -> "Graph":
-        """Latent variables kept nonnegative: what makes a graph nonlinear.
+        """Add latent variables truncated to nonnegative values, which make the graph nonlinear.
 
-        Their noise is fixed: scaling a latent variable and its weights leaves the model as it is.
+        Their noise is fixed, because scaling a latent variable and its weights does not change the model.
         """
         return self._block(Block(name, size, "latent"), noise, bias)
 
     def free(
         self, name: str, size: int = 1, *, noise: ArrayLike = 1.0, bias: ArrayLike | None = None
     ) -> "Graph":
-        """Latent variables without truncation."""
+        """Add latent variables without truncation."""
         return self._block(Block(name, size, "free"), noise, bias)
 
     def observed(
         self, name: str, size: int = 1, *, noise: ArrayLike | None = None, bias: ArrayLike | None = None
     ) -> "Graph":
-        """Variables that data give: exactly, as limits (`Censored`), or not at all (NaN).
+        """Add variables whose values are data: exact, limits (`Censored`) or missing (NaN).
 
-        The noise variance is learned unless given.
+        The noise variance is learned unless it is given.
         """
         return self._block(Block(name, size, "observed"), noise, bias)
 
     def inequality(
         self, name: str, size: int = 1, *, noise: ArrayLike = 1.0, bias: ArrayLike | None = None
     ) -> "Graph":
-        """Variables of which data give the sign only: 1, −1, or 0 and NaN where it is unknown."""
+        """Add variables of which only the sign is data: 1, −1, or 0 and NaN where it is unknown."""
         return self._block(Block(name, size, "inequality"), noise, bias)
 
     def connect(
         self, parent: str, child: str, weights: ArrayLike | None = None, *, fixed: bool = False
     ) -> "Graph":
-        """Let the location of `child` depend on `parent`: E gains W in ½‖child − W parent − …‖²/s.
+        """Add an edge: E has the term ½‖child − W parent − …‖²/s.
 
         Parameters
         ----------
@@ -89,12 +96,12 @@ class Graph:
         weights : array_like, shape (child size, parent size), optional
             Drawn at random and learned if not given.
         fixed : bool
-            Whether training leaves the weights as they are given.
+            Whether training keeps the given weights.
         """
         edge = Edge(parent, child)
         structure = self.structure.with_edge(edge)
         if weights is None and fixed:
-            raise ValueError(f"{edge.title}: fixed weights must be given.")
+            raise ValueError(f"{edge.title}: `fixed=True` needs `weights`.")
         given = {} if weights is None else {edge.name: tie_weights(structure, edge, weights)}
         known = {**self.given, "weights": {**self.given["weights"], **given}}
         held = {("weights", edge.name)} if fixed else set()
@@ -103,17 +110,17 @@ class Graph:
     def couple(
         self, first: str, second: str | None = None, weights: ArrayLike | None = None, *, rank: int = 1
     ) -> "Graph":
-        """Tie residuals without a direction: of two blocks, or within one (lateral connections).
+        """Add an undirected tie between residuals of two blocks, or within one block (lateral).
 
         Parameters
         ----------
         first, second : str
-            Names of blocks; one name alone couples the block's own variables.
+            Names of blocks; without `second` the variables of `first` are coupled to each other.
         weights : array_like, optional
-            J, of shape (first size, second size), with E = … − r_firstᵀ J r_second: positive attracts. For a
-            lateral coupling U of shape (rank, size), with E = … + ½‖U r‖². Learned if not given.
+            J of shape (first size, second size), with E = … − r_firstᵀ J r_second. For a lateral coupling U
+            of shape (rank, size), with E = … + ½‖U r‖². Learned if not given.
         rank : int
-            Of a lateral coupling.
+            Rank of a lateral coupling.
         """
         lateral = second is None or second == first
         if lateral and weights is not None:
@@ -125,7 +132,7 @@ class Graph:
         raw = dict(self.couplings)
         if weights is not None:
             raw[coupling.name] = np.asarray(weights, np.float64)
-        # another coupling at a block leaves less of its precision to those that were there before
+        # an additional coupling at a block reduces the share of its other couplings
         found = {
             c.name: coupling_weights(structure, c, raw[c.name], self.given)
             for c in structure.couplings
@@ -134,57 +141,57 @@ class Graph:
         return replace(self, structure=structure, given={**self.given, "coupling": found}, couplings=raw)
 
     def hold(self, name: str) -> "Graph":
-        """Let training leave bias and noise of a block as they are given; a bias that is not is 0."""
+        """Exclude bias and noise of a block from training; a bias that is not given is 0."""
         if name not in self.structure.variables:
-            raise ValueError(f"`name` must be a block that is no input; got {name!r}.")
+            raise ValueError(f"`name` must be a block that is not an input; got {name!r}.")
         bias = {name: np.zeros(self.structure.size(name)), **self.given["bias"]}
         held = {("bias", name), ("log_noise", name)}
         return replace(self, given={**self.given, "bias": bias}, fixed=self.fixed | held)
 
     def initial(self, seed: int = 0) -> "Graph":
-        """The same graph with numbers drawn for everything that has none."""
+        """Return the graph with random values for all parameters that have none."""
         return self.with_parameters(draw(self.structure, self.given, np.random.default_rng(seed)))
 
     def with_parameters(self, params: Parameters, history: Mapping[str, Any] | None = None) -> "Graph":
-        """The same graph with other numbers."""
+        """Return the graph with other parameters."""
         same = {kind: {k: np.asarray(v, np.float64) for k, v in params[kind].items()} for kind in KINDS}
         return replace(self, given=same, history=self.history if history is None else history)
 
     @cached_property
     def parameters(self) -> Parameters:
-        """All numbers; an error names the first that is missing."""
+        """All parameters; an error names the first missing one."""
         for tie in self.structure.ties:
             if tie.name not in self.given[tie.kind]:
-                raise ValueError(f"{tie.title} has no weights: give them, or use initial() or fit_graph().")
+                raise ValueError(f"{tie.title} has no weights: pass them, or call initial() or fit_graph().")
         bias = {name: np.zeros(self.structure.size(name)) for name in self.structure.variables}
         return {**self.given, "bias": {**bias, **self.given["bias"]}}
 
     def prior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
-        """The unobserved and observed variables given the inputs alone, leaves integrated out."""
+        """Return the distribution of all variables given the inputs alone, leaves integrated out."""
         evidence, _, n = read(self.structure, data)
         return self._common((), evidence, n)
 
     def posterior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
-        """The unknown variables given all that is known; every row must know the same variables."""
+        """Return the distribution of the unknown variables given the data; all rows must have one pattern."""
         evidence, pattern, n = read(self.structure, data)
         return self._common(pattern, evidence, n)
 
     def log_likelihood(self, data: Mapping[str, Any], *, engine: str = "auto", **options: Any) -> Estimate:
-        """Log-density (of signs and limits: log-probability) of what is observed in each row; its error.
+        """Return the log-density of each row's data (log-probability of signs and limits) and its error.
 
-        A difference of two log Z, and what both may err by.
+        The value is a difference of two log Z; the error combines the engine's errors of both.
         """
         evidence, pattern, n = read(self.structure, data)
-        some = n if self.structure.named("input") else 1  # without inputs the prior is the same for all rows
+        rows = n if self.structure.with_role("input") else 1  # without inputs all rows have one prior
         with jax.enable_x64(True):
             above = self._log_mass(pattern, evidence, n, engine, **options)
-            below = self._log_mass((), evidence, some, engine, **options)
+            below = self._log_mass((), evidence, rows, engine, **options)
         return Estimate(above[0] - below[0], np.hypot(above[1], below[1]))  # type: ignore[arg-type]  # NumPy
 
     def moments(
         self, data: Mapping[str, Any], *, engine: str = "auto", **options: Any
     ) -> dict[str, tuple[Floats, Floats]]:
-        """Mean and variance of every variable given what is known, by block, shape (rows, size) each.
+        """Return mean and variance of every variable given the data, by block, shape (rows, size) each.
 
         Known values have variance 0.
         """
@@ -199,9 +206,9 @@ class Graph:
     def sample(
         self, data: Mapping[str, Any] | None = None, n: int = 1, *, key: Array | int = 0, **options: Any
     ) -> dict[str, Floats]:
-        """Draws of every variable given what is known, by block, shape (n, rows, size) each.
+        """Draw every variable given the data, by block, shape (n, rows, size) each.
 
-        From the chains of `tggm.inference.hmc`, whose options may follow; known values are repeated.
+        Draws come from `tggm.inference.hmc`, which gets the options; known values are repeated.
         """
         with jax.enable_x64(True):
             random = jax.random.key(key) if isinstance(key, int) else key
@@ -215,22 +222,22 @@ class Graph:
         return self._answers(data or {}, np.ones(n), draws)
 
     def __str__(self) -> str:
-        return describe(self.structure, self.given, self.fixed)
+        return _describe(self.structure, self.given, self.fixed)
 
     def _groups(self, pattern: Pattern, evidence: Evidence, n: int, keep: Keep) -> Iterator[Group]:
         return groups(self.structure, pattern, self.parameters, evidence, n, keep)
 
     def _common(self, pattern: Pattern, evidence: Evidence, n: int) -> TruncatedGaussian:
-        """The distribution of all rows at once; an error if they have none in common."""
+        """Return one distribution with all rows; raise if their precision matrices differ."""
         with jax.enable_x64(True):
             found = list(self._groups(pattern, evidence, n, "tied"))
         if len(found) > 1:
             raise ValueError(
-                f"`data`: rows know different variables ({len(found)} patterns), so that they have no common "
+                f"`data`: rows have different known variables ({len(found)} patterns) and no common "
                 "precision matrix; select rows with one pattern, or use moments() and log_likelihood()."
             )
         if found[0].gaussian is None:
-            raise ValueError("The graph has no unknown variables here, so they have no distribution.")
+            raise ValueError("The graph has no unknown variables given these data.")
         return found[0].gaussian
 
     def _log_mass(
@@ -248,9 +255,9 @@ class Graph:
     def _answers(
         self, data: Mapping[str, Any], known: Floats, ask: Callable[[TruncatedGaussian, Array], Floats]
     ) -> dict[str, Floats]:
-        """Arrays (k, rows, size) by block: k `known` multiples of what is known, plus what `ask` finds."""
+        """Return arrays (k, rows, size) by block: `known` times the known values, plus results of `ask`."""
         evidence, pattern, n = read(self.structure, data)
-        _, free = blocks(self.structure, pattern)
+        _, free = kept_blocks(self.structure, pattern)
         ends = np.cumsum([self.structure.size(name) for name in free])
         out = np.zeros((len(known), n, ends[-1] if free else 0))
         with jax.enable_x64(True):
@@ -276,3 +283,52 @@ class Graph:
             given["bias"] = {**self.given["bias"], block.name: values}
         held = set() if noise is None else {("log_noise", block.name)}
         return replace(self, structure=structure, given=given, fixed=self.fixed | held)
+
+
+def _describe(structure: Structure, given: Parameters, fixed: frozenset[tuple[str, str]]) -> str:
+    """Return a table of blocks and a table of ties as text."""
+    unknown = sum(structure.size(name) for name in structure.with_role("latent", "free"))
+    kind = "nonlinear" if structure.with_role("latent") else "linear: no block is truncated"
+    lines = [f"Graph of {len(structure.blocks)} blocks, {unknown} latent variables; {kind}"]
+    rows = [
+        (b.name, ROLES[b.role], str(b.size), _location(structure, b), _noise(given, fixed, b))
+        for b in structure.blocks
+    ]
+    lines += _table(("block", "role", "size", "location", "noise"), rows)
+    ties = [(t.name, _shape(structure, t), _strength(given, fixed, t)) for t in structure.ties]
+    return "\n".join(lines + (_table(("tie", "shape", "weights"), ties) if ties else []))
+
+
+def _location(structure: Structure, block: Block) -> str:
+    if block.role == "input":
+        return "given"
+    return " + ".join([f"W {parent}" for parent in structure.parents(block.name)] + ["b"])
+
+
+def _noise(given: Parameters, fixed: frozenset[tuple[str, str]], block: Block) -> str:
+    if block.role == "input":
+        return ""
+    values = np.exp(given["log_noise"][block.name])
+    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+    held = "fixed" if ("log_noise", block.name) in fixed else "learned"
+    return f"{low if low == high else f'{low} to {high}'}, {held}"
+
+
+def _shape(structure: Structure, tie: Edge | Coupling) -> str:
+    rows, columns = structure.shape(tie)
+    return f"rank {rows}" if len(set(tie.ends)) == 1 else f"{rows}×{columns}"
+
+
+def _strength(given: Parameters, fixed: frozenset[tuple[str, str]], tie: Edge | Coupling) -> str:
+    if tie.name not in given[tie.kind]:
+        return "to be learned"
+    size = np.sqrt(np.mean(np.asarray(given[tie.kind][tie.name]) ** 2))
+    return f"root mean square {size:.3g}" + (", fixed" if (tie.kind, tie.name) in fixed else "")
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    width = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    return [
+        "  " + "  ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)).rstrip()
+        for row in [head, *rows]
+    ]

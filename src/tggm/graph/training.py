@@ -1,8 +1,8 @@
-"""Training a graph: its log-likelihood, a difference of two log Z, through the loop that trains everything.
+"""Train a graph: maximise its log-likelihood, a difference of two log Z, by `tggm.training`.
 
-The gradient of log Z being an engine's moments, following it is EM with a gradient M-step: the posterior of a
-row's unknown variables pulls, the prior pushes. Where the prior needs an engine too (deep graphs, couplings)
-the objective is a difference of two estimates and no bound; EP errs least.
+The gradient of log Z is given by an engine's moments, so this is EM with a gradient M-step. If the prior
+needs an engine too (deep graphs, couplings) the objective is a difference of two estimates and not a bound;
+EP has the smallest error.
 """
 
 from collections.abc import Mapping
@@ -16,31 +16,29 @@ from jax import Array
 
 from tggm import settings
 from tggm.gaussian import TruncatedGaussian
+from tggm.graph._conditional import Evidence, Pattern, log_likelihood, read
+from tggm.graph._structure import Parameters, Structure
 from tggm.graph.graph import Graph
 from tggm.inference import log_partition
-from tggm.models.graph.conditional import log_likelihood
-from tggm.models.graph.evidence import Evidence, Pattern, read
-from tggm.models.graph.parameters import Parameters
-from tggm.models.graph.structure import Structure
 from tggm.training.layout import Layout
+from tggm.training.loop import Plan, hyper_parameters
 from tggm.training.optimisers import SCHEDULES
 from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
-from tggm.training.state import Plan, hyper_parameters
-from tggm.training.training import train
+from tggm.training.train import Program, train
 
 
 @dataclass(frozen=True)
 class GraphLikelihood:
-    """Log-likelihood of what is known of each row; equal objects share one compiled program."""
+    """Log-likelihood of the data of each row; equal objects share one compiled program."""
 
     structure: Structure
     pattern: Pattern
     engine: str = "ep"
     max_iter: int = 50
-    scored: bool = True  # whether rows are held out; if not, the engine need not be compiled for them
+    scored: bool = True  # whether rows are held out; if not, the engine is not compiled for them
 
     def __call__(self, params: Parameters, batch: Evidence, progress: Array) -> Array:
-        """Log-likelihood of each row."""
+        """Return the log-likelihood of each row."""
 
         def one(row: Evidence) -> Array:
             return log_likelihood(self.structure, self.pattern, params, row, self._log_z)
@@ -49,14 +47,14 @@ class GraphLikelihood:
         return out
 
     def score(self, params: Parameters, batch: Evidence) -> Array:
-        """The same, or zeros where nothing is held out."""
+        """Return the log-likelihood of held-out rows, or zeros if no rows are held out."""
         if self.scored:
             return self(params, batch, jnp.zeros(()))
         leaf = jax.tree.leaves(batch)[0]
         return jnp.zeros(leaf.shape[0], leaf.dtype)
 
     def penalty(self, params: Parameters) -> Array:
-        """½‖W‖² of all weights and couplings."""
+        """Return ½‖W‖² of all weights and couplings."""
         squares = [(w**2).sum() for kind in ("weights", "coupling") for w in params[kind].values()]
         return 0.5 * jnp.stack(squares).sum() if squares else jnp.zeros(())
 
@@ -86,27 +84,33 @@ def fit_graph(
     Parameters
     ----------
     graph : Graph
-        What has numbers starts from them; the rest is drawn. Observed blocks without a bias or a noise start
-        from the mean and the variance of their data.
+        Given parameters are the start values; others are drawn. Observed blocks without a bias or a noise
+        start from the mean and the variance of their data.
     data : mapping from block to array
-        Inputs, and what is observed: numbers, NaN, `Censored`, signs.
+        Inputs, and values of observed blocks: numbers, NaN, `Censored`, signs.
     engine : {"ep", "mean_field", "exact"}
-        Who computes log Z.
-    max_epochs, batch_size, learning_rate, schedule, weight_decay, clip, average
-        As in `TGGMRegressor`.
+        Engine that computes log Z.
+    max_epochs, batch_size : int
+        Number of epochs, and of rows in a step.
+    learning_rate, schedule : float, {"constant", "cosine", "linear", "restarts"}
+        Rate of Adam, and its course over the epochs.
+    weight_decay, clip, average : float
+        Penalty on weights and couplings, largest norm of a gradient, and decay of a running average of the
+        parameters (0 for none).
     validation_fraction : float
-        Part of the rows held out; the parameters best on them are kept. 0 keeps the last ones.
+        Fraction of rows held out; the parameters with the best held-out score are kept. With 0 the last
+        parameters are kept.
     max_iter : int
-        Most sweeps of the engine on a batch.
+        Maximal number of sweeps of the engine on a batch.
     dtype : {"float32", "float64"}
-        What training computes in.
+        Precision of training.
     random_state : int
         Seed.
 
     Returns
     -------
     Graph
-        With learned numbers, and `history`: "train" and "held_out" log-likelihood of a row by epoch.
+        With learned parameters, and `history`: mean "train" and "held_out" log-likelihood per row and epoch.
     """
     settings.one_of("engine", engine, ("ep", "mean_field", "exact"))
     settings.one_of("schedule", schedule, SCHEDULES)
@@ -120,10 +124,10 @@ def fit_graph(
     settings.number("validation_fraction", validation_fraction, least=0, below=1)
     evidence, pattern, n_rows = read(graph.structure, data)
     if not pattern:
-        raise ValueError("`data` must hold an observed block; there is nothing to learn from inputs alone.")
+        raise ValueError("`data` must have an observed block; a graph cannot be trained on inputs alone.")
     rng = np.random.default_rng(random_state)
-    begun = _start(graph, evidence).initial(int(rng.integers(2**31)))
-    params = jax.tree.map(lambda a: np.asarray(a)[None].astype(dtype), begun.parameters)
+    initial = _start(graph, evidence).initial(int(rng.integers(2**31)))
+    params = jax.tree.map(lambda a: np.asarray(a)[None].astype(dtype), initial.parameters)
     members = membership([hold_out(rng, np.arange(n_rows), validation_fraction)])
     padding = bucket(n_rows) - n_rows
     table = jax.tree.map(lambda a: np.pad(a.astype(dtype), [(0, padding), (0, 0)], "edge"), evidence)
@@ -141,16 +145,15 @@ def fit_graph(
         total_steps=max_epochs * blocks.steps(batch_size),
     )
     objective = GraphLikelihood(graph.structure, pattern, engine, max_iter, validation_fraction > 0)
-    with jax.enable_x64(np.dtype(dtype) == np.float64):
-        seed = int(rng.integers(2**31))
-        result = train(plan, objective, params, blocks, hyper, max_epochs=max_epochs, seed=seed)
-    held = result.held[0] if objective.scored else np.full_like(result.held[0], np.nan)
-    history = {"train": result.train[0], "held_out": held}
-    return begun.with_parameters(jax.tree.map(lambda a: a[0], result.params), history)
+    program = Program(plan, hyper, max_epochs, int(rng.integers(2**31)), objective)
+    result = train(params, blocks, program)
+    held_out = result.held[0] if objective.scored else np.full_like(result.held[0], np.nan)
+    history = {"train": result.train[0], "held_out": held_out}
+    return initial.with_parameters(jax.tree.map(lambda a: a[0], result.params), history)
 
 
 def _start(graph: Graph, evidence: Evidence) -> Graph:
-    """Biases and learned noise of observed blocks from their data."""
+    """Set biases and learned noise of observed blocks from their data."""
     given = {kind: dict(values) for kind, values in graph.given.items()}
     for name, value in evidence.value.items():
         if graph.structure.by_name[name].role != "observed":

@@ -1,8 +1,8 @@
-"""What may stand for a matrix of inputs X: models only use X @ W0ᵀ.
+"""Substitutes for a matrix of inputs X: models use only X @ W0ᵀ.
 
 `SparseRows` are rows of a sparse table with a fixed number of places each, so that mini-batches have a shape.
 Place k of row i holds the value `values[i, k]` of column `indices[i, k]`; unused places hold 0 of any column.
-`Product` is what models need of X, where it was computed before.
+`Product` holds products that were computed before.
 """
 
 from typing import NamedTuple
@@ -10,8 +10,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-# Up to this many columns a batch is laid out densely, for a matrix product beats gathering rows of W0ᵀ.
-DENSE_UP_TO = 8192
+DENSE_UP_TO = 8192  # columns up to which a batch is made dense: faster than gathering rows of W0ᵀ
 
 
 class SparseRows(NamedTuple):
@@ -21,7 +20,7 @@ class SparseRows(NamedTuple):
     values: Array  # (rows, places)
 
     def __matmul__(self, matrix: Array) -> Array:
-        """The product with a (columns, m) matrix, shape (rows, m)."""
+        """Return the product with a (columns, m) matrix, shape (rows, m)."""
         d = matrix.shape[0]
         if d <= DENSE_UP_TO:
             row = jnp.arange(self.values.shape[0], dtype=self.indices.dtype)[:, None]
@@ -37,5 +36,5 @@ class Product(NamedTuple):
     linear: Array | None = None  # (rows, n)
 
     def __matmul__(self, matrix: Array) -> Array:
-        """What it is, whatever the matrix: it must be that W0ᵀ."""
+        """Return the precomputed `X @ W0.T`; `matrix` is ignored."""
         return self.value

@@ -1,32 +1,26 @@
-"""What a fitted model says of y given x: one distribution object per prediction.
+"""Predictive distributions of y given x, and how the members of an ensemble are pooled into one.
 
-Names are looked up when first used: means and deviations need none of these distributions.
+- `base`: `ScalarPredictive`, the base class of the distributions of one output;
+- `gaussian_mixture`, `student`: the distributions;
+- `joint`: distributions of several outputs;
+- `calibration`: the pooling rule, fitted on held-out rows;
+- `transforms`: whether the logarithm of the target is modelled;
+- `conformal`: intervals with guaranteed coverage;
+- `member_moments`: means and variances of each member (needs JAX).
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from tggm.predictive.base import ScalarPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture, LognormalMixture
+from tggm.predictive.joint import CopulaPredictive, JointPredictive, MultivariateGaussianMixture
+from tggm.predictive.student import ShapedPredictive, StudentPredictive
 
-if TYPE_CHECKING:
-    from tggm.predictive.base import ScalarPredictive as ScalarPredictive
-    from tggm.predictive.exact import Predictive as Predictive
-    from tggm.predictive.joint import JointPredictive as JointPredictive
-    from tggm.predictive.moment import EnginePredictive as EnginePredictive
-    from tggm.predictive.moment import MomentPredictive as MomentPredictive
-    from tggm.predictive.multivariate import MultivariatePredictive as MultivariatePredictive
-
-_HOME = {
-    "EnginePredictive": "moment",
-    "JointPredictive": "joint",
-    "MomentPredictive": "moment",
-    "MultivariatePredictive": "multivariate",
-    "Predictive": "exact",
-    "ScalarPredictive": "base",
-}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'tggm.predictive' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"tggm.predictive.{_HOME[name]}"), name)
+__all__ = [
+    "CopulaPredictive",
+    "GaussianMixture",
+    "JointPredictive",
+    "LognormalMixture",
+    "MultivariateGaussianMixture",
+    "ScalarPredictive",
+    "ShapedPredictive",
+    "StudentPredictive",
+]

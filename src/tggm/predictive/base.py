@@ -1,39 +1,46 @@
-"""The face of a scalar predictive distribution: one distribution a row, NumPy in, NumPy float64 out.
+"""Base class of the predictive distributions of one output: NumPy arrays in, float64 arrays out.
 
-A distribution is a mixture over ensemble members. A subclass says what it knows in standardised units z, at
-pairs (row, z); the affine map y = loc + scale · z, shapes, quantiles and scores are here.
+A distribution is a mixture over ensemble members. Subclasses implement density, distribution function and
+draws in standardised units z, at pairs (row, z). The base class adds the affine map y = loc + scale · z,
+broadcasting, quantiles (Newton's method inside a bracket) and scores.
 """
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.quantile import Bracket, cantelli, solve_quantiles
 
-_WILD = 1e120  # beyond this, squares and quotients of squares overflow
 Seed = int | np.random.Generator | np.random.RandomState | None
+Excess = Callable[[Ints, Floats, Ints], tuple[Any, Any, Any]]  # f, f' and whether |f| is below the tolerance
+
+_LARGEST = 1e120  # larger |z| are clipped: their squares and quotients of squares overflow
+_SMALLEST = 1e-200  # probability of a bracket: its square root and reciprocal are finite
+_TAIL = 1e-6  # nearer to 0 or 1 than this, equations are solved for the logarithm of the tail
+_MAX_ITER = 100
 
 
 class ScalarPredictive(ABC):
     """Distributions of one output, one for each of N rows.
 
-    Arguments `y` and `q` are broadcast against the rows: a scalar or shape (N,) gives one value a row, shape
-    (N, k) gives k values a row, shape (1, k) the same k for every row; the result has shape (N,) or (N, k).
+    Arguments `y` and `q` are broadcast against the rows: a scalar or shape (N,) gives one value per row,
+    (N, k) gives k values per row, (1, k) the same k for every row. The result has shape (N,) or (N, k).
 
     Parameters
     ----------
     rows : int
         Number of rows N.
     mix : array, shape (K,)
-        Weights of the ensemble members, as `mixture_weights` makes them.
+        Weights of the ensemble members, nonnegative with sum 1 (`mixture_weights`).
     loc, scale : float
-        The output is y = loc + scale · z, z being what the model predicts.
+        Affine map y = loc + scale · z from standardised values z to the output.
     """
 
     def __init__(self, rows: int, mix: Floats, loc: float, scale: float) -> None:
@@ -47,139 +54,160 @@ class ScalarPredictive(ABC):
 
     @abstractmethod
     def __getitem__(self, rows: slice | Ints) -> "ScalarPredictive":
-        """The distributions of some rows."""
+        """Return the distributions of some rows."""
 
     @property
     def units(self) -> tuple[float, float]:
-        """The output is y = loc + scale · z, z being what the model predicts: loc and scale."""
+        """Return loc and scale of the map y = loc + scale · z."""
         return self._loc, self._scale
 
     @property
     def member_weights(self) -> Floats:
-        """Weights of the ensemble members, (K,)."""
+        """Return the weights of the ensemble members, (K,)."""
         return self._mix
 
     def member_moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of z under each member, (K, N) each."""
+        """Return mean and variance of z under each member, (K, N) each."""
         return self._member_moments()
-
-    def log_mean_exp(self, order: float) -> Floats | None:
-        """Log of E exp(order · Y), (N,), where it is known in closed form."""
-        return None
 
     @abstractmethod
     def _member_moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of each member, (K, N) each."""
+        """Return mean and variance of each member, (K, N) each."""
 
     @abstractmethod
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
-        """Log density at pairs, with relative accuracy in the tails."""
+        """Compute the log-density at pairs, with relative accuracy in the tails."""
 
     @abstractmethod
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        """Log of P(Z ≤ z) and of P(Z > z) at pairs, with relative accuracy in the tails."""
+        """Compute log P(Z ≤ z) and log P(Z > z) at pairs, with relative accuracy in the tails."""
 
     @abstractmethod
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        """P(Z ≤ z) and density at pairs to absolute accuracy; cheap when asked often."""
+        """Compute P(Z ≤ z) and density at pairs to absolute accuracy; faster than `_log_tails`."""
 
     def _density(self, rows: Ints, z: Floats) -> Floats:
-        """Density at pairs to absolute accuracy."""
+        """Compute the density at pairs to absolute accuracy."""
         return self._bulk(rows, z)[1]
 
     @abstractmethod
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        """E|Z − z| and E|Z − Z'| at pairs, Z' an independent copy of Z."""
+        """Compute E|Z − z| and E|Z − Z'| at pairs; Z' is an independent copy of Z."""
 
     @abstractmethod
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        """Independent draws, (size, N)."""
+        """Draw independent samples, (size, N)."""
 
     def mean(self) -> Floats:
-        """Expected value, (N,)."""
+        """Return the expected value, (N,)."""
         return self._loc + self._scale * self._moments[0]
 
     def var(self) -> Floats:
-        """Variance, (N,): within members and between them."""
+        """Return the variance, (N,): within members and between them."""
         return self._scale**2 * self._moments[1]
 
     def std(self) -> Floats:
-        """Standard deviation, (N,)."""
-        std: Floats = self._scale * np.sqrt(self._moments[1])  # the square of a small scale may vanish
+        """Return the standard deviation, (N,)."""
+        std: Floats = self._scale * np.sqrt(self._moments[1])  # the square of a small scale may underflow
         return std
 
     def logpdf(self, y: ArrayLike) -> Floats:
-        """Log density, finite for every finite y: where it would overflow it is the most negative float."""
+        """Compute the log-density; where it would overflow it is the most negative float."""
         rows, z, shape = self._pairs("y", y)
-        log = np.maximum(self._log_density(rows, _tame(z)), -np.finfo(float).max)
-        log[np.abs(z) > _WILD] = -np.finfo(float).max
+        log = np.maximum(self._log_density(rows, _clipped(z)), -np.finfo(float).max)
+        log[np.abs(z) > _LARGEST] = -np.finfo(float).max
         return (log - math.log(self._scale)).reshape(shape)
 
     def pdf(self, y: ArrayLike) -> Floats:
-        """Density; with several values a row, to an absolute accuracy of 1e-12 of its peak."""
+        """Compute the density; with several values per row, to 1e-12 of its peak."""
         rows, z, shape = self._pairs("y", y)
         if len(shape) == 1:
             return exponential(self.logpdf(y))
         return (self._density(rows, z) / self._scale).reshape(shape)
 
     def logcdf(self, y: ArrayLike) -> Floats:
-        """Log of the probability of at most y."""
+        """Compute log P(Y ≤ y)."""
         rows, z, shape = self._pairs("y", y)
-        return self._log_tails(rows, _tame(z))[0].reshape(shape)
+        return self._log_tails(rows, _clipped(z))[0].reshape(shape)
 
     def logsf(self, y: ArrayLike) -> Floats:
-        """Log of the probability of more than y."""
+        """Compute log P(Y > y)."""
         rows, z, shape = self._pairs("y", y)
-        return self._log_tails(rows, _tame(z))[1].reshape(shape)
+        return self._log_tails(rows, _clipped(z))[1].reshape(shape)
 
     def cdf(self, y: ArrayLike) -> Floats:
-        """Probability of at most y; relative accuracy where it is small."""
+        """Compute P(Y ≤ y), with relative accuracy where it is small."""
         rows, z, shape = self._pairs("y", y)
         p = np.clip(self._bulk(rows, z)[0], 0.0, 1.0)
         small = p < 1e-5
         if small.any():
-            p[small] = np.exp(self._log_tails(rows[small], _tame(z[small]))[0])
+            p[small] = np.exp(self._log_tails(rows[small], _clipped(z[small]))[0])
         return p.reshape(shape)
 
     def ppf(self, q: ArrayLike) -> Floats:
-        """Quantile: the y with cdf(y) = q; −inf and inf at 0 and 1."""
+        """Compute quantiles: the y with cdf(y) = q; −inf and inf at 0 and 1."""
         values = np.asarray(q, dtype=np.float64)
         if not np.all((values >= 0) & (values <= 1)):
             raise ValueError(f"`q` must be probabilities between 0 and 1; got {_first_bad(values)}.")
         rows, p, shape = self._pairs("q", q, standardise=False)
         return (self._loc + self._scale * self._quantiles(rows, p)).reshape(shape)
 
-    def _quantiles(self, rows: Ints, p: Floats) -> Floats:
-        """The z with P(Z ≤ z) = p at pairs."""
-        bracket = self._bracket(rows, p)
-        return solve_quantiles(self._bulk, self._log_tails, self._log_density, rows, p, bracket)
-
-    def _bracket(self, rows: Ints, q: Floats) -> Bracket:
-        """Where the quantiles of pairs are looked for."""
+    def _quantiles(self, rows: Ints, q: Floats) -> Floats:
+        """Solve P(Z ≤ z) = q at pairs."""
+        z = np.where(q <= 0, -np.inf, np.inf)
+        inner = (q >= _TAIL) & (q <= 1 - _TAIL)
+        left, right = (q > 0) & (q < _TAIL), (q < 1) & (q > 1 - _TAIL)
         mean, var = self._moments
-        return cantelli(mean[rows], np.sqrt(var[rows]), q, 1 - q)
+        bracket = cantelli(mean[rows], np.sqrt(var[rows]), q, 1 - q)
+        for where, excess in (
+            (inner, self._middle_excess(q[inner])),
+            (left, self._tail_excess(np.log(np.where(left, q, 0.5))[left], 0)),
+            (right, self._tail_excess(np.log1p(-np.where(right, q, 0.5))[right], 1)),
+        ):
+            if where.any():
+                z[where] = _safeguarded_newton(excess, rows[where], Bracket(*(end[where] for end in bracket)))
+        return z
+
+    def _middle_excess(self, p: Floats) -> Excess:
+        """Build the equation P(Z ≤ z) − p = 0."""
+
+        def excess(rows: Ints, z: Floats, at: Ints) -> tuple[Any, Any, Any]:
+            cdf, density = self._bulk(rows, z)
+            return cdf - p[at], density, np.abs(cdf - p[at]) < 1e-13
+
+        return excess
+
+    def _tail_excess(self, log_p: Floats, side: int) -> Excess:
+        """Build the equation log tail(z) − log p = 0 for the lower (0) or upper (1) tail."""
+
+        def excess(rows: Ints, z: Floats, at: Ints) -> tuple[Any, Any, Any]:
+            log = self._log_tails(rows, z)[side]
+            f = (1 if side == 0 else -1) * (log - log_p[at])
+            return f, np.exp(self._log_density(rows, z) - log), np.abs(f) < 1e-12 * np.abs(log_p[at])
+
+        return excess
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
-        """Lower and upper end, (N,) each, of the central interval that holds y with probability `level`."""
+        """Compute the ends, (N,) each, of the central interval that contains y with probability `level`."""
         require_level(level)
         ends = self.ppf(np.array([[0.5 - 0.5 * level, 0.5 + 0.5 * level]]))
         return ends[:, 0], ends[:, 1]
 
     def rvs(self, size: int | None = None, random_state: Seed = None) -> Floats:
-        """Independent draws: (N,) if `size` is None, otherwise (size, N)."""
+        """Draw independent samples: (N,) if `size` is None, otherwise (size, N)."""
         rng = generator(random_state)
         draws = self._loc + self._scale * self._draw(checked_size(size), rng)
         return draws[0] if size is None else draws
 
     def crps(self, y: ArrayLike) -> Floats:
-        """Continuous ranked probability score E|Y − y| − ½ E|Y − Y'|, in the units of y; small is good."""
+        """Compute the continuous ranked probability score E|Y − y| − ½ E|Y − Y'| (lower is better)."""
         rows, z, shape = self._pairs("y", y)
         to_y, between = self._distances(rows, z)
         return (self._scale * (to_y - 0.5 * between)).reshape(shape)
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of the mixture, (N,) each."""
+        """Return mean and variance of the mixture, (N,) each."""
         mean, var = self._member_moments()
         centre = self._mix @ mean
         return centre, self._mix @ (var + (mean - centre) ** 2)
@@ -187,7 +215,7 @@ class ScalarPredictive(ABC):
     def _pairs(
         self, name: str, y: ArrayLike, *, standardise: bool = True
     ) -> tuple[Ints, Floats, tuple[int, ...]]:
-        """Flat rows and values, and the shape to give back."""
+        """Flatten rows and values; return them with the shape of the result."""
         values = np.asarray(y, dtype=np.float64)
         N = self._rows
         if (
@@ -196,8 +224,8 @@ class ScalarPredictive(ABC):
             or (values.ndim == 2 and len(values) not in (1, N))
         ):
             raise ValueError(
-                f"`{name}` must be a scalar or have shape ({N},), ({N}, k) or (1, k), a row a distribution; "
-                f"got shape {values.shape}. To ask the same k values of every row pass shape (1, k)."
+                f"`{name}` must be a scalar or have shape ({N},), ({N}, k) or (1, k), one row per "
+                f"distribution; got shape {values.shape}. For the same k values in every row pass (1, k)."
             )
         if not np.all(np.isfinite(values)):
             raise ValueError(f"`{name}` must be finite; got {_first_bad(values)}.")
@@ -208,19 +236,59 @@ class ScalarPredictive(ABC):
         return rows.ravel(), z.ravel().copy(), shape
 
 
-def _tame(z: Floats) -> Floats:
-    tame: Floats = np.clip(z, -_WILD, _WILD)
-    return tame
+class Bracket(NamedTuple):
+    """Lower and upper bounds of quantiles, and a first guess."""
+
+    low: Floats
+    high: Floats
+    start: Floats
+
+
+def cantelli(mean: Floats, std: Floats, below: Floats, above: Floats) -> Bracket:
+    """Bracket the z with P(Z ≤ z) = below, above = 1 − below, by Cantelli's inequality.
+
+    mean − std √(above/below) ≤ z ≤ mean + std √(below/above); the guess is the quantile of a Gaussian.
+    """
+    p, q = np.maximum(below, _SMALLEST), np.maximum(above, _SMALLEST)
+    low, high = mean - std * np.sqrt(q / p), mean + std * np.sqrt(p / q)
+    return Bracket(low, high, np.clip(mean + std * np.where(p < q, ndtri(p), -ndtri(q)), low, high))
+
+
+def _safeguarded_newton(excess: Excess, rows: Ints, bracket: Bracket) -> Floats:
+    """Find the root of an increasing function for each pair; evaluate only pairs that have not converged."""
+    low, high, z = bracket
+    active = np.arange(len(z))
+    for _ in range(_MAX_ITER):
+        x = z[active]
+        f, slope, done = excess(rows[active], x, active)
+        above = f >= 0
+        high[active] = np.where(above, x, high[active])
+        low[active] = np.where(above, low[active], x)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            step = x - f / slope
+        lo, hi = low[active], high[active]
+        inside = (step > lo) & (step < hi)
+        z[active] = np.where(done, x, np.where(inside, step, 0.5 * (lo + hi)))
+        narrow = hi - lo <= 4e-16 * np.maximum(np.abs(lo), np.abs(hi))
+        active = active[~(done | narrow)]
+        if active.size == 0:
+            break
+    return z
+
+
+def _clipped(z: Floats) -> Floats:
+    clipped: Floats = np.clip(z, -_LARGEST, _LARGEST)
+    return clipped
 
 
 def exponential(log: Floats) -> Floats:
-    """The exponential, with its type known."""
+    """Compute the exponential, typed as an array."""
     value: Floats = np.exp(log)
     return value
 
 
 def mixture_weights(weights: ArrayLike | None, members: int) -> Floats:
-    """Nonnegative weights that sum to one; equal if None."""
+    """Normalise nonnegative weights to sum 1; equal weights if None."""
     w = np.ones(members) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != (members,) or not np.all(w >= 0) or not 0 < w.sum() < np.inf:
         raise ValueError(
@@ -231,29 +299,29 @@ def mixture_weights(weights: ArrayLike | None, members: int) -> Floats:
 
 
 def generator(random_state: Seed) -> np.random.Generator:
-    """Randomness from a seed, a generator, or scikit-learn's legacy state."""
+    """Make a generator from a seed, a generator or scikit-learn's legacy state."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     return np.random.default_rng(random_state)
 
 
 def require_level(level: Any) -> None:
-    """Raise unless it is one probability."""
+    """Raise unless `level` is a probability strictly between 0 and 1."""
     if not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ValueError(f"`level` must be between 0 and 1; got {level!r}. For 90 % pass 0.9.")
 
 
 def checked_size(size: Any) -> int:
-    """How many draws: one if None."""
+    """Return the number of draws; None means one."""
     if size is not None and (isinstance(size, bool) or not isinstance(size, Integral) or size < 0):
         raise ValueError(
-            f"`size` must be the number of draws of each row, or None for one without an axis; got {size!r}."
+            f"`size` must be the number of draws per row, or None for a single draw; got {size!r}."
         )
     return 1 if size is None else int(size)
 
 
 def _first_bad(values: Floats) -> str:
-    """The first entry that is not finite, else the first that is not a probability."""
+    """Describe the first entry that is not finite, else the first that is not a probability."""
     flat = values.ravel()
     bad = ~np.isfinite(flat)
     k = int(np.argmax(bad if bad.any() else (flat < 0) | (flat > 1)))

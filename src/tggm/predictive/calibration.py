@@ -1,137 +1,295 @@
-"""The pool that an ensemble's held-out rows speak for: a word and a few numbers, as a model file keeps them.
+"""Pool an ensemble into one calibrated distribution per row, with a rule fitted on held-out rows.
 
-Each pool's numbers maximise the weighted log score of rows that members held out, as far as all members
-together would have predicted them (`held_out`), less a penalty that keeps few rows from saying much; the pool
-with the best score wins, a number costing one nat, as in Akaike's criterion. The Student's 1/ν is at least
-2/n, the tails that a Gaussian of estimated width has. Where many rows speak for another law of the errors,
-uniform or skewed say, the Student's is bent (`shaped`); the mean stays. Not where no row is held out twice:
-how much members differ is a guess there, and the law would be bent by it.
+With m_k and v_k the members' means and variances at a row, m the mean of the m_k, v that of the v_k and
+D = Σ (m_k − m)² / (K − 1), a `Calibration` is one of
 
-Several outputs are calibrated one by one: each marginal has its own `Calibration`, and what joins them is not
-calibrated. Members are taken for Gaussians with their moments; where they are not, `beta` and `linear` keep
-their shape.
+=========  ===============  ==========================================================================
+linear     ()               the mixture of the members itself, (1/K) Σ p_k
+student    (f, g, 1/ν)      m + √(f² v + g² D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
+shaped     (f, g, 1/ν, h)   the same with the distribution function of T mapped by a density with
+                            log-densities h at its knots (`student.Shape`), centred at its mean
+=========  ===============  ==========================================================================
+
+A mixture of calibrated members is too wide (Ranjan & Gneiting, 2010), and members need not be calibrated:
+`fit_calibration` maximises the weighted log-likelihood of rows that members held out, less a penalty. The
+lower bound of 1/ν is 2/n, the tails of a Gaussian whose width is estimated from n rows. With at least 100
+rows the shape of the errors is estimated, too, if that gains more nats than the shape has knots. With fewer
+rows, or where D is not estimated from data, the Student-t stays: errors of D would distort the shape. Each
+output has its own `Calibration`.
+
+Held-out rows. Row i is held out by k of the K members. A new row is predicted by all K, with a smaller error:
+if members scatter with variance D around their common expectation, whose squared error is τ², then
+
+    E (y − mean of k)² = τ² + D/k,        E (y − mean of K)² = τ² + D/K.
+
+D is estimated from members that did not train on the row, two at least: members that did have fitted its
+target and agree. The estimate from k members is unbiased and noisy. The scatter of the other members, times
+the ratio of both over all rows, is smoother and gets 1/k of the weight. Its correlation with the squared
+error is removed first, as each of these members has fitted a part of the target. All errors are scaled by one
+factor, so that their mean square is reduced by what averaging over K instead of k members reduces it.
+
+A member stops at the epoch that is best for the n rows that it held out. Choosing one number by them makes
+their log-likelihood too high by 1/n nats per row, as in Akaike's criterion: squared errors are multiplied by
+1 + 2/n (`optimism`).
+
+If no row is held out twice (fewer than four members), D is the scatter of all members, which is too small and
+correlated with the error; only half of the reduction is applied.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from tggm import settings
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.held_out import HeldOut, PooledRows
-from tggm.predictive.pools import POOLS, Numbers, Pool, PoolNumber, shaped
-from tggm.predictive.shape import KNOTS, most_likely
-from tggm.predictive.transforms import Transform
+from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.student import (
+    HIGHEST,
+    KNOTS,
+    LEAST_HEAVINESS,
+    ShapedPredictive,
+    StudentPredictive,
+    fit_shape,
+)
 
-if TYPE_CHECKING:  # predictions without JAX are pooled here, too
-    from tggm.models import Model
+DISAGREEMENT = 0.5  # prior mean of g²: the pooled mean averages out a part of D
+_FACTOR = 0.01, 100.0  # range of f and g
+_MOST_HEAVINESS = 0.4  # of 1/ν
+_DEVIATION = np.array([1.0, 0.5, 0.2])  # prior standard deviations of log f, log g and 1/ν
+_STARTS = (
+    -3.0,
+    -2.0,
+    -1.0,
+    -0.5,
+    0.0,
+    0.5,
+    1.0,
+    2.0,
+)  # shifts of log f and of log g where searches may start
+_MOST_ROWS = 5_000  # widths then have an error of a hundredth
+_FEWEST_ROWS = 5  # of equal weight, to fit a calibration; held out twice, to estimate D
+_FEWEST_SHAPED = 100  # rows of equal weight, to estimate the shape
+_SHAPE_ROUNDS = 3
+_WORST = 50.0  # largest loss of one row, in nats: outliers should not set the width
+_REDUCTION = 0.5  # share of the reduction of squared errors that is applied where D is not estimated
+_LEAST_LEFT = 0.1  # smallest factor of squared errors
+_OUTLIER = 10.0  # medians at which squared errors are cut in the regression of D on them
+_LEAST_SCATTER = 0.2  # smallest share of the scatter of members that trained on the row
 
-_MOST_ROWS = 5_000  # widths are then good to a hundredth
-_FEWEST_ROWS = 5  # of equal weight; fewer leave members alone
-_WORST = 50.0  # nats a row that one row can lose at most by: lost sensors should not set the width
-SEARCHED = tuple(kind for kind in POOLS if kind != "shaped")
-_FEWEST_BENT = 100  # rows of equal weight: fewer hardly tell one law of the errors from another
-_ROUNDS = 3
-_WIDTHS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)  # logarithms of the widths where searches may start
+_FACTORS = {"f": _FACTOR, "g": _FACTOR}
+NUMBERS: dict[str, dict[str, tuple[float, float]]] = {  # names and ranges of the numbers of each kind
+    "linear": {},
+    "student": _FACTORS | {"1/ν": (0.0, _MOST_HEAVINESS)},
+    "shaped": _FACTORS
+    | {"1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS)}
+    | {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)},
+}
 
 
 class Calibration(NamedTuple):
-    """How members are pooled; `pools` says what the numbers are."""
+    """How members are pooled: a kind of the table above and its numbers."""
 
     kind: str = "linear"
     numbers: tuple[float, ...] = ()
 
+    @property
+    def factors(self) -> tuple[float, float]:
+        """Return f and g; 1 for the plain mixture."""
+        return (self.numbers[0], self.numbers[1]) if self.numbers else (1.0, 1.0)
 
-def checked(kind: Any, numbers: Any) -> Calibration:
-    """What a file or a user says, or an error that names what is wrong with it."""
-    known = POOLS[settings.one_of("calibration", kind, POOLS)]
-    if not isinstance(numbers, Sequence | np.ndarray) or len(numbers) != len(known.numbers):
-        names = ", ".join(n.name for n in known.numbers) or "none"
+    @property
+    def has_heavy_tails(self) -> bool:
+        """Return whether tails are heavier than a Gaussian's."""
+        return bool(self.numbers) and self.numbers[2] > 0
+
+
+def checked_calibration(kind: Any, numbers: Any) -> Calibration:
+    """Check kind and numbers of a calibration read from a file."""
+    known = NUMBERS[settings.one_of("calibration", kind, NUMBERS)]
+    if not isinstance(numbers, Sequence | np.ndarray) or len(numbers) != len(known):
+        names = ", ".join(known) or "none"
         raise ValueError(
-            f"`numbers` of the calibration {kind!r} must be {len(known.numbers)} ({names}); got {numbers!r}."
+            f"`numbers` of the calibration {kind!r} must be {len(known)} ({names}); got {numbers!r}."
         )
-    for n, value in zip(known.numbers, numbers, strict=True):
-        x = settings.number(f"{n.name} of the calibration {kind}", value)
-        if not n.lowest <= x <= n.highest:
+    for (name, (lowest, highest)), value in zip(known.items(), numbers, strict=True):
+        x = settings.number(f"{name} of the calibration {kind}", value)
+        if not lowest <= x <= highest:
             raise ValueError(
-                f"`{n.name}` of the calibration {kind!r} must be from {n.lowest:g} to {n.highest:g}; "
-                f"got {x!r}."
+                f"`{name}` of the calibration {kind!r} must be from {lowest:g} to {highest:g}; got {x!r}."
             )
     return Calibration(kind, tuple(float(x) for x in numbers))
 
 
-def factors_of(calibration: Calibration) -> tuple[float, float]:
-    """What members' deviations, and the deviation between their means, are multiplied by: f and g, or 1."""
-    numbers = dict(zip((n.name for n in POOLS[calibration.kind].numbers), calibration.numbers, strict=True))
-    return numbers.get("f", 1.0), numbers.get("g", 1.0)
+def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
+    """Return m, v and D of each row, in standardised units."""
+    mean, var = members.member_moments()
+    mix = members.member_weights
+    centre = mix @ mean
+    unbiased = 1 - mix @ mix
+    between = mix @ (mean - centre) ** 2 / (unbiased if unbiased > 1e-9 else 1.0)
+    return centre, mix @ var, between
 
 
-def has_tails(calibration: Calibration) -> bool:
-    """Whether its tails are heavier than a Gaussian's."""
-    pairs = zip(POOLS[calibration.kind].numbers, calibration.numbers, strict=True)
-    return any(number.tails and value > 0 for number, value in pairs)
+def pooled(calibration: Calibration, members: GaussianMixture) -> ScalarPredictive:
+    """Pool the members' mixture into the calibrated distribution of each row."""
+    if calibration.kind == "linear":
+        return members
+    f, g, heaviness, *logs = calibration.numbers
+    centre, var, between = disagreement(members)
+    loc, scale = members.units
+    square = f**2 * var + g**2 * between
+    if logs:
+        return ShapedPredictive(centre, np.sqrt(square), heaviness, tuple(logs), loc=loc, scale=scale)
+    if heaviness < LEAST_HEAVINESS:
+        return GaussianMixture(centre[None], square[None], loc=loc, scale=scale)
+    return StudentPredictive(centre, np.sqrt(square), heaviness, loc=loc, scale=scale)
 
 
-def pooled(calibration: Calibration, members: ScalarPredictive) -> ScalarPredictive:
-    """The calibrated distribution of rows of which this is the members' mixture."""
-    return POOLS[calibration.kind].build(members, calibration.numbers)
+class PooledRows(NamedTuple):
+    """Held-out rows, predicted as if all members had held them out."""
+
+    members: GaussianMixture
+    y: Floats  # (N,)
+    weight: Floats  # (N,) with sum `n_effective`
+    estimated: bool  # whether D is estimated from data
+
+    @property
+    def n_effective(self) -> float:
+        """Return the number of rows of equal weight with the same information, (Σw)² / Σw²."""
+        return float(self.weight.sum())
 
 
-def calibrations(model: "Model", transform: Transform | None, held: list[HeldOut]) -> tuple[Calibration, ...]:
-    """How the members of a model are pooled for each output; those with exact densities keep their shape.
+class HeldOut(NamedTuple):
+    """Predictions of one output at training rows by each member, in standardised units."""
 
-    The exponential of a Student-t has no mean, and powers may have none: these have tails that end. Under a
-    logarithm tails are a Gaussian's, or rare large errors would decide on the mean.
-    """
-    light = transform is not None and transform.exponential
-    kinds: tuple[str, ...] = ("student",) if transform is None or light else ("scales",)
-    if "sum" in model.hidden.offers or not model.hidden.by_moments:
-        kinds = ("linear", "beta")
-    return tuple(fitted(each, kinds=kinds, light_tails=light) for each in held)
+    mean: Floats  # (K, N)
+    var: Floats  # (K, N)
+    held_out_mask: Bools  # (K, N) member k held row i out
+    y: Floats  # (N,)
+    weight: Floats  # (N,)
+    optimism: float = 1.0  # factor of squared errors: the rows chose the members' epochs
+
+    def usable(self, most: int) -> "HeldOut":
+        """Return rows with a weight that a member held out, at most `most` of them, evenly spaced."""
+        good = self.held_out_mask.any(0) & (self.weight > 0) & np.isfinite(self.weight) & np.isfinite(self.y)
+        good &= (np.isfinite(self.mean) & np.isfinite(self.var) & (self.var > 0)).all(0)
+        rows = np.flatnonzero(good)
+        if len(rows) > most:
+            rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+        mean, var, mask = self.mean[:, rows], self.var[:, rows], self.held_out_mask[:, rows]
+        return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism)
+
+    def pooled(self) -> PooledRows:
+        """Predict usable rows as if all members had held them out.
+
+        Mean and variance of a row come from the members that held it out. All members scatter around this
+        mean as they would at a new row.
+        """
+        K, k = len(self.mean), self.held_out_mask.sum(0)
+        centre, var = _mean_where(self.held_out_mask, self.mean), _mean_where(self.held_out_mask, self.var)
+        w = self.weight / self.weight.sum()
+        scatter, estimated = self._scatter(centre, var, w)
+        squares = w @ ((self.y - centre) ** 2 / var)
+        reduction = (1.0 if estimated else _REDUCTION) * (w @ (scatter * (1 / k - 1 / K) / var))
+        left = np.clip(1 - reduction / squares, _LEAST_LEFT, 1.0) if squares > 0 else 1.0
+        around = self.mean - self.mean.mean(0)
+        present = _scatter_where(np.ones_like(self.held_out_mask), self.mean)
+        around *= np.sqrt(np.divide(scatter, present, out=np.zeros_like(present), where=present > 0))
+        members = GaussianMixture(centre + around, self.var * (var / self.var.mean(0)))
+        error = np.sqrt(left * self.optimism) * (self.y - centre)
+        return PooledRows(members, centre + error, w / (w**2).sum(), estimated or K == 1)
+
+    def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
+        """Return D of each row, as if it were new to all members, and whether it is estimated from data.
+
+        Parameters are the rows' means, variances and weights. D is averaged in units of the variance.
+        """
+        mask = self.held_out_mask
+        twice, others = mask.sum(0) >= 2, (~mask).sum(0) >= 2
+        if twice.sum() < _FEWEST_ROWS:
+            return _scatter_where(np.ones_like(mask), self.mean), False
+        fresh, trained = (_scatter_where(which, self.mean) / var for which in (mask, ~mask))
+        if not (twice & others).any():  # for example two of three members: there are no two others
+            mean = np.average(fresh[twice], weights=w[twice])
+            return var * np.where(twice, fresh + (mean - fresh) / mask.sum(0), mean), True
+        w = np.where(twice & others, w, 0.0)
+        square = (self.y - centre) ** 2 / var
+        square = np.minimum(square, _OUTLIER * np.median(square))
+        square -= _ratio(w @ square, w.sum())
+        smooth = np.where(others, trained * _ratio(w @ fresh, w @ trained), fresh)
+        excess = max(_ratio(w @ (square * (smooth - fresh)), w @ square**2), 0.0)
+        smooth = np.where(others, np.maximum(smooth - excess * square, _LEAST_SCATTER * smooth), fresh)
+        smooth *= np.where(others, _ratio(w @ fresh, w @ smooth), 1.0)
+        return var * (fresh + np.where(twice, 1 / mask.sum(0), 1.0) * (smooth - fresh)), True
 
 
-def fitted(held: HeldOut, *, kinds: Sequence[str] = SEARCHED, light_tails: bool = False) -> Calibration:
-    """The calibration with the best held-out log score.
+def fit_calibrations(held: list[HeldOut], *, light_tails: bool) -> tuple[Calibration, ...]:
+    """Fit the calibration of each output; see `fit_calibration`."""
+    return tuple(fit_calibration(each, light_tails=light_tails) for each in held)
+
+
+def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:
+    """Fit the calibration with the best penalised log-likelihood of held-out rows.
 
     Parameters
     ----------
     held : HeldOut
-        Rows without a weight, and rows that no member held out, are ignored.
-    kinds : sequence of str
-        Pools to choose from, keys of `POOLS`; a Student may become `shaped`.
+        Rows without a weight and rows that no member held out are ignored.
     light_tails : bool
-        No tails heavier than a Gaussian's: with them, targets of which logarithms are modelled have no mean.
+        Use a Gaussian. A target whose logarithm is modelled by a distribution with heavier tails has no mean.
     """
-    some = held.usable(_MOST_ROWS)
-    if not some.weight.size:
+    usable = held.usable(_MOST_ROWS)
+    if not usable.weight.size:
         return Calibration()
-    rows = some.pooled()
+    rows = usable.pooled()
     if rows.n_effective < _FEWEST_ROWS:
         return Calibration()
-    able = [kind for kind in kinds if POOLS[kind].fewest <= rows.n_effective]
-    if not able:
-        return Calibration()
-    found = {kind: _best(POOLS[kind], rows, light_tails) for kind in able}
-    winner = max(found, key=lambda kind: found[kind][1])
-    best = Calibration(winner, found[winner][0])
-    tells = rows.n_effective >= _FEWEST_BENT and rows.certain  # a guess would bend the law by itself
-    return _bent(best, rows) if winner == "student" and tells and not light_tails else best
+    student = _fit_student(rows, light_tails)
+    if light_tails or rows.n_effective < _FEWEST_SHAPED or not rows.estimated:
+        return student
+    return _fit_shaped(student, rows)
 
 
-def _bent(student: Calibration, rows: PooledRows) -> Calibration:
-    """The same with a shape of its own, if that gains more nats than the shape has knots.
+def _fit_student(rows: PooledRows, light_tails: bool) -> Calibration:
+    """Maximise the penalised log-likelihood over (log f, log g, 1/ν); 1/ν = 0 with light tails."""
+    free = 2 if light_tails else 3
+    low, high = np.log(_FACTOR)
+    prior = np.array([0.0, np.log(np.sqrt(DISAGREEMENT)), 0.0])[:free]
+    lower = np.array([low, low, min(2 / rows.n_effective, _MOST_HEAVINESS)])[:free]
+    upper = np.array([high, high, _MOST_HEAVINESS])[:free]
 
-    What is bent is centred at its mean, which moves with the shape: a few rounds settle both, as a rule.
+    def calibration(u: Floats) -> Calibration:
+        u = np.clip(u, lower, upper)
+        f, g = np.clip(np.exp(u[:2]), *_FACTOR)
+        return Calibration("student", (float(f), float(g), 0.0 if light_tails else float(u[2])))
+
+    def loss(u: Floats) -> float:
+        each = np.maximum(pooled(calibration(u), rows.members).logpdf(rows.y), -_WORST)
+        return float(-rows.weight @ each + 0.5 * np.sum(((u - prior) / _DEVIATION[:free]) ** 2))
+
+    shifts = product(_STARTS, _STARTS, *[(0.0,)] * (free - 2))
+    start = min((prior + np.array(shift) for shift in shifts), key=loss)
+    # start inside the bounds: at a bound the derivative would be one-sided
+    start = np.clip(start, lower + 0.02 * (upper - lower), upper - 0.02 * (upper - lower))
+    found = minimize(loss, start, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True)))
+    return calibration(min((found.x, np.clip(prior, lower, upper)), key=loss))
+
+
+def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
+    """Estimate the shape of the errors; return `student` if it gains less than one nat per knot.
+
+    The shaped distribution is centred at its mean, which moves with the shape: both are estimated in turn.
     """
     before = pooled(student, rows.members).logpdf(rows.y)
     found, tried = Calibration("shaped", student.numbers + KNOTS * (0.0,)), []
-    for _ in range(_ROUNDS):
-        law = shaped(rows.members, found.numbers)
-        logs = most_likely(law.unbent(rows.y), rows.weight)
+    for _ in range(_SHAPE_ROUNDS):
+        law = pooled(found, rows.members)
+        assert isinstance(law, ShapedPredictive)
+        logs = fit_shape(law.student_cdf(rows.y), rows.weight)
         found = Calibration("shaped", student.numbers + tuple(map(float, logs)))
         gain = rows.weight @ (pooled(found, rows.members).logpdf(rows.y) - before)
         tried.append((float(gain), found))
@@ -139,45 +297,20 @@ def _bent(student: Calibration, rows: PooledRows) -> Calibration:
     return best if most > KNOTS else student
 
 
-def _best(pool: Pool, rows: PooledRows, light_tails: bool) -> tuple[Numbers, float]:
-    """Numbers of a pool, and what they score in nats, less what the numbers cost."""
-    scores = pool.scores(rows.members, rows.y)
-    free = [n for n in pool.numbers if not (light_tails and n.tails)]
-    prior = np.array([_coordinate(n, n.neutral) for n in free])
-    deviation = np.array([n.deviation for n in free])
-    least = [min(2 / rows.n_effective, n.highest) if n.tails else n.lowest for n in free]
-    bounds = [(_coordinate(n, low), _coordinate(n, n.highest)) for n, low in zip(free, least, strict=True)]
-
-    def numbers(u: Floats) -> Numbers:
-        values = iter(np.clip(u, *np.transpose(bounds)) if len(u) else u)
-        return tuple(_value(n, next(values)) if n in free else n.neutral for n in pool.numbers)
-
-    def loss(u: Floats) -> float:
-        each = np.maximum(scores(numbers(u)), -_WORST)
-        return float(-rows.weight @ each + 0.5 * np.sum(((u - prior) / deviation) ** 2))
-
-    u = _lowest(loss, prior, np.array([n.width for n in free]), bounds)
-    return numbers(u), -loss(u) - len(free)
+def _ratio(a: Floats, b: Floats) -> float:
+    """Divide two sums; 1 if the divisor is not positive."""
+    return float(a / b) if b > 0 else 1.0
 
 
-def _lowest(
-    loss: Callable[[Floats], float], neutral: Floats, width: Floats, bounds: list[tuple[float, float]]
-) -> Floats:
-    """Where a loss is smallest: from the best of several widths, of each number apart, downhill."""
-    if not len(neutral):
-        return neutral
-    logs = product(*(_WIDTHS if w else (0.0,) for w in width))
-    start = min((neutral + np.array(log) * width for log in logs), key=loss)
-    low, high = np.transpose(bounds)
-    # a number at the end of its range would have a one-sided derivative: start inside
-    start = np.clip(start, low + 0.02 * (high - low), high - 0.02 * (high - low))
-    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds)
-    return min((found.x, np.clip(neutral, low, high)), key=loss)
+def _scatter_where(where: Bools, values: Floats) -> Floats:
+    """Compute the unbiased variance over the selected members; 0 for fewer than two."""
+    count = where.sum(0)
+    mean = np.where(where, values, 0.0).sum(0) / np.maximum(count, 1)
+    scatter: Floats = np.where(where, (values - mean) ** 2, 0.0).sum(0) / np.maximum(count - 1, 1)
+    return scatter
 
 
-def _coordinate(n: PoolNumber, value: float) -> float:
-    return float(np.log(value)) if n.by_log else value
-
-
-def _value(n: PoolNumber, u: float) -> float:
-    return float(np.clip(np.exp(u) if n.by_log else u, n.lowest, n.highest))
+def _mean_where(where: Bools, values: Floats) -> Floats:
+    """Average over the selected members."""
+    mean: Floats = np.where(where, values, 0.0).sum(0) / where.sum(0)
+    return mean

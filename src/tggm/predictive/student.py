@@ -1,61 +1,70 @@
-"""One Student-t a row: what an ensemble says when only its mean, its width and its tails are kept."""
+"""Student-t error distributions, one per row, and their reshaped version.
+
+The pool keeps of an ensemble its mean, its width and the heaviness of its tails (`StudentPredictive`). With
+many held-out rows the shape of the error distribution is estimated as well (`ShapedPredictive`): the Student
+distribution function F is mapped by a distribution function G on [0, 1] with a piecewise linear density.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaln, gammaln, log_ndtr, ndtr, stdtr
+from scipy.integrate import cumulative_simpson
+from scipy.interpolate import CubicHermiteSpline
+from scipy.optimize import minimize
+from scipy.special import betaln, gammaln, stdtr
 
 from tggm.arrays import Floats, Ints
 from tggm.predictive.base import ScalarPredictive, exponential
-from tggm.predictive.incomplete_beta import log_betainc
 
-_HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
-_LEAST = 1e-4  # of 1/ν; gamma functions of larger ν differ by too little
+LEAST_HEAVINESS = 1e-4  # of 1/ν; below it gamma functions of ν lose too many digits
 _SMALL = 1e-250  # tails below this are computed as logarithms
+_TERMS = 200  # of the series of small tails, at most
+_KNOTS_BELOW = [0.0, 0.01, 0.03, 0.06, 0.1, 0.175, 0.27, 0.38]
+PLACES = np.array([*_KNOTS_BELOW, 0.5, *(1 - x for x in reversed(_KNOTS_BELOW))])  # denser near 0 and 1
+KNOTS = len(PLACES)
+STEEP = 1.0  # prior standard deviation of the change of the log-density from 0 to 1
+HIGHEST = 5.0  # largest absolute log-density at a knot
+_REACH, _POINTS = 14.5, 8001  # grid, even in arcsinh t, up to a million widths
+_OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 
 
 class StudentPredictive(ScalarPredictive):
-    """Y = loc + scale · (mean + width · T), T Student with 1/heaviness degrees of freedom.
+    """Y = loc + scale · (mean + width · T), T Student-t with 1/heaviness degrees of freedom.
 
-    Every method is in closed form; log-tails hold where the tails underflow.
+    Every method is in closed form; log-tails are accurate where the tails underflow.
 
     Parameters
     ----------
     mean, width : array, shape (N,)
         Centre and scale parameter of each row.
     heaviness : float
-        1/ν, from 0 (Gaussian) to less than ½ (at ½ the variance is infinite); below 1e-4 it counts as 0.
+        1/ν, from 1e-4 to less than ½ (at ½ the variance is infinite).
     loc, scale : float
-        Affine map from what the model predicts to the output.
+        Affine map from standardised values to the output.
     """
 
     def __init__(
         self, mean: Floats, width: Floats, heaviness: float, *, loc: float = 0.0, scale: float = 1.0
     ) -> None:
-        if not 0 <= heaviness < 0.5:
-            raise ValueError(f"`heaviness` is 1/ν and must be from 0 to less than 0.5; got {heaviness!r}.")
+        if not LEAST_HEAVINESS <= heaviness < 0.5:
+            raise ValueError(
+                f"`heaviness` is 1/ν and must be from {LEAST_HEAVINESS:g} to below 0.5; got {heaviness!r}."
+            )
         if not np.all(width > 0):
             raise ValueError(f"`width` must be positive; smallest is {width.min()!r}.")
         super().__init__(len(mean), np.ones(1), loc, scale)
-        self._mean, self._width = mean, width
-        self._heaviness = float(heaviness) if heaviness >= _LEAST else 0.0
+        self._mean, self._width, self._heaviness = mean, width, float(heaviness)
+        self._nu = 1 / self._heaviness
 
     def __getitem__(self, rows: slice | Ints) -> "StudentPredictive":
-        """The distributions of some rows."""
+        """Return the distributions of some rows."""
         return StudentPredictive(
             self._mean[rows], self._width[rows], self._heaviness, loc=self._loc, scale=self._scale
         )
 
-    @property
-    def _nu(self) -> float:
-        return 1 / self._heaviness
-
     def _member_moments(self) -> tuple[Floats, Floats]:
         return self._mean[None], (self._width**2 / (1 - 2 * self._heaviness))[None]
-
-    def log_mean_exp(self, order: float) -> Floats | None:
-        """Log of E exp(order · Y), (N,): infinite but for a Gaussian."""
-        s = order * self._scale
-        gaussian = order * self._loc + s * self._mean + 0.5 * s**2 * self._width**2
-        return gaussian if not self._heaviness else np.full(len(self), np.inf)
 
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         width = self._width[rows]
@@ -67,9 +76,7 @@ class StudentPredictive(ScalarPredictive):
         return log
 
     def _log_standard(self, u: Floats) -> Floats:
-        if not self._heaviness:
-            gaussian: Floats = -0.5 * u * u - _HALF_LOG_2PI
-            return gaussian
+        """Compute the log-density of T."""
         nu = self._nu
         constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
         log: Floats = constant - 0.5 * (nu + 1) * np.log1p(u * u / nu)
@@ -77,49 +84,287 @@ class StudentPredictive(ScalarPredictive):
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)
-        if not self._heaviness:
-            return log_ndtr(u), log_ndtr(-u)
         tail = self._log_lower(-np.abs(u))
         rest = np.log1p(-np.exp(tail))
         return np.where(u < 0, tail, rest), np.where(u < 0, rest, tail)
 
     def _log_lower(self, u: Floats) -> Floats:
-        """Log of P(T ≤ u) for u ≤ 0; where it underflows, ½ I_x(ν/2, ½) with x = ν/(ν + u²)."""
+        """Compute log P(T ≤ u) for u ≤ 0; where it underflows, ½ I_x(ν/2, ½) with x = ν/(ν + u²)."""
         nu = self._nu
         p = stdtr(nu, u)
         far = p < _SMALL
         log: Floats = np.log(np.where(far, 1.0, p))
-        log[far] = np.log(0.5) + log_betainc(nu / 2, 0.5, -np.log1p(u[far] ** 2 / nu))
+        log[far] = np.log(0.5) + _log_betainc(nu / 2, 0.5, -np.log1p(u[far] ** 2 / nu))
         return log
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, width = self._standard(rows, z)
-        cdf: Floats = stdtr(self._nu, u) if self._heaviness else ndtr(u)
-        return cdf, exponential(self._log_standard(u)) / width
+        return stdtr(self._nu, u), exponential(self._log_standard(u)) / width
 
-    def _quantiles(self, rows: Ints, p: Floats) -> Floats:
-        """Those of T itself, one for each different p: all rows have the same ν."""
-        different, place = np.unique(p, return_inverse=True)
-        one = StudentPredictive(np.zeros(len(different)), np.ones(len(different)), self._heaviness)
-        u = ScalarPredictive._quantiles(one, np.arange(len(different)), different)
+    def _quantiles(self, rows: Ints, q: Floats) -> Floats:
+        """Compute the quantiles of T once for each distinct probability: all rows have the same ν."""
+        distinct, place = np.unique(q, return_inverse=True)
+        one = StudentPredictive(np.zeros(len(distinct)), np.ones(len(distinct)), self._heaviness)
+        u = ScalarPredictive._quantiles(one, np.arange(len(distinct)), distinct)
         with np.errstate(invalid="ignore"):
             found: Floats = self._mean[rows] + self._width[rows] * u[place]
         return found
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        """Closed forms of the two expectations in Jordan, Krüger & Lerch (2019), appendix A."""
+        """Use the closed forms of Jordan, Krüger & Lerch (2019), appendix A."""
         u, width = self._standard(rows, z)
-        density = exponential(self._log_standard(u))
-        if self._heaviness:
-            nu = self._nu
-            to_z = u * (2 * stdtr(nu, u) - 1) + 2 * density * (nu + u * u) / (nu - 1)
-            apart = np.exp(betaln(0.5, nu - 0.5) - 2 * betaln(0.5, nu / 2)) * 4 * np.sqrt(nu) / (nu - 1)
-        else:
-            to_z = u * (2 * ndtr(u) - 1) + 2 * density
-            apart = 2 / np.sqrt(np.pi)
+        density, nu = exponential(self._log_standard(u)), self._nu
+        to_z = u * (2 * stdtr(nu, u) - 1) + 2 * density * (nu + u * u) / (nu - 1)
+        apart = np.exp(betaln(0.5, nu - 0.5) - 2 * betaln(0.5, nu / 2)) * 4 * np.sqrt(nu) / (nu - 1)
         return width * to_z, width * apart
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        shape = size, len(self)
-        noise = rng.standard_t(self._nu, shape) if self._heaviness else rng.standard_normal(shape)
-        return self._mean + self._width * noise
+        return self._mean + self._width * rng.standard_t(self._nu, (size, len(self)))
+
+
+def _log_betainc(a: float, b: float, log_x: Floats) -> Floats:
+    r"""Compute log I_x(a, b) where I underflows, at x = exp(log_x).
+
+    The series (DLMF 8.17.8)
+
+    .. math::
+        I_x(a, b) = \frac{x^a (1 - x)^b}{a B(a, b)} \sum_{n \ge 0} \frac{(a + b)_n}{(a + 1)_n} x^n
+
+    converges, as x is small or a is large; the relative error of I is near 1e-13.
+    """
+    x = np.exp(log_x)
+    term = total = np.ones_like(x)
+    for n in range(_TERMS):
+        term = term * ((a + b + n) / (a + 1 + n) * x)
+        total = total + term
+        if not np.any(term > 1e-17 * total):
+            break
+    log: Floats = a * log_x + b * np.log1p(-x) - np.log(a) - betaln(a, b) + np.log(total)
+    return log
+
+
+class Shape:
+    """A density g on [0, 1] that is linear between knots.
+
+    Its integral G maps the distribution function F of a Student-t to G(F), with density g(F) f. The lower
+    tail keeps its relative accuracy; the upper tail is the lower tail of the reversed shape.
+
+    Parameters
+    ----------
+    logs : array, shape (KNOTS,)
+        Logarithms of g at the knots, up to a constant.
+    """
+
+    def __init__(self, logs: Floats) -> None:
+        h = np.exp(logs - np.max(logs))
+        self._width = np.diff(PLACES)
+        self._h: Floats = h / (0.5 * (h[:-1] + h[1:]) @ self._width)
+        mass = np.concatenate([[0.0], np.cumsum(0.5 * (h[:-1] + h[1:]) * self._width)])
+        self._mass: Floats = mass / mass[-1]
+
+    @property
+    def end(self) -> float:
+        """Return g(0)."""
+        return float(self._h[0])
+
+    def density(self, u: Floats) -> Floats:
+        """Compute g(u)."""
+        h, (k, t) = self._h, _cell(u)
+        found: Floats = h[k] * (1 - t) + h[k + 1] * t
+        return found
+
+    def cdf(self, u: Floats) -> Floats:
+        """Compute G(u)."""
+        h, (k, t) = self._h, _cell(u)
+        found: Floats = self._mass[k] + self._width[k] * t * (h[k] + 0.5 * t * (h[k + 1] - h[k]))
+        return found
+
+    def log_cdf(self, log_u: Floats) -> Floats:
+        """Compute log G; in the first cell from log u, as u may underflow."""
+        u, (low, high), end = np.exp(log_u), self._h[:2], PLACES[1]
+        first = log_u + np.log(low + 0.5 * (high - low) * np.minimum(u / end, 1.0))
+        found: Floats = np.where(u < end, first, np.log(np.maximum(self.cdf(u), self._mass[1])))
+        return found
+
+    def inverse(self, p: Floats) -> Floats:
+        """Compute the u with G(u) = p, with the relative accuracy of p."""
+        h, k = self._h, np.clip(np.searchsorted(self._mass, p, side="right") - 1, 0, KNOTS - 2)
+        rest, rise = np.maximum(p - self._mass[k], 0.0) / self._width[k], h[k + 1] - h[k]
+        t = 2 * rest / (h[k] + np.sqrt(np.maximum(h[k] ** 2 + 2 * rise * rest, 0.0)))
+        found: Floats = PLACES[k] + self._width[k] * np.minimum(t, 1.0)
+        return found
+
+
+def _cell(u: Floats) -> tuple[Ints, Floats]:
+    """Return the cell between knots that contains u and the position in it, from 0 to 1."""
+    u = np.clip(u, 0.0, 1.0)
+    k = np.clip(np.searchsorted(PLACES, u, side="right") - 1, 0, KNOTS - 2)
+    return k, (u - PLACES[k]) / (PLACES[k + 1] - PLACES[k])
+
+
+def fit_shape(u: Floats, weight: Floats) -> Floats:
+    """Estimate log g at the knots from draws u of G, by penalised maximum likelihood.
+
+    The prior of differences between neighbouring knots is normal (a random walk).
+    """
+    k, t = _cell(u)
+    width = np.diff(PLACES)
+    area = 0.5 * (np.append(width, 0.0) + np.append(0.0, width))
+    stiff, total = (KNOTS - 1) / STEEP**2, weight.sum()
+
+    def loss(logs: Floats) -> tuple[float, Floats]:
+        h, rise = np.exp(logs), np.diff(logs)
+        low, high = h[k] * (1 - t), h[k + 1] * t
+        mass = area @ h
+        value = total * np.log(mass) - weight @ np.log(low + high)
+        value += 0.5 * stiff * rise @ rise + 0.5 * logs.mean() ** 2
+        share = weight / (low + high)
+        slope = total * area * h / mass + logs.mean() / KNOTS
+        slope -= np.bincount(k, share * low, KNOTS) + np.bincount(k + 1, share * high, KNOTS)
+        slope -= stiff * np.diff(rise, prepend=0.0, append=0.0)
+        return float(value), slope
+
+    bounds = [(-HIGHEST, HIGHEST)] * KNOTS
+    found: Floats = minimize(loss, np.zeros(KNOTS), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found
+
+
+class ShapedStudent(NamedTuple):
+    """A standard Student-t S reshaped by G, with integrals computed to about 1e-9."""
+
+    shape: Shape
+    reversed: Shape
+    mean: float
+    var: float
+    apart: float  # E|S − S'|, S' an independent copy
+    below: CubicHermiteSpline  # E max(s − S, 0), as a function of arcsinh s
+
+    def log_tails(self, log_low: Floats, log_high: Floats) -> tuple[Floats, Floats]:
+        """Compute the log-tails of S from those of the Student-t."""
+        return self.shape.log_cdf(log_low), self.reversed.log_cdf(log_high)
+
+    def to(self, s: Floats) -> Floats:
+        """Compute E|S − s|."""
+        x = np.arcsinh(s)
+        inside = 2 * self.below(np.clip(x, -_REACH, _REACH)) + self.mean - s
+        return np.where(np.abs(x) <= _REACH, inside, np.abs(s - self.mean))
+
+
+class ShapedPredictive(StudentPredictive):
+    """Y = loc + scale · (mean + width · (S − E S)), where S has the cdf G(F), F Student.
+
+    Density, cdf and quantiles are in closed form; variance and CRPS have errors of about 1e-9.
+
+    Parameters
+    ----------
+    mean, width, heaviness
+        As in `StudentPredictive`.
+    logs : tuple of float
+        Log-density of G at the knots, see `Shape`.
+    loc, scale : float
+        Affine map from standardised values to the output.
+    """
+
+    def __init__(
+        self,
+        mean: Floats,
+        width: Floats,
+        heaviness: float,
+        logs: tuple[float, ...],
+        *,
+        loc: float = 0.0,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__(mean, width, heaviness, loc=loc, scale=scale)
+        self._logs = logs
+        self._integrals = _integrated(self._heaviness, logs)
+
+    def __getitem__(self, rows: slice | Ints) -> "ShapedPredictive":
+        """Return the distributions of some rows."""
+        units = {"loc": self._loc, "scale": self._scale}
+        return ShapedPredictive(self._mean[rows], self._width[rows], self._heaviness, self._logs, **units)
+
+    def student_cdf(self, y: Floats) -> Floats:
+        """Compute F before the map by G, at one y per row."""
+        z = (y - self._loc) / self._scale
+        return super()._bulk(np.arange(len(self)), z)[0]
+
+    def _member_moments(self) -> tuple[Floats, Floats]:
+        return self._mean[None], (self._width**2 * self._integrals.var)[None]
+
+    def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        s, width = super()._standard(rows, z)
+        return s + self._integrals.mean, width
+
+    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+        reshaped = np.log(self._integrals.shape.density(super()._bulk(rows, z)[0]))
+        return super()._log_density(rows, z) + reshaped
+
+    def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        return self._integrals.log_tails(*super()._log_tails(rows, z))
+
+    def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        u, density = super()._bulk(rows, z)
+        return self._integrals.shape.cdf(u), density * self._integrals.shape.density(u)
+
+    def _quantiles(self, rows: Ints, q: Floats) -> Floats:
+        distinct, place = np.unique(q, return_inverse=True)
+        s = self._standard_quantiles(distinct)
+        with np.errstate(invalid="ignore"):
+            found: Floats = self._mean[rows] + self._width[rows] * (s[place] - self._integrals.mean)
+        return found
+
+    def _standard_quantiles(self, p: Floats) -> Floats:
+        """Compute the quantiles of S from the smaller tail."""
+        left = p < self._integrals.shape.cdf(np.array(0.5))
+        tail = np.where(left, self._integrals.shape.inverse(p), self._integrals.reversed.inverse(1 - p))
+        t = _student(self._heaviness).ppf(tail[None, :])[0]
+        found: Floats = np.where(left, t, -t)
+        return found
+
+    def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        s, width = self._standard(rows, z)
+        return width * self._integrals.to(s), width * self._integrals.apart
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        p = np.clip(rng.random(size * len(self)), *_OPEN)
+        s = self._standard_quantiles(p).reshape(size, len(self))
+        return self._mean + self._width * (s - self._integrals.mean)
+
+
+def _student(heaviness: float) -> StudentPredictive:
+    """Return one standard Student-t."""
+    return StudentPredictive(np.zeros(1), np.ones(1), heaviness)
+
+
+@lru_cache(maxsize=16)  # each entry holds a grid of 8001 points
+def _integrated(heaviness: float, logs: tuple[float, ...]) -> ShapedStudent:
+    """Integrate on a grid; second moments of the tails are those of the Student-t times the end densities."""
+    shape, reverse, student = Shape(np.asarray(logs)), Shape(np.asarray(logs[::-1])), _student(heaviness)
+    x = np.linspace(-_REACH, _REACH, _POINTS)
+    t = np.sinh(x)
+    tails = student.logcdf(t[None, :])[0], student.logsf(t[None, :])[0]
+    low, high, shaped_low, shaped_high = map(
+        np.exp, (*tails, shape.log_cdf(tails[0]), reverse.log_cdf(tails[1]))
+    )
+    stretch = np.cosh(x)
+    below = cumulative_simpson(shaped_low * stretch, x=x, initial=0)
+    right = t > 0
+    rest = np.where(right, shaped_high - reverse.end * high, shaped_low - shape.end * low)
+    squares = 0.5 * (shape.end + reverse.end) * student.var()[0] + 2 * _integral(
+        np.abs(t) * rest * stretch, x
+    )
+    middle = _POINTS // 2  # where t = 0
+    mean = _integral((shaped_high * stretch)[middle:], x[middle:]) - float(below[middle])
+    return ShapedStudent(
+        shape,
+        reverse,
+        mean,
+        float(squares - mean**2),
+        2 * _integral(shaped_low * shaped_high * stretch, x),
+        CubicHermiteSpline(x, below, shaped_low * stretch),
+    )
+
+
+def _integral(values: Floats, x: Floats) -> float:
+    return float(cumulative_simpson(values, x=x)[-1])

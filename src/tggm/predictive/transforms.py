@@ -1,9 +1,9 @@
-"""Increasing maps z = T(y) of the target to the scale on which it is modelled, onto the whole real line.
+"""Choose whether to model the target or its logarithm.
 
-A map that is not onto would leave probability that belongs to no y: Yeo and Johnson's λ is from 0 to 2 here.
+The choice compares ridge regressions of y and of log y on the inputs by their leave-one-out log-likelihood.
+It uses at most 2,000 rows and 200 columns, and one singular value decomposition for both targets.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,194 +12,121 @@ import numpy as np
 from tggm import settings
 from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture, LognormalMixture, from_log
 
-_LARGEST = 709.0  # exponent of which the exponential is finite
-_SMALLEST = 1e-100  # power that is taken for 0
-_NEARLY_LOG = 0.2  # power below which the inverse grows nearly like an exponential
-
-
-class Transform(ABC):
-    """z = T(y); values are finite where arguments are, those beyond all floats being the largest ones."""
-
-    kind: ClassVar[str]
-
-    @property
-    def exponential(self) -> bool:
-        """Whether y grows like an exponential of z on some side."""
-        return False
-
-    @property
-    def numbers(self) -> tuple[float, ...]:
-        """What a model file keeps besides the kind."""
-        return ()
-
-    @abstractmethod
-    def forward(self, y: Floats) -> Floats:
-        """T(y); −inf where y is below all that can be."""
-
-    @abstractmethod
-    def inverse(self, z: Floats) -> Floats:
-        """T⁻¹(z); infinite where z is."""
-
-    @abstractmethod
-    def log_derivative(self, y: Floats) -> Floats:
-        """Log of dT/dy at y: what a log-density of z gains to be one of y."""
-
-    def log_slope(self, z: Floats) -> Floats:
-        """Log of dy/dz at z."""
-        return -self.log_derivative(self.inverse(z))
-
-    def moments(self, law: ScalarPredictive) -> tuple[Floats, Floats] | None:
-        """Mean and variance of T⁻¹(Z), where they are known in closed form."""
-        return None
+_MOST_ROWS = 2000
+_MOST_COLUMNS = 200
+_FEWEST_ROWS = 20
+_LEAST_GAIN = 0.1  # nats per row
+_ERRORS = 3.0  # standard errors that a gain must exceed
+_REACH = 8.0  # robust standard deviations from the median that the farthest target must exceed
+_RIDGES = 10.0 ** np.arange(-4, 3)  # penalties per row of standardised columns
 
 
 @dataclass(frozen=True)
-class IdentityTransform(Transform):
-    """T(y) = y."""
+class LogTransform:
+    """z = log y, for positive targets."""
 
-    kind = "identity"
-
-    def forward(self, y: Floats) -> Floats:
-        """Y itself."""
-        return y
-
-    def inverse(self, z: Floats) -> Floats:
-        """Z itself."""
-        return z
-
-    def log_derivative(self, y: Floats) -> Floats:
-        """Zero."""
-        return np.zeros_like(y)
-
-    def moments(self, law: ScalarPredictive) -> tuple[Floats, Floats] | None:
-        """Those of Z."""
-        return law.mean(), law.var()
-
-
-@dataclass(frozen=True)
-class LogTransform(Transform):
-    """T(y) = log y, for targets that are positive."""
-
-    kind = "log"
-
-    @property
-    def exponential(self) -> bool:
-        """It does."""
-        return True
+    kind: ClassVar[str] = "log"
 
     def forward(self, y: Floats) -> Floats:
-        """Log y; −inf for y ≤ 0."""
+        """Compute log y; −inf for y ≤ 0."""
         with np.errstate(divide="ignore"):
             z: Floats = np.log(np.maximum(y, 0.0))
         return z
 
     def inverse(self, z: Floats) -> Floats:
-        """Exp z."""
-        return np.where(z == np.inf, np.inf, np.exp(np.minimum(z, _LARGEST)))
+        """Compute exp z; finite where z is."""
+        return from_log(z)
 
-    def log_derivative(self, y: Floats) -> Floats:
-        """−log y; −inf for y ≤ 0, where no density is."""
-        z = self.forward(y)
-        return np.where(z == -np.inf, -np.inf, -z)
-
-    def log_slope(self, z: Floats) -> Floats:
-        """Z itself."""
-        return z
-
-    def moments(self, law: ScalarPredictive) -> tuple[Floats, Floats] | None:
-        """Those of a mixture of lognormals: from E e^Z and E e^{2Z}."""
-        first, second = law.log_mean_exp(1.0), law.log_mean_exp(2.0)
-        if first is None or second is None:
-            return None
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gap = np.maximum(second - 2 * first, 0.0)
-            log_var = 2 * first + gap + np.log(-np.expm1(-gap))
-        return self.inverse(first), np.where(np.isfinite(second), self._positive(log_var), np.inf)
-
-    def _positive(self, log: Floats) -> Floats:
-        """What has this logarithm, a float above 0 in any case."""
-        return np.maximum(self.inverse(log), np.finfo(float).tiny)
+    def distribution(self, log: ScalarPredictive) -> LognormalMixture:
+        """Return the distribution of y from that of z, which must be Gaussian."""
+        if not isinstance(log, GaussianMixture):
+            raise ValueError("the target has no mean if its logarithm has heavier tails than a Gaussian's")
+        return LognormalMixture(log)
 
 
-@dataclass(frozen=True)
-class YeoJohnsonTransform(Transform):
-    """Yeo & Johnson's power of u = (y − loc)/scale.
+def checked_transform(kind: Any) -> LogTransform:
+    """Return the transform that a model file names."""
+    settings.one_of("transform", kind, (LogTransform.kind,))
+    return LogTransform()
 
-    T = ((1 + u)^λ − 1)/λ for u ≥ 0 and −((1 − u)^{2−λ} − 1)/(2 − λ) below, with limits log(1 + u) at λ = 0
-    and −log(1 − u) at λ = 2; λ = 1 is linear.
+
+def leave_one_out(X: Floats, Y: Floats, weight: Floats) -> Floats:
+    """Compute the log-density of each target given the other rows, (n, targets), by ridge regressions on X.
+
+    Each target has the penalty that is best for all rows. The residual of the row left out is
+    e_i / (1 − H_ii), e being that of all rows and H the hat matrix; the variance is the weighted mean square
+    of the other rows' residuals.
     """
-
-    power: float
-    loc: float = 0.0
-    scale: float = 1.0
-    kind = "yeo-johnson"
-
-    @property
-    def exponential(self) -> bool:
-        """Powers of more than five count."""
-        return min(self.power, 2 - self.power) < _NEARLY_LOG
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.power <= 2:
-            raise ValueError(f"`power` must be from 0 to 2, or T is not onto; got {self.power!r}.")
-        if not (np.isfinite(self.loc) and 0 < self.scale < np.inf):
-            raise ValueError(
-                f"`loc` must be finite and `scale` positive; got {self.loc!r} and {self.scale!r}."
-            )
-
-    @property
-    def numbers(self) -> tuple[float, ...]:
-        """λ, loc and scale."""
-        return self.power, self.loc, self.scale
-
-    def _units(self, y: Floats) -> Floats:
-        u: Floats = (y - self.loc) / self.scale
-        return np.clip(u, -np.finfo(float).max, np.finfo(float).max)
-
-    def forward(self, y: Floats) -> Floats:
-        """T(y)."""
-        u = self._units(y)
-        return np.where(
-            u >= 0, _power(np.maximum(u, 0.0), self.power), -_power(np.maximum(-u, 0.0), 2 - self.power)
-        )
-
-    def inverse(self, z: Floats) -> Floats:
-        """T⁻¹(z)."""
-        up, down = _root(np.maximum(z, 0.0), self.power), _root(np.maximum(-z, 0.0), 2 - self.power)
-        with np.errstate(over="ignore"):
-            y = np.where(z >= 0, up, -down) * self.scale + self.loc
-        return np.where(np.isfinite(z), np.nan_to_num(y), z)
-
-    def log_derivative(self, y: Floats) -> Floats:
-        """(λ − 1) log(1 + |u|), with the sign of u, less log scale."""
-        u = self._units(y)
-        log: Floats = np.sign(u) * (self.power - 1) * np.log1p(np.abs(u)) - np.log(self.scale)
-        return log
+    w = weight / weight.mean()
+    root, rest = np.sqrt(w)[:, None], (w.sum() - w)[:, None]
+    X, Y = (a - w @ a / w.sum() for a in (X, Y))
+    spread = np.sqrt(w @ X**2 / w.sum())
+    U, s, _ = np.linalg.svd(root * X[:, spread > 0] / spread[spread > 0], full_matrices=False)
+    found = []
+    for penalty in _RIDGES:
+        shrink = s**2 / (s**2 + len(w) * penalty)
+        leverage = U**2 @ shrink + w / w.sum()
+        fit = U @ (shrink[:, None] * (U.T @ (root * Y)))
+        error = (Y - fit / root) / np.maximum(1 - leverage, 1e-6)[:, None]
+        squares = w[:, None] * error**2
+        var = np.maximum((squares.sum(0) - squares) / rest, np.finfo(float).tiny)
+        found.append(-0.5 * (np.log(2 * np.pi * var) + error**2 / var))
+    log = np.stack(found)
+    best = np.argmax(np.einsum("n,rnt->rt", w, log), axis=0)
+    return np.stack([log[r, :, t] for t, r in enumerate(best)], axis=1)
 
 
-def _power(u: Floats, p: float) -> Floats:
-    """((1 + u)^p − 1)/p for u ≥ 0."""
-    log = np.log1p(u)
-    return log if p < _SMALLEST else np.expm1(np.minimum(p * log, _LARGEST)) / p
+def choose_transform(X: Floats, y: Floats, weight: Floats | None = None) -> LogTransform | None:
+    """Return the logarithm if it fits a linear model clearly better, otherwise None.
+
+    Both log-likelihoods are those of y. The logarithm must gain 0.1 nats per row and three standard errors.
+    It is not tried if a target is not positive, if no target is more than eight robust standard deviations
+    from the median, if targets have few distinct values, or if a tenth of the rows has the same target.
+
+    Parameters
+    ----------
+    X : array, shape (N, p)
+        Inputs.
+    y : array, shape (N,)
+        Targets in their own units.
+    weight : array, shape (N,), optional
+        Rows without a weight are ignored.
+    """
+    w = np.ones(len(y)) if weight is None else weight
+    all_rows = np.flatnonzero(w > 0)
+    rows = all_rows[np.linspace(0, len(all_rows) - 1, min(len(all_rows), _MOST_ROWS)).astype(int)]
+    target, w = y[rows], w[rows]
+    if len(rows) < _FEWEST_ROWS or y[all_rows].min() <= 0 or _repeats(target) or not _has_outliers(target):
+        return None
+    log = np.log(target)
+    densities = leave_one_out(_most_correlated(X[rows], target), np.stack([target, log], 1), w)
+    gain = densities[:, 1] - log - densities[:, 0]
+    mean = float(np.average(gain, weights=w))
+    error = np.sqrt((w**2 * (gain - mean) ** 2).sum()) / w.sum()
+    return LogTransform() if mean > max(_LEAST_GAIN, _ERRORS * error) else None
 
 
-def _root(v: Floats, p: float) -> Floats:
-    """The u with ((1 + u)^p − 1)/p = v."""
-    log = v if p < _SMALLEST else np.log1p(p * v) / p
-    root: Floats = np.expm1(np.minimum(log, _LARGEST))
-    return root
+def _has_outliers(y: Floats) -> bool:
+    """Return whether some targets are very far from the median; the network itself fits milder skewness."""
+    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
+    return bool(np.abs(y - middle).max() > _REACH * (high - low) / 1.349)
 
 
-TRANSFORMS: dict[str, type[Transform]] = {
-    kind.kind: kind for kind in (IdentityTransform, LogTransform, YeoJohnsonTransform)
-}
+def _repeats(y: Floats) -> bool:
+    """Return whether there are few distinct values, or one that is frequent."""
+    _, counts = np.unique(y, return_counts=True)
+    few = len(counts) < max(_FEWEST_ROWS, 0.05 * len(y))
+    return bool(few or counts.max() > 0.1 * len(y))
 
 
-def checked_transform(kind: Any, numbers: Any) -> Transform:
-    """What a file says, or an error that names what is wrong with it."""
-    cls = TRANSFORMS[settings.one_of("transform", kind, TRANSFORMS)]
-    wanted = 3 if cls is YeoJohnsonTransform else 0
-    if not isinstance(numbers, list | tuple) or len(numbers) != wanted:
-        raise ValueError(f"`numbers` of the transform {kind!r} must be {wanted}; got {numbers!r}.")
-    return cls(*(settings.number(f"number of the transform {kind}", x) for x in numbers))
+def _most_correlated(X: Floats, y: Floats) -> Floats:
+    """Select the columns with the largest correlations with the ranks of the target."""
+    if X.shape[1] <= _MOST_COLUMNS:
+        return X
+    rank = np.argsort(np.argsort(y)) - 0.5 * (len(y) - 1)
+    centred = X - X.mean(0)
+    spread = np.sqrt((centred**2).sum(0))
+    correlation = np.abs(rank @ centred) / np.where(spread > 0, spread, np.inf)
+    return X[:, np.sort(np.argsort(-correlation)[:_MOST_COLUMNS])]

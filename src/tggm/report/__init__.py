@@ -1,7 +1,7 @@
 """One self-contained HTML page about a fitted model and its performance on labelled rows.
 
-`write_report(model, X, y, "report.html")` needs matplotlib (``pip install matplotlib``); the page needs
-nothing but a browser, and no network.
+`write_report(model, X, y, "report.html")` needs matplotlib and jinja2 (``pip install tggm[report]``); the
+page needs only a browser, and no network.
 """
 
 from tggm.report.writer import render_report as render_report

@@ -1,22 +1,36 @@
-"""How good predictive distributions are: one number for each question, the same for every model and baseline.
+"""Scores of predictive distributions and class probabilities, and warnings about unusual rows.
 
-Log-density and log-probability reward putting probability where the observation fell; CRPS and the Brier
-score do too, and forgive more; coverage and the calibration error ask whether probabilities are frequencies.
+The log-density, the log-probability, the CRPS and the Brier score rate whole predictive distributions;
+coverage and the calibration error compare probabilities with frequencies.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import metrics
 
 from tggm.arrays import Bools, Floats, Ints
+from tggm.report._internals import standardise
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BINS = 15  # of the calibration error
+SHIFT = 0.5  # shift of a column's mean, in standard deviations, that is reported
+ERRORS = 5.0  # standard errors that it must exceed
+FAR = 10.0  # standard deviations beyond which training clips a value
+SHARE = 0.01  # fraction of rows with such a value that is reported
+LOSS = 0.5  # decrease of the mean log-score, in nats, that is reported
+LEAST_ROWS = 20  # for which it is reported
+MENTIONED = 3  # columns
+REMEDY = "use `recalibrate` if means are still right; otherwise fit again with rows like these"
 
 
 class Score(NamedTuple):
-    """One measure: what it is called, its value, and which way is better."""
+    """A measure: its name, its value, and which direction is better."""
 
     key: str
     name: str
@@ -25,14 +39,14 @@ class Score(NamedTuple):
 
 
 def regression_scores(dist: Any, y: ArrayLike) -> list[Score]:
-    """Scores of one predictive distribution a row, in the units of the target."""
-    y = np.asarray(y, np.float64)
-    error = y - np.asarray(dist.mean())
+    """Score one predictive distribution per row, in the units of the target."""
+    y, mean = np.asarray(y, np.float64), np.asarray(dist.mean())
     inside = np.abs(2 * np.asarray(dist.cdf(y)) - 1)
+    r2 = [Score("r2", "R²", float(metrics.r2_score(y, mean)), "high")] if np.var(y) > 0 else []
     return [
-        Score("rmse", "RMSE", float(np.sqrt(np.mean(error**2))), "low"),
-        Score("mae", "mean absolute error", float(np.mean(np.abs(error))), "low"),
-        *_explained(error, y),
+        Score("rmse", "RMSE", float(metrics.root_mean_squared_error(y, mean)), "low"),
+        Score("mae", "mean absolute error", float(metrics.mean_absolute_error(y, mean)), "low"),
+        *r2,
         Score("log_density", "mean log-density", float(np.mean(dist.logpdf(y))), "high"),
         Score("crps", "CRPS", float(np.mean(dist.crps(y))), "low"),
         Score("cover50", "in the 50 % interval", float(np.mean(inside <= 0.5)), "50 %"),
@@ -41,84 +55,111 @@ def regression_scores(dist: Any, y: ArrayLike) -> list[Score]:
 
 
 def quantile_loss(dist: Any, y: ArrayLike, level: float) -> float:
-    """Mean pinball loss of one predicted quantile: E max(q (y − z), (q − 1) (y − z)), z the quantile."""
-    gap = np.asarray(y, np.float64) - np.asarray(dist.ppf(np.array([[level]])))[:, 0]
-    return float(np.mean(np.maximum(level * gap, (level - 1) * gap)))
+    """Return the mean pinball loss of one predicted quantile."""
+    quantile = np.asarray(dist.ppf(np.array([[level]])))[:, 0]
+    return float(metrics.mean_pinball_loss(np.asarray(y, np.float64), quantile, alpha=level))
 
 
 def threshold_scores(second: Floats, label: Ints, threshold: float) -> list[Score]:
-    """How good the choice of the second of two classes is, where its probability is this or more."""
-    chosen = second >= threshold
-    hit = float((chosen & (label == 1)).sum())
-    precision, recall = hit / max(chosen.sum(), 1), hit / max((label == 1).sum(), 1)
-    f1 = 2 * hit / max(float(chosen.sum() + (label == 1).sum()), 1.0)
-    right = chosen == (label == 1)
-    recalls = [right[label == c].mean() for c in np.unique(label)]
+    """Score the choice of the second of two classes where its probability reaches the threshold."""
+    chosen = (second >= threshold).astype(int)
+    counted = {"zero_division": 0.0}
     return [
-        Score("accuracy", "accuracy", float(right.mean()), "high"),
-        Score("balanced", "balanced accuracy", float(np.mean(recalls)), "high"),
-        Score("precision", "precision of the second class", float(precision), "high"),
-        Score("recall", "recall of the second class", float(recall), "high"),
-        Score("f1", "F1 of the second class", f1, "high"),
-    ]
+        *_accuracies(chosen, label),
+        Score("precision", "precision of the second class",
+              float(metrics.precision_score(label, chosen, **counted)), "high"),
+        Score("recall", "recall of the second class",
+              float(metrics.recall_score(label, chosen, **counted)), "high"),
+        Score("f1", "F1 of the second class", float(metrics.f1_score(label, chosen, **counted)), "high"),
+    ]  # fmt: skip
 
 
 def class_scores(log_probability: ArrayLike, label: Ints) -> list[Score]:
-    """Scores of the probabilities of the classes, shape (rows, classes); `label` counts the classes."""
+    """Score log-probabilities of the classes, shape (rows, classes); `label` has class numbers."""
     log_p = np.asarray(log_probability, np.float64)
-    p = np.exp(log_p)
-    rows = np.arange(len(label))
-    truth = np.zeros_like(p)
-    truth[rows, label] = 1
-    right = p.argmax(1) == label
-    recall = [right[label == c].mean() for c in np.unique(label)]
+    p, chosen = np.exp(log_p), log_p.argmax(1)
+    brier = float(((p - np.eye(p.shape[1])[label]) ** 2).sum(1).mean())
+    loss = float(-log_p[np.arange(len(label)), label].mean())
     return [
-        Score("accuracy", "accuracy", float(right.mean()), "high"),
-        Score("balanced", "balanced accuracy", float(np.mean(recall)), "high"),
-        Score("log_loss", "mean negative log-probability", float(-log_p[rows, label].mean()), "low"),
-        Score("brier", "Brier score, sum over classes", float(((p - truth) ** 2).sum(1).mean()), "low"),
-        Score("ece", "calibration error (ECE)", calibration_error(p.max(1), right), "low"),
-        *_ranks(p, label),
+        *_accuracies(chosen, label),
+        Score("log_loss", "mean negative log-probability", loss, "low"),
+        Score("brier", "Brier score, sum over classes", brier, "low"),
+        Score("ece", "calibration error (ECE)", calibration_error(p.max(1), chosen == label), "low"),
+        *_ranking_scores(p, label),
     ]
 
 
-def _explained(error: Floats, y: Floats) -> list[Score]:
-    """The part of the variance that is explained, unless there is none."""
-    variance = float(np.var(y))
-    return [Score("r2", "R²", 1 - float(np.mean(error**2)) / variance, "high")] if variance > 0 else []
+def _accuracies(chosen: Ints, label: Ints) -> list[Score]:
+    balanced = metrics.recall_score(label, chosen, labels=np.unique(label), average="macro")
+    return [
+        Score("accuracy", "accuracy", float(metrics.accuracy_score(label, chosen)), "high"),
+        Score("balanced", "balanced accuracy", float(balanced), "high"),
+    ]
 
 
-def _ranks(p: Floats, label: Ints) -> list[Score]:
-    """How well probabilities put rows in order: of the second of two classes, or each class against all.
-
-    Rows of one class only have no order.
-    """
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
+def _ranking_scores(p: Floats, label: Ints) -> list[Score]:
+    """Return the AUC of the second of two classes, or the mean over classes; none if a class is missing."""
     if len(np.unique(label)) < p.shape[1]:
         return []
     if p.shape[1] > 2:
-        auc = roc_auc_score(label, p / p.sum(1, keepdims=True), multi_class="ovr")
+        auc = metrics.roc_auc_score(label, p / p.sum(1, keepdims=True), multi_class="ovr")
         return [Score("auc", "AUC, mean of the classes", float(auc), "high")]
-    precision = float(average_precision_score(label, p[:, 1]))
+    precision = float(metrics.average_precision_score(label, p[:, 1]))
     return [
-        Score("auc", "AUC", float(roc_auc_score(label, p[:, 1])), "high"),
+        Score("auc", "AUC", float(metrics.roc_auc_score(label, p[:, 1])), "high"),
         Score("average_precision", "average precision", precision, "high"),
     ]
 
 
-def calibration_error(sure: Floats, right: Bools, bins: int = BINS) -> float:
-    r"""Expected calibration error: Σ_b (n_b / N) |accuracy_b − mean probability_b|, bins of equal width."""
-    which = np.minimum((sure * bins).astype(int), bins - 1)
-    gap = np.bincount(which, right - sure, bins)
-    return float(np.abs(gap).sum() / len(sure))
+def calibration_error(confidence: Floats, right: Bools, bins: int = BINS) -> float:
+    """Return Σ_b (n_b / N) |accuracy_b − mean probability_b| over bins b of equal width."""
+    which = np.minimum((confidence * bins).astype(int), bins - 1)
+    gap = np.bincount(which, right - confidence, bins)
+    return float(np.abs(gap).sum() / len(confidence))
 
 
 def coverage(dist: Any, y: ArrayLike, levels: tuple[float, ...] = LEVELS) -> list[tuple[float, float, float]]:
-    """For each level: the level, the part of the observations inside, and the mean width of the interval."""
+    """Return for each level: the level, the fraction of observations inside, and the mean width."""
     y = np.asarray(y, np.float64)
     inside = np.abs(2 * np.asarray(dist.cdf(y)) - 1)
     tails = np.asarray(levels)
     ends = dist.ppf(np.concatenate([0.5 - 0.5 * tails, 0.5 + 0.5 * tails])[None, :])
     width = (ends[:, len(tails) :] - ends[:, : len(tails)]).mean(0)
     return [(p, float(np.mean(inside <= p)), float(w)) for p, w in zip(levels, width, strict=True)]
+
+
+def drift_warnings(model: "BaseEstimator", X: Any, names: Sequence[str]) -> list[str]:
+    """Return sentences on inputs that differ from the training rows.
+
+    In N rows like the training rows the mean of a standardised column is normal with deviation 1/√N. A shift
+    is reported if it exceeds `ERRORS` of these and `SHIFT` deviations; extreme values if they are frequent.
+    """
+    Z = standardise(model, X)
+    if Z is None or not len(Z):
+        return []
+    found = []
+    mean = np.clip(Z, -FAR, FAR).mean(0)
+    moved = np.flatnonzero(np.abs(mean) > max(SHIFT, ERRORS / np.sqrt(len(Z))))
+    weighted = model.get_params(deep=False).get("class_weight") is not None  # means are of weighted rows
+    if len(moved) and not weighted:
+        first = moved[np.argsort(-np.abs(mean[moved]))][:MENTIONED]
+        listed = ", ".join(f"{names[j]} by {mean[j]:+.1f}" for j in first)
+        more = ", ..." if len(moved) > len(first) else ""
+        found.append(
+            f"{len(moved)} of {len(mean)} inputs have other means than in training, in standard deviations: "
+            f"{listed}{more}"
+        )
+    far = (np.abs(Z) > FAR).any(1)
+    if far.mean() > SHARE:
+        found.append(
+            f"{int(far.sum())} of {len(Z)} rows have a value more than ten standard deviations from the mean"
+        )
+    return found
+
+
+def score_warnings(new: float, known: float | None, rows: int) -> list[str]:
+    """Compare the mean log-score of new rows with that of the rows held out in the fit."""
+    if known is None or new > known - LOSS or rows < LEAST_ROWS:
+        return []
+    text = "observations are less likely than those held out in the fit"
+    return [f"{text}: {new:.2f} and {known:.2f} nats per row"]

@@ -1,4 +1,4 @@
-"""From a model and labelled rows to a page, and to a file."""
+"""Write a report about a model and labelled rows."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -9,13 +9,11 @@ from numpy.typing import ArrayLike
 
 import tggm
 from tggm.predictive.base import require_level
-from tggm.report import html
-from tggm.report.comparison import compared, quality_section
-from tggm.report.description import learning_sections, model_section
-from tggm.report.effects import effects_section, ranked
-from tggm.report.examination import examined
-from tggm.report.importance import importance_sections
-from tggm.storage.files import write_atomically
+from tggm.report import _sections as sections
+from tggm.report._case import RegressionCase, examine
+from tggm.report._effects import rank_features
+from tggm.report._page import render
+from tggm.storage import write_atomically
 from tggm.tables.baselines import Baselines
 
 if TYPE_CHECKING:
@@ -30,34 +28,48 @@ def render_report(
     title: str | None = None,
     level: float = 0.9,
     provenance: Sequence[tuple[str, str]] = (),
-    told: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
     **names: Any,
 ) -> str:
-    """The report as one HTML page; see `write_report`. `told` is told what is being done."""
+    """Return the report as one HTML page; arguments as in `write_report`; `progress` gets messages."""
     require_level(level)
-    tell = told or (lambda _: None)
-    case = examined(model, X, y, **names)
-    tell("judging the rows")
-    quality = quality_section(case, compared(case))
-    tell("looking for what matters")
-    order = ranked(case)
-    important = importance_sections(case, order)
-    tell("drawing")
-    sections = [
-        quality,
-        *important,
-        model_section(case),
-        *case.sections([feature for feature, _ in order], level),
-        effects_section(case, order, level),
-        *learning_sections(case),
-        *([html.section("provenance", "Where it comes from", html.facts(provenance))] if provenance else ()),
-    ]
-    counted = f"{len(case.y)} rows" if len(case.y) == case.given_rows else (
-        f"{len(case.y)} rows drawn at random from {case.given_rows}"
-    )  # fmt: skip
-    footer = f"Made by tggm {tggm.__version__}. This page is complete in itself: it loads and sends nothing."
-    subtitle = f"A {type(model).__name__} judged on {counted}."
-    return html.document(title or f"Predicting {case.target}", subtitle, sections, footer)
+    report = progress or (lambda _: None)
+    case = examine(model, X, y, **names)
+    context: dict[str, Any] = {"kind": case.kind, "target": case.target, "unit": case.unit}
+    report("scoring rows")
+    context["quality"] = sections.quality(case)
+    report("computing effects and importances")
+    order = rank_features(case)
+    features = [feature for feature, _ in order]
+    context["importance"] = sections.importance(case, order)
+    report("drawing")
+    if isinstance(case, RegressionCase):
+        context |= {
+            "calibration": sections.interval_calibration(case),
+            "predicted": sections.predicted(case, level),
+            "width": sections.width(case),
+        }
+    else:
+        context |= {
+            "calibration": sections.class_calibration(case),
+            "confusion": sections.confusion(case),
+            "classes": len(case.labels),
+        }
+    return render(
+        **context,
+        title=title or f"Predicting {case.target}",
+        model_class=type(model).__name__,
+        rows=len(case.y),
+        given_rows=case.given_rows,
+        features=len(case.names),
+        level=f"{100 * level:.3g}",
+        model=sections.model(case),
+        worst=sections.worst_rows(case, features, level),
+        effects=sections.effect_plots(case, order, level),
+        learning=sections.learning(case),
+        provenance=list(provenance),
+        version=tggm.__version__,
+    )
 
 
 def write_report(
@@ -79,41 +91,42 @@ def write_report(
     provenance: Sequence[tuple[str, str]] = (),
     output: int = 0,
 ) -> None:
-    """Write a page about a fitted model: what it is, how good it is, and how it comes to its predictions.
+    """Write a page about a fitted model: its quality, its calibration and the effects of its features.
 
     Parameters
     ----------
     model : TGGMRegressor or TGGMClassifier
         Fitted.
-    X : array_like or sparse matrix, shape (rows, features)
-        Rows that the model has not been trained on.
+    X : array_like, data frame or sparse matrix, shape (rows, features)
+        Rows that the model was not trained on.
     y : array_like, shape (rows,)
-        What was observed: numbers, or labels that the model knows.
+        Their targets: numbers, or labels among `model.classes_`.
     path : path
-        Usually ending in ``.html``; written at once or not at all, an existing file is replaced.
+        Usually ending in ``.html``. An existing file is replaced, atomically.
     feature_names : sequence of str, optional
         Names of the columns of `X`; by default its own, or those that the model was fitted with.
     target_name : str, optional
-        What is predicted.
+        Name of the target.
     train : (X, y), optional
-        The rows that the model was trained on; a linear and a naive prediction fitted on them are compared
-        with it. Without them the naive prediction is made from the rows it is judged on; the page says so.
+        Rows that the model was trained on, to fit a linear and a naive prediction for comparison. Without
+        them the naive prediction is fitted to the evaluated rows.
     baselines : tggm.tables.baselines.Baselines, optional
-        The same two, already fitted, as a model file of ``tggm fit`` keeps them.
+        The two predictions, already fitted, as in a model file of ``tggm fit``.
     shown : mapping of str to sequence, optional
-        Columns by which a person knows the rows, for the table of the worst ones: the eight that matter most.
+        Columns that identify rows in the table of the worst ones; at most eight are used. An entry may be a
+        tuple of its text and the number it is sorted by.
     groups : mapping of str to mapping of str to int, optional
-        Columns of zeros and ones that belong to one category: by its name, the column of each level.
+        Columns of zeros and ones that encode one category: by its name, the column of each level.
     parts : mapping of str to sequence of int, optional
-        Other columns that belong together, as a number and where it is missing: by name, the first one drawn.
+        Other columns that encode one column of a table, by its name; the first one is drawn.
     row_numbers : sequence of int, optional
-        What the rows are called there; they count from 1 by default.
+        Names of the rows; by default they count from 1.
     title : str, optional
         Heading of the page.
     level : float, optional
-        Probability of the intervals, 0.9 by default.
+        Probability of the intervals.
     provenance : sequence of (str, str), optional
-        What a reader should know of where model and rows come from: names and values, for a last section.
+        Names and values for a last section about the origin of model and rows.
     output : int, optional
         Which output of a regression with several.
     """

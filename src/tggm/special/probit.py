@@ -33,6 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from tggm import formulas
 from tggm.special import kernels, standard
 
 _LOG_ROOT_2PI = 0.9189385332046727
@@ -159,12 +160,8 @@ def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     The result has full accuracy where that is at most 1/(2√n) standard deviations; probabilities always sum
     to 1.
     """
-    x, _ = _shared_grid(mean, std, n_nodes)
-    log_cdf = standard.log_ndtr(x)
-    log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
-    terms = log_cdf.sum(1, keepdims=True) - log_cdf + log_pdf
-    log_p = log_sum(terms)
-    return log_p - log_sum(log_p)[:, None]
+    x = _shared_grid(mean, std, n_nodes)
+    return formulas.class_log_probabilities(jnp, standard.log_ndtr, x, std)
 
 
 @partial(jax.jit, static_argnames="n_nodes", inline=True)
@@ -174,7 +171,7 @@ def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     P_c is the sum over nodes of Π_j Φ_j times the hazard of class c, without logarithms: probabilities below
     the smallest number of the dtype are 0.
     """
-    x, _ = _shared_grid(mean, std, n_nodes)
+    x = _shared_grid(mean, std, n_nodes)
     r = standard.hazard(x)
     pdf = jnp.exp(-0.5 * x * x) * math.exp(-_LOG_ROOT_2PI)
     cdf = jnp.where(x > 9, 1.0, pdf / r)  # beyond, both may underflow
@@ -183,12 +180,9 @@ def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     return p / p.sum(-1, keepdims=True)
 
 
-def _shared_grid(mean: Array, std: Array, n_nodes: int) -> ArrayPair:
-    """Return standardised nodes of a grid for all classes, (rows, n, n_nodes), and their distance."""
-    low, high = _reach(mean, std)
-    h = (high - low) / (n_nodes - 1)
-    t = low[:, None] + h[:, None] * jnp.arange(n_nodes, dtype=mean.dtype)[None, :]
-    return _standardised(mean, std, t), h
+def _shared_grid(mean: Array, std: Array, n_nodes: int) -> Array:
+    """Return standardised nodes, (rows, n, n_nodes), of a grid for all classes."""
+    return formulas.class_grid(jnp, mean, std, _reach(mean, std), n_nodes)
 
 
 @partial(jax.jit, inline=True)
@@ -199,18 +193,7 @@ def grid_length(mean: Array, std: Array) -> Array:
 
 
 def _reach(mean: Array, std: Array) -> ArrayPair:
-    """Return the ends of an interval with the bulk of the integrand of every class."""
-    z = _reach_of(mean.dtype)
-    high = (mean + z * std).max(-1)
-    # the mode of class c is right of the point where the slopes of its density and the strongest rival's Φ
-    # balance
-    s2 = std**2
-    rival = (mean - 0.5 * std).argmax(-1)[:, None]
-    top, top2 = (jnp.take_along_axis(a, rival, -1) for a in (mean, s2))
-    middle = (mean * top2 + top * s2) / (s2 + top2)
-    width = jnp.sqrt(s2 * top2 / (s2 + top2))
-    alone = jnp.where(mean >= top, mean - z * std, middle - z * width)
-    return alone.min(-1), high
+    return formulas.class_reach(jnp, mean, std, _reach_of(mean.dtype))
 
 
 def _reach_of(dtype: Any) -> float:

@@ -1,27 +1,29 @@
-"""What a model must beat, as numbers that fit into its file.
+"""Two baselines that a model file stores: one without inputs, and a linear one.
 
-*Naive* does not look at the inputs: a normal distribution with the target's mean and variance, or the
-frequencies of the classes. *Linear* is ridge regression with the leave-one-out error as its variance, or
-logistic regression, on standardised inputs; its coefficients are kept in the units of the inputs.
+*Naive* ignores the inputs: a normal distribution with the target's mean and variance, or the frequencies of
+the classes. *Linear* is scikit-learn's `RidgeCV`, with the leave-one-out error as its variance, or
+`LogisticRegression`, on standardised inputs; its coefficients are stored in the units of the inputs.
 """
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture
 
-MOST_NUMBERS = 200_000  # of a linear baseline; a larger one is left out of the file
+MOST_NUMBERS = 200_000  # coefficients; a larger linear baseline is not stored
 _TINY = float(np.finfo(np.float64).tiny)
-_LEAST = np.log(1e-12)  # log-probability that a baseline gives to what it never saw
+_LEAST = np.log(1e-12)  # smallest log-probability of a class
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """Two plain models. For classes `naive` and each row of `linear` count the classes."""
+    """The numbers of both baselines; a classification has one output per class."""
 
     naive: Floats  # (mean, variance), or log-frequencies of the classes
     coef: Floats | None = None  # (outputs, features)
@@ -29,19 +31,19 @@ class Baselines:
     variance: float | None = None  # of the linear regression
 
     def is_finite(self) -> bool:
-        """Whether all its numbers are: squares of huge inputs overflow."""
+        """Return whether all numbers are finite: squares of huge inputs overflow."""
         numbers = [self.naive, self.coef, self.intercept, self.variance]
         return all(bool(np.isfinite(a).all()) for a in numbers if a is not None)
 
     def regression(self, X: Floats) -> dict[str, MomentPredictive]:
-        """Predictive distributions of the baselines."""
+        """Return the predictive distributions."""
         found = {"naive": _normal(np.full(len(X), self.naive[0]), self.naive[1])}
         if self.coef is not None and self.intercept is not None and self.variance is not None:
             found["linear"] = _normal(X @ self.coef[0] + self.intercept[0], self.variance)
         return found
 
     def classes(self, X: Floats) -> dict[str, Floats]:
-        """Log-probabilities of the classes under the baselines, (rows, classes)."""
+        """Return the log-probabilities of the classes, (rows, classes)."""
         found = {"naive": np.tile(self.naive, (len(X), 1))}
         if self.coef is not None and self.intercept is not None:
             score = X @ self.coef.T + self.intercept[None, :]
@@ -49,8 +51,19 @@ class Baselines:
         return found
 
 
+def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | None:
+    """Fit both baselines, or return None if their numbers overflow."""
+    with np.errstate(all="ignore"):
+        if is_class:
+            classes, label = np.unique(y, return_inverse=True)
+            found = fit_classes(X, label, len(classes))
+        else:
+            found = fit_regression(X, y)
+    return found if found.is_finite() else None
+
+
 def fit_regression(X: Floats, y: Floats) -> Baselines:
-    """Baselines of a number; the ridge penalty is the best of 13 by leave-one-out errors."""
+    """Fit both to a regression; the ridge penalty is the best of 13 by leave-one-out errors."""
     from sklearn.linear_model import RidgeCV
 
     shift, scale = _standard(X)
@@ -61,34 +74,34 @@ def fit_regression(X: Floats, y: Floats) -> Baselines:
 
 
 def fit_classes(X: Floats, label: Ints, n_classes: int) -> Baselines:
-    """Baselines of classes, counted from 0."""
+    """Fit both to classes, numbered from 0."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     shift, scale = _standard(X)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop a little early
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
         model = LogisticRegression(max_iter=300).fit((X - shift[None, :]) / scale[None, :], label)
     coef, intercept = model.coef_, model.intercept_
-    if n_classes == 2:  # scikit-learn keeps the second class alone
+    if n_classes == 2:  # scikit-learn stores only the second class
         coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.r_[0.0, intercept]
     coef = coef / scale[None, :]
     return _kept(naive_classes(label, n_classes), coef, intercept - coef @ shift, None)
 
 
 def naive_regression(y: Floats) -> Baselines:
-    """The mean and variance of a number, alone."""
+    """Return mean and variance, without a linear baseline."""
     return Baselines(np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), _TINY)]))
 
 
 def naive_classes(label: Ints, n_classes: int) -> Baselines:
-    """The frequencies of classes alone; each is counted once more than it occurred."""
+    """Return the frequencies of the classes; one row is added to each, so that none is zero."""
     count = np.bincount(label, minlength=n_classes) + 1.0
     return Baselines(np.log(count / count.sum()))
 
 
 def _kept(naive: Baselines, coef: Floats, intercept: Floats, variance: float | None) -> Baselines:
-    """Both, unless the linear one is too large."""
+    """Return both baselines, or only the naive one if the linear one is too large."""
     if coef.size > MOST_NUMBERS:
         return naive
     return replace(naive, coef=coef, intercept=intercept, variance=variance)
@@ -99,5 +112,5 @@ def _standard(X: Floats) -> tuple[Floats, Floats]:
     return X.mean(0), np.where(scale > 0, scale, 1.0)
 
 
-def _normal(mean: Floats, variance: float) -> MomentPredictive:
-    return MomentPredictive(mean[None, :], np.full((1, len(mean)), variance))
+def _normal(mean: Floats, variance: float) -> GaussianMixture:
+    return GaussianMixture(mean[None, :], np.full((1, len(mean)), variance))

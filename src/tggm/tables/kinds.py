@@ -1,67 +1,187 @@
-"""What a column is: numbers, categories, grades, dates, or nothing a model could use."""
+"""Find the kind of each column: numbers, categories, grades, dates, or nothing that a model can use."""
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tggm.arrays import Floats
-from tggm.tables.columns import Category, Column, Moment, Number, Ordinal, Statistic
-from tggm.tables.columns.number import marks_of
-from tggm.tables.dates import SAMPLE, date_words
+from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic, marks_of
 from tggm.tables.errors import TableError
-from tggm.tables.numerals import Spelling
-from tggm.tables.outcomes import Outcomes
 from tggm.tables.table import Table, odd_listed, odd_words
-from tggm.tables.words import Words
+from tggm.tables.target_encoding import Outcomes
+from tggm.tables.text import Words, date_words
 
-MOST_LEVELS = 50  # categories that get a column of their own
-MOST_OTHER = 0.1  # of the rows: if more have rare categories, statistics tell them apart
-_NEARLY = 0.9  # of the words are numbers: the others are probably mistakes
+MOST_LEVELS = 50  # categories with an indicator each
+MOST_OTHER = 0.1  # share of rows with rare categories; above it the column is target-encoded
+DATE_SAMPLE = 1000  # words that decide whether a column holds dates
+LEAST_REPEATS = 20  # rows; fewer may equal the target by chance
+_NEARLY = 0.9  # share of words that are numbers from which the others are probably mistakes
 _MANY = 20  # different numbers that make a column of numbers
 _IDENTIFIER = re.compile(r"(?i:(.*[^a-z])?(id|uuid|guid|key))|.*[a-z](Id|ID|Key)|[A-Z]{1,3}ID")
+_EMPTY, _CONSTANT = "it is empty", "it has the same value everywhere"
 
 
-class Finding(NamedTuple):
-    """A column, or the reason why it is not used, or a mistake in it; and a note for the user."""
+class LearnedColumns(NamedTuple):
+    """Columns of inputs, those left out with the reason, and notes for the user."""
 
-    column: Column | None = None
-    useless: str = ""
-    mistake: str = ""
-    note: str = ""
+    columns: tuple[Column, ...]
+    left_out: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
 
 
-def found_column(
-    table: Table, name: str, outcome: Outcomes | None = None, *, categorical: bool = False, many: bool = True
-) -> Finding:
-    """What a column of inputs is, learned from a table.
+def learn_columns(
+    table: Table,
+    y: NDArray[Any] | None,
+    is_class: bool,
+    *,
+    ignore: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    target_encoding: bool = True,
+) -> LearnedColumns:
+    """Learn the kind of each column; raise `TableError` that lists all columns with mistakes.
 
-    With `categorical` its numbers are categories; without `many`, no column learns of the target, and one of
-    many words has no statistics.
+    Parameters
+    ----------
+    table : Table
+        Inputs of the training rows.
+    y : array, optional
+        Targets.
+    is_class : bool
+        Whether the targets are classes.
+    ignore, categorical : sequence of str
+        Columns to leave out, and columns of numbers that are categories.
+    target_encoding : bool
+        Whether columns may be target-encoded; false if training rows are later encoded as new ones are.
     """
-    outcome = outcome if many else None
-    if (order := table.categories.get(name)) is not None:
-        return _graded(table, name, order) if order else _words(table, name, outcome, many)
-    if categorical:
-        return _words(table, name, outcome, many)
+    table.require([*ignore, *categorical])
+    outcome = None if y is None else Outcomes.of(y, is_class)
+    columns: list[Column] = []
+    left_out = [(name, "as asked") for name in ignore]
+    notes: list[str] = []
+    mistakes: list[str] = []
+    for name in table.names:
+        if name in ignore:
+            continue
+        try:
+            found = find_column(table, name, outcome, name in categorical, target_encoding)
+        except TableError as error:
+            mistakes.append(str(error).removesuffix("."))
+            continue
+        relation = "" if y is None or isinstance(found, str) else _relation(table, name, y, is_class)
+        if relation == "equal":
+            found = "it repeats the target"
+        if isinstance(found, str):
+            left_out.append((name, found))
+            continue
+        columns.append(found)
+        if relation == "linear":
+            notes.append(f"{name}: the target is a multiple of it; is it known beforehand?")
+        if isinstance(found, Number):
+            notes += _reading_notes(table, found)
+    if mistakes:
+        raise TableError("; ".join(mistakes) + ".")
+    return LearnedColumns(tuple(columns), tuple(left_out), tuple(notes))
+
+
+def find_column(
+    table: Table, name: str, outcome: Outcomes | None, categorical: bool, target_encoding: bool
+) -> Column | str:
+    """Find the kind of a column of inputs and learn it, or return the reason why it is left out."""
+    outcome = outcome if target_encoding else None
+    order = table.categories.get(name)
+    if order:
+        different = set(table.words(name).tolist())
+        if len(different) == 1:
+            return _EMPTY if None in different else _CONSTANT
+        return Ordinal.of(table, name, order)
+    if order is not None or categorical:
+        return _words(table, name, outcome, target_encoding)
     if (clock := dates_in(table, name)) is not None:
-        found = Moment.of(table, name, clock == "clock")
-        constant = len(set(table.words(name).tolist())) == 1
-        return Finding(useless="it has the same value everywhere") if constant else Finding(found)
+        if len(set(table.words(name).tolist())) == 1:
+            return _CONSTANT
+        return DateColumn.of(table, name, clock == "clock")
     values = table.numbers_or_none(name)
     if values is not None:
         return _numbers(table, name, values, outcome)
-    return _mixed(table, name, outcome) or _words(table, name, outcome, many)
+    return _mixed(table, name, outcome) or _words(table, name, outcome, target_encoding)
 
 
 def dates_in(table: Table, name: str) -> str | None:
-    """Whether a column holds dates or times of the day ("date", "clock"), or None."""
+    """Return "date" or "clock" for a column of dates or times of day, else None."""
     column = table.columns[name]
     if column.dtype == object:
-        return date_words(list(islice((word for word in column if word is not None), SAMPLE))) or None
+        return date_words(list(islice((word for word in column if word is not None), DATE_SAMPLE))) or None
     return "date" if column.dtype.kind == "M" and bool(table.known(name).any()) else None
+
+
+def _numbers(table: Table, name: str, values: Floats, outcome: Outcomes | None) -> Number | str:
+    known = values[~np.isnan(values)]
+    full = len(known) == len(values)
+    if not len(known):
+        return _EMPTY
+    if full and np.all(known == known[0]):
+        return _CONSTANT
+    offset = values - table.places
+    if full and len(values) > 10 and np.all(offset == offset[0]):
+        return "it only counts the rows"
+    if full and _is_identifier(name, values):
+        return "it names the rows"
+    return Number.of(table, name, table.spelling(name), outcome=outcome)
+
+
+def _is_identifier(name: str, values: Floats) -> bool:
+    """Return whether a column has the name of a key and different whole numbers."""
+    whole = len(values) > _MANY and bool(_IDENTIFIER.fullmatch(name)) and bool((values % 1 == 0).all())
+    return whole and len(np.unique(values)) == len(values)
+
+
+def _reading_notes(table: Table, number: Number) -> list[str]:
+    """Return a note on marks, or an example of how commas or units are read, if there are any."""
+    name, words = number.name, table.columns[number.name]
+    if number.marks:
+        return [f"{name}: numbers with marks ({', '.join(map(repr, number.marks))}), which become indicators"]
+    for word in words.tolist() if words.dtype == object else ():
+        if word is not None and ("," in word or (number.unit and number.unit in word)):
+            return [f"{name}: {word!r} is read as {table.spelling(name).value(word):.10g}"]
+    return []
+
+
+def _mixed(table: Table, name: str, outcome: Outcomes | None) -> Number | None:
+    """Return numbers with marks among them, None for words; raise if there are mistakes."""
+    spelling = table.spelling(name)
+    if number_share(table, name) < 0.5:
+        return None
+    if marks := marks_of(table, name, spelling):
+        return Number.of(table, name, spelling, marks, outcome)
+    refuse_mistakes(table, name)
+    return None
+
+
+def number_share(table: Table, name: str) -> float:
+    """Return the share of a column's words that are numbers; 0 if there are few different ones."""
+    readable = table.readable(name, table.spelling(name))
+    if len(set(readable.values())) <= _MANY:
+        return 0.0
+    words = [word for word in table.columns[name].tolist() if word is not None]
+    return sum(word in readable for word in words) / len(words)
+
+
+def refuse_mistakes(table: Table, name: str) -> None:
+    """Raise for a column that is nearly all numbers, but not quite."""
+    if number_share(table, name) < _NEARLY:
+        return
+    odd = odd_words(table, name, table.readable(name, table.spelling(name)))
+    first = next(iter(odd))
+    raise TableError(
+        f"column {name!r} of {table.source} is nearly all numbers, but has {odd_listed(table, name, odd)}; "
+        f"correct it, or mark it as a gap: --missing {first!r} of `tggm fit`, "
+        f"TableTransformer(missing=[{first!r}]) in Python."
+    )
 
 
 def refuse_dates(table: Table, name: str) -> None:
@@ -70,113 +190,51 @@ def refuse_dates(table: Table, name: str) -> None:
         example = next(word for word in table.words(name).tolist() if word is not None)
         raise TableError(
             f"column {name!r} of {table.source} holds dates or times ({example!r}), which cannot be "
-            "predicted as they are; replace them by a number that matters (days since the start)."
+            "predicted; replace them by numbers, such as days since the start."
         )
 
 
 def levels_of(words: Words) -> tuple[str, ...]:
-    """Categories frequent enough to learn about, sorted: 3 rows and half a percent, at most 50."""
+    """Return the frequent categories, sorted: at least 3 rows and half a percent, at most 50 categories."""
     count = Counter(word for word in words.tolist() if word is not None)
     least = max(3, round(0.005 * len(words)))
     frequent = [(-number, word) for word, number in count.items() if number >= least]
     return tuple(sorted(word for _, word in sorted(frequent)[:MOST_LEVELS]))
 
 
-def _numbers(table: Table, name: str, values: Floats, outcome: Outcomes | None) -> Finding:
-    known = values[~np.isnan(values)]
-    full = len(known) == len(values)
-    if not len(known):
-        return Finding(useless="it is empty")
-    if full and np.all(known == known[0]):
-        return Finding(useless="it has the same value everywhere")
-    offset = values - table.places
-    if full and len(values) > 10 and np.all(offset == offset[0]):
-        return Finding(useless="it only counts the rows")
-    if full and _names_rows(name, values):
-        return Finding(useless="it names the rows")
-    spelling = table.spelling(name)
-    found = Number.of(table, name, spelling, outcome=outcome)
-    return Finding(found, note=_how_read(table, name, spelling))
-
-
-def _names_rows(name: str, values: Floats) -> bool:
-    """Whether different whole numbers are called a key."""
-    whole = len(values) > _MANY and bool(_IDENTIFIER.fullmatch(name)) and bool((values % 1 == 0).all())
-    return whole and len(np.unique(values)) == len(values)
-
-
-def _how_read(table: Table, name: str, spelling: Spelling) -> str:
-    """What commas and units were taken for, if there are any."""
-    words = table.columns[name]
-    if words.dtype != object:
-        return ""
-    for word in words.tolist():
-        if word is not None and ("," in word or (spelling.unit and spelling.unit in word)):
-            return f"{name}: {word!r} is read as {spelling.value(word):.10g}"
-    return ""
-
-
-def _mixed(table: Table, name: str, outcome: Outcomes | None) -> Finding | None:
-    """Numbers with marks among them, or with mistakes; None for words."""
-    spelling = table.spelling(name)
-    readable = table.readable(name, spelling)
-    words = [word for word in table.columns[name].tolist() if word is not None]
-    share = sum(word in readable for word in words) / len(words)
-    if len(set(readable.values())) <= _MANY or share < 0.5:
-        return None
-    if marks := marks_of(table, name, spelling):
-        found = Number.of(table, name, spelling, marks, outcome)
-        listed = ", ".join(map(repr, marks))
-        return Finding(found, note=f"{name}: numbers with marks ({listed}), which the model is told apart")
-    return Finding(mistake=mistakes(table, name, readable)) if share >= _NEARLY else None
-
-
-def mistakes(table: Table, name: str, readable: dict[str, float]) -> str:
-    """What is said of a column that is nearly all numbers: to guess that it is categories would be wrong."""
-    odd = odd_words(table, name, readable)
-    first = next(iter(odd))
-    return (
-        f"column {name!r} of {table.source} is nearly all numbers, but has {odd_listed(table, name, odd)}; "
-        f"correct it, or say that it means a gap: --missing {first!r} of `tggm fit`, "
-        f"TableTransformer(missing=[{first!r}]) in Python"
-    )
-
-
-def refuse_mistakes(table: Table, name: str) -> None:
-    """Raise for a target that is nearly all numbers."""
-    readable = table.readable(name, table.spelling(name))
-    words = [word for word in table.words(name).tolist() if word is not None]
-    share = sum(word in readable for word in words) / len(words)
-    if len(set(readable.values())) > _MANY and share >= _NEARLY:
-        raise TableError(mistakes(table, name, readable) + ".")
-
-
-def _graded(table: Table, name: str, order: tuple[str, ...]) -> Finding:
-    different = set(table.words(name).tolist())
-    if different <= {None}:
-        return Finding(useless="it is empty")
-    if len(different) == 1:
-        return Finding(useless="it has the same value everywhere")
-    return Finding(Ordinal.of(table, name, order))
-
-
-def _words(table: Table, name: str, outcome: Outcomes | None, many: bool) -> Finding:
+def _words(table: Table, name: str, outcome: Outcomes | None, target_encoding: bool) -> Column | str:
     words = table.words(name)
     count = Counter(words.tolist())
-    different = set(count) - {None}
-    if not different:
-        return Finding(useless="it is empty")
     if len(count) == 1:
-        return Finding(useless="it has the same value everywhere")
+        return _EMPTY if None in count else _CONSTANT
+    different = set(count) - {None}
     levels = levels_of(words)
     rare = sum(count[word] for word in different - set(levels)) / len(words)
-    repeated = sum(n for word, n in count.items() if word is not None and n > 1) / len(words)
-    told = outcome is None or bool(outcome.names)
-    if many and told and len(different) > MOST_LEVELS and rare > MOST_OTHER and repeated > 0.5:
-        return Finding(Statistic.of(table, name, outcome))
-    if not levels:
-        example = next(word for word in words.tolist() if word is not None)
-        if len(different) <= 0.5 * sum(count[word] for word in different):
-            return Finding(useless="its words are too rare to learn from")
-        return Finding(useless=f"its words hardly ever repeat ({example[:30]!r}, ...)")
-    return Finding(Category.of(table, name, levels))
+    repeated = sum(count[word] for word in different if count[word] > 1) / len(words)
+    encodable = target_encoding and (outcome is None or bool(outcome.names))
+    if encodable and len(different) > MOST_LEVELS and rare > MOST_OTHER and repeated > 0.5:
+        return Statistic.of(table, name, outcome)
+    if levels:
+        return Category.of(table, name, levels)
+    if len(different) <= 0.5 * sum(count[word] for word in different):
+        return "its words are too rare to learn from"
+    example = next(word for word in words.tolist() if word is not None)
+    return f"its words hardly ever repeat ({example[:30]!r}, ...)"
+
+
+def _relation(table: Table, name: str, y: NDArray[Any], is_class: bool) -> str:
+    """Return "equal" if a column repeats the target, "linear" if it is a multiple of it, else ""."""
+    known = table.known(name)
+    if y.ndim > 1 or known.sum() < LEAST_REPEATS or not known.all():
+        return ""
+    if is_class:
+        words, labels = table.words(name).tolist(), y.tolist()
+        sizes = {len(set(words)), len(set(labels)), len(set(zip(words, labels, strict=True)))}
+        return "equal" if len(sizes) == 1 and sizes.pop() > 1 else ""
+    values = table.numbers_or_none(name)
+    if values is None or np.ptp(values) == 0 or np.ptp(y) == 0:
+        return ""
+    if np.array_equal(values, y):
+        return "equal"
+    with np.errstate(all="ignore"):
+        return "linear" if abs(np.corrcoef(values, y)[0, 1]) > 1 - 1e-12 else ""

@@ -1,12 +1,13 @@
-"""A preparation as JSON, and back with suspicion: what a file says is checked before anything is built.
+"""Convert the table section of a model file to JSON and back, checking all of it.
 
-What may be in a file follows from the fields of the classes and their types; what values must agree with each
-other is checked where they are read.
+The fields of the dataclasses and their types define what a file may contain; relations between values are
+checked by the dataclasses themselves and by `preparation_from_json`.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import accumulate
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -14,9 +15,9 @@ import numpy as np
 
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import COLUMNS, Column
-from tggm.tables.preparation import Preparation
-from tggm.tables.target import TASKS
+from tggm.tables.target import TASKS, Target
 
+Figures = dict[str, dict[str, float]]  # by model ("model", "linear", "naive") and measure
 _AXES = {"naive": 1, "coef": 2, "intercept": 1}
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),
@@ -26,8 +27,56 @@ _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
+@dataclass(frozen=True)
+class FitRecord:
+    """What `tggm fit` stores about a fit: source, numbers of rows, and scores on held-out rows."""
+
+    source: str
+    rows: int
+    held_out: int
+    seed: int
+    seconds: float
+    figures: Figures = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A fitted `TableTransformer` and its target, as a model file stores them."""
+
+    columns: tuple[Column, ...]
+    target: Target
+    left_out: tuple[tuple[str, str], ...] = ()  # name and reason
+    gaps: tuple[str, ...] = ()  # words that are missing values, besides the usual ones
+    names: tuple[str, ...] = ()  # of all input columns, in order
+    named: bool = True  # false for the columns of an array
+    notes: tuple[str, ...] = ()  # of the fit
+    baselines: Baselines | None = None
+    fitted: FitRecord | None = None
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return the names of the model's inputs."""
+        return [name for column in self.columns for name in column.features]
+
+    @property
+    def groups(self) -> dict[str, dict[str, int]]:
+        """Return the inputs of each column of words: the position of each category."""
+        return {
+            c.name: dict(zip(c.categories, at, strict=True)) for c, at in self._positions() if c.categories
+        }
+
+    @property
+    def parts(self) -> dict[str, tuple[int, ...]]:
+        """Return the positions of the inputs of each other column that has several."""
+        return {c.name: tuple(at) for c, at in self._positions() if len(at) > 1 and not c.categories}
+
+    def _positions(self) -> list[tuple[Column, range]]:
+        ends = accumulate(len(column.features) for column in self.columns)
+        return [(c, range(end - len(c.features), end)) for c, end in zip(self.columns, ends, strict=True)]
+
+
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
-    """Plain data: dictionaries, lists, strings, numbers, booleans and None."""
+    """Return dictionaries, lists, strings, numbers, booleans and None."""
     table: dict[str, Any] = _plain(p)
     return table
 
@@ -35,15 +84,15 @@ def preparation_to_json(p: Preparation) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         entries = [("kind", name) for name, column in COLUMNS.items() if isinstance(value, column)]
-        return dict(entries + [(field.name, _plain(getattr(value, field.name))) for field in fields(value)])
+        return dict(entries + [(f.name, _plain(getattr(value, f.name))) for f in fields(value)])
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def preparation_from_json(value: Any) -> Preparation:
-    """The preparation that gave this data; ValueError with the first thing found wrong."""
-    found: Preparation = _built(Preparation, "table", value)
+    """Build the object that gave this data; raise ValueError for the first error found."""
+    found: Preparation = _build(Preparation, "table", value)
     target, names = found.target, [column.name for column in found.columns]
     if not names or len({*names, target.name}) < len(names) + 1:
         raise ValueError("its table must have columns, all of different names")
@@ -67,8 +116,8 @@ def _check_baselines(b: Baselines, width: int, is_class: bool) -> None:
         raise ValueError(f"its linear baseline has shape {coef.shape}, not {(outputs, width)}")
 
 
-def _built(cls: Any, what: str, value: Any, *more: str) -> Any:
-    """An object whose fields are the entries of a dictionary, besides `more` that are not for it."""
+def _build(cls: Any, what: str, value: Any, *more: str) -> Any:
+    """Build an object from a dictionary of its fields; `more` are further entries that must be there."""
     hints = get_type_hints(cls)
     if not isinstance(value, dict) or set(value) != {*more, *hints}:
         raise ValueError(f"{what} must have exactly the entries {', '.join([*more, *hints])}")
@@ -76,7 +125,7 @@ def _built(cls: Any, what: str, value: Any, *more: str) -> Any:
 
 
 def _read(hint: Any, what: str, value: Any) -> Any:
-    """What an annotation asks for, made of plain data."""
+    """Convert a JSON value to the type of an annotation."""
     kind, parts = get_origin(hint), get_args(hint)
     if hint in _PLAIN:
         words, fits = _PLAIN[hint]
@@ -84,28 +133,22 @@ def _read(hint: Any, what: str, value: Any) -> Any:
             raise ValueError(f"{what} must be {words}, not {value!r}")
         return hint(value)
     if hint is Column:
-        return _column(value)
+        name = value.get("kind") if isinstance(value, dict) else None
+        if not isinstance(name, str) or name not in COLUMNS:
+            raise ValueError(f"a column of its table is of kind {name!r}, not one of {', '.join(COLUMNS)}")
+        return _build(COLUMNS[name], "a column", value, "kind")
     if is_dataclass(hint):
-        return _built(hint, what, value)
+        return _build(hint, what, value)
     if kind is UnionType and NoneType in parts:
         return None if value is None else _read(parts[0], what, value)
     if kind is dict:
         if not isinstance(value, dict):
             raise ValueError(f"{what} must be given by name")
         return {_read(str, what, key): _read(parts[1], key, item) for key, item in value.items()}
-    return _items(parts, what, value) if kind is tuple else _array(what, value)
+    return _read_tuple(parts, what, value) if kind is tuple else _read_array(what, value)
 
 
-def _column(value: Any) -> Column:
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in COLUMNS:
-        raise ValueError(f"a column of its table is of kind {kind!r}, not one of {', '.join(COLUMNS)}")
-    column: Column = _built(COLUMNS[kind], "a column", value, "kind")
-    return column
-
-
-def _items(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
-    """A tuple of any length, or one with as many parts as its annotation has."""
+def _read_tuple(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ValueError(f"{what} must be a list")
     if parts[-1] is ...:
@@ -115,7 +158,7 @@ def _items(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
     return tuple(_read(part, what, item) for part, item in zip(parts, value, strict=True))
 
 
-def _array(what: str, value: Any) -> Any:
+def _read_array(what: str, value: Any) -> Any:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -10,32 +10,38 @@ from tggm.arrays import Bools, Floats
 from tggm.tables.errors import TableError
 from tggm.tables.kinds import refuse_dates, refuse_mistakes
 from tggm.tables.table import Table, odd_words
-from tggm.tables.words import spelled
+from tggm.tables.text import spelled
 
 TASKS = ("regression", "classification")
 MOST_CLASSES = 100
 LARGEST = 1e100  # of a target; sums of squares must be finite
 
 
+class NamedArray(np.ndarray):
+    """An array with a name, as a column of a data frame has one."""
+
+    name: str = ""
+
+
 @dataclass(frozen=True)
 class Target:
-    """What is predicted, and whether its labels are whole numbers or words."""
+    """Name and task of the target, and whether its labels are whole numbers or words."""
 
     name: str
     task: str
-    integer: bool = False  # labels are whole numbers
+    integer: bool = False  # for classes
 
     @property
     def is_class(self) -> bool:
-        """Whether it is a class."""
+        """Return whether the target is a class."""
         return self.task == "classification"
 
     def known(self, table: Table) -> Bools:
-        """Rows that have a target."""
+        """Return which rows have a target."""
         return table.known(self.name)
 
     def values(self, table: Table) -> NDArray[Any]:
-        """Targets of a table whose rows all have one: numbers, or labels."""
+        """Return numbers or labels of a table whose rows all have a target."""
         if not self.is_class:
             return table.numbers(self.name)
         words = table.words(self.name)
@@ -46,9 +52,15 @@ class Target:
         except ValueError:
             return np.array([whole_label(table, word) for word in words.tolist()])
 
+    def named(self, values: NDArray[Any]) -> NamedArray:
+        """Return values with the target's name, which estimators store."""
+        found = values.view(NamedArray)
+        found.name = self.name
+        return found
+
 
 def whole_label(table: Table, word: str) -> int:
-    """A label that is a whole number however it is spelled (7, 7.0)."""
+    """Return a label that is a whole number, in any spelling (7, 7.0)."""
     number = table.number(word)
     if number is None or number != int(number):
         raise TableError(f"{table.source} has the class {word!r}, but the model's classes are whole numbers.")
@@ -56,7 +68,7 @@ def whole_label(table: Table, word: str) -> int:
 
 
 def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, str]:
-    """The target of a table and how its task was found; TableError if there is nothing to learn."""
+    """Return the target and how its task was found; raise `TableError` if it cannot be predicted."""
     table.require([name])
     refuse_dates(table, name)
     if not table.known(name).any():
@@ -86,7 +98,7 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
 
 
 def _labels(table: Table, name: str, numeric: Floats | None) -> tuple[list[str], int]:
-    """The first different values in words, and how many there are."""
+    """Return the first different values as words, and their number."""
     if numeric is not None:
         different = np.unique(numeric)
         return [spelled(number) for number in different[: MOST_CLASSES + 1].tolist()], len(different)
@@ -95,7 +107,7 @@ def _labels(table: Table, name: str, numeric: Floats | None) -> tuple[list[str],
 
 
 def _numeric(table: Table, name: str) -> Floats | None:
-    """The numbers that are known, None for words; true and false are words."""
+    """Return the numbers without missing ones, None for words; true and false are words."""
     values = table.numbers_or_none(name) if table.truth(name) is None else None
     return None if values is None else values[~np.isnan(values)]
 
@@ -105,18 +117,18 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
         readable = table.readable(name, table.spelling(name))
         strange = next(iter(odd_words(table, name, readable)))
         raise TableError(
-            f"the target {name!r} has {strange!r}, which is not a number; correct it, call it a gap "
-            f"(--missing {strange!r}), or ask for --task classification."
+            f"the target {name!r} has {strange!r}, which is not a number; correct it, mark it as missing "
+            f"(--missing {strange!r}), or use --task classification."
         )
     if np.abs(numeric).max() > LARGEST:
         raise TableError(
             f"the target {name!r} has the number {numeric[np.abs(numeric).argmax()]:g}, whose square is too "
-            "large for a computer; divide the column by a large number, or correct it."
+            "large to compute with; divide the column by a large number, or correct it."
         )
 
 
 def _decided(words: list[str], numeric: Floats | None) -> tuple[str, str]:
-    """Classes if the target has words, two values, or at most 10 whole numbers that each occur often."""
+    """Choose classes for words, two values, or at most 10 whole numbers that each occur often."""
     if len(words) == 2:
         return "classification", f"the target has two values, {' and '.join(words)}"
     if numeric is None:

@@ -1,82 +1,242 @@
-"""CSV text to a table of words."""
+"""Read words, numbers and dates as people write them.
 
-import csv
-import io
-from collections import Counter
+Numbers: ``5,969``, ``1.234,56``, ``$12,345``, ``163,461 km``, ``<0.5``. The meaning of a comma is decided for
+a whole column: groups of exactly three digits are thousands unless a word shows otherwise, as ``0,25`` and
+``1.234,56`` do. A currency or unit may stand before or after the digits, the same one everywhere.
 
-from tggm.tables.arrow_text import parse_large
-from tggm.tables.errors import TableError
-from tggm.tables.table import Table
-from tggm.tables.words import cleaned, typed
+Dates: 2024-01-31 12:30, 31.01.2024, 1/31/24, 31 Jan 2024, January 31, 2024, 12:30.
+"""
 
-BEGINNING = 2**16  # letters in which the first line ends
-LARGE = 2**20  # letters from which pyarrow reads it, if it can
-DELIMITERS = {",": "','", ";": "';'", "\t": "'\\t'", "|": "'|'"}
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 
-def parse_text(text: str, name: str, delimiter: str | None, decimal: str, gaps: frozenset[str]) -> Table:
-    """The table of a CSV text, its first line the names of the columns.
+from tggm.arrays import Bools, Floats
 
-    Fields may be quoted. Empty lines are passed over; every other line must have as many fields as the first.
-    """
-    if not text.strip():
-        raise TableError(f"{name} is empty; it should begin with a line of column names.")
-    mark = _sniffed(text) if delimiter is None else delimiter.replace("\\t", "\t")
-    if len(mark) != 1:
-        raise TableError(f"a delimiter is one character, as --delimiter ';'; got {delimiter!r}.")
-    if len(text) >= LARGE and (table := parse_large(text, mark, name, decimal, gaps)) is not None:
-        return table
-    lines = _lines(text, mark, name)
-    header = [field.strip() or f"column {k}" for k, field in enumerate(lines[0], start=1)]
-    _check_header(header, text, mark, name)
-    rows = [line for line in lines[1:] if line]
-    if not rows:
-        raise TableError(f"{name} has column names but no rows; there is nothing to work on.")
-    _check_widths(rows, len(header), mark, name)
-    columns = {}
-    for column, fields in zip(header, zip(*rows, strict=True), strict=True):
-        columns[column] = typed(cleaned(fields, gaps))
-    return Table(name, columns, decimal)
+GAPS = (
+    *("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NaT"),
+    *("null", "NULL", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "#N/A N/A"),
+)  # words that mark a missing value: those of pandas, and dashes
+LONGEST = 1e15  # whole numbers up to here are exact
+TRUTH = {"true": 1.0, "false": 0.0}  # in upper or lower case
+Words = NDArray[np.object_]  # str, or None for a gap
+Dates = NDArray[np.datetime64]  # microseconds, NaT for a gap
 
 
-def _sniffed(text: str) -> str:
-    """The delimiter that cuts the first line into most fields; a comma if none does."""
-    first = next(line for line in text.lstrip()[:BEGINNING].splitlines() if line.strip())
-    counts = {mark: len(next(csv.reader([first], delimiter=mark))) for mark in DELIMITERS}
-    return max(counts, key=lambda mark: counts[mark])
+# ---- words -----------------------------------------------------------------------------------------------
 
 
-def _lines(text: str, mark: str, name: str) -> list[list[str]]:
-    reader = csv.reader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=mark, strict=True)
+def present(words: Words) -> Bools:
+    """Return which entries are not gaps."""
+    found: Bools = (words != np.array(None)).astype(np.bool_)
+    return found
+
+
+def cleaned(values: Sequence[Any], gaps: frozenset[str]) -> Words:
+    """Return values of any type as stripped words, None for gaps; true and false get a capital letter."""
+    different: dict[Any, str | None] = {None: None}
+    for value in set(values) - {None}:
+        word = spelled(value) if isinstance(value, float) else str(value).strip()
+        different[value] = None if word in gaps else word
+    if all(word.lower() in TRUTH for word in different.values() if word is not None):
+        different = {value: word and word.capitalize() for value, word in different.items()}
+    words = np.empty(len(values), dtype=object)
+    words[:] = [different[value] for value in values]
+    return words
+
+
+def typed(words: Words) -> NDArray[Any]:
+    """Return words as numbers if that loses nothing: no codes such as 007, no very long numbers."""
+    known = present(words)
+    plain = plain_numbers(words[known]) if known.any() else None
+    if plain is None or np.abs(plain).max() >= LONGEST:
+        return words
+    if any(len(word) > 1 and word[0] == "0" and word[1].isdigit() for word in words[known].tolist()):
+        return words
+    values = np.full(len(words), np.nan)
+    values[known] = plain
+    return values
+
+
+def plain_numbers(words: Words) -> Floats | None:
+    """Return words as float64, or None if one of them is not a plain finite number."""
     try:
-        return list(reader)
-    except csv.Error as error:
-        raise TableError(
-            f"{name} is not valid CSV at line {reader.line_num} ({error}); check the quotes there."
-        ) from None
+        values = words.astype(np.float64)
+    except ValueError:
+        return None
+    # Python also reads 1_000 and "infinity", which are more likely mistakes in a table
+    if not np.isfinite(values).all() or any("_" in word for word in words.tolist()):
+        return None
+    return values
 
 
-def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
-    better = _sniffed(text)
-    if len(header) == 1 and better != mark and better in header[0]:
-        raise TableError(
-            f"{name} has one column only, {header[0][:40]!r}; its fields seem to be separated by "
-            f"{DELIMITERS[better]}, so leave --delimiter out or pass that one."
-        )
-    if len(header) == 1 and len(header[0].split()) == len(text.strip().splitlines()[-1].split()) > 1:
-        raise TableError(
-            f"{name} has one column only, {header[0][:40]!r}; if its fields are separated by blanks, say so: "
-            "--delimiter ' '."
-        )
-    double = [column for column, count in Counter(header).items() if count > 1]
-    if double:
-        raise TableError(f"{name} has more than one column {double[0]!r}; every column needs its own name.")
+def spelled(number: float) -> str:
+    """Return the shortest text of a number: 3, not 3.0."""
+    return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
 
 
-def _check_widths(rows: list[list[str]], width: int, mark: str, name: str) -> None:
-    for number, row in enumerate(rows, start=1):
-        if len(row) != width:
-            raise TableError(
-                f"{name} has {len(row)} fields in row {number}, but {width} column names; check the quotes "
-                f"there, and that {DELIMITERS.get(mark, repr(mark))} is the delimiter."
-            )
+# ---- numbers ---------------------------------------------------------------------------------------------
+
+_GROUP = r"['’\u00a0\u202f]"  # between thousands, besides comma and point
+_PARTS = re.compile(
+    rf"(?P<before>[^\d+\-.,<>≤≥]*)(?P<digits>[+-]?[.,]?\d(?:[\d.,]|{_GROUP})*(?:[eE][+-]?\d+)?)(?P<after>[^\d]*)"
+)
+_POINT = re.compile(rf"[+-]?(\d{{1,3}}(,\d{{3}})+|\d{{1,3}}({_GROUP}\d{{3}})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")
+_COMMA = re.compile(rf"[+-]?(\d{{1,3}}(\.\d{{3}})+|\d{{1,3}}({_GROUP}\d{{3}})+|\d+)?(,\d*)?([eE][+-]?\d+)?")
+_GROUPED = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15})(?:\.[0-9]*)?")
+_SHOWS_COMMA = re.compile(r"[+-]?(0*,\d+|\d*,(\d{0,2}|\d{4,})|\d{1,3}(\.\d{3})+,\d*|\d{4,},\d+)")
+_SHOWS_POINT = re.compile(
+    r"[+-]?(\d{1,3}(,\d{3})+\.\d*|\d{1,3}(,\d{3}){2,}|\d*\.(\d{0,2}|\d{4,})|0*\.\d+)([eE][+-]?\d+)?"
+)
+_MONEY = r"[$€£¥₹₩]|US\$|[A-Z]{3}"
+_BEFORE = re.compile(rf"({_MONEY})\s*")
+_AFTER = re.compile(
+    rf"\s*({_MONEY}|[%‰°]|°[CF]|[kcm]m|[km]?g|[kM]?W|kWh|m?l|min|[ms]|h)|\s+[^\W\d][^\d\s]{{0,9}}"
+)
+_LIMIT = re.compile(r"(?P<mark>[<>≤≥]=?)\s*(?P<rest>.+)")
+_DIFFERENT = 10  # values that words with a unit need to be read as numbers
+
+
+class Spelling(NamedTuple):
+    """How a column writes its numbers."""
+
+    decimal: str = "."
+    unit: str = ""  # before or after the digits
+
+    def value(self, word: str) -> float | None:
+        """Return the number that a word stands for, None if it is not a finite number."""
+        if self.decimal == "." and _GROUPED.fullmatch(word):  # the most frequent case
+            return float(word.replace(",", ""))
+        parts = _PARTS.fullmatch(word.strip())
+        if parts is None or {parts["before"].strip(), parts["after"].strip()} - {"", self.unit}:
+            return None
+        digits = parts["digits"]
+        european = self.decimal == ","
+        if not (_COMMA if european else _POINT).fullmatch(digits):
+            if not european or not _POINT.fullmatch(digits) or "," in digits:  # 1.5 among decimal commas
+                return None
+            european = False
+        digits = re.sub(_GROUP, "", digits)
+        digits = digits.replace(".", "").replace(",", ".") if european else digits.replace(",", "")
+        try:
+            value = float(digits)
+        except ValueError:
+            return None
+        return value if np.isfinite(value) else None
+
+    def values(self, words: Iterable[str]) -> dict[str, float]:
+        """Return the words that are numbers, with their values."""
+        found = ((word, self.value(word)) for word in set(words))
+        return {word: value for word, value in found if value is not None}
+
+
+def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = None) -> Spelling:
+    """Find how the words of a column write numbers; `decimal` is used if no word shows it.
+
+    A unit must be shared by all words that have one, and needs many different numbers: 4 WD and 2 WD stay
+    words.
+    """
+    parts = [found for word in set(words) if (found := _PARTS.fullmatch(word.strip()))]
+    unit = _unit(parts) if unit is None else unit
+    digits = [
+        found["digits"] for found in parts if {found["before"].strip(), found["after"].strip()} <= {"", unit}
+    ]
+    comma = any(_SHOWS_COMMA.fullmatch(word) for word in digits if "," in word)
+    point = any(_SHOWS_POINT.fullmatch(word) for word in digits if "." in word or word.count(",") > 1)
+    return Spelling(decimal if comma == point else "," if comma else ".", unit)
+
+
+def _unit(parts: list[re.Match[str]]) -> str:
+    """Return the text that all words with text around their digits share, if it can be a unit."""
+    around = {(found["before"], found["after"]) for found in parts} - {("", "")}
+    units = {part.strip() for pair in around for part in pair} - {""}
+    possible = all(not a or _BEFORE.fullmatch(a) for a, _ in around)
+    possible = possible and all(not b or _AFTER.fullmatch(b) for _, b in around)
+    several = len({found["digits"] for found in parts}) >= _DIFFERENT
+    return units.pop() if possible and several and len(units) == 1 else ""
+
+
+def limit(word: str, spelling: Spelling) -> tuple[str, float | None]:
+    """Split a word into a mark and the number after it: ``<0.5`` gives ``<`` and 0.5."""
+    found = _LIMIT.fullmatch(word)
+    value = None if found is None else spelling.value(found["rest"])
+    return (word, None) if found is None or value is None else (found["mark"], value)
+
+
+# ---- dates -----------------------------------------------------------------------------------------------
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAME = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"
+_HOURS = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d*)?)?\s*(?P<half>[ap]m)?"
+_TIME = rf"(?:[T ,]+{_HOURS}(?:Z|[+-]\d{{2}}:?\d{{2}}| UTC)?)?"
+_FORMS = [
+    re.compile(pattern + _TIME, re.IGNORECASE)
+    for pattern in (
+        r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",
+        r"(?P<first>\d{1,2})(?P<mark>[-/.])(?P<then>\d{1,2})(?P=mark)(?P<year>\d{4}|\d{2})",
+        rf"(?P<day>\d{{1,2}})\.?[ -]{_NAME}[ ,-]+(?P<year>\d{{4}}|\d{{2}})",
+        rf"{_NAME} (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}|\d{{2}})",
+    )
+]
+_CLOCK = re.compile(_HOURS, re.IGNORECASE)
+_DAY_FIRST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2\d{2,4}.*")
+_MOST = 0.9  # share of words that must be dates; the others become gaps
+
+
+def date_words(words: Sequence[str]) -> str:
+    """Return what at least nine tenths of the words are: "date", "clock", or "" for neither."""
+    for kind, forms in (("date", _FORMS), ("clock", [_CLOCK])):
+        found = sum(any(form.fullmatch(word) for form in forms) for word in words)
+        if words and found >= _MOST * len(words):
+            return kind
+    return ""
+
+
+def day_first(words: Iterable[str]) -> bool | None:
+    """Return whether 3/4/2024 is in April: numbers above 12 show it, points imply it; else None."""
+    pairs = [found for word in words if (found := _DAY_FIRST.fullmatch(word))]
+    if any(int(found[1]) > 12 for found in pairs):
+        return True
+    if any(int(found[3]) > 12 for found in pairs):
+        return False
+    return True if any(found[2] == "." for found in pairs) else None
+
+
+def parse_dates(words: Sequence[str | None], first: bool) -> Dates:
+    """Return dates, NaT for gaps and words that are not dates; times of day are of 1970-01-01.
+
+    With `first`, the day comes before the month in 3/4/2024.
+    """
+    known = {word: _parse_date(word, first) for word in set(words) if word is not None}
+    nothing = np.datetime64("NaT", "us")
+    return np.array([nothing if word is None else known[word] for word in words], dtype="datetime64[us]")
+
+
+def _parse_date(word: str, first: bool) -> np.datetime64:
+    for form in (*_FORMS, _CLOCK):
+        if found := form.fullmatch(word):
+            try:
+                return np.datetime64(_datetime(found.groupdict(), first), "us")
+            except (ValueError, OverflowError):  # February 31
+                break
+    return np.datetime64("NaT", "us")
+
+
+def _datetime(parts: dict[str, str | None], first: bool) -> datetime:
+    year, month, day = parts.get("year"), parts.get("month"), parts.get("day")
+    if (name := parts.get("name")) is not None:
+        month = str(_MONTHS.index(name.lower()[:3]) + 1)
+    if parts.get("first") is not None:
+        day, month = (parts["first"], parts["then"]) if first else (parts["then"], parts["first"])
+    full = int(year or 1970)
+    if year is not None and len(year) == 2:  # as in C: 69..99 are 1969..1999
+        full += 1900 if full > 68 else 2000
+    hour = int(parts.get("hour") or 0)
+    if (half := parts.get("half")) is not None:
+        hour = hour % 12 + 12 * (half.lower() == "pm")
+    minute, second = int(parts.get("minute") or 0), int(parts.get("second") or 0)
+    return datetime(full, int(month or 1), int(day or 1), hour, minute, second)

@@ -1,4 +1,4 @@
-"""`TableTransformer`: any table to numbers, as a step of a scikit-learn pipeline."""
+"""`TableTransformer`: turn any table into numbers, as a step of a scikit-learn pipeline."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,50 +12,51 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.arrays import Floats
 from tggm.settings import one_of
-from tggm.tables.columns import Column, Number
+from tggm.tables.columns import Column, Number, encode_training
 from tggm.tables.errors import TableError, warn
 from tggm.tables.frames import as_table, is_table
-from tggm.tables.numerals import Spelling
-from tggm.tables.outcomes import Outcomes
-from tggm.tables.preparation import LearnedColumns, Preparation, learned, learned_features
+from tggm.tables.kinds import LearnedColumns, learn_columns
+from tggm.tables.schema import Preparation
 from tggm.tables.table import Table
 from tggm.tables.target import Target
+from tggm.tables.target_encoding import Outcomes
+from tggm.tables.text import Spelling
 
 TASKS = ("auto", "regression", "classification")
 
 
 class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """Make numbers of a table with words, categories, dates and gaps.
+    """Turn a table with words, categories, dates and gaps into numbers.
 
-    Numbers stay as they are; a gap becomes the median, and one more column says where. Few words become
-    indicators, many the usual target of each word (learned such that no row sees its own target), grades
-    their place, dates a trend and places on the circles of year, week and day. Numbers that repeat also have
-    a usual target, where that tells more than their size. Columns that are constant, that count or name the
-    rows, or that repeat the target are left out, with a `TableWarning`.
+    Numbers stay as they are; a gap becomes the median, and an extra column marks gaps. Few different words
+    become indicators, many are target-encoded (out of fold for training rows), ordered categories become
+    their position, dates a trend and sine and cosine of the position in year, week and day. Numbers that
+    repeat are also target-encoded if that predicts better than neighbouring values. Columns that are
+    constant, that count or name the rows, or that repeat the target are left out, with a `TableWarning`.
 
-    An array of numbers keeps all its columns; only those with gaps get a second one.
+    An array of numbers keeps all its columns; only columns with gaps get an extra one.
 
     Parameters
     ----------
     ignore : sequence of str, default ()
-        Columns that are not to be used.
+        Columns to leave out.
     categorical : sequence of str, default ()
         Columns of numbers that are categories.
     missing : sequence of str, default ()
-        Words that mean a gap, besides the usual ones (empty, NA, None, ?, -, ...).
+        Words that mark a gap, besides the common ones (empty, NA, None, ?, -, ...).
     task : {"auto", "regression", "classification"}, default "auto"
-        What the target is, for the usual targets of words and numbers.
+        Type of the target, for target encodings.
 
     Attributes
     ----------
     columns_ : tuple of Column
-        What each column that is used becomes.
+        How each column that is used is encoded.
     left_out_ : dict of str to str
         Columns that are not used, and why.
     notes_ : list of str
-        How numbers with commas, units and marks were read, and columns that tell the target.
+        How numbers with commas, units and marks were read, and columns that determine the target.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As in scikit-learn.
     """
 
     def __init__(
@@ -77,46 +78,38 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what the columns are.
+        """Learn how to encode the columns.
 
         Parameters
         ----------
         X : DataFrame, array or Table
         y : array_like, optional
-            Targets. Without them columns of many words tell only how frequent each word is, and numbers that
-            repeat only their size.
+            Targets. Without them, columns of many words become the frequency of each word, and numbers that
+            repeat are not target-encoded.
         """
         self._learn(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Learn, and give the numbers to train on.
+        """Learn how to encode the columns, and return the numbers of the training rows.
 
-        Where columns have many words, or numbers that repeat, these are not those of
-        ``fit(X, y).transform(X)``: each row sees the usual targets of other rows only.
+        Target encodings are out of fold: they differ from those of ``fit(X, y).transform(X)``, in which each
+        row's own target takes part.
         """
         table, outcome = self._learn(X, y)
-        return learned_features(self.columns_, table, outcome, self._features(table))
+        return encode_training(self.columns_, table, outcome, self._encode(table))
 
     def transform(self, X: Any) -> Any:
-        """The numbers of a table; its columns may come in any order, where they have names."""
+        """Return the numbers of a table; named columns may come in any order."""
         check_is_fitted(self, "columns_")
         table = self._table(X)
         table.require([column.name for column in self.columns_])
-        features = self._features(table)
-        self._doubt(table)
+        features = self._encode(table)
+        self._warn_doubts(table)
         return features
 
-    def _features(self, table: Table) -> Floats:
-        return np.concatenate([column.encode(table, []) for column in self.columns_], axis=1)
-
-    def _doubt(self, table: Table) -> None:
-        """Warn of columns that look like others, or that have words where dates should be."""
-        if doubts := [said for column in self.columns_ if (said := column.doubt(table))]:
-            warn("; ".join(doubts))
-
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
-        """Names of the columns of the result."""
+        """Return the names of the columns of the result."""
         check_is_fitted(self, "columns_")
         names = list(self._names)
         if input_features is not None:
@@ -128,30 +121,36 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             if self._named and given != names:
                 raise ValueError("input_features is not equal to feature_names_in_")
             names = given
-        called = dict(zip(self._names, names, strict=True))
+        renamed = dict(zip(self._names, names, strict=True))
         columns: list[Any] = list(self.columns_)
-        found = [name for column in columns for name in replace(column, name=called[column.name]).features]
+        found = [name for column in columns for name in replace(column, name=renamed[column.name]).features]
         return np.asarray(found, dtype=object)
 
+    @property
+    def column_names(self) -> list[str]:
+        """Return the names of all input columns, in order."""
+        return list(self._names)
+
     def preparation(self, target: Target) -> Preparation:
-        """What a model file holds of it."""
-        left_out, gaps = tuple(self.left_out_.items()), tuple(self.missing)
+        """Return what a model file stores."""
+        left_out, gaps = tuple(self.left_out_.items()), self._missing
         notes = tuple(self.notes_)
         return Preparation(self.columns_, target, left_out, gaps, self._names, self._named, notes)
 
     @classmethod
     def of(cls, preparation: Preparation) -> Self:
-        """The fitted transformer that a file describes."""
+        """Return the fitted transformer that a model file stores."""
         made = cls(missing=preparation.gaps, task=preparation.target.task)
-        made._keep(LearnedColumns(preparation.columns, preparation.left_out, preparation.notes))
-        made._name(preparation.names, preparation.named)
+        made._set_columns(LearnedColumns(preparation.columns, preparation.left_out, preparation.notes))
+        made._set_names(preparation.names, preparation.named)
+        made._missing = preparation.gaps
         return made
 
     def _learn(self, X: Any, y: Any) -> tuple[Table, Outcomes | None]:
-        """Learn from a table or an array; it as a table, and what its columns may know of the target."""
+        """Learn from a table or an array; return it as a table, and the targets for target encodings."""
         one_of("task", self.task, TASKS)
-        words = is_table(X)
-        values = X if words else validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        mixed = is_table(X)
+        values = X if mixed else validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
         table, named = as_table(values, tuple(self.missing))
         if not len(table) or not table.names:
             raise TableError(f"{table.source} has no rows or no columns; there is nothing to learn from.")
@@ -159,49 +158,56 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         if target is not None and len(target) != len(table):
             raise ValueError(f"`y` has {len(target)} targets, but `X` has {len(table)} rows.")
         outcome = None if target is None else Outcomes.of(target, self._is_class(target))
-        self._name(tuple(table.names), named)
-        if words:
-            self._keep(self._found(table, target, outcome is not None and outcome.is_class))
-            self._doubt(table)
+        self._set_names(tuple(table.names), named)
+        self._missing = (*self.missing, *table.missing)
+        if mixed:
+            self._set_columns(self._learn_columns(table, target, outcome is not None and outcome.is_class))
+            self._warn_doubts(table)
         else:
-            each = (Number.of(table, name, Spelling()) for name in table.names)
-            numbers = tuple(replace(number, knots=()) for number in each)
-            self._keep(LearnedColumns(numbers, (), ()))
+            numbers = (Number.of(table, name, Spelling()) for name in table.names)
+            self._set_columns(LearnedColumns(tuple(replace(number, knots=()) for number in numbers), (), ()))
         return table, outcome
 
-    def _found(self, table: Table, y: NDArray[Any] | None, is_class: bool) -> LearnedColumns:
-        """What the columns of a table are; warns of columns that are left out and of other notes."""
+    def _learn_columns(self, table: Table, y: NDArray[Any] | None, is_class: bool) -> LearnedColumns:
+        """Learn the columns of a table; warn about columns that are left out, and pass on notes."""
         ignore, categorical = tuple(self.ignore), tuple(self.categorical)
-        found = learned(table, y, is_class, ignore=ignore, categorical=categorical)
+        found = learn_columns(table, y, is_class, ignore=ignore, categorical=categorical)
         if not found.columns:
             why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
             raise TableError(f"{table.source} has no column that a model could use ({why}).")
-        unasked = [f"{name} ({why})" for name, why in found.left_out if name not in ignore]
-        told = [f"columns are left out: {', '.join(unasked)}"] * bool(unasked)
-        if told or found.notes:
-            warn("; ".join([*told, *found.notes]))
+        left_out = [f"{name} ({why})" for name, why in found.left_out if name not in ignore]
+        listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
+        if listed or found.notes:
+            warn("; ".join([*listed, *found.notes]))
         return found
 
-    def _keep(self, found: LearnedColumns) -> None:
+    def _encode(self, table: Table) -> Floats:
+        return np.concatenate([column.encode(table, []) for column in self.columns_], axis=1)
+
+    def _warn_doubts(self, table: Table) -> None:
+        if doubts := [doubt for column in self.columns_ if (doubt := column.doubt(table))]:
+            warn("; ".join(doubts))
+
+    def _set_columns(self, found: LearnedColumns) -> None:
         self.columns_: tuple[Column, ...] = found.columns
         self.left_out_, self.notes_ = dict(found.left_out), list(found.notes)
 
-    def _is_class(self, y: NDArray[Any]) -> bool:
-        if self.task != "auto":
-            return self.task == "classification"
-        return type_of_target(y, input_name="y") in ("binary", "multiclass")
-
-    def _name(self, names: tuple[str, ...], named: bool) -> None:
+    def _set_names(self, names: tuple[str, ...], named: bool) -> None:
         self._names, self._named = names, named
         self.n_features_in_ = len(names)
         self.__dict__.pop("feature_names_in_", None)
         if named:
             self.feature_names_in_ = np.asarray(names, dtype=object)
 
+    def _is_class(self, y: NDArray[Any]) -> bool:
+        if self.task != "auto":
+            return self.task == "classification"
+        return type_of_target(y, input_name="y") in ("binary", "multiclass")
+
     def _table(self, X: Any) -> Table:
-        """New rows, their columns called as those learned from."""
+        """Return new rows as a table with the names of the training columns."""
         if is_table(X):
-            table, named = as_table(X, tuple(self.missing))
+            table, named = as_table(X, self._missing)
         else:
             values = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
             table, named = as_table(values)
@@ -212,10 +218,29 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
                 f"X has {len(table.names)} features, but TableTransformer is expecting {len(self._names)} "
                 "features as input"
             )
-        columns = dict(zip(self._names, table.columns.values(), strict=True))
-        categories = {
-            n: table.categories[o]
-            for n, o in zip(self._names, table.names, strict=True)
-            if o in table.categories
-        }
+        new = dict(zip(table.names, self._names, strict=True))
+        columns = {new[name]: column for name, column in table.columns.items()}
+        categories = {new[name]: levels for name, levels in table.categories.items()}
         return Table(table.source, columns, categories=categories)
+
+
+def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransformer:
+    """Learn from a sample of the rows of a stream, without target encodings.
+
+    Rows of a stream come again, so that a target encoding would contain the row's own target.
+    """
+    made = TableTransformer(missing=table.missing, task=task)
+    found = learn_columns(table, y, task == "classification", target_encoding=False)
+    if not found.columns:
+        why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
+        raise TableError(f"{table.source} has no column that a model could use ({why}).")
+    made._set_columns(found)
+    made._set_names(tuple(table.names), True)
+    made._missing = table.missing
+    return made
+
+
+def training_features(transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool) -> Floats:
+    """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
+    outcome = Outcomes.of(y, is_class)
+    return encode_training(transformer.columns_, table, outcome, transformer.transform(table))

@@ -1,10 +1,14 @@
-"""Method times optimiser gives fitted parameters: one training loop for every method and model."""
+"""Training: one compiled loop for every objective and model."""
 
-from tggm.training.methods import METHODS as METHODS
-from tggm.training.methods import Options as Options
-from tggm.training.methods import Rows as Rows
+from tggm.training.compilation_cache import precision as precision
+from tggm.training.loop import LogDensity as LogDensity
+from tggm.training.loop import Objective as Objective
+from tggm.training.loop import Plan as Plan
+from tggm.training.loop import hyper_parameters as hyper_parameters
 from tggm.training.optimisers import OPTIMISERS as OPTIMISERS
 from tggm.training.optimisers import SCHEDULES as SCHEDULES
-from tggm.training.training import Milestones as Milestones
-from tggm.training.training import Training as Training
-from tggm.training.training import train as train
+from tggm.training.rows import Rows as Rows
+from tggm.training.train import Milestones as Milestones
+from tggm.training.train import Program as Program
+from tggm.training.train import Trained as Trained
+from tggm.training.train import train as train

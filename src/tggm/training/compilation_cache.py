@@ -1,18 +1,16 @@
-"""Compiled programs kept between processes, so that a first fit costs what a second one does.
+"""Keep compiled programs between processes, so that a first fit takes little longer than a second one.
 
-JAX can store what it compiled in a folder and load it again. Estimators switch this on before their first
-program, in a folder of the user's own for this processor and this version of the compiler, unless JAX has
-been given a folder already or the variable TGGM_COMPILATION_CACHE says ``off`` (or names another folder).
-What lies there is executed, so it must be writable by its owner only. A program that was half written when
-another process reads it is compiled again.
+Estimators enable JAX's compilation cache before their first program, in a private folder for this processor
+and compiler version, unless JAX already has a folder or the variable TGGM_COMPILATION_CACHE is ``off`` (or
+names another folder). Its contents are executed, so the folder must be writable by its owner only.
 """
 
 import hashlib
 import os
 import platform
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -22,18 +20,45 @@ from jax.experimental.compilation_cache import compilation_cache
 
 SWITCH = "TGGM_COMPILATION_CACHE"
 OFF = ("off", "0", "no", "false")
-TRACED = "-traced"  # how names of `traced_programs` end
-MOST_BYTES = 256 * 2**20  # of all programs kept; the default fit's are 0.3 MB
+MOST_BYTES = 256 * 2**20  # of all stored programs; those of the default fit take 0.3 MB
 
 
-FOLDERS: list[Path] = []  # private ones that this process was told to use, the last one last
+@cache
+def _forks() -> list[int]:
+    """Return a list that is empty in this process and filled in processes forked from it."""
+    found: list[int] = []
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: found.append(os.getppid()))
+    return found
+
+
+def require_unforked() -> None:
+    """Raise in a process forked after JAX was used: JAX's threads are missing and it would hang."""
+    if _forks():
+        raise RuntimeError(
+            f"this process was forked from one ({_forks()[-1]}) that had used tggm already, and JAX cannot "
+            "continue in it. Spawn processes, by multiprocessing.get_context('spawn') or joblib, or fork "
+            "before the first fit or prediction."
+        )
+
+
+@contextmanager
+def precision(dtype: str) -> Iterator[None]:
+    """Enable double precision inside the block if `dtype` is float64; the global setting stays."""
+    require_unforked()
+    keep_compiled()
+    if dtype == "float64":
+        with jax.enable_x64(True):
+            yield
+    else:
+        yield
 
 
 @cache
 def keep_compiled() -> None:
-    """Switch the cache on where nobody decided otherwise; once in a process.
+    """Enable the cache, once in a process, unless the user configured it otherwise.
 
-    Without a home, or with a folder that others can write to, programs are compiled each time.
+    Without a home folder, or if others can write to the folder, programs are compiled each time.
     """
     choice = os.environ.get(SWITCH, "")
     if choice.lower() in OFF or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
@@ -46,13 +71,13 @@ def keep_compiled() -> None:
 def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     """Store compiled programs in a private folder, for this process and later ones.
 
-    This changes JAX's configuration for the whole process, as asked.
+    This changes JAX's configuration for the whole process.
 
     Parameters
     ----------
     folder : path, optional
-        Made with permissions 0700 if missing; one of this machine's kind under ``~/.cache/tggm`` (or under
-        XDG_CACHE_HOME) by default.
+        Created with permissions 0700 if missing; by default a folder under ``~/.cache/tggm`` (or
+        XDG_CACHE_HOME).
 
     Returns
     -------
@@ -62,7 +87,7 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     Raises
     ------
     PermissionError
-        If others own the folder or may write to it: they could make this process run their code.
+        If others own the folder or may write to it: its contents are executed.
     """
     path = Path(folder) if folder is not None else _own_folder()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,21 +95,13 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     update: Callable[[str, object], None] = jax.config.update
     update("jax_compilation_cache_dir", str(path))
     update("jax_persistent_cache_min_compile_time_secs", 0.1)
-    compilation_cache.reset_cache()  # a cache opened before, or found missing, would stay
-    FOLDERS.append(path)
+    compilation_cache.reset_cache()  # reopen it in the new folder
     return path
 
 
-def folder_in_use() -> Path | None:
-    """The private folder with programs; None if there is none, or if JAX was given another."""
-    folder = FOLDERS[-1] if FOLDERS else None
-    return folder if str(folder) == getattr(jax.config, "jax_compilation_cache_dir", None) else None
-
-
 def prune(folder: Path, most: int) -> None:
-    """Delete the programs that were not used for longest until at most so many bytes are left."""
-    programs = (path for kind in ("-cache", TRACED) for path in folder.rglob("*" + kind))
-    kept = sorted(programs, key=_used, reverse=True)
+    """Delete the least recently used programs until at most `most` bytes are left."""
+    kept = sorted(folder.rglob("*-cache"), key=_used, reverse=True)
     total = 0
     for path in kept:
         total += path.stat().st_size
@@ -93,20 +110,20 @@ def prune(folder: Path, most: int) -> None:
 
 
 def _used(program: Path) -> float:
-    """When it was read or written: JAX notes reading in a file beside it."""
+    """Return when a program was last read or written; JAX records reads in a file beside it."""
     noted = program.with_name(program.name.removesuffix("-cache") + "-atime")
     return max(path.stat().st_mtime for path in (program, noted) if path.exists())
 
 
 def _own_folder() -> Path:
-    """For this processor's instructions and this compiler: a home may be shared by several machines."""
+    """Return a folder for this processor and compiler: machines may share a home folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     kind = hashlib.sha256(_instructions().encode()).hexdigest()[:8]
     return Path(base) / "tggm" / f"{version('jaxlib')}-{kind}"
 
 
 def _instructions() -> str:
-    """What the processor can do, as far as the system says."""
+    """Return the instruction sets of the processor."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())

@@ -1,61 +1,161 @@
-"""One training loop for every method and model.
+"""The compiled training loop, one for every objective and model.
 
-Members of an ensemble (or of several: members may see different rows through different standardisations) are
-trained at once by `vmap`. A chunk of epochs is one compiled program: mini-batches from a fresh permutation
-each epoch, clipped gradients, a score on the member's held-out rows after each epoch, and the best parameters
-kept. Python acts between chunks only.
+Members of an ensemble are trained at once by `vmap`. A chunk of epochs is one compiled program: mini-batches
+from a new permutation each epoch, clipped gradients, a score on the member's held-out rows after each epoch,
+and the best parameters kept. Python runs only between chunks.
 
-A step that leads to numbers that are not finite is undone and the next ones are halved, to grow again with
-every sound one. An epoch whose objective falls far below the best one's is undone too: training goes on from
-the best parameters with smaller steps. After `FAILURES` failures in a row a member is given up; its best
-parameters stay as they are.
+A step that leads to non-finite numbers is undone and the next steps are halved; the rate grows again with
+every finite step. An epoch whose objective falls far below the best is undone too: training continues from
+the best parameters with smaller steps. After `FAILURES` failures in a row a member keeps its best parameters
+and stops.
 
-The numbers of epochs and steps, all rates and penalties are arguments of the program, not constants: changing
-them never compiles anything. Shapes are those of the index lists, which are padded to a few sizes.
-
-Several devices take a share of every mini-batch each: the same program, with `plan.shares` of them.
+The numbers of epochs and steps, all rates and penalties are arguments of the program: changing them compiles
+nothing. All parameters of a member are one vector, so that clipping, averaging and tests for finite values
+are one operation each.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from tggm.arrays import Tree
 from tggm.products import QUICKLY
-from tggm.training.dropout import thinned
+from tggm.training.layout import Layout
 from tggm.training.optimisers import OPTIMISERS, SCHEDULES
-from tggm.training.rows import shuffled
-from tggm.training.state import Hyper, Membership, Objective, Plan, State, Trace
+from tggm.training.rows import GOLDEN, Membership, hash32, shuffled
 
-AXIS = "rows"
-
-
-def share(size: int, shares: int) -> Array:
-    """Places of a device's own rows among `size`; from `size` on they are padding."""
-    if shares == 1:
-        return jnp.arange(size, dtype=jnp.int32)
-    length = -(-size // shares)
-    first: Array = lax.axis_index(AXIS) * length
-    return first.astype(jnp.int32) + jnp.arange(length, dtype=jnp.int32)
+FAILURES = 25  # non-finite steps in a row after which a member stops
+DROP = 10.0  # an epoch has collapsed if its objective is this many times 1 + |best| below the best
+WORST = 20.0  # nats below the mean of training: least score that a held-out row counts with
 
 
-def added_up(shares: int, *sums: Array) -> tuple[Array, ...]:
-    """Scalars and vectors added up over all devices, in one exchange."""
-    if shares == 1:
-        return sums
-    cuts = [0]
-    for part in sums:
-        cuts.append(cuts[-1] + part.size)
-    whole = lax.psum(jnp.concatenate([part.reshape(-1) for part in sums]), AXIS)
-    ends = zip(cuts, cuts[1:], sums, strict=False)
-    return tuple(whole[start:stop].reshape(part.shape) for start, stop, part in ends)
+class Objective(Protocol):
+    """What the loop maximises; hashable, so that it can be a static argument."""
+
+    def __call__(self, params: Tree, rows: Any, progress: Array, /) -> Array:
+        """Return the objective of each row at a `progress` of training between 0 and 1."""
+
+    def score(self, params: Tree, rows: Any, /) -> Array:
+        """Return the score of each held-out row; larger is better."""
+
+    def penalty(self, params: Tree, /) -> Array:
+        """Return what weight decay multiplies."""
 
 
-FAILURES = 25  # steps in a row that are not finite, after which a member is given up
-DROP = 10.0  # an epoch has collapsed when its objective is so many times 1 + |best| below the best
+class LogDensity:
+    """The objective of the default models: the log-density with the mean and covariance of y given x."""
+
+    def __call__(self, model: Any, rows: Any, progress: Array) -> Array:
+        """Return the log-density of each row."""
+        density: Array = model.log_density(rows.X, rows.y)
+        return density
+
+    def score(self, model: Any, rows: Any) -> Array:
+        """Return the log-density of each row."""
+        return self(model, rows, jnp.zeros(()))
+
+    def penalty(self, model: Any) -> Array:
+        """Return ½ Σ‖W‖²."""
+        norm: Array = model.weight_norm()
+        return norm
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LogDensity)
+
+    def __hash__(self) -> int:
+        return hash(LogDensity)
+
+
+class Plan(NamedTuple):
+    """What is fixed when a training program is compiled."""
+
+    layout: Layout
+    batch_size: int
+    capacity: int  # most epochs in one chunk
+    optimizer: Any = "adam"  # a name, or an object with `init` and `update` and its own rate and schedule
+    schedule: str = "cosine"
+    averaged: bool = False  # whether a running average of the parameters is scored and kept
+    dropout: bool = False  # whether inputs are dropped at random
+
+
+class Hyper(NamedTuple):
+    """Numbers of one member, free to change between runs; stacked over members."""
+
+    learning_rate: Array
+    weight_decay: Array  # multiplies penalty / number of rows
+    clip: Array  # largest norm of a gradient
+    average: Array  # decay of the running average
+    total_steps: Array  # length of the schedule
+    patience: Array  # epochs without a better score after which no better one is accepted
+    dropout: Array  # fraction of the inputs dropped in a step
+    rates: Array  # (parameters,) multiplies the step of each parameter: 0 holds it fixed
+
+
+class State(NamedTuple):
+    """All that the next epoch needs; training resumed from it gives the same result."""
+
+    params: Array  # (parameters,) all parameters of a member as one vector, see `Layout`
+    average: Array  # (parameters,) their running average
+    optimiser: Any
+    seed: Array  # () uint32, of the member's mini-batches
+    step: Array  # () int32
+    epoch: Array  # () int32
+    best: Array  # (parameters,) those with the best score
+    best_score: Array  # ()
+    best_epoch: Array  # () int32
+    undone: Array  # () int32, number of undone steps and collapsed epochs
+    rate: Array  # () multiplies the learning rate; 1 unless steps failed
+    failures: Array  # () int32, undone steps in a row
+    peak: Array  # () best mean objective of an epoch
+
+
+class Trace(NamedTuple):
+    """Objective and score of each epoch of a chunk, shape (capacity,)."""
+
+    train: Array  # mean objective over the epoch's finite steps, NaN if there was none
+    held: Array  # mean score of the held-out rows after it
+
+
+def start(plan: Plan, params: Tree, seeds: Any) -> State:
+    """Return the state before the first step; `params` and `seeds` have a leading axis of members."""
+    vectors: Any = plan.layout.join_members(params)
+    if isinstance(plan.optimizer, str):
+        optimiser = tuple(np.zeros_like(vectors) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
+    else:
+        optimiser = jax.vmap(plan.optimizer.init)(params)
+    count: Any = np.zeros(len(seeds), np.int32)
+    worst: Any = np.full(len(seeds), -np.inf, vectors.dtype)
+    seed: Any = np.asarray(seeds, np.uint32)
+    one: Any = np.ones(len(seeds), vectors.dtype)
+    return State(
+        vectors, vectors, optimiser, seed, count, count, vectors, worst, count, count, one, count, worst
+    )
+
+
+def hyper_parameters(
+    n_members: int,
+    rates: Any,
+    dtype: Any,
+    *,
+    learning_rate: Any = 1e-2,
+    weight_decay: Any = 0.0,
+    clip: Any = 10.0,
+    average: Any = 0.0,
+    total_steps: Any = 1,
+    patience: Any = np.inf,
+    dropout: Any = 0.0,
+) -> Hyper:
+    """Stack hyper-parameters over members. `rates` is a vector, see `Layout.rates`."""
+
+    def stacked(value: Any, shape: tuple[int, ...] = ()) -> Any:
+        return np.broadcast_to(np.asarray(value, dtype), (n_members, *shape))
+
+    values = (learning_rate, weight_decay, clip, average, total_steps, patience, dropout)
+    return Hyper._make([*map(stacked, values), stacked(rates, np.shape(rates))])
 
 
 def _choose(condition: Array, new: Any, old: Any) -> Any:
@@ -63,10 +163,10 @@ def _choose(condition: Array, new: Any, old: Any) -> Any:
 
 
 def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -> tuple[Array, Any, Array]:
-    """New parameters and optimiser state after one clipped step, and whether the step was sound.
+    """Return new parameters and optimiser state after one clipped step, and whether it was finite.
 
-    A step whose objective, gradient or result is not finite leaves the parameters where they are; the
-    optimiser sees a gradient of zero. Testing the norm tests every entry.
+    A step whose objective, gradient or result is not finite leaves the parameters unchanged; the optimiser
+    gets a gradient of zero. The norm is finite only if every entry is.
     """
     norm = jnp.sqrt((grad**2).sum())
     fine = jnp.isfinite(norm + value)
@@ -87,7 +187,7 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
 
 
 def _averaged(state: State, params: Array, decay: Array) -> Array:
-    """Running average whose memory grows with the steps taken, so that it soon forgets where it began."""
+    """Return the running average; its memory grows with the number of steps."""
     step = state.step.astype(decay.dtype)
     decay = jnp.minimum(decay, (1 + step) / (10 + step))
     return decay * state.average + (1 - decay) * params
@@ -104,21 +204,18 @@ def _step(
     progress: Array,
     hyper: Hyper,
 ) -> tuple[State, Array]:
-    """One gradient step on this device's share of `size` rows.
+    """Take one gradient step.
 
-    `weight` is zero on padding, `rows` the number of rows the penalty is shared by.
+    `weight` is zero on padding; `rows` is the number of rows that share the penalty.
     """
     count = jnp.minimum(rows, float(size))
 
     def loss(params: Tree) -> tuple[Array, Array]:
         value = (weight * objective(params, batch, progress)).sum() / count
-        decay = hyper.weight_decay / rows
-        decay = decay / plan.shares if plan.shares > 1 else decay  # every device adds its part
-        return decay * objective.penalty(params) - value, value
+        return hyper.weight_decay / rows * objective.penalty(params) - value, value
 
     (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
-    value, gradient = added_up(plan.shares, value, plan.layout.join(grad))
-    params, optimiser, fine = _update(plan, state, gradient, value, hyper)
+    params, optimiser, fine = _update(plan, state, plan.layout.join(grad), value, hyper)
     average = _averaged(state, params, hyper.average) if plan.averaged else params
     undone = state.undone + (~fine).astype(jnp.int32)
     state = state._replace(
@@ -133,12 +230,11 @@ def _step(
     return state, jnp.where(fine, value, 0.0)
 
 
-def _watched(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
-    """The state after an epoch with this mean objective, and whether the epoch was sound.
+def _undo_collapse(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
+    """Return the state after an epoch with this mean objective, and whether the epoch was sound.
 
-    From a collapse it goes back to the best parameters, forgets the optimiser's averages and goes on with an
-    eighth of the rate, which grows again with sound steps. The best parameters may be no better: an epoch is
-    judged by the steps to its end. So every collapse lowers what the next epochs are held against.
+    After a collapse training continues from the best parameters with a reset optimiser and an eighth of the
+    rate. The reference score is lowered, since the best parameters may be no better.
     """
     least = state.peak - DROP * (1 + jnp.abs(state.peak))
     collapsed = train < least
@@ -159,83 +255,75 @@ def _watched(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
     return state, ~(collapsed | failed)
 
 
-def _take(data: Any, index: Array, view: Any) -> Any:
-    """Some rows of the table, as the member sees them."""
-    rows = jax.tree.map(lambda a: a[index], data)
-    return rows if view is None else view(rows)
+def _drop_inputs(X: Any, rows: Array, seed: Array, step: Array, rate: Array) -> Any:
+    """Set a fraction `rate` of the inputs to 0 and enlarge the others to compensate.
+
+    The choice depends on seed, step, row of the table and column.
+    """
+    start = hash32(seed ^ hash32(step.astype(jnp.uint32) + jnp.uint32(0x3C6EF372)))
+    row = hash32(start ^ hash32(rows.astype(jnp.uint32)))
+
+    def drop(values: Array) -> Array:
+        if not jnp.issubdtype(values.dtype, jnp.floating):  # column numbers of sparse rows
+            return values
+        column = jnp.arange(values.shape[1], dtype=jnp.uint32) * GOLDEN
+        uniform = (hash32(row[:, None] + column[None, :]) >> 8).astype(values.dtype) * 2.0**-24
+        return jnp.where(uniform < rate, 0.0, values / (1 - rate))
+
+    return jax.tree.map(drop, X)
 
 
-WORST = 20.0  # nats below the mean of training, an error of six deviations: no row chooses the epoch alone
+def _take(data: Any, index: Array) -> Any:
+    return jax.tree.map(lambda a: a[index], data)
 
 
 def _mean_score(
-    plan: Plan,
-    objective: Objective,
-    params: Array,
-    data: Any,
-    weight: Array,
-    member: Membership,
-    view: Any,
-    usual: Array,
+    plan: Plan, objective: Objective, params: Array, data: Any, weight: Array, member: Membership, mean: Array
 ) -> Array:
-    """Mean score of the held-out rows; no row counts for less than `WORST` below what is usual."""
+    """Return the mean score of the held-out rows; no row counts less than `mean` − `WORST`."""
     size, held = member.held.shape[0], member.held
-    if plan.shares > 1:
-        held = held[jnp.minimum(share(size, plan.shares), size - 1)]
-    score = objective.score(plan.layout.split(params), _take(data, held, view))
-    score = jnp.maximum(score, usual - WORST)
-    w = jnp.where(share(size, plan.shares) < member.n_held, weight[held], 0.0)
-    total, mass = added_up(plan.shares, (w * score).sum(), w.sum())
-    return total / jnp.maximum(mass, 1e-30)
-
-
-def _batch(plan: Plan, order: Array, first: Array, size: int, n_train: Array) -> tuple[Array, Array]:
-    """Row numbers of a device's share of the `size` rows from place `first` on, and which of them count."""
-    if plan.shares == 1:
-        index = lax.dynamic_slice(order, (first,), (size,))
-        return index, first + share(size, 1) < n_train
-    place = share(size, plan.shares)
-    index = order[jnp.minimum(first + place, order.shape[0] - 1)]
-    return index, (place < size) & (first + place < n_train)
+    score = objective.score(plan.layout.split(params), _take(data, held))
+    score = jnp.maximum(score, mean - WORST)
+    w = jnp.where(jnp.arange(size, dtype=jnp.int32) < member.n_held, weight[held], 0.0)
+    return (w * score).sum() / jnp.maximum(w.sum(), 1e-30)
 
 
 def _run_epoch(
-    plan: Plan, objective: Objective, state: State, members: Membership, view: Any, hyper: Hyper,
-    data: Any, weight: Array, steps: Array,
+    plan: Plan, objective: Objective, state: State, members: Membership, hyper: Hyper, data: Any,
+    weight: Array, steps: Array,
 ) -> tuple[State, Array, Array]:  # fmt: skip
-    """All members after an epoch, its mean objective and the score on held-out rows.
+    """Return the state of all members after an epoch, its mean objective and the held-out score.
 
-    Members are an axis of what a loop's body does, not of the loop: `vmap` of a loop would trace its body
-    again and again, to find out what differs between members.
+    Members are an axis inside the loop's body, not of the loop: `vmap` of a loop would trace its body
+    repeatedly.
     """
     B = min(plan.batch_size, members.train.shape[1])
 
-    def begun(state: State, member: Membership, hyper: Hyper) -> tuple[Array, Array]:
+    def begin(state: State, member: Membership, hyper: Hyper) -> tuple[Array, Array]:
         order = shuffled(member.train, member.n_train, state.seed, state.epoch)
         return order, jnp.clip(state.step.astype(weight.dtype) / hyper.total_steps, 0.0, 1.0)
 
-    def stepped(
-        j: Array, state: State, total: Array, order: Array, progress: Array, member: Membership, view: Any,
-        hyper: Hyper,
-    ) -> tuple[State, Array]:  # fmt: skip
-        # the last batch is full too: it reaches back into the one before
+    def step_member(
+        j: Array, state: State, total: Array, order: Array, progress: Array, member: Membership, hyper: Hyper
+    ) -> tuple[State, Array]:
+        # the last batch is full too: it overlaps the one before
         first = jnp.clip(j * B, 0, jnp.maximum(member.n_train - B, 0))
-        index, counts = _batch(plan, order, first, B, member.n_train)
+        index = lax.dynamic_slice(order, (first,), (B,))
+        counts = first + jnp.arange(B, dtype=jnp.int32) < member.n_train
         w = jnp.where(counts, weight[index], 0.0)
-        batch = _take(data, index, view)
-        if plan.thinned:
-            X = thinned(batch.X, index, state.seed, state.step, hyper.dropout)
-            batch = batch._replace(X=X)
+        batch = _take(data, index)
+        if plan.dropout:
+            batch = batch._replace(X=_drop_inputs(batch.X, index, state.seed, state.step, hyper.dropout))
         rows = member.n_train.astype(weight.dtype)
         state, value = _step(plan, objective, state, batch, w, B, rows, progress, hyper)
         return state, total + value
 
-    def ended(
-        state: State, total: Array, undone: Array, member: Membership, view: Any, hyper: Hyper
+    def end(
+        state: State, total: Array, undone: Array, member: Membership, hyper: Hyper
     ) -> tuple[State, Array, Array]:
         train = total / (steps - (state.undone - undone)).astype(weight.dtype)
-        state, sound = _watched(plan, state, train)
-        score = _mean_score(plan, objective, state.average, data, weight, member, view, train)
+        state, sound = _undo_collapse(plan, state, train)
+        score = _mean_score(plan, objective, state.average, data, weight, member, train)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
         better = (((score > state.best_score) & ~stalled) | (member.n_held == 0)) & sound
         best, best_score, best_epoch = _choose(
@@ -244,22 +332,22 @@ def _run_epoch(
         state = state._replace(epoch=state.epoch + 1, best=best, best_score=best_score, best_epoch=best_epoch)
         return state, train, score
 
-    order, progress = jax.vmap(begun)(state, members, hyper)
+    order, progress = jax.vmap(begin)(state, members, hyper)
 
     def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
-        stepped_all = jax.vmap(partial(stepped, j))
-        after: tuple[State, Array] = stepped_all(*carry, order, progress, members, view, hyper)
+        step_all = jax.vmap(partial(step_member, j))
+        after: tuple[State, Array] = step_all(*carry, order, progress, members, hyper)
         return after
 
     none = jnp.zeros(len(progress), weight.dtype)
     after, total = lax.fori_loop(jnp.int32(0), steps, step, (state, none))
-    result: tuple[State, Array, Array] = jax.vmap(ended)(after, total, state.undone, members, view, hyper)
+    result: tuple[State, Array, Array] = jax.vmap(end)(after, total, state.undone, members, hyper)
     return result
 
 
 def chunk(
-    plan: Plan, objective: Objective, state: State, members: Membership, view: Any, hyper: Hyper,
-    data: Any, weight: Array, n_epochs: Array, steps_per_epoch: Array,
+    plan: Plan, objective: Objective, state: State, members: Membership, hyper: Hyper, data: Any,
+    weight: Array, n_epochs: Array, steps_per_epoch: Array,
 ) -> tuple[State, Trace]:  # fmt: skip
     """Train every member for `n_epochs` ≤ plan.capacity epochs.
 
@@ -267,8 +355,8 @@ def chunk(
     ----------
     plan, objective
         Static: batch size, optimiser, schedule; what is maximised.
-    state, members, view, hyper
-        One leading axis of members on every leaf; `view` maps rows to what a member sees, None to the same.
+    state, members, hyper
+        With a leading axis of members on every leaf.
     data, weight
         The table, rows first, shared by all members, and sample weights, (rows,), 1 on average.
     n_epochs, steps_per_epoch : Array
@@ -277,13 +365,12 @@ def chunk(
     Returns
     -------
     state, trace
-        To go on from; of shape (members, capacity), NaN beyond `n_epochs`.
+        The next state; the trace of shape (members, capacity), NaN beyond `n_epochs`.
     """
 
     def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
-        each = (members, view, hyper)
-        state, train, held = _run_epoch(plan, objective, state, *each, data, weight, steps_per_epoch)
+        state, train, held = _run_epoch(plan, objective, state, members, hyper, data, weight, steps_per_epoch)
         return state, Trace(trace.train.at[:, i].set(train), trace.held.at[:, i].set(held))
 
     empty = jnp.full((len(state.seed), plan.capacity), jnp.nan, weight.dtype)

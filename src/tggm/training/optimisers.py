@@ -1,8 +1,8 @@
-"""Optimisers and learning-rate schedules by name, each a table.
+"""Optimisers and learning-rate schedules by name.
 
-A named optimiser turns a gradient into a direction; the step along it is −learning_rate · schedule(progress),
-both of which are arguments of the compiled program and never recompile it. It keeps a few vectors like the
-parameters, zero at first. Any optax optimiser can be passed instead of a name.
+An optimiser turns a gradient into a direction; the step is −learning_rate · schedule(progress), which are
+arguments of the compiled program. Its state is a few vectors of the parameters' size, zero at first. An
+object with optax's methods `init` and `update` can be passed instead of a name.
 """
 
 import math
@@ -19,14 +19,14 @@ _LOG_BETA = (math.log(0.9), math.log(0.999))
 
 
 class Optimiser(NamedTuple):
-    """A rule (gradient, kept vectors, step number from 1, layout) -> (direction, kept vectors)."""
+    """A rule (gradient, state vectors, step number from 1, layout) -> (direction, state vectors)."""
 
     n_vectors: int
     rule: Callable[[Array, Vectors, Array, Layout], tuple[Array, Vectors]]
 
 
 def _adam(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
-    """Kingma and Ba (2015), Algorithm 1, with β = 0.9, 0.999 and ε = 1e-8."""
+    """Apply Adam (Kingma and Ba, 2015, Algorithm 1) with β = 0.9, 0.999 and ε = 1e-8."""
     first = 0.9 * kept[0] + 0.1 * grad
     second = 0.999 * kept[1] + 0.001 * grad**2
     # 1 − βᵗ without cancellation
@@ -35,17 +35,16 @@ def _adam(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Arra
     return unbiased_first / (jnp.sqrt(unbiased_second) + 1e-8), (first, second)
 
 
-ORTHOGONAL = 0.25  # root mean square of the entries of a step of Muon, that of Adam's first steps being 1
+ORTHOGONAL = 0.25  # root mean square of the entries of Muon's steps; Adam's first steps have 1
 ROUNDS = 4
 QUINTIC = (3.4445, -4.775, 2.0315)
 
 
 def orthogonalised(matrix: Array) -> Array:
-    """About the nearest matrix whose singular values are all equal, and whose mean square entry is 1.
+    """Return approximately the nearest matrix with equal singular values and a mean square entry of 1.
 
-    Newton–Schulz iterations X ← aX + b(XXᵀ)X + c(XXᵀ)²X with the coefficients of Jordan et al. (2024), which
-    bring singular values between about 0.02 and 1 of the largest to 0.7–1.2. Products of matrices alone, so
-    that members of an ensemble need no factorisations.
+    Newton–Schulz iterations X ← aX + b(XXᵀ)X + c(XXᵀ)²X with the coefficients of Jordan et al. (2024) bring
+    singular values between about 0.02 and 1 of the largest to 0.7–1.2. They need matrix products only.
     """
     X = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     X = X / jnp.maximum(jnp.sqrt((X**2).sum()), 1e-30)
@@ -61,24 +60,20 @@ def orthogonalised(matrix: Array) -> Array:
 
 
 def _muon(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
-    """Muon (Jordan et al., 2024) for the weights of hidden units, Adam for everything else.
-
-    A gradient of a weight matrix is a sum of few directions over the rows of a mini-batch. Adam follows the
-    largest of them; with equal singular values the small ones are learned as fast.
-    """
+    """Apply Muon (Jordan et al., 2024) to the weights of hidden units, Adam to everything else."""
     direction, kept = _adam(grad, kept, step, layout)
     ahead = 0.9 * kept[0] + 0.1 * grad
     return layout.with_hidden_weights(direction, lambda W: ORTHOGONAL * orthogonalised(W), ahead), kept
 
 
 def _rmsprop(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
-    """The paper's: gradient over the root of its running mean square, of decay 0.95."""
+    """Divide the gradient by the root of its running mean square with decay 0.95, as the paper does."""
     second = 0.95 * kept[0] + 0.05 * grad**2
     return grad / jnp.sqrt(second + 1e-8), (second,)
 
 
 def _sgd(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
-    """The gradient itself."""
+    """Return the gradient itself."""
     return grad, kept
 
 
@@ -91,32 +86,32 @@ OPTIMISERS: dict[str, Optimiser] = {
 
 
 def _cosine(progress: Array) -> Array:
-    """½(1 + cos π p): from 1 down to 0."""
+    """Return ½(1 + cos π p)."""
     return 0.5 * (1 + jnp.cos(jnp.pi * progress))
 
 
 def _linear(progress: Array) -> Array:
-    """1 − p."""
+    """Return 1 − p."""
     return 1 - progress
 
 
 def _constant(progress: Array) -> Array:
-    """1 throughout."""
+    """Return 1."""
     return jnp.ones_like(progress)
 
 
 CYCLES = 4
-LONGER = 3  # times as long as the one before is each
-WHOLE = (LONGER**CYCLES - 1) // (LONGER - 1)  # the length of all, that of the first being 1
+LONGER = 3  # ratio of the lengths of successive cycles
+WHOLE = (LONGER**CYCLES - 1) // (LONGER - 1)  # length of all cycles in units of the first
 
 
 def cycle_ends(first: int) -> tuple[int, ...]:
-    """Where cycles end, if the first has this length."""
+    """Return the ends of the cycles if the first has this length."""
     return tuple(first * (LONGER**k - 1) // (LONGER - 1) for k in range(1, CYCLES + 1))
 
 
 def _restarts(progress: Array) -> Array:
-    """A cosine for each cycle: training may end after any of them, see `Milestones`."""
+    """Return a cosine for each cycle; training may end after each, see `Milestones`."""
     place = WHOLE * jnp.minimum(progress, 1 - 1e-6)
     start, length = jnp.zeros_like(place), jnp.ones_like(place)
     for k, end in enumerate(cycle_ends(1)[:-1]):

@@ -1,12 +1,11 @@
-"""The rows of a fit: which each member trains on and holds out, in which order, and block by block.
+"""Rows of a fit: which rows each member trains on and holds out, their order, and blocks of rows.
 
-Blocks are one that stays in memory, or many that are read while others train. Index lists are padded to a few
-sizes, so that tables and folds of nearly equal size run the same compiled program.
+Data come as one in-memory block or as a stream of blocks that a background thread reads. Index lists are
+padded to a few sizes, so that tables and folds of similar size run the same compiled program.
 
-A block is trained on for an epoch of its own (or many, where it is the only one): its rows are shuffled, cut
-into mini-batches, and the held-out rows are scored after it. All blocks of a source have one shape, so that
-one program serves them all; how many of a block's rows count is a number. Memory is that of four blocks: the
-one that trains, two that wait, one that is made.
+Each block is trained on for one epoch (or many, if it is the only one): its rows are shuffled and cut into
+mini-batches, and the held-out rows are scored afterwards. All blocks have one shape, so that one program
+serves them all; the number of rows that count is an argument. A stream needs memory for four blocks.
 """
 
 import queue
@@ -21,13 +20,27 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tggm.training.state import Membership
-
 Index = NDArray[np.int32]
 
 
+class Rows(NamedTuple):
+    """Rows of a table."""
+
+    X: Any  # (rows, d), or SparseRows
+    y: Any  # what the likelihood takes: (rows, n) numbers, `Incomplete` targets, (rows,) labels
+
+
+class Membership(NamedTuple):
+    """Rows that a member trains on and rows that it holds out: indices into the table, padding last."""
+
+    train: Array  # (n_train,) int32
+    n_train: Array  # () how many of them count
+    held: Array  # (n_held,) int32
+    n_held: Array  # () how many of them count; 0 keeps the last parameters instead of the best
+
+
 def bucket(size: int) -> int:
-    """Smallest of 16, 24, 32, 48, 64, 96, … that is not below `size`; at most a third is padding."""
+    """Return the smallest of 16, 24, 32, 48, 64, 96, … that is at least `size`."""
     power = 16
     while True:
         if size <= power:
@@ -37,27 +50,27 @@ def bucket(size: int) -> int:
         power *= 2
 
 
-GROUPED = 4  # members from which on several hold out the same rows
-ENOUGH_HELD = 250  # rows held out by some member
+GROUPED = 4  # from this many members on, several hold out the same rows
+ENOUGH_HELD = 250  # rows held out by at least one member
 
 
 def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
-    """Split row numbers at random into a part to train on and a part of the given fraction, rounded."""
+    """Split row numbers at random into a training part and a held-out part of the given fraction."""
     shuffled = rng.permutation(rows).astype(np.int32)
     n_held = round(fraction * len(rows))
     return shuffled[n_held:], shuffled[:n_held]
 
 
-def dealt(
+def assign_folds(
     rng: np.random.Generator, rows: NDArray[np.integer], fraction: float, members: int
 ) -> list[tuple[Index, Index]]:
-    """Rows that each member trains on and holds out, about `fraction` of them.
+    """Return the rows that each member trains on and those that it holds out, about `fraction` of all.
 
-    The rows are cut at random into parts, one for each group of members in turn, and cut anew when the parts
-    run out. Members that hold out the same rows tell how far members differ on rows that they have not seen,
-    and how well they do together. There are as few groups as hold out 250 rows, but two, so that every row is
-    trained on by half of the members at least; none has fewer than two members. Fewer than four members have
-    a part each.
+    The rows are cut at random into folds, one for each group of members in turn, and cut again when the folds
+    run out. Members that hold out the same rows show how much members differ on unseen rows. The number of
+    groups is the smallest that holds out 250 rows, but at least two, so that at least half of the members
+    train on each row; each group has at least two members. With fewer than four members each has its own
+    fold.
     """
     count = round(fraction * len(rows))
     folds = _folds(members, count)
@@ -73,7 +86,7 @@ def dealt(
 
 
 def _folds(members: int, count: int) -> int:
-    """How many groups of members hold out `count` rows each."""
+    """Return the number of groups of members that hold out `count` rows each."""
     if members < GROUPED or not count:
         return members
     return int(np.clip(-(-ENOUGH_HELD // count), 2, members // 2))
@@ -81,45 +94,54 @@ def _folds(members: int, count: int) -> int:
 
 def _padded(lists: list[Index]) -> tuple[Index, Index]:
     size = bucket(max(len(a) for a in lists))
-    # padding repeats the list, so that padded rows are as good as any for a batch statistic
+    # padding repeats the list
     out = np.stack([np.resize(a, size) if len(a) else np.zeros(size, np.int32) for a in lists])
     return out.astype(np.int32), np.array([len(a) for a in lists], np.int32)
 
 
 def membership(parts: list[tuple[Index, Index]]) -> Membership:
-    """Stack the (train, held) row numbers of several members."""
+    """Stack the row numbers (train, held) of several members."""
     train, n_train = _padded([train for train, _ in parts])
     held, n_held = _padded([held for _, held in parts])
     return Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
 
 
-def parts(members: Membership) -> list[Index]:
-    """Rows that each member trains on, without the padding."""
+def training_rows(members: Membership) -> list[Index]:
+    """Return the rows that each member trains on, without padding."""
     pairs = zip(np.asarray(members.train), np.asarray(members.n_train), strict=True)
     return [rows[:count] for rows, count in pairs]
 
 
-PACKED = 2**16  # positions that leave 15 bits for the hash, enough to order them at random
-GOLDEN = np.uint32(0x9E3779B9)  # an odd number whose multiples spread evenly
+def held_out_groups(members: Membership) -> list[tuple[list[int], Index]]:
+    """Group the members that hold out the same rows: pairs of member numbers and their held-out rows."""
+    found: dict[bytes, tuple[list[int], Index]] = {}
+    for k, (held, count) in enumerate(zip(members.held, members.n_held, strict=True)):
+        rows = np.asarray(held)[: int(count)]
+        if len(rows):
+            found.setdefault(np.sort(rows).tobytes(), ([], rows))[0].append(k)
+    return list(found.values())
 
 
-def scatter(h: Array) -> Array:
-    """A bijection of the 32-bit integers that looks random (the finaliser of MurmurHash3)."""
+PACKED = 2**16  # largest number of positions that leaves 15 bits for the hash
+GOLDEN = np.uint32(0x9E3779B9)  # odd; its multiples are evenly spread
+
+
+def hash32(h: Array) -> Array:
+    """Hash 32-bit integers bijectively (the finaliser of MurmurHash3)."""
     h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
     h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
     return h ^ (h >> 16)
 
 
 def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
-    """The first `count` rows in an order that depends on seed and epoch, the padding behind them.
+    """Shuffle the first `count` rows by seed and epoch; padding stays last.
 
-    Sorting hashes of positions compiles much faster than a general random generator, and mini-batches need
-    no better one. Few enough positions are the last bits of what is sorted: one array is sorted in a sixth of
-    the time that two take.
+    Sorting hashes of positions compiles much faster than a general random generator. Up to `PACKED` positions
+    are packed into the last bits of the sort keys: sorting one array takes a sixth of the time of two.
     """
     position = jnp.arange(rows.shape[0], dtype=jnp.uint32)
-    start = scatter(seed ^ scatter(epoch.astype(jnp.uint32) + GOLDEN))
-    noise = scatter(start + position * GOLDEN) >> 1
+    start = hash32(seed ^ hash32(epoch.astype(jnp.uint32) + GOLDEN))
+    noise = hash32(start + position * GOLDEN) >> 1
     noise = jnp.where(position < count.astype(jnp.uint32), noise, jnp.uint32(2**31))
     if rows.shape[0] > PACKED:
         return rows[jnp.argsort(noise)]
@@ -127,7 +149,7 @@ def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
     return rows[jnp.sort((noise & ~bits) | position) & bits]
 
 
-_WAITING = 2  # blocks that are read ahead
+_QUEUED = 2  # blocks read ahead
 
 
 class RowBlock(NamedTuple):
@@ -136,35 +158,35 @@ class RowBlock(NamedTuple):
     members: Membership  # a leading axis of members
     data: Any  # rows first
     weight: Any  # (rows,)
-    share: float = 1.0  # of all rows that count: that of the penalty which the block has
+    share: float = 1.0  # of all rows that count; the penalty is scaled by it
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """What passes over the rows of a fit give, block by block."""
+    """The blocks of each pass over the rows of a fit."""
 
-    each: Callable[[int], Iterator[RowBlock]] | None  # given the number of the pass, from 0
+    each: Callable[[int], Iterator[RowBlock]] | None  # called with the number of the pass, from 0
     per_pass: int
-    n_rows: int  # to train on in a pass, of the member that has most
-    batch_limit: int  # most rows of a mini-batch
-    identity: Any = ()  # arrays that tell these rows from others
-    only: RowBlock | None = None  # that of a table in memory
-    kept: RowBlock | None = None  # rows at hand after training: all, or those of a stream that are held out
+    n_rows: int  # training rows in a pass, of the member with the most
+    batch_limit: int  # largest mini-batch
+    identity: Any = ()  # arrays that identify these rows, for checkpoints
+    only: RowBlock | None = None  # the block of a table in memory
+    kept: RowBlock | None = None  # rows available after training: all, or the held-out rows of a stream
 
     @classmethod
     def of(cls, block: RowBlock) -> "Blocks":
-        """A table in memory: one block, which stays."""
+        """Make the single block of a table in memory."""
         members = block.members
         rows = int(np.max(members.n_train))
         return cls(None, 1, rows, members.train.shape[1], block, block, block)
 
     def steps(self, batch_size: int) -> int:
-        """Gradient steps of a pass."""
+        """Return the number of gradient steps in a pass."""
         rows = -(-self.n_rows // self.per_pass)
         return self.per_pass * -(-rows // min(batch_size, self.batch_limit))
 
     def coming(self, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
-        """What `prepare` makes of all blocks of all passes but those done; of one that stays, once."""
+        """Yield `prepare(block)` for the blocks that remain; a single block is prepared once."""
         if self.only is not None:
             yield from repeat(prepare(self.only))
         for block in read_ahead(self._left(done, passes)):
@@ -179,8 +201,8 @@ class Blocks:
 
 
 def read_ahead(items: Iterator[Any]) -> Iterator[Any]:
-    """The same items, made in a thread of their own, a few ahead."""
-    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(_WAITING)
+    """Yield the same items, produced ahead in a background thread."""
+    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(_QUEUED)
     stopped = threading.Event()
 
     def put(kind: str, value: Any) -> None:
@@ -214,17 +236,3 @@ def read_ahead(items: Iterator[Any]) -> Iterator[Any]:
     finally:
         stopped.set()
         thread.join()
-
-
-class Scaling(NamedTuple):
-    """An affine map of inputs and targets: (X − x_shift) / x_scale, (y − y_shift) / y_scale."""
-
-    x_shift: Array  # (d,)
-    x_scale: Array  # (d,)
-    y_shift: Array  # (n,)
-    y_scale: Array  # (n,)
-
-    def __call__(self, rows: Any) -> Any:
-        """Apply the map to `Rows`."""
-        X = (rows.X - self.x_shift[None, :]) / self.x_scale[None, :]
-        return rows._replace(X=X, y=(rows.y - self.y_shift[None, :]) / self.y_scale[None, :])

@@ -1,0 +1,70 @@
+"""Scores of predictions, the same for all experiments."""
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+LEVELS = (20, 50, 80, 90, 95)  # of central intervals, in per cent
+SMALLEST = 1e-15  # smallest probability of a label, so that one row cannot make a log-likelihood infinite
+Figures = dict[str, float]
+
+
+def distribution(dist: Any, y: np.ndarray) -> Figures:
+    """Score a predictive distribution: RMSE, log-likelihood, CRPS, and coverage of central intervals."""
+    cdf = dist.cdf(y)
+    return {
+        "rmse": float(np.sqrt(np.mean((y - dist.mean()) ** 2))),
+        "ll": float(dist.logpdf(y).mean()),
+        "crps": float(dist.crps(y).mean()),
+        **{f"cover{p}": float(np.mean(np.abs(cdf - 0.5) < p / 200)) for p in LEVELS},
+    }
+
+
+class Gaussian:
+    """Gaussian predictions, with the CRPS of Gneiting and Raftery (2007), section 4.2."""
+
+    def __init__(self, mean: np.ndarray, std: np.ndarray) -> None:
+        self._mean, self._std = mean, std
+
+    def mean(self) -> np.ndarray:
+        """Return the means."""
+        return self._mean
+
+    def cdf(self, y: np.ndarray) -> Any:
+        """Return the distribution function."""
+        return norm.cdf(y, self._mean, self._std)
+
+    def logpdf(self, y: np.ndarray) -> Any:
+        """Return the log-density."""
+        return norm.logpdf(y, self._mean, self._std)
+
+    def crps(self, y: np.ndarray) -> Any:
+        """Return the continuous ranked probability score."""
+        z = (y - self._mean) / self._std
+        return self._std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
+
+
+def labels(y: np.ndarray, classes: np.ndarray, probability: np.ndarray) -> Figures:
+    """Score class probabilities: share of wrong labels and mean log-probability of the label."""
+    own = probability[np.arange(len(y)), np.searchsorted(classes, y)]
+    wrong = classes[probability.argmax(axis=1)] != y
+    return {"error": float(wrong.mean()), "ll": float(np.log(np.maximum(own, SMALLEST)).mean())}
+
+
+def calibration(probability: np.ndarray, label: np.ndarray, bins: int = 15) -> Figures:
+    """Return accuracy and balanced accuracy (per cent), NLL and expected calibration error.
+
+    The calibration error is the mean over rows of |confidence − accuracy| of the row's bin of confidence; the
+    bins have equal width on [0, 1].
+    """
+    right, confidence = probability.argmax(1) == label, probability.max(1)
+    which = np.minimum((confidence * bins).astype(int), bins - 1)
+    gap = [abs((confidence - right)[which == b].sum()) for b in range(bins)]
+    recall = [right[label == c].mean() for c in np.unique(label)]
+    return {
+        "accuracy": 100 * float(right.mean()),
+        "balanced": 100 * float(np.mean(recall)),
+        "nll": float(-np.log(np.maximum(probability[np.arange(len(label)), label], 1e-300)).mean()),
+        "ece": float(sum(gap) / len(label)),
+    }

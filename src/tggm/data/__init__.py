@@ -1,0 +1,17 @@
+"""Rows that do not fit into memory: sources that are read in pieces, one pass per epoch.
+
+    from_arrays(X, y)            arrays on disk: np.load("X.npy", mmap_mode="r")
+    from_parquet(folder, "y")    a folder of Parquet files, or one file
+    from_batches(batches)        any repeatable source of batches (X, y)
+
+Pass the result to `fit` instead of X, without y. The first pass counts the rows and measures their columns;
+each epoch is another pass, in an order as random as the source allows.
+"""
+
+from tggm.data.parquet import from_parquet as from_parquet
+from tggm.data.stream import Piece as Piece
+from tggm.data.stream import Stream as Stream
+from tggm.data.stream import from_arrays as from_arrays
+from tggm.data.stream import from_batches as from_batches
+
+__all__ = ["Piece", "Stream", "from_arrays", "from_batches", "from_parquet"]

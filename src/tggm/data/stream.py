@@ -1,0 +1,378 @@
+"""Streams: rows that are read in pieces, one pass per epoch.
+
+A source may change between passes, so types and shapes are checked in every piece of every pass, which costs
+almost nothing. Values are checked where they are measured and where they are trained on. The first pass
+(`survey`) counts rows, measures columns and selects held-out rows: those whose row numbers have the smallest
+hashes, so that later passes (`next_pass`) recognise them without a list.
+"""
+
+import mmap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.data.standardise import LARGEST, WIDEST, Extent
+
+BLOCK_ROWS = 2**18  # rows in memory at a time; two more blocks wait for training
+HELD_ROWS = 8192  # held-out rows at most: they are scored after every block
+_CHUNK_ROWS = 2**14  # consecutive rows of an array; a block has sixteen chunks
+_GAPS = ("None", "nan", "<NA>", "NaT")  # missing labels as text
+
+Part = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # row numbers, inputs, targets
+
+
+class Piece(NamedTuple):
+    """Consecutive rows of a source."""
+
+    start: int  # number of the first row
+    X: NDArray[Any]
+    y: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A source of rows.
+
+    Parameters
+    ----------
+    pieces : callable
+        Takes a NumPy generator, or None for the order of the file, and returns an iterator over all rows.
+    names : sequence of str, optional
+        Names of the columns of X.
+    block_rows : int
+        Rows that are shuffled and trained on together.
+    table : TableTransformer, optional
+        Encoder that made X from tables; the fitted model takes tables then.
+    target : str
+        Name of the target.
+    """
+
+    pieces: Callable[[np.random.Generator | None], Iterator[Piece]]
+    names: Sequence[str] | None = None
+    block_rows: int = BLOCK_ROWS
+    table: Any = None
+    target: str = "y"
+
+    def __post_init__(self) -> None:
+        rows: Any = self.block_rows
+        if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
+            raise ValueError(f"`block_rows` must be a whole number of rows, 1 at least; got {rows!r}.")
+
+
+def from_arrays(X: Any, y: Any, *, block_rows: int = BLOCK_ROWS) -> Stream:
+    """Stream the rows of two arrays, usually memory-mapped; pages that were read are released at once."""
+    X, y = _sliceable("X", X), _sliceable("y", y)
+    _require_shapes(X, y)
+
+    def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
+        starts = np.arange(0, len(X), _CHUNK_ROWS)
+        for start in (starts if rng is None else rng.permutation(starts)).tolist():
+            rows = slice(start, start + _CHUNK_ROWS)
+            piece = Piece(start, np.array(X[rows]), np.array(y[rows]))
+            for array in (X, y):
+                _release(array)
+            yield piece
+
+    return Stream(pieces, block_rows=block_rows)
+
+
+def _sliceable(name: str, array: Any) -> Any:
+    """Return NumPy arrays and arrays on disk unchanged, anything else as a NumPy array."""
+    others = ("mask", "tocsr", "to_numpy")  # masked, sparse, pandas
+    is_array = hasattr(array, "ndim") and not any(hasattr(array, attribute) for attribute in others)
+    return array if is_array else as_array(name, array)
+
+
+def _release(array: Any) -> None:
+    """Release the pages of a memory map that were read."""
+    mapped = getattr(array, "_mmap", None)
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and getattr(array, "mode", "") == "r":
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def from_batches(
+    batches: Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]],
+    *,
+    block_rows: int = BLOCK_ROWS,
+) -> Stream:
+    """Stream batches (X, y) of any sizes from a repeatable iterable or a function that returns one."""
+    if isinstance(batches, Iterator):
+        raise ValueError(
+            "`batches` can be iterated over once only, and training needs several passes; pass the function "
+            "that makes it: from_batches(lambda: read_batches())."
+        )
+
+    def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
+        start = 0
+        found = batches() if callable(batches) else batches
+        if not hasattr(found, "__iter__") and not hasattr(found, "__getitem__"):
+            raise ValueError(f"`batches` must be an iterable of pairs (X, y); got {found!r}.")
+        for batch in found:
+            if not isinstance(batch, tuple | list) or len(batch) != 2:
+                raise ValueError(f"`batches` must yield pairs (X, y); got a {type(batch).__name__}.")
+            X, y = _as_table(*batch)
+            yield Piece(start, X, y)
+            start += len(X)
+
+    return Stream(pieces, block_rows=block_rows)
+
+
+class Form(NamedTuple):
+    """Properties that all pieces of a source must share."""
+
+    columns: int  # of X
+    outputs: tuple[int, ...]  # shape of one row of y
+    kind: str  # of y: numbers, text or bytes
+
+    @classmethod
+    def of(cls, piece: Piece) -> "Form":
+        """Return the form of a piece whose arrays were checked."""
+        y = piece.y
+        if y.dtype == object and y.size:
+            kind = _kind(type(y.flat[0]))
+        else:
+            kind = {"U": "text", "T": "text", "S": "bytes"}.get(y.dtype.kind, "numbers")
+        return cls(piece.X.shape[1], y.shape[1:], kind)
+
+    def __str__(self) -> str:
+        return f"{self.columns} columns and targets of shape {self.outputs} ({self.kind})"
+
+
+def check_pieces(pieces: Iterable[Piece], is_class: bool, form: Form | None = None) -> Iterator[Piece]:
+    """Yield the pieces as arrays of numbers or labels, without empty ones; raise if their forms differ."""
+    for raw in pieces:
+        X, y = _as_table(raw.X, raw.y)
+        if not len(X):
+            continue
+        X = as_numbers("X", X, raw.start)
+        piece = Piece(raw.start, X, _as_labels(y, raw.start) if is_class else as_numbers("y", y, raw.start))
+        found = Form.of(piece)
+        form = found if form is None else form
+        if found != form:
+            raise ValueError(
+                f"every batch and pass must have the same columns and the same kind of targets; from row "
+                f"{raw.start} on there are {found}, before there were {form}."
+            )
+        yield piece
+
+
+def _as_table(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    X, y = as_array("X", X), as_array("y", y)
+    _require_shapes(X, y)
+    return X, y
+
+
+def _require_shapes(X: Any, y: Any) -> None:
+    shapes = f"got shapes {tuple(X.shape)} and {tuple(y.shape)}."
+    if X.ndim != 2 or y.ndim not in (1, 2) or len(X) != len(y):
+        raise ValueError(f"`X` and `y` must be a table and its targets, row for row; {shapes}")
+    if 0 in (*X.shape[1:], *y.shape[1:]):
+        raise ValueError(f"`X` and `y` must have a column at least; {shapes}")
+
+
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Convert to a NumPy array; raise if that would lose information."""
+    if np.ma.isMaskedArray(values):
+        raise ValueError(f"`{name}` is masked; leave the masked rows out, or fill them: {name}.filled(0).")
+    if hasattr(values, "tocsr"):
+        raise ValueError(f"`{name}` is sparse, which a stream cannot be; pass {name}.toarray().")
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"`{name}` must be an array ({error}); give all its rows the same length.") from None
+
+
+def as_numbers(name: str, array: NDArray[Any], start: int = 0) -> NDArray[Any]:
+    """Return an array of real numbers unchanged, one of objects or text as float64."""
+    if array.dtype.kind in "biuf":
+        return array
+    if array.dtype.kind == "c":
+        raise ValueError(
+            f"`{name}` must be real numbers; it is {array.dtype}. Pass real and imaginary parts as columns."
+        )
+    if array.dtype.kind not in "OUST":
+        raise ValueError(f"`{name}` must be numbers; it is {array.dtype}. Replace dates by numbers.")
+    try:
+        return np.asarray(array, np.float64)
+    except (TypeError, ValueError):
+        place, value = _first_text(array)
+        where = f"row {start + place[0]}" + "".join(f", column {k}" for k in place[1:])
+        raise ValueError(
+            f"`{name}` must be numbers; {where} is {value!r}. Replace words by indicator columns."
+        ) from None
+
+
+def _first_text(array: NDArray[Any]) -> tuple[tuple[int, ...], Any]:
+    """Return place and value of the first entry that is not a number."""
+    for place, value in np.ndenumerate(array):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return place, value.item() if isinstance(value, np.generic) else value
+    return (0,), array[0]
+
+
+def _as_labels(y: NDArray[Any], start: int = 0) -> NDArray[Any]:
+    """Return one label per row; raise if labels are missing or cannot be sorted."""
+    if y.size != len(y):
+        raise ValueError(f"`y` must be one label a row; got shape {y.shape}.")
+    y = y.reshape(-1)
+    if y.dtype == object:
+        types = {type(label) for label in y.tolist()}
+        if types == {str}:
+            return y
+        gap = np.array([not isinstance(label, str) and str(label) in _GAPS for label in y.tolist()])
+    else:
+        types, gap = {float}, ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(1, np.bool_)
+    if gap.any():
+        row = int(gap.argmax())
+        raise ValueError(f"`y` has {y[row]} in row {start + row}, which is no label; leave such rows out.")
+    if len({_kind(label) for label in types}) > 1:
+        raise ValueError(f"`y` has text and numbers from row {start} on; make all labels one or the other.")
+    return y
+
+
+def _kind(label: type) -> str:
+    return "text" if issubclass(label, str) else "bytes" if issubclass(label, bytes) else "numbers"
+
+
+def hash_rows(seed: int, rows: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
+    """Hash row numbers (the finaliser of SplitMix64)."""
+    z = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@dataclass
+class Survey:
+    """Count, extents, classes and held-out rows of a stream; `add` takes its pieces."""
+
+    seed: int
+    is_class: bool
+    X: Extent | None = None
+    y: Extent | None = None
+    form: Form | None = None
+    classes: Any = None
+    _hash: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    _rows: Any = None
+
+    def add(self, piece: Piece) -> None:
+        """Add a piece."""
+        self.form = Form.of(piece)
+        found = _measure("X", piece.X, piece.start)
+        self.X = found if self.X is None else self.X.merged(found)
+        if self.is_class:
+            seen = np.unique(piece.y)
+            self.classes = seen if self.classes is None else np.unique(np.concatenate([self.classes, seen]))
+        else:
+            found = _measure("y", piece.y.reshape(len(piece.X), -1), piece.start)
+            self.y = found if self.y is None else self.y.merged(found)
+        self._hold_out(piece)
+
+    def _hold_out(self, piece: Piece) -> None:
+        hashes = hash_rows(self.seed, piece.start + np.arange(len(piece.X)))
+        kept = hashes <= self._hash.max() if len(self._hash) >= HELD_ROWS else np.ones(len(hashes), np.bool_)
+        new = [hashes[kept], piece.X[kept], piece.y[kept]]
+        if self._rows is not None:
+            new = [np.concatenate(pair) for pair in zip([self._hash, *self._rows], new, strict=True)]
+        order = np.argsort(new[0], kind="stable")[:HELD_ROWS]
+        self._hash, self._rows = new[0][order], tuple(part[order] for part in new[1:])
+
+    @property
+    def count(self) -> int:
+        """Return the number of rows."""
+        return 0 if self.X is None else int(self.X.mass)
+
+    @property
+    def flat(self) -> bool:
+        """Return whether `y` has one dimension."""
+        return self.form is not None and not self.form.outputs
+
+    def held(self, fraction: float) -> tuple[NDArray[Any], NDArray[Any], np.uint64]:
+        """Return the held-out inputs and targets, and the bound below which the hash of a held-out row is."""
+        n = min(len(self._hash), max(round(fraction * self.count), 1))
+        return self._rows[0][:n], self._rows[1][:n], self._hash[n - 1] + np.uint64(1)
+
+
+def survey(stream: Stream, seed: int, is_class: bool) -> Survey:
+    """Read a stream once and return its survey."""
+    found = Survey(seed, is_class)
+    for piece in check_pieces(stream.pieces(None), is_class):
+        found.add(piece)
+    if found.count < 2:
+        raise ValueError(f"the stream gave {found.count} rows; a fit needs two at least. Check its source.")
+    return found
+
+
+def _measure(name: str, values: NDArray[Any], start: int) -> Extent:
+    """Measure a piece; raise for values that are not finite, or too large to be added."""
+    table = np.asarray(values, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        found = Extent.of(table)
+    if not (found.low >= -WIDEST).all() or not (found.high <= WIDEST).all():  # also true for NaN
+        wrong = ~(np.abs(table) <= WIDEST)
+        row = int(wrong.any(1).argmax())
+        column = int(wrong[row].argmax())
+        raise ValueError(
+            f"`{name}` must be finite numbers of size {WIDEST:g} at most; row {start + row} has "
+            f"{table[row, column]:g} in column {column}. Leave the row out, or divide the column."
+        )
+    return found
+
+
+def next_pass(stream: Stream, first: Survey, seed: int, epoch: int) -> Iterator[Piece]:
+    """Yield the pieces of another pass in random order; raise if it differs from the first."""
+    seen = 0
+    pieces = stream.pieces(np.random.default_rng([seed, epoch]))
+    for piece in check_pieces(pieces, first.is_class, first.form):
+        seen += len(piece.X)
+        yield piece
+    if seen != first.count:
+        raise ValueError(
+            f"the stream gave {seen} rows in pass {epoch + 2}, but {first.count} in pass 1; every pass must "
+            "give the same rows. If a function makes the batches, it must start again at each call: "
+            "from_batches(lambda: read_batches())."
+        )
+
+
+def training_blocks(pieces: Iterable[Piece], seed: int, bound: np.uint64, rows: int) -> Iterator[Part]:
+    """Yield the rows that are not held out, `rows` at a time: their numbers, inputs and targets."""
+    parts: list[Part] = []
+    waiting = 0
+    for piece in pieces:
+        number = piece.start + np.arange(len(piece.X))
+        kept = hash_rows(seed, number) >= bound
+        parts.append((number[kept], piece.X[kept], piece.y[kept]))
+        waiting += len(parts[-1][0])
+        while waiting >= rows:
+            number, X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+            yield number[:rows], X[:rows], y[:rows]
+            parts, waiting = [(number[rows:], X[rows:], y[rows:])], waiting - rows
+    if waiting:
+        number, X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+        yield number, X, y
+
+
+def require_unchanged(data: Any, number: NDArray[Any], epoch: int) -> None:
+    """Raise for values that the first pass would have refused.
+
+    A sum of squares is finite and small only if all values are, so one product checks all of them.
+    """
+    for name, Z in zip(("X", "y"), data, strict=True):
+        if not np.issubdtype(Z.dtype, np.floating):
+            continue  # labels are checked when they are looked up
+        flat = Z.ravel(order="K")
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.dot(flat, flat) <= LARGEST**2:
+                continue
+        wrong = ~(np.abs(Z) <= LARGEST).reshape(len(Z), -1).all(1)
+        if wrong.any():
+            raise ValueError(
+                f"`{name}` of row {number[wrong.argmax()]} is not finite, or huge, in pass {epoch + 2}, and "
+                "was not in pass 1; every pass must give the same rows. Check what changes their source."
+            )

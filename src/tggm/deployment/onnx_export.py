@@ -1,0 +1,263 @@
+"""Export a fitted model to one ONNX file, for runtimes in any language.
+
+The formulas of the network are those of NumPy predictions, traced by ndonnx. A pooled distribution is a
+standard distribution, moved and scaled row by row: its quantiles and moments are constants of the graph.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from functools import singledispatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from tggm.deployment._network import COSINE_TERMS, class_log_mixture, log_ndtr
+from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
+from tggm.formulas import cos_turns, log_sum
+from tggm.predictive.calibration import Calibration
+from tggm.predictive.student import ShapedPredictive, StudentPredictive
+from tggm.settings import one_of
+from tggm.storage import write_atomically
+from tggm.tables import Preparation
+from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+DTYPES = ("float64", "float32")
+CLASS_NODES = 192  # of class probabilities: enough for scores 75 deviations apart
+PARTS, SUBDIVISIONS = 16, 9  # for the quantiles of a mixture: errors of 1e-11 of the members' differences
+Array = Any  # of ndonnx
+
+
+def export_onnx(
+    model: "BaseEstimator",
+    path: str | os.PathLike[str],
+    *,
+    quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+    dtype: str = "float64",
+) -> None:
+    """Write a fitted model to an ONNX file.
+
+    The graph computes in double precision with standard operators. A regressor has the results ``mean``,
+    ``deviation`` and ``quantiles``; a classifier ``probabilities`` and ``label``. A model of an array takes
+    ``X``, shape (rows, columns), NaN for missing values. A model of a table takes each column by its name,
+    shape (rows, 1): numbers with NaN for missing values, words with "", dates as days since 1970-01-01.
+    Numbers with marks, as ``<LOD`` in a column "dose", have a second input "dose: mark", "" for none.
+
+    Parameters
+    ----------
+    model : TGGMRegressor or TGGMClassifier
+        Fitted.
+    path : path
+        Usually ending in ``.onnx``; an existing file is replaced.
+    quantiles : sequence of float
+        Levels of the quantiles, in the order of the last axis; () for none.
+    dtype : {"float64", "float32"}
+        Type of the numbers that go in and come out.
+
+    Raises
+    ------
+    ImportError
+        If ndonnx is not installed: ``pip install ndonnx``.
+    ValueError
+        If the model has parts that cannot be exported.
+    """
+    one_of("dtype", dtype, DTYPES)
+    levels = [float(q) for q in quantiles]
+    if not all(0 < q < 1 for q in levels):
+        raise ValueError(f"`quantiles` must be levels between 0 and 1; got {levels}. For 90 % pass 0.9.")
+    try:
+        import ndonnx as xp
+        import onnx
+    except ImportError as error:
+        raise ImportError("export_onnx needs the package ndonnx; pip install ndonnx.") from error
+    cls = NumPyClassifier if model.task == "classification" else NumPyRegressor
+    from tggm.estimators import table_description, to_state  # needs JAX
+
+    predictor = cls.from_state(*to_state(model))
+    network = predictor.fitted_.network
+    inputs, X = _inputs(xp, predictor, table_description(model), getattr(xp, dtype))
+    found = network.outputs(xp, network.standardise(xp, X))
+    if isinstance(predictor, NumPyClassifier):
+        log_p = class_log_mixture(xp, *found.scores(), CLASS_NODES)
+        labels = np.asarray(predictor.classes_)
+        labels = labels.astype(str) if labels.dtype.kind == "O" else labels
+        results = {"probabilities": xp.astype(xp.exp(log_p), getattr(xp, dtype))}
+        results["label"] = xp.take(xp.asarray(labels), xp.argmax(log_p, axis=-1))
+    else:
+        numbers = _regression(xp, predictor, found.mean, found.variances(), levels)
+        results = {name: xp.astype(value, getattr(xp, dtype)) for name, value in numbers.items()}
+    graph = xp.build(inputs, results)
+    onnx.helper.set_model_props(graph, {"quantiles": json.dumps(levels)})
+    write_atomically(Path(path), graph.SerializeToString())
+
+
+def _inputs(
+    xp: Any, predictor: NumPyClassifier | NumPyRegressor, preparation: Preparation | None, dtype: Any
+) -> tuple[dict[str, Array], Array]:
+    """Return the arguments of the graph, and the inputs of the network without missing values."""
+    if preparation is None:
+        shift = predictor.fitted_.network.x.shift
+        given = xp.argument(shape=("rows", len(shift)), dtype=dtype)
+        X = xp.astype(given, xp.float64)
+        return {"X": given}, xp.where(xp.isnan(X), xp.asarray(shift), X)
+    arguments: dict[str, Array] = {}
+    parts: list[Array] = []
+    for column in preparation.columns:
+        words = isinstance(column, Category | Ordinal | Statistic)
+        names = {column.name: words}
+        if isinstance(column, Number) and column.marks:
+            names[f"{column.name}: mark"] = True
+        some = {k: xp.argument(shape=("rows", 1), dtype=xp.utf8 if w else dtype) for k, w in names.items()}
+        arguments |= some
+        values = (value if names[k] else xp.astype(value, xp.float64) for k, value in some.items())
+        parts += encoded(column, xp, *values)
+    return arguments, xp.concat(parts, axis=-1)
+
+
+def _regression(
+    xp: Any, predictor: NumPyRegressor, mean: Array, var: Array, levels: list[float]
+) -> dict[str, Array]:
+    """Return mean, deviation and quantiles of every output, in the units of the target."""
+    fit, y = predictor.fitted_, predictor.fitted_.network.y
+    var = var + np.asarray(fit.network.noise)[:, None, :]
+    log = fit.transform is not None
+    found: dict[str, list[Array]] = {"mean": [], "deviation": [], "quantiles": []}
+    for j, pool in enumerate(fit.calibration):
+        law = _mixture if pool.kind == "linear" else _location_scale
+        shift, scale = float(y.shift[j]), float(y.scale[j])
+        z = law(xp, mean[..., j], var[..., j], pool, levels, scale if log else None)
+        if log:
+            centre = xp.exp(z[0] + shift)
+            found["mean"].append(centre)
+            found["deviation"].append(centre * xp.sqrt(xp.exp(z[1] - 2 * z[0]) - 1.0))
+        else:
+            found["mean"].append(z[0] * scale + shift)
+            found["deviation"].append(xp.sqrt(z[1]) * scale)
+        ends = z[2] * scale + shift
+        found["quantiles"].append(xp.exp(ends) if log else ends)
+    if not levels:
+        del found["quantiles"]
+    stacked = {name: xp.stack(values, axis=1) for name, values in found.items()}
+    return {name: a[:, 0, ...] if predictor.flat_target_ else a for name, a in stacked.items()}
+
+
+def _location_scale(
+    xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None
+) -> tuple[Array, Array, Array]:
+    """Return mean and variance of z, or log E exp(k · scale · z) for k = 1, 2, and the quantiles of z."""
+    f, g, heaviness, *logs = pool.numbers
+    zero, one = np.zeros(1), np.ones(1)
+    standard = StudentPredictive(zero, one, heaviness)
+    if pool.kind == "shaped":
+        standard = ShapedPredictive(zero, one, heaviness, tuple(logs))
+    elif pool.kind != "student":
+        raise ValueError(f"the pool {pool.kind!r} cannot be exported; fit with calibrate=False.")
+    centre = xp.mean(mean, axis=0)
+    between = xp.sum((mean - centre) ** 2, axis=0) / max(mean.shape[0] - 1, 1)
+    width2 = f**2 * xp.mean(var, axis=0) + g**2 * between
+    quantiles = centre[..., None] + xp.sqrt(width2)[..., None] * standard.ppf(np.array([levels]))[0]
+    if log_scale is None:
+        return centre, width2 * float(standard.var()[0]), quantiles
+    exponents = [standard.log_mean_exp(k * log_scale) for k in (1.0, 2.0)]
+    if any(each is None for each in exponents):
+        raise ValueError("a logarithm with the pool 'shaped' cannot be exported; fit with transform=None.")
+    first, second = (float(np.asarray(each)[0]) for each in exponents)
+    return centre * log_scale + width2 * first, centre * (2 * log_scale) + width2 * second, quantiles
+
+
+def _mixture(
+    xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None
+) -> tuple[Array, Array, Array]:
+    """Return the same of a mixture of Gaussians with equal weights; quantiles by repeated subdivision."""
+    std, q = xp.sqrt(var), np.asarray(levels)
+    ends = mean[..., None] + std[..., None] * ndtri(q)
+    low = xp.min(ends, axis=0)  # (rows, levels)
+    width = xp.max(ends, axis=0) - low
+    for _ in range(SUBDIVISIONS if levels else 0):
+        width = width / PARTS
+        points = low[..., None] + width[..., None] * np.arange(1.0, PARTS)
+        cdf = xp.exp(log_ndtr(xp, (points - mean[..., None, None]) / std[..., None, None]))
+        below = _indicator(xp, xp.mean(cdf, axis=0) < q[:, None])
+        low = low + width * xp.sum(below, axis=-1)
+    if log_scale is None:
+        centre = xp.mean(mean, axis=0)
+        return centre, xp.mean(var + (mean - centre) ** 2, axis=0), low + 0.5 * width
+    first, second = (
+        log_sum(xp, mean * s + var * (0.5 * s**2), 0)[0, ...] - np.log(mean.shape[0])
+        for s in (log_scale, 2 * log_scale)
+    )
+    return first, second, low + 0.5 * width
+
+
+@singledispatch
+def encoded(column: Column, xp: Any, *given: Array) -> list[Array]:
+    """Return the inputs that the model computes from a column, (rows, ·) each."""
+    raise ValueError(f"column {column.name!r} is {column.description}, which cannot be exported.")
+
+
+@encoded.register
+def _(column: Number, xp: Any, given: Array, mark: Array | None = None) -> list[Array]:
+    missing = xp.isnan(given)
+    filled = xp.where(missing, column.fill, given)
+    parts = [filled]
+    if column.knots:  # linear between knots and constant beyond
+        low, step = np.asarray(column.knots[:-1]), np.diff(column.knots)
+        ramp = xp.minimum(xp.maximum((filled - low) / step, 0.0), 1.0)
+        parts.append(xp.sum(ramp * np.diff(column.ranks), axis=1, keepdims=True) + float(column.ranks[0]))
+    marked = []
+    if mark is not None:
+        code = _code(xp, mark, column.marks, other=-1, gap=-1)
+        missing = xp.logical_and(missing, code < 0)
+        marked = [_indicator(xp, code == np.arange(len(column.marks)))]
+    parts += [_indicator(xp, missing)] * column.indicator + marked
+    if column.encoding is not None:
+        values, levels = np.asarray(column.encoding.values), np.asarray(column.encoding.levels)
+        parts.append(_indicator(xp, given == levels) @ (values[:-1] - values[-1]) + values[-1])
+    return parts
+
+
+@encoded.register
+def _(column: Category, xp: Any, given: Array) -> list[Array]:
+    n = len(column.levels)
+    code = _code(xp, given, column.levels, other=n if column.other else -2, gap=n + column.other)
+    return [_indicator(xp, code == np.arange(len(column.categories)))]
+
+
+@encoded.register
+def _(column: Ordinal, xp: Any, given: Array) -> list[Array]:
+    code = _code(xp, given, column.levels, other=-1, gap=-1)
+    filled = xp.where(code < 0, column.fill, _indicator(xp, code))
+    return [filled, *[_indicator(xp, code < 0)] * column.indicator]
+
+
+@encoded.register
+def _(column: Statistic, xp: Any, given: Array) -> list[Array]:
+    n = len(column.levels)
+    code = _code(xp, given, column.levels, other=n, gap=n + 1)
+    return [xp.take(xp.asarray(column.lookup), code[:, 0], axis=0)]
+
+
+@encoded.register
+def _(column: DateColumn, xp: Any, given: Array) -> list[Array]:
+    missing = xp.isnan(given)
+    parts = [xp.where(missing, column.fill, (given - column.origin) / YEAR)]
+    for part in column.parts:
+        turns = given / LENGTH[part]
+        waves = (cos_turns(xp, turns - late, COSINE_TERMS) for late in (0.25, 0.0))  # sine and cosine
+        parts += [xp.where(missing, 0.0, wave) for wave in waves]
+    return [*parts, *[_indicator(xp, missing)] * column.indicator]
+
+
+def _code(xp: Any, given: Array, levels: tuple[str, ...], *, other: int, gap: int) -> Array:
+    """Return the number of each word."""
+    mapping = {word: k for k, word in enumerate(levels)} | {"": gap}
+    return xp.extensions.static_map(given, mapping, default=other)
+
+
+def _indicator(xp: Any, x: Array) -> Array:
+    return xp.astype(x, xp.float64)

@@ -1,0 +1,387 @@
+"""What both estimators share: storing a fit, explaining predictions, watching an evaluation set."""
+
+import sys
+from abc import abstractmethod
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from tggm import settings as check
+from tggm.arrays import Floats, Ints
+from tggm.estimators._data import Data, StreamData
+from tggm.estimators._fitted import Fitted, draw
+from tggm.estimators._pool import fitted_of, members_only
+from tggm.estimators._settings import Settings
+from tggm.models import Network
+from tggm.tables import TableTransformer
+from tggm.tables.errors import warn
+from tggm.tables.inputs import new_rows
+from tggm.training import Trained, train
+from tggm.training.layout import Layout
+from tggm.training.progress import Observer, Printer
+from tggm.training.rows import RowBlock, held_out_groups
+
+if TYPE_CHECKING:
+    from tggm.explanation import ColumnMap, Explanation, Importances
+
+FEW = 20  # rows that are too few for a background
+MOST_KEPT = 1000  # held-out rows kept for importances
+EVALUATIONS = 100  # of an evaluation set during a fit, at most
+
+
+class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """An estimator of tables whose fit is a `Fitted`."""
+
+    task: ClassVar[str]
+    _explainable: ClassVar[tuple[str, ...]]  # what `explain` can explain; the first by default
+    fitted_: Fitted
+    table_: TableTransformer | None = None  # how a table becomes inputs; None for arrays without gaps
+    _held: list[tuple[list[int], Any]] | None = None  # groups of members and the rows that they held out
+    _importances: Floats | None = None
+    _state: Any = None  # of the optimiser, for `partial_fit`
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags
+
+    @abstractmethod
+    def _answers(self, X: Floats, what: str) -> Floats:
+        """Return the predictions that are explained, (rows, k), for encoded inputs."""
+
+    @abstractmethod
+    def _losses(self, X: Floats, y: Any) -> Floats:
+        """Return the loss of each row, (rows,), for encoded inputs."""
+
+    @abstractmethod
+    def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
+        """Return the loss of some members at each row, on the scale of the model."""
+
+    @abstractmethod
+    def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
+        """Return the scores of an evaluation set."""
+
+    def explain(
+        self,
+        X: Any,
+        background: Any = None,
+        *,
+        what: str = "auto",
+        n_walks: int | str = "auto",
+        random_state: Any = 0,
+    ) -> "Explanation":
+        """Return the part of each column in each row's prediction; the parts add up to the prediction.
+
+        They are Shapley values: a column's part is the change of the prediction when the column is set from
+        the value of a background row to the row's own, on average over background rows and over the orders
+        in which columns are set. They describe the model, not causes.
+
+        Parameters
+        ----------
+        X : array_like or data frame, shape (n_rows, n_columns)
+            Rows to explain. A column of words or dates is one column.
+        background : array_like or data frame, optional
+            Rows that predictions are compared with, usually those of training. By default the rows of `X`
+            or, for fewer than 20 rows, one row with the mean of all inputs in training.
+        what : {"auto", "mean", "std"} or {"auto", "probability", "log-odds"}
+            Regression: the mean ("auto") or the standard deviation. Classification: probabilities ("auto"),
+            that of the second of two classes, or log-odds as in `decision_function`.
+        n_walks : int or "auto", default "auto"
+            Orders that are tried, each with its own background row and in both directions; "auto" uses about
+            512 predictions per row, at least twice as many as there are columns.
+        random_state : int, RandomState or None, default 0
+            Seed of orders and background rows.
+
+        Returns
+        -------
+        Explanation
+            `base`, `parts`, `names` of the columns, and the `prediction`, the sum of base and parts.
+            `tggm.plotting.plot_explanation` draws it.
+        """
+        from tggm.explanation import shapley_values
+
+        check_is_fitted(self, "fitted_")
+        what = self._explainable[0] if what == "auto" else check.one_of("what", what, self._explainable)
+        walks = None if n_walks == "auto" else check.count("n_walks", n_walks)
+        numbers = new_rows(self, X, dtype=np.float64)
+        others, rng = self._background(numbers, background), check_random_state(random_state)
+        return shapley_values(
+            lambda rows: self._answers(rows, what), numbers, others, self._column_map(), walks, rng
+        )
+
+    def permutation_importances(
+        self, X: Any, y: ArrayLike, *, n_repeats: int | str = "auto", random_state: Any = 0
+    ) -> "Importances":
+        """Return the increase of the loss on these rows when a column is shuffled, for each column.
+
+        Parameters
+        ----------
+        X, y
+            Rows that the model was not fitted to, and their targets.
+        n_repeats : int or "auto", default "auto"
+            Shuffles of each column; "auto" is 5, fewer for large tables.
+        random_state : int, RandomState or None, default 0
+            Seed of the shuffles.
+
+        Returns
+        -------
+        Importances
+            `mean` and its standard `error`: for a regression the decrease of R², for a classification the
+            increase of the negative log-likelihood in nats per row; and `names` of the columns.
+        """
+        from tggm.explanation import permutation_importances
+
+        check_is_fitted(self, "fitted_")
+        repeats = None if n_repeats == "auto" else check.count("n_repeats", n_repeats)
+        numbers = new_rows(self, X, dtype=np.float64)
+        target = np.asarray(y)
+        if not len(target) or len(target) != len(numbers):
+            raise ValueError(f"`y` must have {len(numbers)} targets, one for each row; got {len(target)}.")
+
+        def loss(rows: Floats, place: Ints) -> Floats:
+            return self._losses(rows, target[place])
+
+        rng = check_random_state(random_state)
+        return permutation_importances(loss, numbers, self._column_map(), repeats, rng)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each column on held-out rows, shape (n_features_in_,).
+
+        As `permutation_importances`, on at most a thousand rows that members held out in `fit`, each
+        predicted by the members that held it out; a transformed target stays transformed. Computed on first
+        use. A model file stores the importances if they were computed, but no rows.
+        """
+        check_is_fitted(self, "fitted_")
+        known = self._importances
+        if known is None or len(known) != self.n_features_in_:
+            known = self._importances = self._held_out_importances()
+        return known
+
+    def _held_out_importances(self) -> Floats:
+        from tggm.explanation import permutation_importances
+
+        if not self._held or not isinstance(self._held[0][1].X, np.ndarray):
+            raise AttributeError(
+                "`feature_importances_` are available after `fit` to a dense table in memory, and in model "
+                "files if they were computed before; call permutation_importances(X, y) with rows that the "
+                "model was not fitted to."
+            )
+        total, count = np.zeros(self.n_features_in_), 0
+        for members, (Z, y) in self._held:
+
+            def loss(moved: Floats, place: Ints, y: Any = y, members: list[int] = members) -> Floats:
+                return self._held_losses(moved, _take(y, place), members)
+
+            found = permutation_importances(loss, Z, self._column_map(), None, np.random.default_rng(0))
+            total, count = total + len(Z) * found.mean, count + len(Z)
+        return total / count
+
+    def _column_map(self) -> "ColumnMap":
+        """Return which inputs of the model belong to which column."""
+        from tggm.explanation import ColumnMap
+
+        if self.table_ is not None:
+            widths = {column.name: len(column.features) for column in self.table_.columns_}
+            return ColumnMap.from_widths(self.table_.column_names, widths)
+        plain = [f"x{k}" for k in range(self.n_features_in_)]
+        return ColumnMap.identity([str(name) for name in getattr(self, "feature_names_in_", plain)])
+
+    def _background(self, numbers: Floats, given: Any) -> Floats:
+        if given is None:
+            few = self.fitted_.scales.x.shift[None, :].astype(np.float64)
+            return numbers if len(numbers) >= FEW else few
+        if not len(given):
+            raise ValueError("`background` must have at least one row; got none.")
+        found: Floats = new_rows(self, given, dtype=np.float64)
+        return found
+
+    def _observer(
+        self, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any, observer: Any
+    ) -> Observer | None:
+        """Return the observer of a fit: the given one, a printer, or one that evaluates `eval_set`."""
+        if observer is None and settings.verbose:
+            observer = Printer(held=True)
+        self.__dict__.pop("evals_result_", None)
+        if eval_set is None:
+            return observer
+        probe = copy(self)
+        data.columns.set_on(probe)
+        watch = EvaluationObserver(probe, settings, data, model, eval_set, observer or Observer())
+        self.evals_result_ = watch.result
+        return watch
+
+    def _store(self, fitted: Fitted, trained: Trained, block: RowBlock | None, sparse: bool = False) -> None:
+        """Store a fit and its history."""
+        self._set_fitted(fitted)
+        self._held, self._importances, self._state = None, None, None
+        if block is not None and not sparse:
+            self._held = _some_held_out_rows(block)
+        self.n_iter_ = int(trained.train.shape[1])
+        epochs = np.arange(1, self.n_iter_ + 1)
+        self.history_ = {"train": trained.train, "held_out": trained.held, "epoch": epochs}
+        self.best_epoch_, self.undone_ = trained.best_epoch + 1, trained.undone
+        self.converged_ = not (trained.interrupted or trained.failed.any())
+        self.interrupted_ = trained.interrupted
+        _warn_about(trained, self.n_members, self.learning_rate)
+
+    def _set_fitted(self, fitted: Fitted) -> None:
+        """Store a model, and show its parameters in the units of the data."""
+        self.fitted_ = fitted
+        fitted.columns.set_on(self)
+        arrays = {name: np.asarray(a, np.float64) for name, a in fitted.model.arrays().items()}
+        x, y = fitted.scales
+        self.W0_, self.b0_ = arrays["hidden.W0"], arrays["hidden.b0"]
+        self.W1_ = arrays["likelihood.output.W1"] * y.scale[None, :, None]
+        self.b1_ = arrays["likelihood.output.b1"] * y.scale[None, :] + y.shift[None, :]
+        self.A_: Floats | None = arrays.get("likelihood.output.A")
+        if fitted.model.features.linear:
+            self.W0_ = self.W0_ / x.scale[None, None, :]
+            self.b0_ = self.b0_ - self.W0_ @ x.shift
+        if self.A_ is not None:
+            self.A_ = self.A_ * y.scale[None, :, None] / x.scale[None, None, :]
+            self.b1_ = self.b1_ - self.A_ @ x.shift
+        self.n_parameters_ = sum(a.size for name, a in arrays.items() if name != "hidden.s0")
+        levels = range(sum(name.startswith("hidden.W.") for name in arrays))
+        self.between_ = [(arrays[f"hidden.W.{i}"], arrays[f"hidden.b.{i}"]) for i in levels]
+        self.layers_ = (self.W0_.shape[1], *(W.shape[1] for W, _ in self.between_))
+        if "likelihood.log_noise" in arrays:
+            self.noise_: Floats = np.exp(arrays["likelihood.log_noise"]) * y.scale[None, :] ** 2
+
+    def _train_one_pass(self, data: Data, settings: Settings, first: bool) -> None:
+        """Train for one pass over the rows, from the fitted model or a new one."""
+        rng = settings.generator()
+        n_inputs = data.X.shape[1]
+        if first:
+            network = settings.network_for(n_inputs, data.n_outputs, data.sparse)
+            model = draw(settings, network, n_inputs, data, rng)
+        else:
+            network, model = self.fitted_.network, self.fitted_.model
+            _require_same_model(settings, self.fitted_, self._network_now(settings, data))
+        blocks = data.blocks(settings, network.features.most, rng, 0.0)
+        trained = train(model, blocks, settings.one_pass(model, blocks, data, rng), state=self._state)
+        fitted = fitted_of(trained.params, data, settings)
+        self._store(fitted if first else members_only(self.fitted_, trained.params), trained, None)
+        self._state = jax.tree.map(np.asarray, trained.state)
+
+    def _network_now(self, settings: Settings, data: Data) -> Network:
+        """Return the network that the settings ask for; sizes left to the data are those of the model."""
+        now = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
+        if settings.network is None and settings.hidden is None:
+            now = Network(**{**vars(now), "units": self.fitted_.network.units})
+        return now
+
+
+def _require_same_model(settings: Settings, fitted: Fitted, now: Network) -> None:
+    members = len(fitted.model.arrays()["hidden.W0"])
+    if now != fitted.network or members != settings.n_members or fitted.dtype != settings.dtype:
+        raise ValueError(
+            "`hidden`, `features`, `linear`, `network`, `n_members` and `dtype` must stay as in the first "
+            f"fit ({members} members of {fitted.network}, {fitted.dtype}); use `fit`, or a clone."
+        )
+
+
+def _some_held_out_rows(block: RowBlock) -> list[tuple[list[int], Any]]:
+    """Return groups of members with the rows that they held out, `MOST_KEPT` rows at most."""
+    groups = held_out_groups(block.members)
+    rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(held for _, held in groups)]))
+    rows = rows[:: max(1, -(-len(rows) // MOST_KEPT))]
+    chosen = [(members, rows[np.isin(rows, held)]) for members, held in groups]
+    return [(members, _take(block.data, part)) for members, part in chosen if len(part)]
+
+
+def _take(arrays: Any, rows: Ints) -> Any:
+    return jax.tree.map(lambda a: np.asarray(a)[rows], arrays)
+
+
+def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
+    """Warn about members that failed or undid many steps, and report an interruption."""
+    steps = int(np.max(trained.state.step))
+    if trained.failed.any():
+        warn(
+            f"training failed: the objective of {int(trained.failed.sum())} of {n_members} members was not "
+            "finite in many steps in a row; their best parameters before that were kept. Lower "
+            f"`learning_rate` ({learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
+            ConvergenceWarning,
+        )
+    elif trained.undone.max(initial=0) > 0.01 * max(steps, 1):
+        warn(
+            f"{int(trained.undone.max())} of {steps} training steps were undone because they led to numbers "
+            f"that are not finite or to a collapse; lower `learning_rate` ({learning_rate:g}).",
+            ConvergenceWarning,
+        )
+    if trained.interrupted:
+        epochs = trained.train.shape[1]
+        sys.stderr.write(f"Interrupted after {epochs} epochs; the best parameters so far are kept.\n")
+
+
+class EvaluationObserver(Observer):
+    """Scores an evaluation set with the best parameters so far, at equal distances."""
+
+    def __init__(
+        self, probe: TableEstimator, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any,
+        inner: Observer,
+    ) -> None:  # fmt: skip
+        self._probe, self._settings, self._data, self._model = probe, settings, data, model
+        self._rows, self._inner, self._period = _checked_pair(eval_set), inner, 1
+        self._layout = Layout.of(model, axes=1)
+        self.result: dict[str, list[float]] = {"epoch": []}
+
+    def planned(self, epochs: int) -> None:
+        """Score the rows before training, so that problems with them appear at once."""
+        self._period = max(1, epochs // EVALUATIONS)
+        self._inner.planned(epochs)
+        self._score(0, self._model)
+
+    def resumed(self, epochs: int) -> None:
+        """Forward."""
+        self._inner.resumed(epochs)
+
+    def progressed(self, epochs: int, trace: Any) -> None:
+        """Forward."""
+        self._inner.progressed(epochs, trace)
+
+    def noted(self, text: str) -> None:
+        """Forward."""
+        self._inner.noted(text)
+
+    def ended(self) -> None:
+        """Forward."""
+        self._inner.ended()
+
+    def room(self, epochs: int) -> int:
+        """Return the epochs to the next evaluation."""
+        return min(self._period - epochs % self._period, self._inner.room(epochs))
+
+    def examined(self, epochs: int, best: Any) -> None:
+        """Score the rows if it is time."""
+        if epochs % self._period == 0:
+            self._score(epochs, self._layout.split_members(best))
+
+    def _score(self, epochs: int, model: Any) -> None:
+        self._probe._set_fitted(fitted_of(model, self._data, self._settings))
+        self.result["epoch"].append(epochs)
+        for name, value in self._probe._scores(*self._rows).items():
+            self.result.setdefault(name, []).append(value)
+
+
+def _checked_pair(eval_set: Any) -> tuple[Any, Any]:
+    try:
+        X, y = eval_set
+        rows = (X.shape[0] if hasattr(X, "shape") else len(X), len(y))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`eval_set` must be a pair (X, y) of rows and targets; got a {type(eval_set).__name__}."
+        ) from None
+    if rows[0] != rows[1] or not rows[0]:
+        raise ValueError(
+            f"`eval_set` must have as many targets as rows, at least one; got {rows[1]} and {rows[0]}."
+        )
+    return X, y

@@ -1,0 +1,149 @@
+"""Class probabilities: the probit integral over the moments of the scores, mixed over members.
+
+Scores are approximated by normals with exact means and with variances that fit those of the differences
+between likely classes (`tggm.models.likelihoods.contended_std`).
+"""
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tggm.arrays import Floats
+from tggm.data.standardise import Columns
+from tggm.estimators._data import model_inputs
+from tggm.estimators._fitted import Fitted
+from tggm.models import Model
+from tggm.models.sparse import Product
+from tggm.predictive.class_mixture import class_mixture
+from tggm.predictive.member_moments import block_size, over_blocks, padded_to
+from tggm.products import QUICKLY, full_precision
+from tggm.training import precision
+from tggm.training.rows import bucket
+
+SPARSE_BLOCK = 512  # rows of a sparse table
+FAR = 1e7  # standard deviations
+
+
+def probabilities(fitted: Fitted, X: Any) -> Floats:
+    """Return probabilities, (rows, n), that sum to 1; inputs are those of `fit`, encoded."""
+    p = _evaluated(fitted, X, log=False)
+    total = p.sum(1, keepdims=True)
+    if not (total > 0.5).all():  # scores so far apart that all probabilities vanish
+        return np.exp(log_probabilities(fitted, X))
+    result: Floats = p / total
+    return result
+
+
+def log_probabilities(fitted: Fitted, X: Any) -> Floats:
+    """Return log-probabilities, accurate even where a probability underflows."""
+    log_p = _evaluated(fitted, X, log=True)
+    log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
+    return log_p
+
+
+def _evaluated(fitted: Fitted, X: Any, log: bool) -> Floats:
+    """Evaluate the mixture of members or its logarithm, (rows, n), in double precision."""
+    model, columns = _unscaled(fitted.model, fitted.scales.x, fitted.dtype)
+    folded = columns is not fitted.scales.x
+    by_scipy = sparse.issparse(X) and folded and jax.default_backend() == "cpu"
+    dense = by_scipy or not sparse.issparse(X)
+    size = block_size(model, X.shape[0]) if dense else SPARSE_BLOCK
+    rows = padded_to(X.shape[0], size)
+
+    def block(at: slice) -> NDArray[Any]:
+        """Compute each row with the nodes that it needs, whatever the other rows."""
+        inputs = _rows(X[at], model, columns, by_scipy)
+        count = jax.tree.leaves(inputs)[0].shape[-2]
+        mean, std = _member_scores(model, _padded(inputs, count, rows), by_scipy)
+        return class_mixture(mean, std, log=log)[:count]
+
+    with precision(fitted.dtype):
+        parts = over_blocks(block, X.shape[0], size)
+    result = np.concatenate(parts).astype(np.float64)
+    lost = np.isnan(result).any(1) | (result.max(1) == -np.inf)
+    if lost.any():
+        row = int(np.argmax(lost))
+        raise ValueError(
+            f"`X` has values that are too large (first in row {row}); leave out rows so far from the "
+            "training rows."
+        )
+    return np.maximum(result, -np.finfo(fitted.dtype).max) if log else result
+
+
+def _unscaled(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Columns]:
+    """Fold the standardisation into the weights, if that loses no digits."""
+    if not (columns.mild() and model.features.linear):
+        return model, columns
+    arrays = model.arrays()
+    W0 = arrays["hidden.W0"] / columns.scale.astype(dtype)[None, None, :]
+    # not a matrix product: idle BLAS threads would block the cores for JAX
+    b0 = arrays["hidden.b0"] - (W0 * columns.shift.astype(dtype)[None, None, :]).sum(-1)
+    moved = {"hidden.W0": W0, "hidden.b0": b0}
+    if (A := arrays.get("likelihood.output.A")) is not None:
+        A = A / columns.scale.astype(dtype)[None, None, :]
+        lowered = (A * columns.shift.astype(dtype)[None, None, :]).sum(-1)
+        b1 = arrays["likelihood.output.b1"] - lowered
+        moved |= {"likelihood.output.A": A, "likelihood.output.b1": b1}
+    return model.replaced(arrays | moved), Columns.unchanged(W0.shape[2])
+
+
+def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
+    """Return inputs for the model; sparse ones already multiplied by W0 and A."""
+    W0 = model.arrays()["hidden.W0"]
+    if not by_scipy:
+        return model_inputs(X, columns, W0.dtype, most=model.features.most)
+    A = model.arrays().get("likelihood.output.A")
+    with np.errstate(over="ignore", invalid="ignore"):  # checked later
+        products: list[Any] = [
+            None if W is None else _product(X.astype(W.dtype, copy=False), W) for W in (W0, A)
+        ]
+    return Product(*products)
+
+
+def _product(X: Any, W: NDArray[Any]) -> NDArray[Any]:
+    """Return sparse rows times Wᵀ of each member, (members, rows, m)."""
+    members, m, d = W.shape
+    product: NDArray[Any] = X @ W.reshape(members * m, d).T
+    return np.moveaxis(product.reshape(-1, members, m), 1, 0)
+
+
+def _padded(inputs: Any, count: int, rows: int) -> Any:
+    extra = rows - count
+    if not extra:
+        return inputs  # no copy
+    return jax.tree.map(lambda a: np.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, extra), (0, 0)]), inputs)
+
+
+def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
+    """Return log-probabilities of the mixture of some members, (rows, n); inputs are standardised."""
+    count = jax.tree.leaves(inputs)[0].shape[-2]
+    mean, std = _member_scores(model, _padded(inputs, count, bucket(count)), False)
+    # one by one: one program serves groups of any size
+    each = [class_mixture(mean[[k]], std[[k]], log=True)[:count] for k in members]
+    mixed: NDArray[Any] = np.logaddexp.reduce(each) - math.log(len(each))
+    return mixed
+
+
+def _member_scores(model: Model, inputs: Any, members: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    mean, std = _scores(model, inputs, members)
+    return np.asarray(mean), np.asarray(std)
+
+
+@partial(jax.jit, static_argnames="members", compiler_options=QUICKLY)
+@full_precision
+def _scores(model: Model, X: Any, members: bool) -> tuple[Array, Array]:
+    """Return means and deviations of z, (members, rows, n); `members`: each has inputs of its own."""
+
+    def scores(member: Model, X: Any) -> tuple[Array, Array]:
+        return member.outputs(X).contended_scores(member.latent(X))
+
+    mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
+    # clip score differences so that their squares fit in float32
+    return jnp.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True)), std

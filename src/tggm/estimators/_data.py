@@ -1,0 +1,646 @@
+"""The rows of a fit: `read_numbers` and `read_labels` turn the arguments of `fit` into `Data`.
+
+Arrays and tables are one in-memory block; a stream is many blocks, of which at most 8,192 held-out rows stay
+in memory.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from tggm.arrays import Bools, Floats
+from tggm.censored import Censored, sides
+from tggm.data import Stream, from_arrays
+from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
+from tggm.data.standardise import Columns as Standardisation
+from tggm.data.stream import next_pass, require_unchanged, survey, training_blocks
+from tggm.estimators._settings import MOST_PERIODIC, Settings
+from tggm.models.likelihoods import Incomplete
+from tggm.models.sparse import SparseRows
+from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
+from tggm.predictive.transforms import LogTransform, choose_transform
+from tggm.settings import plain
+from tggm.tables.inputs import Columns, encode, positive_weights, validate_more_rows, validate_rows
+from tggm.training.rows import Blocks, Membership, RowBlock, Rows, assign_folds, bucket, membership
+
+STREAM_BYTES = 2**28  # a larger memory map is read as a stream
+SPANNED = 0.9  # of the range of all values: columns that span it are of one kind
+FARTHEST = 1e4  # robust deviations of a target that training can reach
+_SQUARED = 1e150  # largest deviation whose square is a number
+UNNAMED = "y"  # name of a target without a name
+Labels = NDArray[np.int32]
+
+
+class Targets(NamedTuple):
+    """Targets of a regression, some of which may be missing or limits."""
+
+    Y: Floats  # (rows, n), NaN where missing
+    side: Floats | None  # (rows, n) 1 at least Y, −1 at most Y, 0 measured; None if all are measured
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every target is measured."""
+        return self.side is None and not np.isnan(self.Y).any()
+
+    @property
+    def measured_rows(self) -> Bools:
+        """Return the rows in which all targets are measured."""
+        known = np.isfinite(self.Y) if self.side is None else np.isfinite(self.Y) & (self.side == 0)
+        return np.asarray(known.all(1), np.bool_)
+
+    def of(self, rows: Any) -> "Targets":
+        """Select rows."""
+        return Targets(self.Y[rows], None if self.side is None else self.side[rows])
+
+    def standardised(self, columns: Standardisation, dtype: Any) -> Any:
+        """Return targets for training: numbers, or `Incomplete` if some are missing or limits."""
+        Y = columns.apply(self.Y).astype(dtype)
+        if self.complete:
+            return Y
+        side = np.zeros_like(self.Y) if self.side is None else self.side
+        return Incomplete(Y, side.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
+
+    def scales(self, weight: Floats, how: bool | str) -> Standardisation:
+        """Return mean and deviation of each column over its known targets."""
+        one = partial(Standardisation.robust, farthest=FARTHEST) if how == "robust" else Standardisation.of
+        known = enumerate(~np.isnan(self.Y).T)
+        parts = [one(self.Y[there, j : j + 1], weight[there]) for j, there in known]
+        shift, scale = np.concatenate(parts, axis=1)
+        found = Standardisation(shift, require_squares(scale))
+        return found if how else Standardisation.unchanged(len(shift))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows in memory, encoded as numbers, and how they are standardised."""
+
+    X: Any  # (rows, d), dense or sparse
+    y: Any  # Targets, or labels as positions in `classes`
+    weight: Floats  # (rows,)
+    columns: Columns
+    scales: Scales
+    n_outputs: int
+    target: str = UNNAMED
+    flat: bool = True  # whether the target is a vector
+    transform: LogTransform | None = None
+    classes: NDArray[Any] | None = None
+    calibration_rows: tuple[Floats, Floats] | None = None  # inputs and targets set aside for a guarantee
+
+    whole = True  # all rows are in memory
+
+    @property
+    def sparse(self) -> bool:
+        """Return whether the inputs are a sparse table."""
+        return bool(sparse.issparse(self.X))
+
+    @property
+    def mean_weight(self) -> float:
+        """Return the mean weight of a row."""
+        return float(self.weight.mean())
+
+    @property
+    def n_kept(self) -> int:
+        """Return the number of rows that are available after training."""
+        return len(self.weight)
+
+    def rows(self, dtype: str, most: float) -> Rows:
+        """Return the standardised rows; inputs are cut off at `most`."""
+        if self.classes is not None:
+            return Rows(model_inputs(self.X, self.scales.x, dtype, most=most), self.y)
+        with np.errstate(over="ignore"):  # checked before training
+            X = self.scales.x.apply(self.X, most=most).astype(dtype)
+            return Rows(X, self.y.standardised(self.scales.y, dtype))
+
+    def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
+        """Assign rows to members, of which each holds out `fraction`, and return the single block."""
+        data = jax.tree.map(partial(_padded, settings.dtype), self.rows(settings.dtype, most))
+        weight = _padded(settings.dtype, self.weight / self.mean_weight)
+        rows = np.arange(len(self.weight))
+        members = membership(assign_folds(rng, rows, fraction, settings.n_members))
+        return Blocks.of(RowBlock(members, data, weight))
+
+
+class StreamData:
+    """A stream: all members hold out the same rows and see the rows of a block in different orders.
+
+    `decode` turns its targets into `Targets` or labels.
+    """
+
+    mean_weight, sparse, whole, transform, calibration_rows = 1.0, False, False, None, None
+
+    def __init__(self, stream: Stream, settings: Settings, rng: np.random.Generator, *, labels: bool) -> None:
+        self.stream = stream
+        self.survey = survey(stream, int(rng.integers(2**63)), labels)
+        self.X, self._y, self._bound = self.survey.held(settings.held_fraction)
+        self.n_kept = len(self.X)
+        extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
+        self._extents: list[Extent] = extents
+        self.columns, self.target = Columns(len(extents[0].mean), stream.names), stream.target
+        if (table := stream.table) is not None:
+            names = getattr(table, "feature_names_in_", None)
+            self.columns = Columns(table.n_features_in_, names, table)
+        how = settings.standardize
+        x = _stream_scales(self.X, extents[0], how)
+        if labels:
+            self.classes: NDArray[Any] | None = known_classes(self.survey.classes)
+            self.n_outputs, self.flat = len(self.classes), True
+            self.scales = Scales(x, Standardisation.unchanged(self.n_outputs))
+        else:
+            self.classes, self.flat = None, self.survey.flat
+            sample = self._y.reshape(len(self._y), -1)
+            self.scales = Scales(x, _stream_scales(sample, extents[1], how))
+            self.n_outputs = len(self.scales.y.scale)
+            require_squares(_stream_scales(sample, extents[1], True).scale)
+
+    def _decode(self, y: Any) -> Any:
+        if self.classes is not None:
+            return encoded_labels(y, self.classes)
+        return Targets(np.asarray(y, np.float64).reshape(len(y), -1), None)
+
+    def _rows(self, X: Any, y: Any, dtype: str, most: float) -> Rows:
+        """Standardise a block of the stream."""
+        inputs, targets = model_inputs(X, self.scales.x, dtype, most=most), self._decode(y)
+        if self.classes is not None:
+            return Rows(inputs, targets)
+        return Rows(inputs, model_inputs(targets.Y, self.scales.y, dtype))
+
+    def _held_rows(self, dtype: str, most: float) -> Rows:
+        X, y = self.X.astype(np.float64, copy=False), self._decode(self._y)
+        if self.classes is not None:
+            return Rows(model_inputs(X, self.scales.x, dtype, most=most), y)
+        with np.errstate(over="ignore"):  # the range is checked before training
+            return Rows(self.scales.x.apply(X, most=most).astype(dtype), y.standardised(self.scales.y, dtype))
+
+    def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
+        """Return blocks of one shape, each followed by the held-out rows."""
+        self._require_moderate()
+        seed, count = int(rng.integers(2**31)), self.survey.count - self.n_kept
+        per_pass = math.ceil(count / self.stream.block_rows)
+        length = math.ceil(count / per_pass)  # blocks of equal size: a small one would take noisy steps
+        size = bucket(length) if length < 1024 else math.ceil(length / 1024) * 1024
+        held_size = bucket(len(self.X))
+        held = jax.tree.map(partial(_joined, held_size), self._held_rows(settings.dtype, most))
+        weight = np.ones(size + held_size, settings.dtype)
+        members = partial(self._members, settings.n_members, size, held_size)
+
+        def each(epoch: int) -> Iterator[RowBlock]:
+            for part in self._parts(settings.dtype, most, seed, epoch, length, count):
+                n = len(part.X)
+                data = jax.tree.map(partial(_joined, size), part, held)
+                yield RowBlock(members(n), data, weight, n / count)
+
+        kept = RowBlock(self._members(settings.n_members, 0, held_size, 0), held, weight[size:])
+        return Blocks(each, per_pass, count, size, (held, count, size), kept=kept)
+
+    def _parts(
+        self, dtype: str, most: float, seed: int, epoch: int, length: int, count: int
+    ) -> Iterator[Rows]:
+        """Yield the training rows, `length` at a time; raise if this pass differs from the first."""
+        seen = 0
+        pieces = next_pass(self.stream, self.survey, seed, epoch)
+        for number, X, y in training_blocks(pieces, self.survey.seed, self._bound, length):
+            seen += len(X)
+            part = self._rows(X, y, dtype, most)
+            require_unchanged(part, number, epoch)
+            yield part
+        if seen != count:
+            raise ValueError(
+                f"the stream gave {seen} rows to train on in pass {epoch + 2}, but {count} in the first; "
+                "each piece must have the same `start` in every pass."
+            )
+
+    def _members(self, K: int, size: int, held_size: int, count: int) -> Membership:
+        """Return row numbers: the block's rows first, then the held-out ones, the same for all members."""
+        numbers = np.arange(size + held_size, dtype=np.int32)
+        train, held = (np.broadcast_to(part, (K, len(part))) for part in np.split(numbers, [size]))
+        n_train, n_held = (np.full(K, number, np.int32) for number in (count, self.n_kept))
+        return Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
+
+    def _require_moderate(self) -> None:
+        """Raise for values that are too large after standardisation."""
+        for name, extent, columns in zip(("X", "y"), self._extents, self.scales, strict=False):
+            size = np.abs(columns.apply(np.stack([extent.low, extent.high]))).max(0)
+            if size.max() > LARGEST:
+                raise ValueError(
+                    f"`{name}` has a value of size {size.max():.3g} on the scale of the model in column "
+                    f"{size.argmax()}; at most {LARGEST:g} is possible. Use standardize=True, or divide it."
+                )
+
+
+def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
+    """Return the stream given to `fit`; None if it was given ordinary arrays."""
+    if isinstance(X, Stream):
+        if y is not None or any(value is not None for value in rest):
+            raise ValueError("a stream has its own targets; `y`, weights and limits cannot be given with it.")
+        return X
+    mapped = isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > STREAM_BYTES and y is not None
+    return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
+
+
+def read_numbers(
+    estimator: Any, X: Any, y: Any, weight: Any, censored: Any, settings: Settings,
+    rng: np.random.Generator, *, encode_target: bool = True,
+) -> Data | StreamData:  # fmt: skip
+    """Read the rows of a regression.
+
+    Rows of weight 0 or without any target are left out. With `guarantee`, calibration rows are set aside.
+    `estimator` gets the attributes of scikit-learn's checks: pass a copy.
+    """
+    if (stream := as_stream(X, y, weight, censored)) is not None:
+        if settings.guarantee is not None:
+            raise ValueError(
+                "`guarantee` must be None for a stream, of which no rows are set aside; call `recalibrate` "
+                "afterwards, with rows that the model was not trained on."
+            )
+        return StreamData(stream, settings, rng, labels=False)
+    options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
+    X_, y_ = validate_rows(estimator, X, _without_gaps(y), **options)
+    targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored)
+    kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
+    aside = None
+    if settings.guarantee is not None:
+        aside = choose_calibration_rows(targets, kept, settings.guarantee, rng)
+        kept &= ~aside
+    known = y_ if y_.ndim == 1 else targets.Y
+    X_, columns = encode(estimator, X_, known if encode_target else None, kept, aside)
+    inputs, targets_, weights = X_[kept], targets.of(kept), weight_[kept]
+    transform = read_transform(settings.target_transform, inputs, targets_, weights)
+    if transform is not None:
+        targets_ = targets_._replace(Y=transform.forward(targets_.Y))
+    x = standardisation(inputs, weights, settings.standardize)
+    scales = Scales(x, targets_.scales(weights, settings.standardize))
+    calibration = None if aside is None else (X_[aside], targets.of(aside).Y)
+    return Data(
+        inputs, targets_, weights, columns, scales, targets_.Y.shape[1], target_name(y), y_.ndim == 1,
+        transform, calibration_rows=calibration,
+    )  # fmt: skip
+
+
+def read_labels(
+    estimator: Any, X: Any, y: Any, weight: Any, settings: Settings, rng: np.random.Generator, *,
+    classes: ArrayLike | None = None, encode_target: bool = True,
+) -> Data | StreamData:  # fmt: skip
+    """Read the rows of a classification; `classes` are all labels, by default those of `y`."""
+    if (stream := as_stream(X, y, weight)) is not None:
+        if settings.class_weight is not None:
+            raise ValueError(f"`class_weight` must be None for a stream; got {settings.class_weight!r}.")
+        return StreamData(stream, settings, rng, labels=True)
+    require_labels_in_all_rows(y)
+    X_, y_ = validate_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    check_classification_targets(y_)
+    rows = positive_weights(weight, len(y_))
+    X_, columns = encode(estimator, X_, y_ if encode_target else None, rows)
+    known = known_classes(y_ if classes is None else classes)
+    inputs, label, weights = weighted_rows(X_, y_, weight, settings.class_weight, known)
+    scales = Scales(
+        standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
+    )
+    return Data(inputs, label, weights, columns, scales, len(known), target_name(y), classes=known)
+
+
+def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
+    """Read rows for a fitted regressor, with its encoder, transform and standardisation."""
+    fitted = estimator.fitted_
+    options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
+    X_, y_ = validate_more_rows(estimator, X, _without_gaps(y), **options)
+    targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, None)
+    kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
+    targets, n = targets.of(kept), len(fitted.scales.y.shift)
+    if targets.Y.shape[1] != n:
+        raise ValueError(f"`y` has {targets.Y.shape[1]} outputs, but this model was fitted to {n}.")
+    if fitted.transform is not None:
+        targets = targets._replace(Y=fitted.transform.forward(targets.Y))
+    return Data(
+        X_[kept], targets, weight_[kept], fitted.columns, fitted.scales, n, fitted.target, fitted.flat,
+        fitted.transform,
+    )  # fmt: skip
+
+
+def read_more_labels(estimator: Any, X: Any, y: Any, weight: Any, class_weight: Any) -> Data:
+    """Read rows for a fitted classifier, with its encoder and standardisation."""
+    fitted = estimator.fitted_
+    require_labels_in_all_rows(y)
+    X_, y_ = validate_more_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    check_classification_targets(y_)
+    inputs, label, weights = weighted_rows(X_, y_, weight, class_weight, fitted.classes)
+    return Data(
+        inputs, label, weights, fitted.columns, fitted.scales, len(fitted.classes), fitted.target,
+        classes=fitted.classes,
+    )  # fmt: skip
+
+
+def read_targets(y: Any, sample_weight: Any, censored: ArrayLike | None) -> tuple[Targets, Floats]:
+    """Check targets, limits and weights."""
+    Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    weight = row_weights(sample_weight, Y)
+    side = _sides(censored, Y.shape)
+    if np.isnan(Y).all(0).any():
+        raise ValueError("`y` has a column without any target; leave it out.")
+    with np.errstate(over="ignore"):
+        span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
+    require_squares(span[(span > 0) & (span < 1)])
+    return Targets(Y, side), weight
+
+
+def _sides(censored: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:
+    """Return the sides of limits as numbers; None if all targets are measured."""
+    if censored is None:
+        return None
+    if shape[1] > 1:
+        raise ValueError(
+            f"`censored` is for one output; `y` has {shape[1]}. Use tggm.Graph for limits on several."
+        )
+    found: Floats = sides("censored", censored, shape).reshape(-1, 1)
+    return found if found.any() else None
+
+
+def _without_gaps(y: Any) -> Any:
+    """Set missing targets of several columns to 0, for checks that do not accept NaN."""
+    if isinstance(y, Censored):
+        raise ValueError(
+            "`y` is a Censored, which is for tggm.Graph; pass its parts: fit(X, y.value, censored=y.side)."
+        )
+    array = np.asarray(y)
+    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind != "f":
+        return y
+    return np.nan_to_num(array, nan=0.0) if np.isnan(array).any() else y
+
+
+def read_transform(how: str | None, X: Floats, targets: Targets, weight: Floats) -> LogTransform | None:
+    """Return the transform of a single target: the given one, or the one that predicts best."""
+    if how is None or targets.Y.shape[1] > 1:
+        return None
+    least = targets.Y.min()
+    if how == "log":
+        if least <= 0:
+            raise ValueError(
+                f"`target_transform` is 'log', which needs positive targets; the least is {least:g}. "
+                "Pass 'auto' or None."
+            )
+        return LogTransform()
+    measured = np.ones(len(X), np.bool_) if targets.side is None else targets.side[:, 0] == 0
+    found = choose_transform(X[measured], targets.Y[measured, 0], weight[measured])
+    return None if least <= 0 else found  # a limit may not be positive
+
+
+def choose_calibration_rows(targets: Targets, kept: Bools, level: float, rng: np.random.Generator) -> Bools:
+    """Draw rows to set aside for guaranteed intervals; only rows whose targets are all measured.
+
+    They train no member and choose nothing, so given all other rows they are exchangeable with new ones.
+    """
+    complete = np.flatnonzero(kept & targets.measured_rows)
+    count, fewest = len(complete), fewest_rows(level)
+    if 2 * fewest > count:
+        raise ValueError(
+            f"`guarantee` is {level:g}, for which {fewest} rows are set aside; at least {2 * fewest} rows "
+            f"with measured targets are needed, and there are {count}. Ask for a smaller level, or pass None."
+        )
+    aside = np.zeros(len(kept), np.bool_)
+    size = min(max(fewest, round(SHARE * count)), MOST_ROWS)
+    aside[complete[rng.permutation(count)[:size]]] = True
+    return aside
+
+
+def require_rows(data: Data | StreamData) -> Data:
+    """Return rows in memory; raise for a stream."""
+    if not isinstance(data, Data):
+        raise ValueError("`partial_fit` takes arrays or tables; pass a stream to `fit`.")
+    return data
+
+
+def row_weights(sample_weight: Any, X: Any) -> Floats:
+    """Return one nonnegative weight per row, 1 by default; not all of them 0."""
+    rows = X.shape[0]
+    if sample_weight is None or isinstance(sample_weight, Real):
+        given = np.full(rows, 1.0 if sample_weight is None else sample_weight)
+    else:
+        given = sample_weight
+    options = {"ensure_2d": False, "dtype": np.float64, "input_name": "sample_weight", "allow_nd": True}
+    weight: Floats = check_array(given, **options)
+    if weight.shape != (rows,):
+        raise ValueError(
+            f"`sample_weight` must be a number for each of the {rows} rows; got shape {weight.shape}."
+        )
+    if weight.min() < 0:
+        raise ValueError(f"Negative values in data passed to `sample_weight`: {weight.min():g} is one.")
+    if not weight.any():
+        raise ValueError("Sample weights must contain at least one non-zero number (`sample_weight`).")
+    return weight
+
+
+def require_squares(deviations: Floats) -> Floats:
+    """Return the deviations; raise if the square of one overflows or vanishes."""
+    for wrong, what, remedy in (
+        (deviations > _SQUARED, "overflows", "divide"),
+        (deviations < 1 / _SQUARED, "vanishes", "multiply"),
+    ):
+        if wrong.any():
+            raise ValueError(
+                f"`y` has a standard deviation of {deviations[wrong][0]:.3g}, whose square {what}; "
+                f"{remedy} it."
+            )
+    return deviations
+
+
+def target_name(y: Any) -> str:
+    """Return the name of the target if it has one."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else UNNAMED
+
+
+def known_classes(y: ArrayLike) -> NDArray[Any]:
+    """Return the different labels, sorted; at least two."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"`classes` must be a list of labels; got an array of shape {labels.shape}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("`classes` must be finite; NaN is not a label.")
+    classes = np.unique(labels)
+    _require_label_type(classes)
+    classes = classes.astype(classes.dtype.newbyteorder("="))
+    if len(classes) < 2:
+        raise ValueError(
+            f"`y` has one class only, {classes.tolist()}; a classifier needs at least two classes."
+        )
+    return classes
+
+
+def _require_label_type(classes: NDArray[Any]) -> None:
+    kind = classes.dtype.kind
+    no_words = kind == "O" and not all(isinstance(label, str) for label in classes)
+    fractions = kind == "f" and bool((classes != np.round(classes)).any())
+    if fractions or no_words or kind in "cSV":
+        strange = classes[classes != np.round(classes)] if fractions else classes
+        raise ValueError(
+            "Unknown label type: `classes` must be words, whole numbers or truth values; got "
+            f"{strange[:3].tolist()} (dtype {classes.dtype})."
+        )
+
+
+def require_labels_in_all_rows(y: Any) -> None:
+    """Raise if a label is missing: None, NaN or a data frame's NA."""
+    labels = np.asarray(y)
+    if labels.dtype.kind != "O" or not labels.ndim:
+        return
+    for row, label in enumerate(labels.ravel()):
+        missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+        if missing or (isinstance(label, float) and label != label):
+            raise ValueError(
+                f"`y` has no label in row {row + 1} ({label}); leave such rows out: keep = pd.notna(y), then "
+                "fit(X[keep], y[keep])."
+            )
+
+
+def encoded_labels(y: ArrayLike, classes: NDArray[Any]) -> Labels:
+    """Return the position of each label in `classes`; raise for unknown labels."""
+    y = column_or_1d(y)
+    strange = np.setdiff1d(y, classes)
+    if len(strange):
+        raise ValueError(
+            f"`y` contains classes that are not in `classes_`: {strange[:5].tolist()}; "
+            f"the model has {classes[:10].tolist()}."
+        )
+    return np.searchsorted(classes, y).astype(np.int32)
+
+
+def weighted_rows(
+    X: Any, y: Any, sample_weight: Any, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]
+) -> tuple[Any, Labels, Floats]:
+    """Return the rows of positive weight, their labels, and weights times those of their classes."""
+    label, weight = encoded_labels(y, classes), row_weights(sample_weight, X)
+    if class_weight is not None:
+        weight = weight * _class_weights(class_weight, classes, label, weight)[label]
+    kept = weight > 0
+    if not kept.any():
+        raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
+    return (X, label, weight) if kept.all() else (X[kept], label[kept], weight[kept])
+
+
+def require_two_classes(data: Data | StreamData) -> None:
+    """Raise if all rows of positive weight belong to one class."""
+    assert data.classes is not None
+    if isinstance(data, Data) and data.y.min() == data.y.max():
+        raise ValueError(
+            f"only rows of class {plain(data.classes[data.y[0]])!r} have a positive weight; "
+            "a classifier needs at least two classes."
+        )
+
+
+def _class_weights(
+    given: Mapping[Any, float] | str, classes: NDArray[Any], label: Labels, weight: Floats
+) -> Floats:
+    if given == "balanced":
+        sums = np.bincount(label, weight, len(classes))
+        missing = classes[sums == 0]
+        if len(missing):
+            raise ValueError(
+                f"class_weight='balanced' needs rows of every class; {missing[:5].tolist()} have none. "
+                "Pass a dict of weights."
+            )
+        even: Floats = sums.sum() / (len(classes) * sums)
+        return even
+    found: Floats = compute_class_weight(given, classes=classes, y=classes[label])
+    wrong = ~(np.isfinite(found) & (found >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"`class_weight` must be finite and at least 0; got {found[wrong][0]} for {classes[wrong][0]!r}."
+        )
+    return found
+
+
+def standardisation(X: Any, weight: Floats, how: bool | str) -> Standardisation:
+    """Return the map of inputs to unit size.
+
+    True standardises each column, "robust" each column without its outliers, "whole" the table as one column,
+    False nothing. "robust" treats many columns of one kind, such as pixels, as one. A sparse table keeps its
+    zeros: it is divided by one number that makes the mean square of a column 1.
+    """
+    d = X.shape[1]
+    if not how:
+        return Standardisation.unchanged(d)
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).reshape(-1)
+        size = np.sqrt(np.average(squares, weights=weight) / d)
+        return Standardisation(np.zeros(d), np.full(d, size if size > 0 else 1.0))
+    if how != "whole" and not (how == "robust" and columns_alike(X)):
+        maker = Standardisation.robust if how == "robust" else Standardisation.of
+        return maker(np.asarray(X, np.float64), weight)
+    one = Standardisation.of(X.mean(1, dtype=np.float64)[:, None], weight)
+    centred = X - one.shift.astype(X.dtype)[None, :]
+    variance = np.average(np.einsum("ij,ij->i", centred, centred).astype(np.float64), weights=weight) / d
+    return Standardisation(np.full(d, one.shift[0]), np.full(d, np.sqrt(variance) if variance > 0 else 1.0))
+
+
+def columns_alike(X: Any) -> bool:
+    """Return whether a wide table has columns of one kind: most of them span the range of all values.
+
+    Per-column scaling would amplify nearly constant border pixels of images.
+    """
+    if X.shape[1] <= MOST_PERIODIC:
+        return False
+    low, high = X.min(0), X.max(0)
+    span = (high - low)[high > low]
+    return bool(len(span) and np.median(span) >= SPANNED * (high.max() - low.min()))
+
+
+def _stream_scales(sample: NDArray[Any], extent: Extent, how: bool | str) -> Standardisation:
+    """Return the standardisation of a stream: robust scales by a sample, others by all rows."""
+    if not how:
+        return Standardisation.unchanged(len(extent.mean))
+    if how == "whole":
+        return extent.whole()
+    if how != "robust":
+        return extent.columns()
+    values = np.asarray(sample, np.float64)
+    found, whole = Standardisation.robust(values, np.ones(len(values))), extent.columns()
+    varies = np.ptp(values, axis=0) > 0
+    return Standardisation(*(np.where(varies, a, b) for a, b in zip(found, whole, strict=True)))
+
+
+def model_inputs(X: Any, columns: Standardisation, dtype: Any, *, most: float = np.inf) -> Any:
+    """Standardise a dense table, or return sparse rows with as many places as the fullest row needs."""
+    dtype = np.dtype(dtype)
+    if not sparse.issparse(X):
+        with np.errstate(over="ignore"):  # checked where they are used
+            if not columns.mild() or most < np.inf:
+                return columns.apply(np.asarray(X, np.float64), most=most).astype(dtype)
+            X = np.asarray(X, dtype)
+        if columns.shift.any():
+            X = X - columns.shift.astype(dtype)[None, :]
+        return X if (columns.scale == 1).all() else X * (1 / columns.scale).astype(dtype)[None, :]
+    X = X.tocsr()
+    counts = np.diff(X.indptr)
+    places = bucket(int(counts.max(initial=1)))
+    row = np.repeat(np.arange(X.shape[0]), counts)
+    place = np.arange(X.nnz) - np.repeat(X.indptr[:-1], counts)
+    # unused places hold 0 of different columns: additions to one column would have to wait for each other
+    indices = np.tile(np.arange(places, dtype=np.int32) % X.shape[1], (X.shape[0], 1))
+    values = np.zeros((X.shape[0], places), dtype)
+    indices[row, place] = X.indices
+    values[row, place] = X.data / columns.scale[X.indices]
+    return SparseRows(indices, values)  # type: ignore[arg-type]  # NumPy until training
+
+
+def _padded(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:
+    """Pad rows to one of few sizes; labels stay integers."""
+    if np.issubdtype(a.dtype, np.floating):
+        require_moderate(a, "`X` or `y`", "use standardize=True, or divide them")
+        a = a.astype(dtype)
+    return np.pad(a, [(0, bucket(len(a)) - len(a)), *[(0, 0)] * (a.ndim - 1)])
+
+
+def _joined(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
+    """Pad rows to `size` with zeros, and append more."""
+    return np.concatenate([rows, np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype), *more])

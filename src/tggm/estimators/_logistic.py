@@ -1,0 +1,163 @@
+"""Blend a classifier with logistic regression, with the weight that held-out rows choose.
+
+Members are evaluated, each with the regression of its own training rows, on the rows that they held out. The
+blend of scores is a model again: its W1 is smaller, and its linear part is in between.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from tggm.arrays import Floats, Ints
+from tggm.estimators._class_law import mixture_of
+from tggm.estimators._ridge import OUTPUT, with_outputs
+from tggm.models import Model
+from tggm.training.rows import RowBlock, held_out_groups
+
+STRENGTHS = np.logspace(-3, 2, 6)  # inverse penalties
+ENOUGH, FOLDS = 3000, 5  # rows that choose the penalty
+SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)  # weights of the regression
+EXPECTED, SPREAD = 0.35, 0.2  # mean and deviation of the prior of the weight
+PROBIT = 0.8  # times a logit is about the probit score of the same probability
+MOST_ROWS = 20_000  # larger tables are not blended: the linear part is trained well enough
+MOST_NUMBERS = 20_000  # coefficients
+MOST_STEPS, FEWER_STEPS = 200, 40  # of a regression
+LARGE = 1_000_000  # rows × classes from which fewer steps and one fold are used
+MOST_HELD = 5_000  # held-out rows that choose the weight
+_BLOCK = 1024  # rows predicted at once
+
+
+class Logits(NamedTuple):
+    """Scores A x + b of each class."""
+
+    A: Floats  # (n, d)
+    b: Floats  # (n,)
+
+
+class Regressions(NamedTuple):
+    """The regression of the training rows of each group of members, and that of all rows."""
+
+    each: list[Logits]
+    whole: Logits
+
+
+class HeldOutRows:
+    """Rows that groups of members held out, and their predictions."""
+
+    def __init__(self, block: RowBlock) -> None:
+        self.groups = held_out_groups(block.members)
+        most = -(-MOST_HELD // max(len(self.groups), 1))
+        self._rows = [held[:most] for _, held in self.groups]
+        self._X = block.data.X
+        rows = np.concatenate([np.zeros(0, np.int32), *self._rows])
+        self.label = np.asarray(block.data.y)[rows]
+        self.weight = np.asarray(block.weight, np.float64)[rows]
+
+    def log_probabilities(self, models: Sequence[Model]) -> Floats:
+        """Return log-probabilities of the mixture of each group, (rows, n), with one model per group."""
+        found = []
+        for model, (members, _), held in zip(models, self.groups, self._rows, strict=True):
+            for begin in range(0, len(held), _BLOCK):
+                rows = held[begin : begin + _BLOCK]
+                inputs = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], self._X)
+                found.append(mixture_of(model, inputs, members).astype(np.float64))
+        log_p = np.concatenate(found)
+        log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
+        return log_p
+
+
+def blend_with_logistic(model: Model, block: RowBlock) -> Model:
+    """Return members whose scores are blended with the regression; the weight is a MAP estimate."""
+    held = HeldOutRows(block)
+    found = _regressions_of_block(model, block, held)
+    if found is None:
+        return model
+    rows = held.weight.sum() ** 2 / (held.weight**2).sum()  # effective number
+    losses: list[float] = []
+    for share in SHARES:
+        log_p = held.log_probabilities([blended(model, logits, share) for logits in found.each])
+        loss = np.average(-log_p[np.arange(len(log_p)), held.label], weights=held.weight)
+        losses.append(float(rows * loss + 0.5 * ((share - EXPECTED) / SPREAD) ** 2))
+        if losses[-1] > losses[0] or (len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]):
+            break  # there is one minimum, up to rounding
+    return blended(model, found.whole, SHARES[int(np.argmin(losses))])
+
+
+def blended(model: Model, logits: Logits, share: float) -> Model:
+    """Return members with this weight of the regression in their scores."""
+    if not share:
+        return model
+    W1, A, b1 = (np.asarray(model.arrays()[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
+    rest, score = 1 - share, share * PROBIT
+    A, b1 = rest * A + score * logits.A[None], rest * b1 + score * logits.b[None]
+    return with_outputs(model, rest * W1, A, b1)
+
+
+def _regressions_of_block(model: Model, block: RowBlock, held: HeldOutRows) -> Regressions | None:
+    """Return the regressions on the inputs of the model's linear part; None for large tables."""
+    n, d = np.shape(model.arrays()[OUTPUT + "A"])[1:]
+    weight = np.asarray(block.weight, np.float64)
+    if len(weight) > MOST_ROWS or n * d > MOST_NUMBERS or not held.weight.any():
+        return None
+    X = np.asarray(model.features.inputs(block.data.X), np.float64)
+    return regressions(X, np.asarray(block.data.y), weight, [rows for _, rows in held.groups], n)
+
+
+def regressions(X: Floats, label: Ints, weight: Floats, held: list[Ints], n: int) -> Regressions | None:
+    """Fit all regressions with the cross-validated penalty; None if a group trains on one class only."""
+    used = np.flatnonzero(weight > 0)
+    parts = [np.setdiff1d(used, rows) for rows in held]
+    if any(len(np.unique(label[part])) < 2 for part in parts):
+        return None
+    strength = [_strength(X[used], label[used], weight[used], n)]
+    *each, whole = (_path(X[part], label[part], weight[part], n, strength)[0] for part in (*parts, used))
+    return Regressions(each, whole)
+
+
+def _strength(X: Floats, label: Ints, weight: Floats, n: int) -> float:
+    """Return the inverse penalty with the best cross-validated log-likelihood."""
+    order = np.random.default_rng(0).permutation(len(X))[:ENOUGH]
+    fold = np.arange(len(order)) % FOLDS
+    loss = np.zeros(len(STRENGTHS))
+    for k in range(1 if _large(order, n) else FOLDS):
+        part, rest = order[fold == k], order[fold != k]
+        if len(part) and len(np.unique(label[rest])) > 1:
+            path = _path(X[rest], label[rest], weight[rest], n, STRENGTHS)
+            loss += [weight[part] @ _losses(X[part] @ A.T + b[None], label[part]) for A, b in path]
+    return float(STRENGTHS[int(np.argmin(loss))])
+
+
+def _path(X: Floats, label: Ints, weight: Floats, n: int, strengths: Iterable[float]) -> list[Logits]:
+    """Fit regressions with these inverse penalties, each starting from the one before."""
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
+
+    solver = LogisticRegression(warm_start=True, max_iter=FEWER_STEPS if _large(X, n) else MOST_STEPS)
+    # threads of BLAS slow down many small products
+    with warnings.catch_warnings(), threadpool_limits(1, "blas"):
+        # an approximate solution suffices, also with more classes than half of the rows
+        warnings.simplefilter("ignore", UserWarning)
+        w = weight / weight.mean()
+        return [_logits(solver.set_params(C=C).fit(X, label, w), n, len(X)) for C in strengths]
+
+
+def _large(rows: Floats | Ints, n: int) -> bool:
+    return len(rows) * n > LARGE
+
+
+def _logits(found: Any, n: int, count: int) -> Logits:
+    """Return the scores of all classes; a class without rows counts as half a row."""
+    A, b = found.coef_, found.intercept_
+    if len(found.classes_) == 2:
+        A, b = np.concatenate([-A, A]) / 2, np.concatenate([-b, b]) / 2
+    all_A, all_b = np.zeros((n, A.shape[1])), np.full(n, b.mean() - np.log(2 * count))
+    all_A[found.classes_], all_b[found.classes_] = A, b
+    return Logits(all_A, all_b)
+
+
+def _losses(score: Floats, label: Ints) -> Floats:
+    losses: Floats = np.logaddexp.reduce(score, axis=1) - score[np.arange(len(label)), label]
+    return losses

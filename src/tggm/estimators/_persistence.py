@@ -1,0 +1,274 @@
+"""A fitted estimator as arrays and JSON values, and back.
+
+Every array is validated against the stored settings and network, even if the checksum of the file matches.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tggm.data.standardise import Columns as Standardisation
+from tggm.data.standardise import Scales
+from tggm.estimators._base import TableEstimator
+from tggm.estimators._data import UNNAMED, require_squares
+from tggm.estimators._fitted import Fitted
+from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
+from tggm.models import Network
+from tggm.predictive.calibration import checked_calibration
+from tggm.predictive.conformal import checked_scores
+from tggm.predictive.transforms import checked_transform
+from tggm.settings import plain
+from tggm.tables import Preparation, Target
+from tggm.tables.inputs import Columns, restored_classes, stored_classes, table_columns
+
+Arrays = Mapping[str, np.ndarray]
+Meta = Mapping[str, Any]
+E = TypeVar("E", bound=TableEstimator)
+SCALES = ("x.shift", "x.scale", "y.shift", "y.scale")
+HISTORY = ("train", "held_out")
+COUNTS = ("best_epoch", "undone", "history.epoch")  # integers; all other arrays are floating
+MOST_POINTS = 1000  # of a learning curve in a file
+GUARANTEE = "guarantee.scores"
+_MODEL = "model."
+
+
+def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and JSON values of a model file; the encoder of a table is stored separately."""
+    check_is_fitted(estimator, "fitted_")
+    fitted = estimator.fitted_
+    fitted.model.check(fitted.dtype)
+    names = None if fitted.columns.encoder is not None else fitted.columns.names
+    importances = estimator._importances
+    meta = {
+        "settings": _stored_settings(estimator),
+        "network": fitted.network.described(),
+        "features": None if names is None else [str(name) for name in names],
+        "target": fitted.target,
+        "vector_target": bool(fitted.flat),
+        "calibration": [[each.kind, *each.numbers] for each in fitted.calibration],
+        "transform": None if fitted.transform is None else fitted.transform.kind,
+        "converged": bool(estimator.converged_),
+        "importances": None if importances is None else importances.tolist(),
+    }
+    if fitted.classes is not None:
+        meta |= stored_classes(fitted.classes)
+    return _arrays_of(estimator), meta
+
+
+def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | None = None) -> E:
+    """Return the estimator of a state; ValueError, KeyError or TypeError if it is invalid.
+
+    `table` describes the columns of a model of tables.
+    """
+    estimator: E = cls(**_restored_settings(meta))
+    task = CLASSIFICATION if estimator.task == "classification" else REGRESSION
+    settings = Settings.checked(estimator.get_params(deep=False), task)
+    network = Network.from_description(meta["network"])
+    _require_settings(settings, network)
+    fitted = _restored(arrays, meta, network, settings, task)
+    if table is not None:
+        fitted = replace(fitted, columns=table_columns(table), target=table.target.name)
+    history = {name: arrays[f"history.{name}"] for name in (*HISTORY, "epoch")}
+    estimator.history_, estimator.best_epoch_, estimator.undone_ = (
+        history, arrays["best_epoch"], arrays["undone"],
+    )  # fmt: skip
+    estimator.n_iter_ = int(history["epoch"][-1]) if len(history["epoch"]) else 0
+    estimator.converged_, estimator.interrupted_ = true_or_false(meta, "converged"), False
+    estimator._importances = _restored_importances(meta)
+    with np.errstate(all="ignore"):  # a file may hold any numbers
+        estimator._set_fitted(fitted)
+    shown = {name: a for name, a in vars(estimator).items() if name in ("W0_", "b0_", "W1_", "b1_", "noise_")}
+    if not all(np.isfinite(a).all() for a in shown.values()):
+        raise ValueError("parameters and noise must be finite in the units of the data")
+    if "noise_" in shown and not (shown["noise_"] > 0).all():
+        raise ValueError("the noise vanishes in the units of the data")
+    return estimator
+
+
+def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
+    fitted = estimator.fitted_
+    arrays = {_MODEL + name: np.asarray(a) for name, a in fitted.model.arrays().items()}
+    arrays |= dict(zip(SCALES, (*fitted.scales.x, *fitted.scales.y), strict=True))
+    if fitted.guarantee is not None:
+        arrays[GUARANTEE] = fitted.guarantee
+    n = len(estimator.history_["epoch"])
+    kept = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
+    arrays |= {f"history.{name}": np.asarray(estimator.history_[name])[:, kept] for name in HISTORY}
+    arrays["history.epoch"] = np.asarray(estimator.history_["epoch"], np.int32)[kept]
+    counts = {"best_epoch": estimator.best_epoch_, "undone": estimator.undone_}
+    return arrays | {name: np.asarray(a, np.int32) for name, a in counts.items()}
+
+
+def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
+    """Return constructor arguments as JSON values; those of the model are as when it was fitted."""
+    given, fitted = estimator.get_params(deep=False), estimator.fitted_
+    found = {name: plain(value) for name, value in given.items() if name != "checkpoint"}
+    found |= {"n_members": len(fitted.model.arrays()["hidden.W0"]), "dtype": fitted.dtype}
+    if given["network"] is not None:
+        found["network"] = fitted.network.described()
+    if given["hidden"] != "auto":
+        found["hidden"] = list(fitted.network.units)
+    if isinstance(found.get("class_weight"), Mapping):  # keys of JSON are strings; ours may be numbers
+        found["class_weight"] = [[plain(k), plain(v)] for k, v in given["class_weight"].items()]
+    for name in ("optimizer", "random_state"):  # may be objects
+        if not isinstance(found[name], int | str | None):
+            raise TypeError(
+                f"`{name}` is a {type(given[name]).__name__}, which a model file cannot hold; call "
+                f"set_params({name}=...) with a number or a word first: the fitted parameters stay."
+            )
+    return found
+
+
+def _restored_settings(meta: Meta) -> dict[str, Any]:
+    settings = dict(meta["settings"])
+    if "checkpoint" in settings:
+        raise ValueError("a model file must not name a checkpoint")
+    if isinstance(settings["hidden"], list):
+        settings["hidden"] = tuple(settings["hidden"])
+    if settings["network"] is not None:
+        settings["network"] = Network.from_description(settings["network"])
+    if isinstance(settings.get("class_weight"), list):
+        settings["class_weight"] = {key: float(value) for key, value in settings["class_weight"]}
+    return settings
+
+
+def _require_settings(settings: Settings, network: Network) -> None:
+    """Raise if the network is not one that the settings allow."""
+    if settings.hidden is not None and settings.hidden != network.units:
+        raise ValueError("its layers are not those of its settings")
+    if settings.linear is not None and settings.linear != network.linear:
+        raise ValueError("its linear part is not that of its settings")
+    if not network.units or not all(type(m) is int and m > 0 for m in network.units):
+        raise ValueError(f"the units of its layers must be positive integers; got {network.units!r}")
+
+
+def _restored(arrays: Arrays, meta: Meta, network: Network, settings: Settings, task: Task) -> Fitted:
+    """Return the validated model."""
+    d, n = int(arrays["x.shift"].shape[-1]), int(arrays["y.shift"].shape[-1])
+    members = settings.n_members
+    stored = sum(a.size for a in arrays.values())
+    if not d or not n or members * sum(network.units) > stored:
+        raise ValueError(f"a model of {members} members, {d} inputs, {n} outputs and {stored} numbers")
+    one = network.draw(np.random.default_rng(0), d, n)
+    wanted = {_MODEL + name: (members, *np.shape(a)[1:]) for name, a in one.arrays().items()}
+    wanted |= {name: (size,) for name, size in zip(SCALES, (d, d, n, n), strict=True)}
+    points = arrays["history.train"].shape[-1]
+    wanted |= {f"history.{name}": (members, points) for name in HISTORY} | {"history.epoch": (points,)}
+    wanted |= {"best_epoch": (members,), "undone": (members,)}
+    if GUARANTEE in arrays:
+        wanted[GUARANTEE] = (n, arrays[GUARANTEE].shape[-1])
+    _require_arrays(arrays, wanted)
+    model = one.replaced({name: arrays[_MODEL + name] for name in one.arrays()})
+    model.check(settings.dtype)
+    kinds = {arrays[_MODEL + name].dtype for name in one.arrays()}
+    if kinds != {np.dtype(settings.dtype)}:
+        raise ValueError(f"its parameters are of type {', '.join(sorted(map(str, kinds)))}")
+    if not np.allclose(arrays["model.hidden.s0"], task.s0, rtol=1e-5, atol=0):
+        raise ValueError("its gauge σ0² is not that of the task")
+    shift_x, scale_x, shift_y, scale_y = (np.asarray(arrays[name], np.float64) for name in SCALES)
+    scales = Scales(Standardisation(shift_x, scale_x), Standardisation(shift_y, scale_y))
+    for columns in scales:
+        if not np.isfinite(columns).all() or not (columns.scale > 0).all():
+            raise ValueError("shifts and scales must be finite, and scales positive")
+    require_squares(scale_y)
+    _require_history(arrays)
+    classes = restored_classes(meta) if "classes" in meta else None
+    if classes is not None and len(classes) != n:
+        raise ValueError(f"{len(classes)} labels for {n} classes")
+    if (classes is None) != (task is REGRESSION):
+        raise ValueError("labels belong to classifiers")
+    return _with_pool(Fitted(
+        model, network, Columns(d, _feature_names(meta["features"], d)), scales,
+        target=str(meta.get("target", UNNAMED)), flat=_flat(meta, n, classes), classes=classes,
+        guarantee=checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None,
+    ), meta, n)  # fmt: skip
+
+
+def _flat(meta: Meta, n: int, classes: Any) -> bool:
+    flat = true_or_false(meta, "vector_target")
+    if flat and n != 1 and classes is None:
+        raise ValueError(f"a vector as target, but {n} outputs")
+    return flat
+
+
+def _with_pool(fitted: Fitted, meta: Meta, n: int) -> Fitted:
+    pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
+    if len(pools) not in (0, n):
+        raise ValueError(f"{len(pools)} calibrations for {n} outputs")
+    transform = None if meta["transform"] is None else checked_transform(meta["transform"])
+    if transform is not None and any(each.has_heavy_tails for each in pools):
+        raise ValueError("a transformed target has no mean if tails are heavier than a Gaussian's")
+    return Fitted(**{**vars(fitted), "calibration": pools, "transform": transform})
+
+
+def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise unless `arrays` have these names and shapes, and the right types."""
+    if set(arrays) != set(wanted):
+        raise ValueError(f"arrays are missing or unknown: {sorted(set(arrays) ^ set(wanted))[:5]}")
+    for name, array in arrays.items():
+        if array.shape != wanted[name]:
+            raise ValueError(f"array {name!r} has shape {array.shape}; its settings ask for {wanted[name]}")
+        if array.dtype.kind != ("i" if name in COUNTS else "f"):
+            raise ValueError(f"array {name!r} has the wrong type {array.dtype}")
+
+
+def _require_history(arrays: Arrays) -> None:
+    epoch = arrays["history.epoch"]
+    if (np.diff(epoch, prepend=0) < 1).any():
+        raise ValueError(f"epochs of the learning curve must be {len(epoch)} rising numbers")
+    if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
+        raise ValueError("the best epoch and the undone steps must not be negative")
+
+
+def _feature_names(names: Any, n_features: int) -> list[str] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("feature names must be a list of strings")
+    if len(names) != n_features:
+        raise ValueError(f"{len(names)} feature names for {n_features} features")
+    return names
+
+
+def _restored_importances(meta: Meta) -> np.ndarray | None:
+    if (found := meta["importances"]) is None:
+        return None
+    if not isinstance(found, list) or not all(type(value) in (int, float) for value in found):
+        raise ValueError("importances must be a list of numbers")
+    values = np.asarray(found, np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("importances must be finite")
+    return values
+
+
+def true_or_false(meta: Meta, name: str) -> bool:
+    """Return an entry that must be a JSON boolean."""
+    if not isinstance(meta[name], bool):
+        raise ValueError(f"{name} must be true or false")
+    return bool(meta[name])
+
+
+def table_description(estimator: TableEstimator) -> Preparation | None:
+    """Return the encoder of a table as a model file stores it; None for a model of arrays."""
+    fitted = estimator.fitted_
+    if fitted.columns.encoder is None:
+        return None
+    used = {column.name for column in fitted.columns.encoder.columns_}
+    name = f"{fitted.target} (target)" if fitted.target in used else fitted.target
+    whole = fitted.classes is not None and fitted.classes.dtype.kind in "iu"
+    return fitted.columns.encoder.preparation(Target(name, estimator.task, whole))
+
+
+def numeric_model(estimator: E) -> E:
+    """Return a copy of a model of tables that takes encoded inputs."""
+    fitted = estimator.fitted_
+    encoder = fitted.columns.encoder
+    names = None if encoder is None else encoder.get_feature_names_out().tolist()
+    inner = copy(estimator)
+    inner.fitted_ = replace(fitted, columns=Columns(len(fitted.scales.x.shift), names))
+    inner.fitted_.columns.set_on(inner)
+    return inner

@@ -1,0 +1,119 @@
+"""Pool the trained members: blend with a linear model, and calibrate on held-out rows."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from tggm.arrays import Floats
+from tggm.blas_lock import blas_lock
+from tggm.data.standardise import require_moderate
+from tggm.estimators._data import Data, StreamData
+from tggm.estimators._fitted import Fitted
+from tggm.estimators._logistic import blend_with_logistic
+from tggm.estimators._ridge import blend, ridge
+from tggm.estimators._settings import Settings
+from tggm.models import Model
+from tggm.predictive.calibration import Calibration, fit_calibrations
+from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
+from tggm.predictive.member_moments import (
+    held_out_predictions,
+    member_moments,
+    new_row_predictions,
+    sample_rows,
+)
+from tggm.training import Trained, precision
+from tggm.training.rows import Blocks
+
+_MOST = float(np.finfo(np.float64).max)
+_ROUNDING = 1e-6  # of single precision: a target that repeats should not fall outside by rounding
+
+
+def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted:
+    """Return the trained members without pooling."""
+    network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
+    return Fitted(
+        jax.tree.map(np.asarray, model), network, data.columns, data.scales, data.target, data.flat,
+        data.classes, transform=data.transform,
+    )  # fmt: skip
+
+
+def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
+    """Blend with ridge regression, calibrate, and score the calibration rows of a guarantee."""
+    fitted = fitted_of(trained.params, data, settings)
+    with precision(settings.dtype):
+        block, rows = blocks.kept, sample_rows(data.n_kept)
+        blends = fitted.network.linear and data.whole and data.y.complete  # type: ignore[union-attr]  # whole: Data
+        if block is not None and (blends or settings.calibrate):
+            held = held_out_predictions(fitted.model, block, rows, data.n_kept, settings.dtype)
+            if blends:
+                X = np.asarray(fitted.model.features.inputs(block.data.X), np.float64)[rows]
+                Y, weight = (np.asarray(a, np.float64)[rows] for a in (block.data.y, block.weight))
+                model, held = blend(fitted.model, held, ridge(X, Y, weight))
+                fitted = replace(fitted, model=model)
+            if settings.calibrate:
+                light = fitted.transform is not None
+                fitted = replace(fitted, calibration=fit_calibrations(held, light_tails=light))
+        if data.calibration_rows is not None:
+            X_aside, Y_aside = data.calibration_rows
+            X = fitted.scales.x.apply(X_aside, most=fitted.network.features.most)
+            require_moderate(X, "`X`", "leave out rows so far from the others")
+            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, model_targets(fitted, Y_aside)))
+    return fitted
+
+
+def pool_classes(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
+    """Blend with logistic regression as held-out rows decide."""
+    fitted = fitted_of(trained.params, data, settings)
+    if fitted.network.linear and data.whole and not data.sparse and blocks.only is not None:
+        with precision(settings.dtype), blas_lock(False):
+            fitted = replace(fitted, model=blend_with_logistic(fitted.model, blocks.only))
+    return fitted
+
+
+def model_targets(fitted: Fitted, Y: Floats) -> Floats:
+    """Transform and standardise targets."""
+    return fitted.scales.y.apply(Y if fitted.transform is None else fitted.transform.forward(Y))
+
+
+def recalibrated(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
+    """Calibrate again by new rows, with inputs and targets on the scale of the model."""
+    with precision(fitted.dtype):
+        rows = new_row_predictions(fitted.model, Z, Y, fitted.dtype)
+        scores = conformal_scores(fitted, Z, Y)
+    pools: tuple[Calibration, ...] = fit_calibrations(rows, light_tails=fitted.transform is not None)
+    return replace(fitted, calibration=pools, guarantee=scores)
+
+
+def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
+    """Return the sorted scores of rows that no member was trained on, on the scale of the model."""
+    mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], Y[:, j]) for j in range(Y.shape[1])]))
+
+
+def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return the ends of guaranteed intervals, (N, n) each, in units of the targets."""
+    if fitted.guarantee is None:
+        raise ValueError(
+            "`guarantee` is True, but no rows were set aside for it: fit with "
+            f"TGGMRegressor(guarantee={level:g}), or call `recalibrate` with rows that the model was not "
+            "trained on."
+        )
+    with precision(fitted.dtype):
+        mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    y, ends = fitted.scales.y, []
+    for j, scores in enumerate(fitted.guarantee):
+        q = quantile(scores, level) * (1 + _ROUNDING)
+        centre, width = centre_and_width(mean[:, :, j], var[:, :, j])
+        with np.errstate(over="ignore"):
+            both = y.shift[j] + y.scale[j] * np.stack([centre - q * width, centre + q * width])
+        both = np.clip(both, -_MOST, _MOST)
+        ends.append(both if fitted.transform is None else fitted.transform.inverse(both))
+    lower, upper = np.stack(ends, axis=2)
+    return lower, upper
+
+
+def members_only(fitted: Fitted, model: Model) -> Fitted:
+    """Return another model with the same encoder, scales and pooling rule."""
+    return replace(fitted, model=jax.tree.map(np.asarray, model))

@@ -1,0 +1,223 @@
+"""Settings of an estimator, checked, and the training that follows from them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from tggm import settings as check
+from tggm.models import Model, Network
+from tggm.models.features import FEATURES
+from tggm.models.likelihoods import Gaussian, Likelihood, Probit
+from tggm.models.network import NARROW
+from tggm.training import OPTIMISERS, Milestones, Plan, Program, hyper_parameters
+from tggm.training.layout import Layout
+from tggm.training.loop import Hyper
+from tggm.training.optimisers import WHOLE, cycle_ends
+from tggm.training.rows import Blocks, bucket
+
+CYCLE_STEPS = 300  # gradient steps of the first cycle
+LEAST_BATCH = 128
+LEAST_MUON = 512  # training rows from which optimizer="auto" is Muon: below, it fits noise
+LARGE = 16_384  # rows from which mini-batches are larger
+MOST_PERIODIC = 200  # columns up to which features="auto" is "periodic"
+MOST_DEEP = 100  # outputs or classes up to which hidden="auto" has two layers
+SPARSE_DECAY = 0.2  # factor of the weight decay of sparse tables
+CLIP = 10.0  # largest norm of a gradient
+CAPACITY = 1024  # most epochs in a chunk
+LEAST_PATIENCE = 25  # epochs
+
+
+@dataclass(frozen=True)
+class Task:
+    """Constants that differ between regression and classification."""
+
+    name: str
+    likelihood: type[Likelihood]
+    s0: float  # the gauge σ0²
+    units: int  # in each hidden layer
+    average: float  # decay of the running average of the parameters
+    decay: Callable[[int], float]  # weight decay, by the number of inputs
+    cycle_rate: Callable[[int], float]  # factor of the learning rate, by the number of rows
+    batch: int  # largest mini-batch of a large table
+    gain: float  # nats per row that a cycle must gain for another, three times as long
+    fall: float  # stop when the held-out score is this far below its best (nats per row)
+    share: float | None = None  # of the log-probability: gain that suffices where it is less
+    last: float = 0.0  # nats that the last but one cycle must gain: the last takes two thirds of the time
+
+
+REGRESSION = Task(
+    "regression", Gaussian, s0=0.1**2, units=50, average=0.98,
+    decay=lambda d: max(0.1, 0.3 * (d - NARROW)),
+    cycle_rate=lambda rows: float(np.clip(np.sqrt(4096 / rows), 0.5, 1.0)),
+    batch=256, gain=0.02, fall=1.0, last=1.0,
+)  # fmt: skip
+CLASSIFICATION = Task(
+    "classification", Probit, s0=1.0, units=100, average=0.999,
+    decay=lambda d: d / 40, cycle_rate=lambda rows: 1.0, batch=512, gain=0.01, fall=0.25, share=0.05,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Constructor arguments of an estimator, checked."""
+
+    task: Task
+    hidden: tuple[int, ...] | None  # None for "auto"
+    features: str | None
+    linear: bool | None  # None for "auto"
+    network: Network | None
+    n_members: int
+    optimizer: Any
+    learning_rate: float
+    batch_size: int | None  # None for "auto"
+    max_epochs: int | None  # None for "auto"
+    time_budget: float | None
+    weight_decay: float | None  # None for "auto"
+    held_fraction: float
+    standardize: bool | str
+    dtype: str
+    random_state: Any
+    checkpoint: Any
+    verbose: bool
+    given: Mapping[str, Any] = field(repr=False)
+    dropout: float = 0.0
+    class_weight: Any = None
+    target_transform: str | None = None
+    calibrate: bool = False
+    guarantee: float | None = None
+
+    @classmethod
+    def checked(cls, given: Mapping[str, Any], task: Task) -> "Settings":
+        """Check constructor arguments; ValueError names the argument, the value and the remedy."""
+        if given["network"] is not None:
+            _require_network(given)
+        guarantee = given.get("guarantee")
+        for name in ("batch_size", "max_epochs"):
+            if given[name] != "auto":
+                check.count(name, given[name])
+        check.standardize(given["standardize"], whole=task is CLASSIFICATION)
+        check.checkpoint(given["checkpoint"], given["random_state"], given["optimizer"])
+        automatic = {name: given[name] == "auto" for name in ("batch_size", "max_epochs", "weight_decay")}
+        budget, decay = given["time_budget"], given["weight_decay"]
+        return cls(
+            task=task,
+            hidden=check.layers(given["hidden"]),
+            features=check.word_or_none("features", given["features"], ["auto", *FEATURES]),
+            linear=check.flag_or_auto("linear", given["linear"]),
+            network=given["network"],
+            n_members=check.count("n_members", given["n_members"]),
+            optimizer=check.optimizer(given["optimizer"], ["auto", *OPTIMISERS]),
+            learning_rate=check.number("learning_rate", given["learning_rate"], above=0),
+            batch_size=None if automatic["batch_size"] else int(given["batch_size"]),
+            max_epochs=None if automatic["max_epochs"] else int(given["max_epochs"]),
+            time_budget=None if budget is None else check.number("time_budget", budget, above=0),
+            weight_decay=None if automatic["weight_decay"] else check.number("weight_decay", decay, least=0),
+            held_fraction=check.number("validation_fraction", given["validation_fraction"], above=0, below=1),
+            standardize=given["standardize"],
+            dtype=check.precision(given["dtype"]),
+            random_state=given["random_state"],
+            checkpoint=given["checkpoint"],
+            verbose=check.flag("verbose", given["verbose"]),
+            given=given,
+            dropout=check.number("dropout", given.get("dropout", 0.0), least=0, below=0.999),
+            class_weight=given.get("class_weight"),
+            target_transform=check.word_or_none(
+                "target_transform", given.get("target_transform"), ("auto", "log")
+            ),
+            calibrate=check.flag("calibrate", given.get("calibrate", False)),
+            guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
+        )
+
+    def generator(self) -> np.random.Generator:
+        """Return a generator seeded by `random_state`."""
+        state = check_random_state(self.random_state)
+        return np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
+
+    def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:
+        """Return the network for data of these sizes.
+
+        Classifiers with more than 200 columns, or a sparse table, have no linear part: it overfits.
+        """
+        if self.network is not None:
+            likelihood = self.network.likelihood or self.task.likelihood
+            return Network(**{**vars(self.network), "likelihood": likelihood})
+        units = (self.task.units,) * (2 if n_outputs <= MOST_DEEP and not sparse else 1)
+        features = self.features
+        if features == "auto":
+            features = None if sparse else "periodic" if n_inputs <= MOST_PERIODIC else "bounded"
+        linear = self.task is REGRESSION or not (sparse or n_inputs > MOST_PERIODIC)
+        return Network(
+            self.hidden or units,
+            features=FEATURES[features],
+            likelihood=self.task.likelihood,
+            linear=linear if self.linear is None else self.linear,
+        )
+
+    @property
+    def automatic(self) -> bool:
+        """Return whether training runs in cycles and ends as held-out rows decide."""
+        return self.max_epochs is None
+
+    def program(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
+        """Return the training program for the blocks of these data."""
+        batch = self._batch_size(blocks.n_rows, data.sparse)
+        cycle = max(2, round(CYCLE_STEPS * batch / max(blocks.n_rows, batch)))
+        epochs = WHOLE * cycle if self.max_epochs is None else self.max_epochs
+        milestones, rate = None, self.learning_rate
+        patience = float(max(LEAST_PATIENCE, epochs // 4))
+        if self.automatic:
+            task = self.task
+            milestones = Milestones(cycle_ends(cycle)[:-1], task.gain, task.share, task.fall, task.last)
+            rate, patience = rate * task.cycle_rate(blocks.n_rows), np.inf
+        numbers = {
+            "learning_rate": rate,
+            "total_steps": epochs * blocks.steps(batch),
+            "patience": patience * blocks.per_pass,
+        }
+        plan = self._plan(model, batch, 1 if blocks.only is None else CAPACITY, blocks.n_rows)
+        hyper = self._hyper(plan, data, numbers)
+        ignored = ("checkpoint", "time_budget", "verbose")
+        words = {name: check.plain(value) for name, value in self.given.items() if name not in ignored}
+        return Program(
+            plan, hyper, epochs, int(rng.integers(2**31)),
+            milestones=milestones, budget=self.time_budget, checkpoint=self.checkpoint, settings=words,
+        )  # fmt: skip
+
+    def one_pass(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
+        """Return the program of one pass at a constant learning rate."""
+        plan = self._plan(model, self._batch_size(blocks.n_rows, data.sparse), CAPACITY, 0)
+        numbers = {"learning_rate": self.learning_rate, "total_steps": np.inf, "patience": np.inf}
+        return Program(plan, self._hyper(plan, data, numbers), 1, int(rng.integers(2**31)))
+
+    def _batch_size(self, n_rows: int, sparse: bool) -> int:
+        if self.batch_size is not None:
+            return self.batch_size
+        most = LEAST_BATCH if n_rows <= LARGE and not sparse else self.task.batch
+        return int(np.clip(bucket(max(n_rows // 8, 1)), LEAST_BATCH, most))
+
+    def _plan(self, model: Model, batch: int, capacity: int, rows: int) -> Plan:
+        automatic = isinstance(self.optimizer, str) and self.optimizer == "auto"
+        optimizer = ("muon" if rows >= LEAST_MUON else "adam") if automatic else self.optimizer
+        layout = Layout.of(model, axes=1)
+        return Plan(layout, batch, capacity, optimizer, "restarts", True, self.dropout > 0)
+
+    def _hyper(self, plan: Plan, data: Any, numbers: Mapping[str, float]) -> Hyper:
+        decay = self.weight_decay
+        if decay is None:
+            decay = self.task.decay(data.X.shape[1]) * (SPARSE_DECAY if data.sparse else 1.0)
+        return hyper_parameters(
+            self.n_members, plan.layout.rates(["hidden.s0"]), self.dtype,
+            weight_decay=decay / data.mean_weight,  # a row of weight 2 counts twice
+            clip=CLIP, average=self.task.average, dropout=self.dropout, **numbers,
+        )  # fmt: skip
+
+
+def _require_network(given: Mapping[str, Any]) -> None:
+    if not isinstance(given["network"], Network):
+        raise ValueError(f"`network` must be None or a tggm.models.Network; got {given['network']!r}.")
+    for name in ("hidden", "features", "linear"):
+        if given[name] != "auto":
+            raise ValueError(f"`{name}` must be 'auto' if `network` is given; got {given[name]!r}.")

@@ -1,0 +1,227 @@
+r"""Explain functions of rows: Shapley values of single answers, and permutation importances of columns.
+
+This module does not use models: `shapley_values` takes a function from rows to answers, and
+`permutation_importances` one from rows to losses.
+
+Shapley values are estimated from walks. A walk leads from a background row z to the row x and sets one column
+at a time in a random order; the change of the answer f when a column is set is credited to that column. The
+mean over all orders and all z is the Shapley value of the column (Štrumbelj & Kononenko, 2010):
+
+.. math::
+    \phi_j = E_{z, \pi}\big[f(x_{\pi \le j}, z_{\pi > j}) - f(x_{\pi < j}, z_{\pi \ge j})\big],
+    \qquad f(x) = E_z f(z) + \sum_j \phi_j.
+
+The sum holds for every single walk, so it holds exactly for any number of walks; only its division among
+columns is estimated. Each order is walked in both directions, which is exact if at most two columns interact,
+and the background rows are chosen so that their means and variances match those of all. All rows use the same
+walks.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from tggm.arrays import Bools, Floats, Ints
+
+BLOCK = 8192  # rows per call of the function that is explained
+STEPS = 512  # answers per row that an automatic number of walks aims at
+MOST_WALKS = 128
+CANDIDATES = 1000  # background rows that are considered
+MOST_ROWS = 200_000  # rows in total if the number of repeats is chosen automatically
+MOST_REPEATS = 5
+
+Answer = Callable[[Floats], Floats]  # (rows, features) to (rows, answers)
+Loss = Callable[[Floats, Ints], Floats]  # rows of features and their row numbers, to losses (rows,)
+
+
+class ColumnMap(NamedTuple):
+    """The columns of a table, and the features that each is encoded to; unused columns have none."""
+
+    names: tuple[str, ...]  # of all columns
+    used: Ints  # positions of the columns with features, in the order of the features
+    owner: Ints  # (features,) index into `used` of each feature's column
+
+    @classmethod
+    def identity(cls, names: Sequence[str]) -> Self:
+        """Map each column to one feature."""
+        each = np.arange(len(names))
+        return cls(tuple(names), each, each)
+
+    @classmethod
+    def from_widths(cls, names: Sequence[str], widths: dict[str, int]) -> Self:
+        """Map columns to consecutive features, given their numbers of features."""
+        places = {name: k for k, name in enumerate(names)}
+        used = np.array([places[name] for name in widths])
+        return cls(tuple(names), used, np.repeat(np.arange(len(widths)), list(widths.values())))
+
+    def spread(self, values: Floats, axis: int) -> Floats:
+        """Expand values of the used columns to all columns, with 0 for the others."""
+        shape = list(values.shape)
+        shape[axis] = len(self.names)
+        found = np.zeros(shape)
+        found[(slice(None),) * axis + (self.used,)] = values
+        return found
+
+
+class Explanation(NamedTuple):
+    """Parts of predictions by row and column.
+
+    Attributes
+    ----------
+    base : ndarray, shape () or (k,)
+        Mean prediction of the background rows, for each output or class if there are several.
+    parts : ndarray, shape (n_rows, n_columns) or (n_rows, n_columns, k)
+        Contribution of each column.
+    names : tuple of str
+        Names of the columns.
+    prediction : ndarray, shape (n_rows,) or (n_rows, k)
+        The explained predictions: ``base + parts.sum(1)``.
+    """
+
+    base: Floats
+    parts: Floats
+    names: tuple[str, ...]
+
+    @property
+    def prediction(self) -> Floats:
+        """Sum of the base and all parts of each row."""
+        total: Floats = self.base + self.parts.sum(1)
+        return total
+
+
+class Importances(NamedTuple):
+    """Importance of each column.
+
+    Attributes
+    ----------
+    mean : ndarray, shape (n_columns,)
+        Mean increase of the loss by shuffling; near 0, of either sign, for an irrelevant column.
+    error : ndarray, shape (n_columns,)
+        Its standard error over rows.
+    names : tuple of str
+        Names of the columns.
+    """
+
+    mean: Floats
+    error: Floats
+    names: tuple[str, ...]
+
+
+def permutation_importances(
+    loss: Loss, X: Floats, columns: ColumnMap, repeats: int | None, rng: Any
+) -> Importances:
+    """Shuffle each column, with all its features together, `repeats` times.
+
+    `sklearn.inspection.permutation_importance` cannot shuffle several features together, has no loss by row
+    (held-out rows are predicted by the members that held them out) and no standard error over rows.
+    """
+    n, count = len(X), len(columns.used)
+    times = int(np.clip(MOST_ROWS // max(n * count, 1), 1, MOST_REPEATS)) if repeats is None else repeats
+    before = loss(X, np.arange(n))
+    tasks = np.repeat(np.arange(count), times)
+    each = max(1, BLOCK // n)
+    after = np.concatenate(
+        [_shuffled(loss, X, columns.owner, tasks[at : at + each], rng) for at in range(0, len(tasks), each)]
+    )
+    by_row = (after - before[None, :]).reshape(count, times, n).mean(1)  # (columns, rows)
+    error = by_row.std(1, ddof=1) / np.sqrt(n) if n > 1 else np.full(count, np.nan)
+    return Importances(columns.spread(by_row.mean(1), 0), columns.spread(error, 0), columns.names)
+
+
+def _shuffled(loss: Loss, X: Floats, owner: Ints, tasks: Ints, rng: Any) -> Floats:
+    """Return losses (tasks, rows) of copies of the rows, each with one column shuffled."""
+    n = len(X)
+    copies = np.repeat(X[None], len(tasks), axis=0)
+    for copy, column in zip(copies, tasks, strict=True):
+        features = owner == column
+        copy[:, features] = X[rng.permutation(n)][:, features]
+    found = loss(copies.reshape(-1, X.shape[1]), np.tile(np.arange(n), len(tasks)))
+    return found.reshape(len(tasks), n)
+
+
+def shapley_values(
+    answer: Answer, X: Floats, background: Floats, columns: ColumnMap, walks: int | None, rng: Any
+) -> Explanation:
+    """Explain the answers for rows of features `X` relative to those for background rows."""
+    count = len(columns.used)
+    pairs = _pairs(count) if walks is None else -(-walks // 2)
+    Z, base = _starts(answer, background, pairs, rng)
+    orders = np.stack([rng.permutation(count) for _ in range(pairs)])
+    is_set = _walk(np.concatenate([orders, orders[:, ::-1]]))  # (2 pairs, count + 1, count)
+    ends = answer(X)
+    each = max(1, 2**20 // (2 * pairs * (count + 1)))
+    found = [
+        _shares(answer, X[at : at + each], Z, (base, ends[at : at + each]), is_set, columns.owner)
+        for at in range(0, len(X), each)
+    ]
+    parts, mean = columns.spread(np.concatenate(found), 1), base.mean(0)
+    if ends.shape[1] == 1:
+        return Explanation(mean[0], parts[:, :, 0], columns.names)
+    return Explanation(mean, parts, columns.names)
+
+
+def _pairs(count: int) -> int:
+    """Return the number of pairs of walks that need about `STEPS` answers per row."""
+    return int(np.clip(STEPS // max(2 * (count - 1), 1), 1, MOST_WALKS // 2))
+
+
+def _starts(answer: Answer, background: Floats, pairs: int, rng: Any) -> tuple[Floats, Floats]:
+    """Choose a background row for each pair of walks; return the rows and their answers."""
+    rows = background
+    if len(rows) > CANDIDATES:
+        rows = rows[np.sort(rng.choice(len(rows), CANDIDATES, replace=False))]
+    found = answer(rows)
+    chosen = _herd(np.concatenate([rows, found], axis=1), pairs, rng)
+    return rows[chosen], found[chosen]
+
+
+def _herd(rows: Floats, size: int, rng: Any) -> Ints:
+    """Choose rows greedily so that their means and variances are close to those of all rows."""
+    with np.errstate(all="ignore"):
+        Z = (rows - rows.mean(0)) / rows.std(0)
+    Z = np.nan_to_num(np.concatenate([Z, Z**2 - 1], axis=1), posinf=0, neginf=0)
+    left, chosen, total = np.ones(len(Z), np.bool_), [], np.zeros(Z.shape[1])
+    noise = 1e-9 * rng.uniform(size=len(Z))  # breaks ties
+    for _ in range(size):
+        if not left.any():
+            left[:] = True
+        distance = ((total + Z) ** 2).sum(1) + noise
+        chosen.append(int(np.argmin(np.where(left, distance, np.inf))))
+        left[chosen[-1]] = False
+        total = total + Z[chosen[-1]]
+    return np.array(chosen)
+
+
+def _walk(orders: Ints) -> Bools:
+    """Return whether each column is set after every step of every walk: (walks, steps + 1, columns)."""
+    place = np.argsort(orders, axis=1)  # step at which each column is set
+    steps = np.arange(orders.shape[1] + 1)
+    found: Bools = place[:, None, :] < steps[None, :, None]
+    return found
+
+
+def _shares(
+    answer: Answer, X: Floats, Z: Floats, ends: tuple[Floats, Floats], is_set: Bools, owner: Ints
+) -> Floats:
+    """Return the mean contribution of each column along the walks: (rows, columns, answers)."""
+    base, last = ends
+    walks, stops, _ = is_set.shape
+    f = np.empty((len(X), walks, stops, last.shape[1]))
+    f[:, :, 0], f[:, :, -1] = np.concatenate([base, base])[None], last[:, None]
+    if stops > 2:
+        inner = [answer(rows) for rows in _mixed(X, Z, is_set[:, 1:-1], owner)]
+        f[:, :, 1:-1] = np.concatenate(inner).reshape(len(X), walks, stops - 2, -1)
+    change = np.diff(f, axis=2)
+    when = is_set.argmax(1) - 1  # step at which each column is set
+    shares: Floats = np.take_along_axis(change, when[None, :, :, None], axis=2).mean(1)
+    return shares
+
+
+def _mixed(X: Floats, Z: Floats, inner: Bools, owner: Ints) -> Iterator[Floats]:
+    """Yield the rows at all inner stops of all walks, in blocks of one size."""
+    shape = (len(X), inner.shape[0], inner.shape[1])
+    features, total = inner[:, :, owner], len(X) * inner.shape[0] * inner.shape[1]
+    for at in range(0, total, BLOCK):
+        row, walk, stop = np.unravel_index(np.arange(at, min(at + BLOCK, total)), shape)
+        yield np.where(features[walk, stop], X[row], Z[walk % len(Z)])

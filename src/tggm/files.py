@@ -1,0 +1,159 @@
+"""Save fitted estimators to model files and load them.
+
+A file names its class; only estimators of this library are looked up, and nothing in a file is executed. A
+model that was fitted to a table has one more entry in its header, ``table``: how the columns become inputs.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tggm
+from tggm.settings import one_of
+from tggm.storage import ModelFileError, decode, encode, read_regular, write_atomically
+from tggm.tables import Preparation, preparation_from_json, preparation_to_json
+from tggm.tables.baselines import Baselines
+from tggm.tables.schema import FitRecord
+
+BACKENDS = ("jax", "numpy")
+__all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_model", "save"]
+
+
+class TableModel(NamedTuple):
+    """Hold an estimator and, if it was fitted to a table, how the columns become its inputs."""
+
+    model: Any
+    preparation: Preparation | None
+
+
+Loader = Callable[[Mapping[str, np.ndarray], Mapping[str, Any], Preparation | None], Any]
+
+
+def loaders(backend: str = "jax") -> dict[str, Loader]:
+    """Return the functions that restore estimators, by class name; a file cannot name others."""
+    if backend == "numpy":
+        from tggm.deployment import NumPyClassifier, NumPyRegressor
+
+        return {"TGGMClassifier": NumPyClassifier.from_state, "TGGMRegressor": NumPyRegressor.from_state}
+    from tggm import estimators
+
+    kinds: tuple[Any, ...] = (estimators.TGGMClassifier, estimators.TGGMRegressor)
+    return {kind.__name__: partial(estimators.from_state, kind) for kind in kinds}
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to one file, atomically.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `TGGMRegressor` or `TGGMClassifier`.
+    path : path
+        Usually ending in ``.tggm``; an existing file is replaced.
+
+    Raises
+    ------
+    TypeError
+        If `model` is of another class, or has settings that JSON cannot hold (a callable, an object).
+    """
+    write_atomically(Path(path), model_file(model))
+
+
+def model_file(model: Any, baselines: Baselines | None = None, fitted: FitRecord | None = None) -> bytes:
+    """Return the content of the file that `save` writes, with what `tggm fit` stores beside the model."""
+    from tggm import estimators
+
+    name = type(model).__name__
+    if type(model) not in (estimators.TGGMClassifier, estimators.TGGMRegressor):
+        raise TypeError(
+            f"`model` must be a TGGMRegressor or a TGGMClassifier; got {type(model).__qualname__}."
+        )
+    arrays, meta = estimators.to_state(model)
+    description: dict[str, Any] = {"class": name, "version": tggm.__version__, "state": dict(meta)}
+    preparation = estimators.table_description(model)
+    if preparation is not None:
+        preparation = replace(preparation, baselines=baselines, fitted=fitted)
+        description["table"] = preparation_to_json(preparation)
+    try:
+        return encode(arrays, description)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"this {name} cannot be stored: {error}") from error
+
+
+def load(path: str | os.PathLike[str], *, backend: str = "jax") -> Any:
+    """Read an estimator written by `save`; its predictions are bit-identical.
+
+    A model that was fitted to a table takes tables with the same columns.
+
+    Parameters
+    ----------
+    path : path
+        The file that `save` wrote.
+    backend : {"jax", "numpy"}
+        With "numpy" the model predicts without JAX and cannot be trained.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, was not written by `save`, or comes from a newer version; with "numpy",
+        also if only JAX can compute the model.
+    OSError
+        If the file does not exist or cannot be read.
+    """
+    one_of("backend", backend, BACKENDS)
+    return parse_model(read_regular(Path(path)), str(Path(path)), backend).model
+
+
+def load_table_model(path: str | os.PathLike[str]) -> TableModel:
+    """Read a model and the description of its table (None for a model of arrays)."""
+    return parse_model(read_regular(Path(path)), str(Path(path)))
+
+
+def parse_model(content: bytes, source: str, backend: str = "jax") -> TableModel:
+    """Return the model in the content of a file; error messages name `source`."""
+    try:
+        arrays, description = decode(content)
+        preparation = _preparation(description)
+        return TableModel(_build(arrays, description, preparation, loaders(backend)), preparation)
+    except ModelFileError as error:
+        raise ModelFileError(f"{source} is not a usable model file: {error}.") from error.__cause__
+
+
+def _preparation(description: Mapping[str, Any]) -> Preparation | None:
+    if "table" not in description:
+        return None
+    try:
+        return preparation_from_json(description["table"])
+    except (ValueError, ArithmeticError) as error:
+        raise ModelFileError(f"its table section is not valid ({error})") from None
+
+
+def _build(
+    arrays: Mapping[str, np.ndarray], model: Mapping[str, Any], table: Preparation | None,
+    known: Mapping[str, Loader],
+) -> Any:  # fmt: skip
+    name, state = model.get("class"), model.get("state")
+    if not isinstance(name, str) or name not in known:
+        raise ModelFileError(f"it holds a {name!r}, which is not an estimator of this version")
+    if not isinstance(state, dict):
+        raise ModelFileError("its description has no state")
+    if set(model) - {"class", "version", "state", "table"} or not isinstance(model.get("version", ""), str):
+        raise ModelFileError("its description has entries other than class, version, state and table")
+    try:
+        found = known[name](arrays, state, table)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ModelFileError(
+            f"its contents are not a valid {name} ({type(error).__name__}: {error})"
+        ) from error
+    width = len(found.fitted_.scales.x.shift)
+    if table is not None and (width != len(table.feature_names) or table.target.task != found.task):
+        raise ModelFileError(
+            f"its table section makes {len(table.feature_names)} inputs for {table.target.task}, but its "
+            f"model takes {width}"
+        )
+    return found

@@ -1,0 +1,265 @@
+"""Exact predictive distributions of one hidden layer, by Fourier inversion.
+
+Given x the output is y = b1 + Σ w_k h_k + ε with independent truncated normals h_k. Its density and its
+distribution function are Fourier integrals along a line through the saddle point, exact to rounding error in
+the tails, too. Marginals of several outputs are of the same kind; their joint density needs an engine.
+"""
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
+
+from tggm.arrays import Floats, Ints
+from tggm.inference import Sum, log_density, log_tails
+from tggm.paper._spectrum import (
+    MAX_NODES,
+    NEGLIGIBLE,
+    Complexes,
+    Spectrum,
+    block_size,
+    characteristic_block,
+    radius,
+)
+from tggm.predictive.base import ScalarPredictive, mixture_weights
+from tggm.predictive.joint import JointPredictive, factors, log_densities
+from tggm.special import standard_moments
+
+_CHUNK = 2048  # sums per compiled call; fewer are padded to a power of two, so that few programs are compiled
+_SLAB = 4096  # rows whose spectra are computed together
+_density = jax.jit(log_density)
+_tails = jax.jit(log_tails)
+
+
+class ExactPredictive(ScalarPredictive):
+    """Y = loc + scale · (bias + weights · h + ε), h_i ~ N_T(locations_i, s0) independent, ε ~ N(0, s1).
+
+    A mixture over K ensemble members.
+
+    Parameters
+    ----------
+    locations : array_like, shape (K, N, m)
+        W0 x + b0 of each member at each row.
+    weights : array_like, shape (K, m)
+        Output weights W1.
+    bias, s0, s1 : array_like, shape (K,) or ()
+        Output bias b1, variance of the latent variables before truncation, and of the output noise.
+    loc, scale : float
+        Affine map from the model's scale to the output.
+    """
+
+    def __init__(
+        self, locations: ArrayLike, weights: ArrayLike, bias: ArrayLike, s0: ArrayLike, s1: ArrayLike, *,
+        loc: float = 0.0, scale: float = 1.0,
+    ) -> None:  # fmt: skip
+        a, w = np.asarray(locations, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+        if a.ndim != 3 or w.shape != (a.shape[0], a.shape[2]):
+            raise ValueError(
+                "`locations` must have shape (members, rows, units) and `weights` (members, units); "
+                f"got {a.shape} and {w.shape}."
+            )
+        K = len(a)
+        self._bias, s0_, self._noise = (
+            np.broadcast_to(np.asarray(v, np.float64), (K,)) for v in (bias, s0, s1)
+        )
+        for name, v in (("s0", s0_), ("s1", self._noise)):
+            if not np.all(v > 0):
+                raise ValueError(f"`{name}` is a variance and must be positive; got {v.tolist()}.")
+        super().__init__(a.shape[1], mixture_weights(None, K), loc, scale)
+        self._alpha = a / np.sqrt(s0_)[:, None, None]
+        self._coef = w * np.sqrt(s0_)[:, None]
+
+    def __getitem__(self, rows: slice | Ints) -> "ExactPredictive":
+        """Return the distributions of some rows."""
+        units = {"loc": self._loc, "scale": self._scale}
+        return ExactPredictive(self._alpha[:, rows], self._coef, self._bias, 1.0, self._noise, **units)
+
+    def latent_moments(self) -> tuple[Floats, Floats]:
+        """Return mean and variance of each latent variable in units of √s0, (K, N, m) each."""
+        with jax.enable_x64(True):
+            g, v = standard_moments(self._alpha)
+            return np.asarray(g), np.asarray(v)
+
+    def _member_moments(self) -> tuple[Floats, Floats]:
+        g, v = self.latent_moments()
+        mean = self._bias[:, None] + np.einsum("knm,km->kn", g, self._coef)
+        return mean, np.einsum("knm,km->kn", v, self._coef**2) + self._noise[:, None]
+
+    def _each(
+        self, function: Callable[..., Any], member: Ints, row: Ints, *values: Floats, least: int = 64
+    ) -> Any:
+        """Apply a compiled function of (sums, values) to pairs of member and row, padded to `least`."""
+        parts = []
+        for start in range(0, len(row), _CHUNK):
+            at = slice(start, start + _CHUNK)
+            k, n = member[at], row[at]
+            size = _CHUNK if start else max(least, 1 << (len(k) - 1).bit_length())
+            args = (self._alpha[k, n], self._coef[k], self._noise[k], *(v[at] for v in values))
+            padded = [np.pad(v, [(0, size - len(k))] + [(0, 0)] * (v.ndim - 1), "edge") for v in args]
+            with jax.enable_x64(True):
+                alpha, coef, noise, *rest = (jnp.asarray(v) for v in padded)
+                out = function(Sum(alpha, coef, noise), *rest)
+            parts.append(jax.tree.map(lambda v, k=k: np.asarray(v)[: len(k)], out))
+        return jax.tree.map(lambda *v: np.concatenate(v), *parts)
+
+    def _members(self, function: Callable[..., Any], rows: Ints, z: Floats) -> Any:
+        """Apply a compiled function of (sums, y) to every member at pairs (row, z); results (K, pairs)."""
+        K = len(self._mix)
+        y = z[None, :] - self._bias[:, None]
+        found = self._each(function, np.repeat(np.arange(K), len(rows)), np.tile(rows, K), y.ravel())
+        return jax.tree.map(lambda v: v.reshape(K, len(rows)), found)
+
+    def _mixed(self, log: Floats) -> Floats:
+        mixed: Floats = logsumexp(log + np.log(self._mix)[:, None], axis=0)
+        return mixed
+
+    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+        if len(rows) == len(self):  # one point a row
+            return self._tilted_density(rows, z)
+        log = np.full(len(z), -np.inf)
+        density = self._bulk(rows, z)[1]
+        sure = density * np.sqrt(self._moments[1])[rows] > 1e-4  # ten digits: absolute errors are near 1e-15
+        log[sure] = np.log(density[sure])
+        if not sure.all():
+            log[~sure] = self._tilted_density(rows[~sure], z[~sure])
+        return log
+
+    def _tilted_density(self, rows: Ints, z: Floats) -> Floats:
+        return self._mixed(self._members(_density, rows, z))
+
+    def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        low, high = self._members(_tails, rows, z)
+        return self._mixed(low), self._mixed(high)
+
+    def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        return self._spectrum.bulk(rows, z)
+
+    def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        return self._spectrum.distances(rows, z, self._moments[0])
+
+    @cached_property
+    def _spectrum(self) -> Spectrum:
+        every = np.arange(len(self))
+        parts = [self._part_of_spectrum(every[i : i + _SLAB]) for i in range(0, len(self), _SLAB)]
+        nodes = max((p.phi.shape[1] for p in parts), default=1)
+        phi = [np.pad(p.phi, ((0, 0), (0, nodes - p.phi.shape[1]))) for p in parts]
+        centre, R = (np.concatenate([getattr(p, name) for p in parts]) for name in ("centre", "R"))
+        return Spectrum(centre, R, np.concatenate(phi))
+
+    def _part_of_spectrum(self, rows: Ints) -> Spectrum:
+        """Add blocks of nodes until the characteristic function of every member is negligible."""
+        K, N = len(self._mix), len(rows)
+        centre = self._moments[0][rows]
+        member, place = np.repeat(np.arange(K), N), np.tile(np.arange(N), K)
+        shift = self._bias[member] - centre[place]
+        R = self._each(radius, member, rows[place], -shift).reshape(K, N).max(0)
+        blocks: list[Complexes] = []
+        active, begin = np.arange(K * N), 0
+        while active.size and begin < MAX_NODES:
+            k, n = member[active], place[active]
+            size = block_size(begin)
+            compute = partial(characteristic_block, size)
+            first = np.full(len(active), float(begin))
+            block = self._each(compute, k, rows[n], shift[active], R[n], first, least=1024 // size)
+            begin += size
+            blocks.append(np.zeros((N, size), dtype=np.complex128))
+            np.add.at(blocks[-1], n, self._mix[k][:, None] * block)
+            active = active[np.abs(block[:, -3:]).max(1) >= NEGLIGIBLE]
+        phi = np.concatenate(blocks, 1)
+        # noise too small to be resolved: smooth at the scale of the last node instead of cutting the series
+        cut = np.zeros(N)
+        cut[place[active]] = -np.log(NEGLIGIBLE)
+        window = np.exp(-cut[:, None] * (np.arange(phi.shape[1]) / phi.shape[1])[None, :] ** 2)
+        return Spectrum(centre, R, phi * window)
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        N = len(self)
+        out = np.empty((size, N))
+        for draw in out:
+            k = rng.choice(len(self._mix), size=N, p=self._mix)
+            signal = (_truncated_draws(self._alpha[k, np.arange(N)], rng) * self._coef[k]).sum(1)
+            draw[:] = self._bias[k] + signal + np.sqrt(self._noise[k]) * rng.standard_normal(N)
+        return out
+
+
+def _truncated_draws(alpha: Floats, rng: np.random.Generator) -> Floats:
+    """Draw from N(α, 1) truncated to x ≥ 0 by inverting the upper tail in logs, also for very negative α."""
+    upper = np.log1p(-rng.random(alpha.shape)) + log_ndtr(alpha)
+    draws: Floats = np.maximum(alpha - ndtri_exp(upper), 0.0)
+    return draws
+
+
+class ExactJointPredictive(JointPredictive[ExactPredictive]):
+    """Y = loc + scale · (bias + weights h + ε), h_i ~ N_T(locations_i, s0) and ε_j ~ N(0, s1_j) independent.
+
+    A mixture over K ensemble members with exact marginals, means and covariances.
+
+    Parameters
+    ----------
+    locations : array_like, shape (K, N, m)
+        W0 x + b0 of each member at each row.
+    weights : array_like, shape (K, n, m)
+        Output weights W1.
+    bias, s1 : array_like, shape (K, n)
+        Output biases b1 and variances of the output noise.
+    s0 : array_like, shape (K,)
+        Variance of the latent variables before truncation.
+    joint_log_density : callable
+        Takes standardised outputs of shape (N, n), returns log-densities of each member, (K, N), NaN where it
+        cannot compute them: no exact formula is known for n > 1.
+    loc, scale : array_like, shape (n,)
+        Affine map from the model's scale to the outputs.
+    """
+
+    def __init__(
+        self, locations: Floats, weights: Floats, bias: Floats, s0: Floats, s1: Floats, *,
+        joint_log_density: Callable[[Floats], Floats], loc: Floats, scale: Floats,
+    ) -> None:  # fmt: skip
+        parts = [
+            ExactPredictive(locations, W, b, s0, v, loc=float(place), scale=float(width))
+            for W, b, v, place, width in zip(
+                np.moveaxis(weights, 1, 0), bias.T, s1.T, loc, scale, strict=True
+            )
+        ]
+        super().__init__(parts, loc, scale)
+        root = np.sqrt(s0)[:, None, None]
+        self._arrays = locations / root, weights * root, bias, s1
+        self._joint_log_density = joint_log_density
+
+    def cov(self) -> Floats:
+        """Return the covariance of the outputs, (N, n, n): within members and between them."""
+        mean, within = self._within()
+        away = mean - mean.mean(0, keepdims=True)
+        return self._scaled(within.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away))
+
+    def _within(self) -> tuple[Floats, Floats]:
+        """Return means (K, N, n) and covariances (K, N, n, n) of each member."""
+        _, coef, bias, noise = self._arrays
+        g, v = self._parts[0].latent_moments()
+        mean = np.einsum("knm,kjm->knj", g, coef) + bias[:, None, :]
+        cov = np.einsum("kim,knm,kjm->knij", coef, v, coef, optimize=True)
+        return mean, cov + noise[:, None, :, None] * np.eye(self.n_outputs)
+
+    def _log_density_of(self, z: Floats) -> Floats:
+        members = np.array(self._joint_log_density(z), dtype=np.float64)
+        if (lost := np.isnan(members)).any():  # noise too small for the engine: use Gaussians
+            mean, cov = self._within()
+            members[lost] = log_densities(z[None] - mean, factors(cov))[lost]
+        mixed: Floats = logsumexp(members, axis=0) - np.log(len(members))
+        return mixed
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        alpha, coef, bias, noise = self._arrays
+        N, n = len(self), self.n_outputs
+        out = np.empty((size, N, n))
+        for draw in out:
+            k = rng.choice(len(alpha), size=N)
+            h = _truncated_draws(alpha[k, np.arange(N)], rng)
+            draw[:] = np.einsum("nm,njm->nj", h, coef[k]) + bias[k]
+            draw += np.sqrt(noise[k]) * rng.standard_normal((N, n))
+        return out

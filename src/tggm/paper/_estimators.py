@@ -1,0 +1,501 @@
+"""`PaperRegressor` and `PaperClassifier`: the paper's models as scikit-learn estimators."""
+
+import sys
+import warnings
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tggm import settings
+from tggm.arrays import Floats
+from tggm.data.standardise import Columns, require_moderate
+from tggm.paper._data import encode, input_columns, pad, prepare
+from tggm.paper._inference import Inference
+from tggm.paper._model import DEEP, INITIALISERS, PaperModel, draw_members
+from tggm.paper._objectives import (
+    BackPropagation,
+    EvidenceObjective,
+    ExactDensity,
+    MomentObjective,
+    PaperObjective,
+    PaperRows,
+    subtract_unit_variance,
+)
+from tggm.paper._prediction import distribution, member_moments, member_scores
+from tggm.predictive.base import ScalarPredictive
+from tggm.predictive.class_mixture import class_mixture
+from tggm.predictive.joint import JointPredictive
+from tggm.training import (
+    OPTIMISERS,
+    SCHEDULES,
+    Plan,
+    Program,
+    Trained,
+    hyper_parameters,
+    precision,
+    train,
+)
+from tggm.training.layout import Layout
+from tggm.training.progress import Printer
+from tggm.training.rows import Blocks, RowBlock, assign_folds, membership
+
+CAPACITY = 1024  # epochs of one compiled call at most; the length of a buffer
+MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # squares of σ0 and 1/σ0 stay finite
+ENGINES = {"meanfield": "mean_field", "ep": "ep"}
+
+
+class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
+    """Settings, training and fitted attributes of both estimators."""
+
+    methods: ClassVar[tuple[str, ...]]
+
+    def _objective(self, n_outputs: int) -> PaperObjective:
+        """Return the objective of `method`; ValueError where the model does not support it."""
+        method = settings.one_of("method", self.method, self.methods)
+        solver = settings.one_of("solver", self.solver, ("newton", "cyclic"))
+        prior = settings.one_of("prior", self.prior, ("same", "posterior"))
+        cycles = settings.cycles(self.n_cycles)
+        factorised = settings.flag("factorised", getattr(self, "factorised", False))
+        several = len(self._layers()) > 1
+        deep = settings.one_of("deep", self.deep, DEEP)
+        if several and deep == "undirected" and method == "moments":
+            raise ValueError(
+                f"method='moments' needs one hidden layer or deep='directed'; got hidden={self.hidden!r}."
+            )
+        if several and deep == "directed" and method in ENGINES:
+            raise ValueError(
+                f"method={method!r} needs one hidden layer or deep='undirected'; got hidden={self.hidden!r}."
+            )
+        if method == "exact" and (several or n_outputs > 1):
+            raise ValueError(
+                "method='exact' needs one hidden layer and one output; "
+                f"got hidden={self.hidden!r} and {n_outputs} outputs. Use 'ep'."
+            )
+        if method in ENGINES:
+            return EvidenceObjective(
+                Inference(ENGINES[method], solver, prior=prior, factorised=factorised), cycles
+            )
+        others = {"bp": BackPropagation(), "moments": MomentObjective(), "exact": ExactDensity()}
+        return others[method]
+
+    def _layers(self) -> tuple[int, ...]:
+        found = settings.layers(self.hidden)
+        if found is None:
+            raise ValueError(
+                f"`hidden` must be a number of units, or one for each layer; got {self.hidden!r}."
+            )
+        return found
+
+    def _fit(self, X: Any, y: NDArray[Any], n_outputs: int, noise: Floats | None) -> None:
+        """Draw and train all members; `noise` is a fixed or initial noise variance, None for classes."""
+        dtype, layers, objective = settings.precision(self.dtype), self._layers(), self._objective(n_outputs)
+        members, epochs = (
+            settings.count("n_members", self.n_members),
+            settings.count("max_epochs", self.max_epochs),
+        )
+        batch = settings.count("batch_size", self.batch_size)
+        average = settings.number("average", self.average, least=0, below=1)
+        patience = np.inf if self.patience is None else settings.count("patience", self.patience)
+        fraction = settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
+        fraction = fraction if settings.flag("early_stopping", self.early_stopping) else 0.0
+        numbers = {
+            "learning_rate": settings.number("learning_rate", self.learning_rate, above=0),
+            "weight_decay": settings.number("weight_decay", self.weight_decay, least=0),
+            "clip": settings.number("clip", self.clip, above=0),
+        }
+        state = check_random_state(self.random_state)
+        rng = np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
+        model = draw_members(
+            rng, members, X.shape[1], layers, n_outputs, self.deep,
+            s0=settings.gauge(self.sigma0, MOST_SIGMA0[dtype]), noise=noise,
+            init=settings.one_of("init", self.init, INITIALISERS), dtype=dtype,
+        )  # fmt: skip
+        rows = PaperRows(prepare(X, self._x, dtype), y)
+        folds = membership(assign_folds(rng, np.arange(len(y)), fraction, members))
+        blocks = Blocks.of(RowBlock(folds, pad(rows), pad(np.ones(len(y), dtype))))
+        layout = Layout.of(model, axes=1)
+        plan = Plan(
+            layout, batch, CAPACITY, settings.optimizer(self.optimizer, OPTIMISERS),
+            settings.one_of("schedule", self.schedule, SCHEDULES), average > 0,
+        )  # fmt: skip
+        learned = getattr(self, "noise", None) is None
+        fixed = ["hidden.s0"] if learned else ["hidden.s0", "output.log_noise"]
+        hyper = hyper_parameters(
+            members, layout.rates(fixed), dtype, average=average, patience=patience,
+            total_steps=epochs * blocks.steps(batch), **numbers,
+        )  # fmt: skip
+        printer = Printer(fraction > 0) if settings.flag("verbose", self.verbose) else None
+        program = Program(plan, hyper, epochs, int(rng.integers(2**31)), objective)
+        result = train(model, blocks, program, printer)
+        model = result.params
+        if noise is not None and learned and self.method == "bp":
+            with precision(dtype):
+                model = subtract_unit_variance(model, rows.X)
+        self._keep(jax.tree.map(np.asarray, model), result)
+
+    def _keep(self, model: PaperModel, result: Trained) -> None:
+        """Store the fitted model, its parameters in the units of the data, and the course of training."""
+        self.model_ = model
+        hidden, output = jax.tree.map(lambda a: np.asarray(a, np.float64), (model.hidden, model.output))
+        self.W0_ = hidden.W0 / self._x.scale[None, None, :]
+        self.b0_ = hidden.b0 - self.W0_ @ self._x.shift
+        self.between_ = hidden.between
+        self.W1_, self.b1_ = (
+            output.W1 * self._y.scale[None, :, None],
+            output.b1 * self._y.scale + self._y.shift,
+        )
+        self.n_iter_ = int(result.train.shape[1])
+        self.history_ = {"train": result.train, "held_out": result.held}
+        self.best_epoch_, self.undone_ = result.best_epoch + 1, result.undone
+        self.converged_ = not (result.interrupted or bool(result.failed.any()))
+        if result.failed.any():
+            warnings.warn(
+                f"training failed: the objective of {int(result.failed.sum())} of {len(result.failed)} "
+                "members was not finite in many successive steps; their best parameters were kept. Lower "
+                f"`learning_rate` ({self.learning_rate:g}) or use dtype='float64'.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if result.interrupted:
+            sys.stderr.write(
+                f"Interrupted after {self.n_iter_} epochs; the best parameters so far are kept.\n"
+            )
+
+    def _inference(self) -> Inference:
+        """Return the engine of predictions: EP for one layer or after EP, else mean field."""
+        by_ep = self.method == "ep" or self.model_.hidden.independent
+        return Inference("ep" if by_ep else "mean_field")
+
+    def _new_rows(self, X: ArrayLike, **options: Any) -> Any:
+        check_is_fitted(self, "model_")
+        return validate_data(self, X, reset=False, **options)
+
+
+class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Regression with the paper's models; the defaults are its TGGM-ML.
+
+    Parameters
+    ----------
+    hidden : int or tuple of int, default (50,)
+        Units of each hidden layer.
+    method : {"meanfield", "ep", "bp", "moments", "exact"}, default "meanfield"
+        "meanfield" and "ep" maximise log p(y | x) approximated by mean field (TGGM-ML) or expectation
+        propagation; "bp" minimises the squared error of E[y | x] (TGGM-BP); "moments" maximises the Gaussian
+        with the moments of y given x; "exact" maximises the exact density of one output of one layer.
+    deep : {"undirected", "directed"}, default "undirected"
+        Several layers as one joint truncated Gaussian, as in the paper, or each given the one below.
+        "undirected" supports "meanfield", "ep" and "bp"; "directed" supports "moments" and "bp".
+    n_members : int, default 1
+        Networks whose predictive distributions are mixed.
+    sigma0 : float, default √0.5
+        Standard deviation σ0 of the hidden units before truncation.
+    noise : float, array or None, default 0.5
+        Variance σ1² of the output noise in standardised units, one or one per output; None learns it.
+    init : {"paper", "scaled", "sharp", "small"}, default "paper"
+        Initial weights and biases N(0, 0.01); of a scale that suits σ0 and the numbers of units; three times
+        such weights; a tenth of them.
+    solver : {"cyclic", "newton"}, default "cyclic"
+        E-step of "meanfield": the paper's Algorithm 1, or Newton's method to convergence.
+    n_cycles : int or (int, int), default 10
+        Cycles of the cyclic solver, or their numbers at the first and at the last step.
+    prior : {"same", "posterior"}, default "same"
+        Start of the mean field of the prior of undirected layers: as the posterior's, or its means.
+    optimizer : str or optax optimiser, default "rmsprop"
+        Name of an optimiser of `tggm.training`, or an object with `init` and `update`.
+    learning_rate : float, default 0.01
+        Step size.
+    schedule : str, default "constant"
+        Course of the step size.
+    batch_size, max_epochs : int, default 50 and 1000
+        Rows of a mini-batch, and passes over the rows at most.
+    weight_decay : float, default 0.0
+        Multiplies ½‖W‖².
+    average : float, default 0.0
+        Decay of a running average of the parameters; 0 for none.
+    clip : float, default 10.0
+        Largest norm of a gradient.
+    validation_fraction : float, default 0.1
+        Part of the rows that each member holds out if `early_stopping`.
+    early_stopping : bool, default True
+        Keep the parameters of the epoch with the best held-out score, instead of the last.
+    patience : int or None, default 250
+        Epochs without a better score after which training ends; None for no limit.
+    standardize : {True, False, "whole"}, default True
+        Bring each column of X and y to mean 0 and variance 1; "whole" treats the columns of X as one.
+    dtype : {"float32", "float64"}, default "float32"
+        Precision of training.
+    random_state : int, RandomState or None, default None
+        Seed.
+    verbose : bool, default False
+        Print progress.
+
+    Attributes
+    ----------
+    W0_, b0_, W1_, b1_, noise_ : ndarray
+        Parameters in the units of the data, with a leading axis of members.
+    between_ : list of (W, b)
+        Weights and biases from each hidden layer to the next.
+    n_iter_, best_epoch_, history_, undone_, converged_
+        Number of epochs, best epoch of each member, objective and held-out score of each epoch, steps that
+        were undone, and whether training ended regularly.
+    """
+
+    methods: ClassVar = ("meanfield", "ep", "bp", "moments", "exact")
+
+    def __init__(
+        self,
+        hidden: int | Sequence[int] = (50,),
+        *,
+        method: str = "meanfield",
+        deep: str = "undirected",
+        n_members: int = 1,
+        sigma0: float = 0.5**0.5,
+        noise: ArrayLike | None = 0.5,
+        init: str = "paper",
+        solver: str = "cyclic",
+        n_cycles: int | Sequence[int] = 10,
+        prior: str = "same",
+        optimizer: Any = "rmsprop",
+        learning_rate: float = 1e-2,
+        schedule: str = "constant",
+        batch_size: int = 50,
+        max_epochs: int = 1000,
+        weight_decay: float = 0.0,
+        average: float = 0.0,
+        clip: float = 10.0,
+        validation_fraction: float = 0.1,
+        early_stopping: bool = True,
+        patience: int | None = 250,
+        standardize: bool | str = True,
+        dtype: str = "float32",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.method = method
+        self.deep = deep
+        self.n_members = n_members
+        self.sigma0 = sigma0
+        self.noise = noise
+        self.init = init
+        self.solver = solver
+        self.n_cycles = n_cycles
+        self.prior = prior
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.weight_decay = weight_decay
+        self.average = average
+        self.clip = clip
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.standardize = standardize
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @classmethod
+    def bp(cls, **given: Any) -> Self:
+        """Return the paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
+        return cls(**{"method": "bp", "sigma0": 0.1, "noise": 0.01, "learning_rate": 1e-3, **given})
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on rows X, (n_rows, n_features), with targets y, (n_rows,) or (n_rows, n_outputs)."""
+        X_, y_ = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
+        )
+        settings.standardize(self.standardize, whole=True)
+        Y = np.asarray(y_, np.float64).reshape(len(y_), -1)
+        n = Y.shape[1]
+        self.vector_target_ = y_.ndim == 1
+        self._x = input_columns(X_, self.standardize)
+        self._y = Columns.of(Y, np.ones(len(Y))) if self.standardize else Columns.unchanged(n)
+        Z = self._y.apply(Y).astype(settings.precision(self.dtype))
+        require_moderate(Z, "`y`", "use standardize=True, or divide it")
+        given = settings.noise_variance(self.noise, n)
+        self._fit(X_, Z, n, np.full(n, 0.5) if given is None else given)
+        output: Any = self.model_.output
+        self.noise_ = np.exp(np.asarray(output.log_noise, np.float64)) * self._y.scale**2
+        return self
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for."""
+        Z = self._standardised(X, self.dtype)
+        mean, var = member_moments(self.model_, Z, self._inference(), np.dtype(self.dtype))
+        centre = self._shaped(mean.mean(0) * self._y.scale + self._y.shift)
+        if not return_std:
+            return centre
+        return centre, self._shaped(np.sqrt(var.mean(0) + mean.var(0)) * self._y.scale)
+
+    def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
+        """Return the predictive distribution of each row, a mixture over members.
+
+        One hidden layer gives exact densities; several outputs have exact marginals and a joint density by
+        EP. Several layers give Gaussians with the moments of y.
+        """
+        Z = self._standardised(X, np.float64)
+        return distribution(self.model_, Z, self._inference(), self._y)
+
+    def _standardised(self, X: ArrayLike, dtype: Any) -> Any:
+        return prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(dtype))
+
+    def _shaped(self, values: Floats) -> Floats:
+        return values[:, 0] if self.vector_target_ else values
+
+
+class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Classification with the paper's models; the defaults are its TGGM-ML.
+
+    Parameters
+    ----------
+    hidden : int or tuple of int, default (100,)
+        Units of each hidden layer.
+    method : {"meanfield", "ep", "bp", "moments"}, default "meanfield"
+        As in `PaperRegressor`; "bp" minimises the cross-entropy of E[z | x].
+    factorised : bool, default True
+        Whether "meanfield" factorises q(z) over classes, as the supplement does; False gives a tighter bound.
+    n_cycles : int or (int, int), default (30, 5)
+        Cycles of the cyclic solver at the first and at the last step.
+    learning_rate : float, default 0.001
+        Step size.
+    schedule : str, default "cosine"
+        Course of the step size.
+    batch_size, max_epochs : int, default 500 and 60
+        Rows of a mini-batch, and passes over the rows at most.
+    patience : int or None, default None
+        Epochs without a better score after which training ends; None for no limit.
+    deep, n_members, sigma0, init, solver, prior, optimizer, weight_decay, average, clip
+        As in `PaperRegressor`.
+    validation_fraction, early_stopping, standardize, dtype, random_state, verbose
+        As in `PaperRegressor`. A sparse table is divided by one number, so that it stays sparse.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, sorted.
+    W0_, b0_, W1_, b1_, between_, n_iter_, best_epoch_, history_, undone_, converged_
+        As in `PaperRegressor`.
+    """
+
+    methods: ClassVar = ("meanfield", "ep", "bp", "moments")
+
+    def __init__(
+        self,
+        hidden: int | Sequence[int] = (100,),
+        *,
+        method: str = "meanfield",
+        deep: str = "undirected",
+        n_members: int = 1,
+        sigma0: float = 0.5**0.5,
+        init: str = "paper",
+        solver: str = "cyclic",
+        n_cycles: int | Sequence[int] = (30, 5),
+        prior: str = "same",
+        factorised: bool = True,
+        optimizer: Any = "rmsprop",
+        learning_rate: float = 1e-3,
+        schedule: str = "cosine",
+        batch_size: int = 500,
+        max_epochs: int = 60,
+        weight_decay: float = 0.0,
+        average: float = 0.0,
+        clip: float = 10.0,
+        validation_fraction: float = 0.1,
+        early_stopping: bool = True,
+        patience: int | None = None,
+        standardize: bool | str = True,
+        dtype: str = "float32",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.method = method
+        self.deep = deep
+        self.n_members = n_members
+        self.sigma0 = sigma0
+        self.init = init
+        self.solver = solver
+        self.n_cycles = n_cycles
+        self.prior = prior
+        self.factorised = factorised
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.weight_decay = weight_decay
+        self.average = average
+        self.clip = clip
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.standardize = standardize
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @classmethod
+    def bp(cls, **given: Any) -> Self:
+        """Return the paper's TGGM-BP: cross-entropy of E[z | x], σ0² = 0.01."""
+        return cls(**{"method": "bp", "sigma0": 0.1, **given})
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on rows X, (n_rows, n_features), dense or sparse, with labels y, (n_rows,)."""
+        X_, y_ = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=1
+        )
+        check_classification_targets(y_)
+        settings.standardize(self.standardize, whole=True)
+        self.classes_ = np.unique(y_)
+        n = len(self.classes_)
+        if n < 2:
+            raise ValueError(f"`y` has one class only, {self.classes_.tolist()}; at least two are needed.")
+        self._x, self._y = input_columns(X_, self.standardize), Columns.unchanged(n)
+        self._fit(X_, encode(y_, self.classes_), n, None)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        best = self.predict_log_proba(X).argmax(1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return the probability of each class, (n_rows, n_classes), in the order of `classes_`."""
+        probability: Floats = np.exp(self.predict_log_proba(X))
+        return probability
+
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
+        """Return logarithms of the probabilities, accurate also where a probability underflows."""
+        rows = self._new_rows(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        dtype = np.dtype(self.dtype)
+        Z = prepare(rows, self._x, dtype)
+        mean, std = member_scores(self.model_, Z, self._inference(), dtype)
+        with precision(dtype):
+            log_p = class_mixture(mean, std, log=True).astype(np.float64)
+        log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
+        limits = np.finfo(np.float64)
+        bounded: Floats = np.clip(log_p, limits.min, -limits.epsneg)
+        return bounded

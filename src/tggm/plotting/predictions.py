@@ -1,0 +1,211 @@
+"""Plots of predictive distributions of one output: their position, and whether they are calibrated.
+
+If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] (the probability integral
+transform, PIT), and a central interval of probability p contains a fraction p of the observations.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from tggm.arrays import Floats
+from tggm.plotting.canvas import (
+    DATA,
+    GREY,
+    MODEL,
+    REFERENCE,
+    axes_or_new,
+    checked_levels,
+    named_rows,
+    one_output,
+    percent,
+    shade,
+)
+from tggm.predictive.base import ScalarPredictive
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+
+def plot_calibration(
+    dist: ScalarPredictive, y: ArrayLike, *, confidence: float = 0.95, ax: Any = None
+) -> Any:
+    """Draw the observed coverage of central intervals against their probability.
+
+    Below the diagonal the model is overconfident, above it underconfident. The grey band contains the curve
+    of a calibrated model with probability `confidence`, at each point, for this number of rows.
+
+    Parameters
+    ----------
+    dist : predictive distribution of one output
+    y : array_like, shape (rows,)
+        Observations.
+    confidence : float
+        Probability of the band.
+    ax : matplotlib Axes, optional
+    """
+    pit = _pit(dist, y)
+    level = np.linspace(0, 1, 101)
+    # y is in the central interval of probability p if and only if |2 F(y) − 1| ≤ p
+    coverage = np.searchsorted(np.sort(np.abs(2 * pit - 1)), level, side="right") / len(pit)
+    lower, upper = (q / len(pit) for q in stats.binom.interval(confidence, len(pit), level))
+    ax = axes_or_new(ax)
+    ax.fill_between(level, lower, upper, **_band(confidence))
+    ax.plot(level, level, color=GREY, linewidth=1)
+    ax.plot(level, coverage, color=MODEL, linewidth=1.8, label=f"observed, {len(pit)} rows")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="probability of the interval", ylabel="fraction of observations inside")
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def plot_pit(
+    dist: ScalarPredictive, y: ArrayLike, *, bins: int | None = None, confidence: float = 0.95, ax: Any = None
+) -> Any:
+    """Draw the histogram of F(y), which is flat for a calibrated model.
+
+    A U shape means overconfidence, a hump underconfidence, a slope bias.
+
+    Parameters
+    ----------
+    dist : predictive distribution of one output
+    y : array_like, shape (rows,)
+        Observations.
+    bins : int, optional
+        Number of bars; by default about 20 rows per bar, 5 to 20 bars.
+    confidence : float
+        Probability of the grey band for a single bar.
+    ax : matplotlib Axes, optional
+    """
+    pit = _pit(dist, y)
+    bins = int(np.clip(len(pit) // 20, 5, 20)) if bins is None else bins
+    height = bins / len(pit)
+    lower, upper = (q * height for q in stats.binom.interval(confidence, len(pit), 1 / bins))
+    ax = axes_or_new(ax)
+    ax.axhspan(lower, upper, zorder=3, **_band(confidence))
+    ax.axhline(1, color=GREY, linewidth=1, zorder=3)
+    edges, label = np.linspace(0, 1, bins + 1), f"observed, {len(pit)} rows"
+    ax.hist(pit, bins=edges, density=True, color=shade(0.6), edgecolor="white", label=label)
+    ax.set(xlim=(0, 1), xlabel="predicted probability of a smaller y, F(y)", ylabel="density")
+    ax.set_ylim(top=1.35 * ax.get_ylim()[1])
+    ax.legend(frameon=False, loc="upper left", ncols=2)
+    return ax
+
+
+def _band(confidence: float) -> dict[str, Any]:
+    """Return the style of the band of a calibrated model."""
+    label = f"{percent(confidence)} band if calibrated"
+    return {"color": GREY, "alpha": 0.25, "linewidth": 0, "label": label}
+
+
+def _pit(dist: ScalarPredictive, y: ArrayLike) -> Floats:
+    y = one_output("y", y)
+    if not len(y):
+        raise ValueError("`y` is empty; calibration needs observations.")
+    return one_output("dist", np.clip(dist.cdf(y), 0, 1), len(y))
+
+
+def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, ax: Any = None) -> Any:
+    """Draw the predictive mean and central interval of each row against the observation.
+
+    Rows whose interval does not contain the observation are marked; about 1 − `level` of them should be.
+
+    Parameters
+    ----------
+    dist : predictive distribution of one output
+    y : array_like, shape (rows,)
+        Observations.
+    level : float
+        Probability of the intervals.
+    ax : matplotlib Axes, optional
+    """
+    y = one_output("y", y)
+    mean = one_output("dist", dist.mean(), len(y))
+    lower, upper = (one_output("dist", end, len(y)) for end in dist.interval(checked_levels(level)[0]))
+    missed = (y < lower) | (y > upper)
+    ax = axes_or_new(ax)
+    for rows, colour, marker, text in (
+        (~missed, MODEL, "o", f"{percent(level)} interval contains y ({percent(1 - missed.mean())} of rows)"),
+        (missed, REFERENCE, "D", f"interval misses y ({percent(missed.mean())})"),
+    ):
+        ax.vlines(y[rows], lower[rows], upper[rows], color=colour, alpha=0.3, linewidth=1)
+        ax.plot(y[rows], mean[rows], marker, color=colour, markersize=3.2, alpha=0.9, label=text)
+    ends = [float(min(y.min(), lower.min())), float(max(y.max(), upper.max()))]
+    ax.plot(ends, ends, color=GREY, linewidth=1, zorder=0)
+    pad = 0.03 * float(np.ptp(y)) or 0.5  # a single value has no range
+    ax.set(xlabel="observed y", ylabel="predicted y, mean and interval", xlim=(y.min() - pad, y.max() + pad))
+    ax.set_ylim(*ends)
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def plot_fan(
+    source: "BaseEstimator",
+    x: ArrayLike,
+    *,
+    feature: int = 0,
+    at: ArrayLike | None = None,
+    levels: ArrayLike = (0.5, 0.8, 0.95),
+    data: tuple[ArrayLike, ArrayLike] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw nested central intervals, the median and the mean against one feature.
+
+    Parameters
+    ----------
+    source : fitted regressor or predictive distribution
+        A regressor predicts along `x`; a distribution must have one row for each `x`.
+    x : array_like, shape (rows,)
+        Values of the feature, in any order.
+    feature : int
+        Its column, for a regressor.
+    at : array_like, shape (features,), optional
+        Values of the regressor's other features; required if it has any.
+    levels : array_like of float
+        Probabilities of the intervals.
+    data : (x, y), optional
+        Observations to draw as points.
+    ax : matplotlib Axes, optional
+    """
+    x = one_output("x", x)
+    order = np.argsort(x, kind="stable")
+    try:
+        predict = source.predict_dist
+    except AttributeError:
+        dist: Any = source  # a distribution
+    else:
+        dist = predict(_rows_along(source, x, feature, at))
+    ax = axes_or_new(ax)
+    widest_first = checked_levels(levels)
+    for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
+        lower, upper = (one_output("source", end, len(x))[order] for end in dist.interval(level))
+        label = f"{percent(level)} interval"
+        ax.fill_between(x[order], lower, upper, color=shade(strength), linewidth=0, label=label)
+    median = one_output("source", dist.ppf(0.5), len(x))
+    mean = one_output("source", dist.mean(), len(x))
+    ax.plot(x[order], median[order], color=MODEL, linewidth=1.8, label="median")
+    ax.plot(x[order], mean[order], color=MODEL, linewidth=1.2, linestyle=(0, (4, 2)), label="mean")
+    if data is not None:
+        observed = one_output("data[0]", data[0])
+        values = one_output("data[1]", data[1], len(observed))
+        ax.plot(observed, values, ".", color=DATA, markersize=4, label="data")
+    names = getattr(source, "feature_names_in_", None)
+    ax.set(xlabel="x" if names is None else str(names[feature]), ylabel="y", xlim=(x.min(), x.max()))
+    ax.legend(frameon=False)
+    return ax
+
+
+def _rows_along(model: "BaseEstimator", x: Floats, feature: int, at: ArrayLike | None) -> Any:
+    """Return rows with one feature set to `x` and the others constant."""
+    count = int(getattr(model, "n_features_in_", 1))
+    if not 0 <= feature < count:
+        raise ValueError(f"`feature` must be a column number below {count}; got {feature}.")
+    if at is None and count > 1:
+        raise ValueError(
+            f"`at` is required for a model with {count} features: pass a row such as X.mean(axis=0)."
+        )
+    X = np.tile(np.zeros(1) if at is None else one_output("at", at, count), (len(x), 1))
+    X[:, feature] = x
+    return named_rows(model, X)

@@ -1,0 +1,189 @@
+"""Mixtures of Gaussians, one component per ensemble member, and the lognormal mixtures they imply."""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
+
+from tggm.arrays import Floats, Ints
+from tggm.predictive.base import ScalarPredictive, exponential, mixture_weights
+
+_HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
+_LARGEST_EXPONENT = 709.0  # of which the exponential is finite
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class GaussianMixture(ScalarPredictive):
+    """Y = loc + scale · Z, where row i of Z is a mixture of N(mean_ki, var_ki) over members k.
+
+    Parameters
+    ----------
+    mean, var : array_like, shape (K, N)
+        Mean and variance of each member at each row.
+    member_weights : array_like, shape (K,), optional
+        Equal by default.
+    loc, scale : float
+        Affine map from standardised values to the output.
+    """
+
+    def __init__(
+        self,
+        mean: ArrayLike,
+        var: ArrayLike,
+        *,
+        member_weights: ArrayLike | None = None,
+        loc: float = 0.0,
+        scale: float = 1.0,
+    ) -> None:
+        m, v = np.asarray(mean, dtype=np.float64), np.asarray(var, dtype=np.float64)
+        if m.ndim != 2 or m.shape != v.shape:
+            raise ValueError(
+                f"`mean` and `var` must have one shape (members, rows); got {m.shape} and {v.shape}."
+            )
+        if not np.all(v > 0):
+            raise ValueError(f"`var` must be positive; smallest is {v.min()!r}.")
+        super().__init__(m.shape[1], mixture_weights(member_weights, len(m)), loc, scale)
+        self._mean, self._std = m, np.sqrt(v)
+
+    def __getitem__(self, rows: slice | Ints) -> "GaussianMixture":
+        """Return the distributions of some rows."""
+        return GaussianMixture(
+            self._mean[:, rows],
+            self._std[:, rows] ** 2,
+            member_weights=self._mix,
+            loc=self._loc,
+            scale=self._scale,
+        )
+
+    def _member_moments(self) -> tuple[Floats, Floats]:
+        return self._mean, self._std**2
+
+    def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        """Standardise z by each member; return it with the standard deviations, (K, pairs) each."""
+        std = self._std[:, rows]
+        return (z[None, :] - self._mean[:, rows]) / std, std
+
+    def _mixed(self, log: Floats) -> Floats:
+        """Average exponentials over members, in logarithms."""
+        mixed: Floats = logsumexp(log, axis=0, b=self._mix[:, None])
+        return mixed
+
+    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+        u, std = self._standard(rows, z)
+        return self._mixed(-0.5 * u * u - np.log(std) - _HALF_LOG_2PI)
+
+    def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        u, _ = self._standard(rows, z)
+        low, high = (np.minimum(self._mixed(log_ndtr(x)), 0.0) for x in (u, -u))  # weights are rounded
+        return low, high
+
+    def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        u, _ = self._standard(rows, z)
+        return self._mix @ ndtr(u), exponential(self._log_density(rows, z))
+
+    def _quantiles(self, rows: Ints, q: Floats) -> Floats:
+        if len(self._mix) > 1:
+            return super()._quantiles(rows, q)
+        quantiles: Floats = self._mean[0, rows] + self._std[0, rows] * ndtri(q)
+        return quantiles
+
+    def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        to_z = self._mix @ _mean_absolute(z[None, :] - self._mean[:, rows], self._std[:, rows])
+        between = np.zeros(len(self))
+        for w, mean, std in zip(self._mix, self._mean, self._std, strict=True):
+            between += w * (self._mix @ _mean_absolute(mean - self._mean, np.hypot(std, self._std)))
+        return to_z, between[rows]
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        member = rng.choice(len(self._mix), size=(size, len(self)), p=self._mix)
+        row = np.arange(len(self))[None, :]
+        return self._mean[member, row] + self._std[member, row] * rng.standard_normal((size, len(self)))
+
+
+class LognormalMixture(ScalarPredictive):
+    """Y = exp(Z), row by row, where Z is a mixture of Gaussians; every method is in closed form.
+
+    Values above the largest float are the largest float.
+
+    Parameters
+    ----------
+    log : GaussianMixture
+        Distributions of Z = log Y.
+    """
+
+    def __init__(self, log: GaussianMixture) -> None:
+        super().__init__(len(log), np.ones(1), 0.0, 1.0)
+        loc, scale = log.units
+        mean, var = log.member_moments()
+        self._log = GaussianMixture(loc + scale * mean, scale**2 * var, member_weights=log.member_weights)
+        self._weights = log.member_weights
+        self._mean, self._std = self._log._mean, self._log._std
+
+    def __getitem__(self, rows: slice | Ints) -> "LognormalMixture":
+        """Return the distributions of some rows."""
+        return LognormalMixture(self._log[rows])
+
+    def ppf(self, q: ArrayLike) -> Floats:
+        """Compute quantiles: the y with cdf(y) = q; 0 and inf at 0 and 1."""
+        return from_log(self._log.ppf(q))
+
+    def _log_density(self, rows: Ints, y: Floats) -> Floats:
+        z = to_log(y)
+        log = self._log._log_density(rows, z) - z
+        return np.where(y > 0, log, -np.inf)
+
+    def _log_tails(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
+        return self._log._log_tails(rows, to_log(y))
+
+    def _bulk(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
+        return self._log._bulk(rows, to_log(y))[0], exponential(self._log_density(rows, y))
+
+    def _member_moments(self) -> tuple[Floats, Floats]:
+        """Return mean and variance of the mixture, as of one member."""
+        mean, var = self._moments
+        return mean[None], var[None]
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Compute mean and variance from E exp(Z) and E exp(2 Z), in logarithms."""
+        first, second = (self._log._mixed(r * self._mean + 0.5 * r**2 * self._std**2) for r in (1, 2))
+        with np.errstate(divide="ignore"):
+            gap = np.maximum(second - 2 * first, 0.0)
+            log_var = 2 * first + gap + np.log(-np.expm1(-gap))
+        return from_log(first), np.maximum(from_log(log_var), _TINY)
+
+    def _distances(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
+        """Use E|Y − y| = y (2 Φ(u) − 1) + m (1 − 2 Φ(u − σ)) and Margrabe's formula for E|Y − Y'|."""
+        mean, std = self._mean, self._std
+        u, sigma = self._log._standard(rows, to_log(y))
+        m = from_log(mean + 0.5 * std**2)
+        to_y = self._weights @ (y[None, :] * (2 * ndtr(u) - 1) + m[:, rows] * (1 - 2 * ndtr(u - sigma)))
+        between = np.zeros(len(self))
+        for w, mean_k, std_k, m_k in zip(self._weights, mean, std, m, strict=True):
+            width = np.hypot(std_k, std)
+            d = (mean_k - mean + std_k**2) / width
+            difference = m_k * (2 * ndtr(d) - 1) - m * (2 * ndtr(d - width) - 1)
+            between += w * (self._weights @ difference)
+        return to_y, between[rows]
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        return from_log(self._log.rvs(size, random_state=rng))
+
+
+def to_log(y: Floats) -> Floats:
+    """Compute log y; a very negative number for y ≤ 0."""
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(np.maximum(y, 0.0)), -1e120)
+
+
+def from_log(z: Floats) -> Floats:
+    """Compute exp z; the largest finite exponential where a finite z is larger."""
+    return np.where(z == np.inf, np.inf, np.exp(np.minimum(z, _LARGEST_EXPONENT)))
+
+
+def _mean_absolute(mean: Floats, std: Floats) -> Floats:
+    """Compute E|X| for X ~ N(mean, std²)."""
+    u = mean / std
+    value: Floats = std * (u * (2 * ndtr(u) - 1) + 2 * np.exp(-0.5 * u * u - _HALF_LOG_2PI))
+    return value

@@ -1,0 +1,201 @@
+"""Compute means and variances of the outputs under each member, in blocks of rows.
+
+A block is small enough for its arrays to stay in the cache of a core; larger arrays would be mapped anew for
+every block, which takes as long as the arithmetic. Each block is computed by one core, several in parallel.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from tggm.arrays import Bools, Floats
+from tggm.blas_lock import blas_lock
+from tggm.models import Model
+from tggm.models.likelihoods import measured
+from tggm.predictive.calibration import HeldOut
+from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.joint import MultivariateGaussianMixture
+from tggm.products import QUICKLY, full_precision
+from tggm.training.rows import Membership, RowBlock, bucket
+from tggm.training.train import n_cores
+
+NUMBERS = 2**18  # size of the widest array of all members in a block of rows
+LEAST, MOST = 64, 2048  # rows of a block
+MOST_HELD = 20_000  # held-out rows that are predicted
+ON_DEVICE = 16  # factor of both sizes on an accelerator, where each call is expensive
+
+T = TypeVar("T")
+Program = Callable[[Model, Array], tuple[Array, ...]]
+
+
+def member_moments(members: Model, X: Floats, dtype: Any) -> tuple[Floats, Floats]:
+    """Compute mean and variance of each output under each member, (members, rows, n), standardised."""
+    size = block_size(members, len(X))
+    mean, var = _by_blocks(_variances, members, X.astype(dtype, copy=False), size)
+    return mean, np.maximum(var, np.finfo(dtype).tiny)  # noise may underflow in single precision
+
+
+def member_means(members: Model, X: Floats, dtype: Any) -> Floats:
+    """Compute the means alone, which takes about half the time.
+
+    Few rows use the program that computes both, because it is already compiled.
+    """
+    size = block_size(members, len(X))
+    function = _means if len(X) > size else _variances
+    return _by_blocks(function, members, X.astype(dtype, copy=False), size)[0]
+
+
+def sample_rows(count: int) -> Any:
+    """Return the indices of `count` rows, or a random subset of `MOST_HELD`."""
+    if count <= MOST_HELD:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, MOST_HELD, replace=False))
+
+
+def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, dtype: Any) -> list[HeldOut]:
+    """Predict training rows by every member; record which members held them out."""
+    X, Y = np.asarray(block.data.X)[rows], measured(block.data.y)[rows]
+    mean, var = member_moments(model, X, dtype)
+    mask, weight = _held_out_mask(block.members, count)[:, rows], np.asarray(block.weight, np.float64)[rows]
+    known = np.isfinite(Y)
+    # held-out rows chose the epoch of each member
+    optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
+    y = np.where(known, Y, 0.0)
+    return [
+        HeldOut(mean[:, :, j], var[:, :, j], mask, y[:, j], weight * known[:, j], optimism)
+        for j in range(Y.shape[1])
+    ]
+
+
+def new_row_predictions(model: Model, X: Floats, Y: Floats, dtype: Any) -> list[HeldOut]:
+    """Predict new rows by every member; inputs and targets are standardised."""
+    mean, var = member_moments(model, X, dtype)
+    mask = np.ones(mean.shape[:2], np.bool_)
+    each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
+    return [HeldOut(m, v, mask, y, np.ones(len(y))) for m, v, y in each]
+
+
+def _held_out_mask(members: Membership, count: int) -> Bools:
+    """Return whether each member held out each row, (members, rows)."""
+    mask = np.zeros((len(members.n_held), count), np.bool_)
+    for row, held, n in zip(mask, members.held, members.n_held, strict=True):
+        row[np.asarray(held)[: int(n)]] = True
+    return mask
+
+
+def block_size(members: Model, rows: int) -> int:
+    """Return the number of rows in a block."""
+    if rows <= LEAST:
+        return LEAST
+    shapes = {name: np.shape(a) for name, a in members.arrays().items()}
+    K, n, m = shapes["likelihood.output.W1"]
+    units = [shape[1] for name, shape in shapes.items() if name.startswith("hidden.W")]
+    psi = shapes["hidden.W0"][2] if jax.tree.leaves(members.features) else 1  # members share the inputs
+    widest = max(psi, n * m // 4, *units)  # few arrays of n × m, a dozen of the others
+    times = 1 if jax.default_backend() == "cpu" else ON_DEVICE
+    fitting = max(1, times * NUMBERS // (K * widest))
+    return int(np.clip(2 ** int(np.log2(fitting)), LEAST, times * MOST))
+
+
+def padded_to(count: int, size: int) -> int:
+    """Return the padded rows of each block; small tables share one size, so that no digit depends on it."""
+    return size if count > size else max(LEAST, bucket(count))
+
+
+def over_blocks(function: Callable[[slice], T], rows: int, size: int) -> list[T]:
+    """Apply a function to each block of rows, in parallel threads.
+
+    Worker threads use the precision of the caller.
+    """
+    places = [slice(begin, begin + size) for begin in range(0, max(rows, 1), size)]
+    threads = min(n_cores(), len(places))
+    if threads == 1:
+        return [function(at) for at in places]
+    double = bool(jax.config.read("jax_enable_x64"))
+
+    def one(at: slice) -> T:
+        with jax.enable_x64(double):
+            return function(at)
+
+    first = function(places[0])  # compiles
+    with ThreadPoolExecutor(threads, thread_name_prefix="tggm-predict") as pool:
+        return [first, *pool.map(one, places[1:])]
+
+
+def _by_blocks(function: Program, members: Model, X: NDArray[Any], size: int) -> list[Floats]:
+    """Apply a program to rows, (members, rows, n) each."""
+    rows = padded_to(len(X), size)
+    placed = jax.device_put(members) if len(X) > size else members  # once for all blocks
+    program = partial(_COMPILED[function], placed)
+
+    def one(at: slice) -> list[NDArray[Any]]:
+        return [np.asarray(a) for a in program(padded(X[at], rows))]
+
+    blocks = over_blocks(one, len(X), size)
+    joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
+    return [a.astype(np.float64) for a in joined]
+
+
+def gaussian_mixtures(members: Model, X: Floats, shift: Floats, scale: Floats) -> list[GaussianMixture]:
+    """Return the mixture of the members for each output, in the units y = shift + scale · z."""
+    mean, var = member_moments(members, X, members.likelihood.output.b1.dtype)
+    return [
+        GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(shift[j]), scale=float(scale[j]))
+        for j in range(mean.shape[2])
+    ]
+
+
+def joint_gaussian_mixture(
+    members: Model, X: Floats, shift: Floats, scale: Floats
+) -> MultivariateGaussianMixture:
+    """Return the mixture of the members for all outputs together, in double precision."""
+    return MultivariateGaussianMixture(*member_covariances(members, X), loc=shift, scale=scale)
+
+
+def member_covariances(members: Model, X: Floats) -> tuple[Floats, Floats]:
+    """Compute mean (members, rows, n) and covariance (members, rows, n, n), in double precision."""
+    with jax.enable_x64(True), blas_lock():
+        mean, cov = _covariances(doubled(members), padded(X))
+        return np.asarray(mean)[:, : len(X)], np.asarray(cov)[:, : len(X)]
+
+
+def padded(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:
+    """Append rows of zeros, up to `rows` or to one of few compiled sizes."""
+    missing = (bucket(len(a)) if rows is None else rows) - len(a)
+    return np.pad(a, [(0, missing), *[(0, 0)] * (a.ndim - 1)])
+
+
+def doubled(members: Model) -> Model:
+    """Convert all arrays to double precision."""
+    double: Model = jax.tree.map(lambda a: np.asarray(a, np.float64), members)
+    return double
+
+
+@full_precision
+def _variances(members: Model, X: Array) -> tuple[Array, ...]:
+    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X)))(members)
+    return found
+
+
+@full_precision
+def _means(members: Model, X: Array) -> tuple[Array, ...]:
+    """Compute the means; the compiler removes what only variances need."""
+    return _variances(members, X)[:1]
+
+
+_COMPILED: dict[Program, Any] = {
+    each: jax.jit(each, compiler_options=QUICKLY) for each in (_variances, _means)
+}
+
+
+@jax.jit
+@full_precision
+def _covariances(members: Model, X: Array) -> tuple[Array, Array]:
+    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).moments(m.latent(X)))(members)
+    return found

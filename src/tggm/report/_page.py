@@ -1,0 +1,169 @@
+"""Rendering: table cells, figures as inline SVG, and the jinja2 template.
+
+matplotlib writes SVG for separate files. For the page its style attributes become plain attributes, because
+the content security policy forbids the former; identifiers get a prefix, because several figures share a
+page; coordinates are rounded; and text remains text in the font of the page.
+"""
+
+import base64
+import hashlib
+import io
+import math
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+WIDTH = 4.7  # inches; about the width of a phone, so that text has its drawn size there
+LONG = 1e4  # numbers from this size on get few ticks
+LETTERS = 22  # of a name beside an axis
+_RC = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tggm",
+    "text.parse_math": False,  # a feature name may contain "$"
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "legend.fontsize": 9,
+    "path.simplify": True,
+    "axes.formatter.limits": (-3, 6),  # longer numbers would touch each other
+}
+
+
+class Cell(NamedTuple):
+    """A table entry: its text, and the number it is sorted by if it is one."""
+
+    text: str
+    value: float | None = None
+
+
+def number(value: float, digits: int = 4) -> Cell:
+    """Format a number with this many significant digits."""
+    value = float(value)
+    if not math.isfinite(value):
+        return Cell("—", None)
+    text = f"{value:,.0f}" if 10 ** (digits - 1) <= abs(value) < 1e12 else f"{value:.{digits}g}"
+    return Cell(text.replace("-", "−"), value)
+
+
+def percent(part: float, decimals: int = 0) -> Cell:
+    """Format a fraction as a percentage."""
+    return Cell(f"{100 * part:.{decimals}f} %", float(part)) if math.isfinite(part) else Cell("—", None)
+
+
+def cell(value: Any) -> Cell:
+    """Convert an entry of a table; a tuple is a text and its number."""
+    if isinstance(value, tuple):
+        return Cell(*value)
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        return Cell(str(value))
+    return number(value)
+
+
+def numeric_columns(rows: Sequence[Sequence[Cell]]) -> list[bool]:
+    """Return which columns have numbers, and otherwise only empty entries."""
+    return [
+        any(c.value is not None for c in column) and all(c.value is not None or not c.text for c in column)
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def render(**context: Any) -> str:
+    """Render the template of the page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("tggm.report", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"cell": cell, "digest": _digest, "numeric_columns": numeric_columns}
+    return environment.get_template("report.html.j2").render(**context)
+
+
+def _digest(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def picture(draw: Callable[[Any], Any], name: str, alt: str, height: float) -> Any:
+    """Return the SVG element of the Axes that `draw` gets, as safe markup.
+
+    `name` is the prefix of all identifiers, unique on the page; `alt` describes the figure to readers who
+    cannot see it; `height` is in inches.
+    """
+    import matplotlib as mpl
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_RC), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # the browser has fonts for other scripts
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        ax = figure.add_subplot()
+        draw(ax)
+        _thin_ticks(ax)
+        _shorten_names(ax)
+        buffer = io.StringIO()
+        empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", metadata=empty, transparent=True)
+    return Markup(_inline(buffer.getvalue(), name, alt))
+
+
+def _thin_ticks(ax: Any) -> None:
+    """Use few ticks if their numbers are long, so that they do not touch."""
+    from matplotlib.ticker import AutoLocator, MaxNLocator
+
+    if isinstance(ax.xaxis.get_major_locator(), AutoLocator) and max(map(abs, ax.get_xlim())) >= LONG:
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+
+
+def _shorten_names(ax: Any) -> None:
+    """Shorten long tick labels, which would leave no space for the plot."""
+    for axis in (ax.xaxis, ax.yaxis):
+        labels = [label.get_text() for label in axis.get_ticklabels()]
+        if any(len(label) > LETTERS for label in labels):  # numbers have no text yet
+            axis.set_ticks(axis.get_majorticklocs(), list(map(shortened, labels)))
+
+
+def shortened(name: str) -> str:
+    """Shorten a name to `LETTERS` characters, keeping both ends."""
+    half = LETTERS // 2
+    return name if len(name) <= LETTERS else f"{name[: half - 1]}…{name[-half:]}"
+
+
+def _inline(svg: str, name: str, alt: str) -> str:
+    """Convert a matplotlib SVG file to an element with a title."""
+    box = re.search(r'viewBox="([^"]*)"', svg)
+    assert box is not None, "matplotlib writes a viewBox"
+    body = svg[svg.index(">", box.end()) + 1 : svg.rindex("</svg>")]
+    body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
+    body = re.sub(r"<defs>\s*</defs>", "", body)
+    body = re.sub(r' style="([^"]*)"', _attributes, body)
+    body = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', body)
+    body = body.replace("xlink:href=", "href=")
+    body = re.sub(r'href="#([^"]*)"', rf'href="#{name}-\1"', body)
+    body = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", body)
+    body = re.sub(r'(?<= d=")[^"]*', lambda found: _rounded(found[0]), body)
+    body = re.sub(r' [xy]="[^"]*"', lambda found: _rounded(found[0]), body)
+    body = re.sub(r'<g id="[^"]*">', "<g>", body)  # nothing refers to groups
+    body = re.sub(r"\s*\n\s*", "\n", body).strip()
+    label = f"{name}-title"
+    opening = f'<svg class="plot" role="img" aria-labelledby="{label}" viewBox="{box[1]}">'
+    return f'{opening}\n<title id="{label}">{escape(alt)}</title>\n{body}\n</svg>'
+
+
+def _attributes(found: re.Match[str]) -> str:
+    """Convert `style="fill: none; font: 10px 'DejaVu Sans'"` to `fill="none" font-size="10px"`."""
+    attributes = []
+    for item in found[1].split(";"):
+        key, _, value = (part.strip() for part in item.partition(":"))
+        if key == "font":
+            size = re.search(r"[\d.]+px", value)
+            key, value = "font-size", size[0] if size else "10px"
+        if key and key != "font-family":
+            attributes.append(f' {key}="{value}"')
+    return "".join(attributes)
+
+
+def _rounded(numbers: str) -> str:
+    """Round coordinates to a tenth of a point."""
+    return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), numbers)

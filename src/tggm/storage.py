@@ -1,0 +1,169 @@
+"""Encode arrays and JSON in one checked safetensors file, and write files atomically.
+
+The metadata of the file have one key, ``tggm``. Its value is JSON: the version of the schema, the model
+description, and the SHA-256 of that description and of all arrays with their names, types and shapes. Equal
+content gives equal bytes. safetensors checks the layout; only `MAX_HEADER` is checked before it reads a file.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+SCHEMA = 1
+KEY = "tggm"
+MAX_HEADER = 2**22  # bytes
+DTYPES = ("float64", "int64", "float32", "int32", "uint32", "uint8", "bool")
+
+
+class ModelFileError(ValueError):
+    """Report a file that this version of tggm cannot read; the message names the file and the reason."""
+
+
+def encode(arrays: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> bytes:
+    """Return the file that holds `arrays` and the JSON-able `model`."""
+    ordered: dict[str, np.ndarray] = {}
+    for name, given in arrays.items():
+        array = np.asarray(given)
+        if array.dtype.name not in DTYPES:
+            raise TypeError(f"array {name!r} has dtype {array.dtype}; a model file holds {', '.join(DTYPES)}")
+        ordered[name] = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    if "__metadata__" in ordered:
+        raise ValueError("an array must not be named '__metadata__'; safetensors reserves that name")
+    text = _to_json({"schema": SCHEMA, "sha256": _digest(ordered, model), "model": dict(model)})
+    content: bytes = save(ordered, {KEY: text})
+    if int.from_bytes(content[:8], "little") > MAX_HEADER:
+        raise ValueError(f"its header exceeds {MAX_HEADER} bytes; drop columns with many categories")
+    return content
+
+
+def decode(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and the model of a file, or raise ModelFileError with the first error found."""
+    digest, model = _metadata(content[8 : 8 + _header_length(content)])
+    try:
+        arrays: dict[str, np.ndarray] = load(content)
+    except (SafetensorError, ValueError, TypeError, LookupError) as error:
+        raise ModelFileError(f"its arrays cannot be read ({error})") from None
+    if digest != _digest(arrays, model):
+        raise ModelFileError("its checksum does not match; the file was damaged or edited")
+    for name, array in arrays.items():
+        if array.dtype.name not in DTYPES:
+            raise ModelFileError(f"array {name!r} has dtype {array.dtype}, not one of {', '.join(DTYPES)}")
+        if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+            raise ModelFileError(f"array {name!r} is boolean, but has bytes other than 0 and 1")
+    return arrays, model
+
+
+def read_model(file: BinaryIO) -> dict[str, Any]:
+    """Return the model description from the header alone, without checking that the file is undamaged."""
+    return _metadata(file.read(_header_length(file.read(8))))[1]
+
+
+def _header_length(content: bytes) -> int:
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > MAX_HEADER:
+        raise ModelFileError("it was not written by tggm.save or tggm fit")
+    return length
+
+
+def _metadata(header: bytes) -> tuple[Any, dict[str, Any]]:
+    """Return checksum and model; their JSON must be as `encode` writes it."""
+    try:
+        text = json.loads(header)["__metadata__"][KEY]
+        found = json.loads(text)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise ModelFileError("it was not written by tggm.save or tggm fit, or is damaged") from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if type(schema) is int and schema > SCHEMA:
+        raise ModelFileError(f"it is from a newer version of tggm (schema {schema}; this one reads {SCHEMA})")
+    try:
+        known = type(schema) is int and schema == SCHEMA and isinstance(found["model"], dict)
+        strict = known and _to_json(found) == text
+    except (ValueError, LookupError, RecursionError):
+        strict = False
+    if not strict or set(found) != {"schema", "sha256", "model"}:
+        raise ModelFileError("its metadata are not JSON as tggm writes it")
+    return found["sha256"], found["model"]
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _digest(arrays: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> str:
+    layout = [[name, arrays[name].dtype.name, list(arrays[name].shape)] for name in sorted(arrays)]
+    digest = hashlib.sha256(_to_json([model, layout]).encode())
+    for name in sorted(arrays):
+        digest.update(arrays[name].data if arrays[name].size else b"")
+    return digest.hexdigest()
+
+
+def write_atomically(path: Path, content: bytes, *, previous: Path | None = None) -> None:
+    """Replace the file at `path` by `content`, entirely or not at all.
+
+    The bytes are written to a temporary file in the same folder, synchronised, and renamed. An existing file
+    keeps its permissions; a symbolic link is followed. With `previous`, the old file is first renamed to it.
+    """
+    target = Path(os.path.realpath(path))
+    for name in filter(None, (target, previous)):
+        require_replaceable(name)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder; make it first", str(target.parent))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(handle, "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if previous is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(target, previous)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+    with contextlib.suppress(OSError):  # not every system can synchronise a folder
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def require_replaceable(path: Path) -> None:
+    """Raise unless `path` is a regular file or does not exist: a rename would delete a pipe or a device."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "This is a folder; name a file in it", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "This is a pipe or a device, not a regular file; name another", str(path))
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; raise OSError for a folder, pipe or device."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return path.open("rb")
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file."""
+    with open_regular(path) as file:
+        return file.read()

@@ -1,0 +1,559 @@
+"""Encode columns as numbers, as learned from the training rows; one class per kind of column."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tggm.arrays import Bools, Floats, Ints
+from tggm.tables.errors import TableError
+from tggm.tables.table import Table, odd_listed, odd_words
+from tggm.tables.target_encoding import Outcomes, TargetEncoding, encode_codes, encode_out_of_fold
+from tggm.tables.text import Dates, Spelling, day_first, limit
+
+MANY_ROWS = 10  # new rows from which a column without any known value causes a warning
+
+
+class Column(ABC):
+    """A column of a table, and the features that a model gets from it."""
+
+    name: str
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Return the category of each feature if the features are indicators, else nothing."""
+        return ()
+
+    @property
+    @abstractmethod
+    def features(self) -> list[str]:
+        """Return the names of the features."""
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """Describe the column for the user."""
+
+    @abstractmethod
+    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+        """Return the features, shape (rows, features); add a note for each kind of value that is replaced.
+
+        With `strict`, raise `TableError` for values of a kind that the training rows did not have.
+        """
+
+    def doubt(self, table: Table) -> str:
+        """Return a warning if the values look wrong for this column, else an empty string."""
+        return ""
+
+    def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
+        """Replace features that depend on the target, in the result of `encode`, by out-of-fold ones."""
+        return encoded
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------
+
+MOST_MARKS = 10
+LEAST_MARKED = 3  # rows that a mark must have
+SMALLEST_SHARE = 0.75  # share of rows with the smallest value from which the other rows get ranks
+LEAST_OTHERS = 500  # rows with other values that ranks need
+LEAST_DIFFERENT = 20  # different values among these
+KNOTS = 33  # quantiles of the other values
+SMALLEST_RANK = -0.3  # rank of the smallest value; the others have 0 to 1
+
+
+@dataclass(frozen=True)
+class Number(Column):
+    """Numbers; a gap becomes the median, and an indicator marks gaps if the training rows had any.
+
+    `marks` are words among the numbers, as ``<LOD``. Each has an indicator; the number is the one after it
+    (``<0.5``) or the median.
+
+    If most rows have the smallest value, as 0 in a column of rare payments, the others are close together on
+    the common scale. A second feature then has their ranks, from 0 to 1, interpolated between `knots`; the
+    first knot is the smallest value. `encoding` is the target encoding of values that repeat, if it predicts
+    better than neighbouring values do.
+    """
+
+    name: str
+    fill: float
+    indicator: bool
+    decimal: str = "."
+    unit: str = ""
+    marks: tuple[str, ...] = ()
+    knots: tuple[float, ...] = ()
+    encoding: TargetEncoding | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.knots) == 1 or any(np.diff(self.knots) <= 0):
+            raise ValueError("the knots of a column of numbers must be increasing")
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        name: str,
+        spelling: Spelling,
+        marks: tuple[str, ...] = (),
+        outcome: Outcomes | None = None,
+    ) -> "Number":
+        """Learn from a table."""
+        empty = cls(name, 0.0, False, spelling.decimal, spelling.unit, marks)
+        values, where = empty._read(table)
+        known = values[~np.isnan(values)]
+        fill = float(np.median(known)) if len(known) else 0.0
+        gaps = bool((np.isnan(values) & (where < 0)).any())
+        encoding = TargetEncoding.of(values, outcome)
+        return cls(name, fill, gaps, spelling.decimal, spelling.unit, marks, knots_of(known), encoding)
+
+    @property
+    def features(self) -> list[str]:
+        ranked = [f"{self.name}: rank"] * bool(self.knots)
+        marked = [f"{self.name} = {mark}" for mark in self.marks]
+        outputs = () if self.encoding is None else self.encoding.outputs
+        encoded = [f"{self.name}: mean {output}" for output in outputs]
+        return [self.name, *ranked, *[f"{self.name} is missing"] * self.indicator, *marked, *encoded]
+
+    @property
+    def ranks(self) -> Floats:
+        """Return the ranks of the knots."""
+        return np.concatenate([[SMALLEST_RANK], np.linspace(0.0, 1.0, len(self.knots) - 1)])
+
+    @property
+    def description(self) -> str:
+        parts = [f"number in {self.unit}" if self.unit else "number"]
+        if self.decimal == ",":
+            parts.append("with decimal commas")
+        if self.marks:
+            parts.append(f"marked {', '.join(self.marks)}")
+        if self.knots:
+            parts.append(f"and its rank where it is not {self.knots[0]:g}")
+        if self.encoding is not None:
+            parts.append("and its target encoding")
+        gaps = f"; gaps become {self.fill:g}, and a second column marks them" if self.indicator else ""
+        return " ".join(parts) + gaps
+
+    def doubt(self, table: Table) -> str:
+        """Return a warning if all values are missing, but none was in the training rows."""
+        if self.indicator or len(table) < MANY_ROWS or table.known(self.name).any():
+            return ""
+        return f"{self.name}: no row has a value, but all training rows had one; filled with {self.fill:g}"
+
+    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+        values, where = self._read(table)
+        gaps = np.isnan(values) & (where < 0)
+        if gaps.any():
+            if strict and not self.indicator:
+                raise TableError(
+                    f"{table.source} has gaps in column {self.name!r}, but the training rows had none; fill "
+                    "them, or leave --strict out to have them filled with the median."
+                )
+            unseen = "" if self.indicator else "; the training rows had no gaps there"
+            notes.append(
+                f"{self.name}: {_count(gaps)} without a value, filled with the median {self.fill:g}{unseen}"
+            )
+        filled = np.where(np.isnan(values), self.fill, values)
+        ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
+        parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
+        encoded = [] if self.encoding is None else [self.encoding.encode(values)]
+        return np.column_stack([*parts, *encoded]).astype(np.float64)
+
+    def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
+        """Replace the target encoding by an out-of-fold one."""
+        if self.encoding is None or outcome is None:
+            return encoded
+        out_of_fold = self.encoding.encode_training(self._read(table)[0], outcome)
+        return np.column_stack([encoded[:, : -out_of_fold.shape[1]], out_of_fold])
+
+    def _read(self, table: Table) -> tuple[Floats, Ints]:
+        """Return the values, NaN for gaps and bare marks, and the index of each row's mark, -1 for none."""
+        column, unmarked = table.columns[self.name], np.full(len(table), -1)
+        hint = table.decimal if table.decimal != "." else self.decimal
+        spelling = table.spelling(self.name, hint)
+        if spelling.unit != self.unit:
+            spelling = table.spelling(self.name, hint, self.unit)
+        if not self.marks:
+            return table.numbers(self.name, spelling), unmarked
+        if column.dtype != object:
+            return table.numbers(self.name), unmarked
+        return self._read_marked(table, spelling)
+
+    def _read_marked(self, table: Table, spelling: Spelling) -> tuple[Floats, Ints]:
+        readable = table.readable(self.name, spelling)
+        values: dict[str | None, float] = {None: np.nan} | readable
+        index: dict[str | None, int] = {}
+        unknown: dict[str, int] = {}
+        for word, row in odd_words(table, self.name, readable).items():
+            mark, value = limit(word, spelling)
+            if mark in self.marks:
+                index[word], values[word] = self.marks.index(mark), np.nan if value is None else value
+            else:
+                unknown[word] = row
+        if unknown:
+            raise TableError(
+                f"{table.source} has {odd_listed(table, self.name, unknown)} of column {self.name!r}, which "
+                f"should hold numbers or {', '.join(self.marks)}; correct it."
+            )
+        words = table.columns[self.name].tolist()
+        numbers = np.array([values[word] for word in words], dtype=np.float64)
+        return numbers, np.array([index.get(word, -1) for word in words])
+
+
+def knots_of(known: Floats) -> tuple[float, ...]:
+    """Return the smallest value and quantiles of the others, if most rows have it and the others are many."""
+    if not len(known) or not np.isfinite(known).all():
+        return ()
+    others = known[known > known.min()]
+    if not LEAST_OTHERS <= len(others) < (1 - SMALLEST_SHARE) * len(known):
+        return ()
+    if len(np.unique(others)) < LEAST_DIFFERENT:
+        return ()
+    quantiles = np.unique(np.quantile(others, np.linspace(0.0, 1.0, KNOTS)))
+    return (float(known.min()), *map(float, quantiles))
+
+
+def marks_of(table: Table, name: str, spelling: Spelling) -> tuple[str, ...] | None:
+    """Return the words among the numbers if each is frequent enough to be a mark, else None."""
+    readable = table.readable(name, spelling)
+    odd = [word for word in table.columns[name].tolist() if word is not None and word not in readable]
+    count = Counter(limit(word, spelling)[0] for word in odd)
+    if len(count) > MOST_MARKS or min(count.values(), default=0) < LEAST_MARKED:
+        return None
+    return tuple(sorted(count))
+
+
+# ---- words -----------------------------------------------------------------------------------------------
+
+OTHER, MISSING = "(other)", "(missing)"
+MOST_WORDS = 20_000  # in a model file
+MOST_ROWS = 2**53  # of a word: a whole number in double precision
+
+
+class _Words(Column):
+    """A column of words."""
+
+    levels: tuple[str, ...]  # words of the training rows
+
+    def __post_init__(self) -> None:
+        if not self.levels or len(set(self.levels)) < len(self.levels):
+            raise ValueError("the levels of a category must be different words")
+
+    def doubt(self, table: Table) -> str:
+        """Return a warning if many rows have words and none is a known level."""
+        words = [word for word in table.words(self.name).tolist() if word is not None]
+        if len(words) < MANY_ROWS or not set(self.levels).isdisjoint(words):
+            return ""
+        known = ", ".join(map(repr, self.levels[:3])) + ", ..." * (len(self.levels) > 3)
+        return f"{self.name}: none of its {len(words)} words ({words[0]!r}, ...) is known; known are {known}"
+
+    def _code(self, table: Table) -> Ints:
+        """Return the index of each row's level; len(levels) for other words, and one more for gaps."""
+        return code_words(table, self.name, self.levels)
+
+    def _note_unknown(
+        self, table: Table, unknown: Bools, notes: list[str], taken: str, *, strict: bool
+    ) -> None:
+        if not unknown.any():
+            return
+        examples = list(dict.fromkeys(table.words(self.name)[unknown].tolist()))
+        shown = ", ".join(map(repr, examples[:3])) + ", ..." * (len(examples) > 3)
+        if strict:
+            raise TableError(
+                f"{table.source} has categories in column {self.name!r} that the model does not know "
+                f"({shown}); correct them, or leave --strict out to have them {taken}."
+            )
+        notes.append(f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}")
+
+
+@dataclass(frozen=True)
+class Category(_Words):
+    """Indicators of the levels, of all rare words together, and of gaps."""
+
+    name: str
+    levels: tuple[str, ...]
+    other: bool
+    missing: bool
+
+    @classmethod
+    def of(cls, table: Table, name: str, levels: tuple[str, ...]) -> "Category":
+        """Learn from a table; `levels` are the words that get an indicator of their own."""
+        different = set(table.words(name).tolist())
+        return cls(name, levels, bool(different - {*levels, None}), None in different)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Return the category of each feature."""
+        return (*self.levels, *[OTHER] * self.other, *[MISSING] * self.missing)
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name} = {category}" for category in self.categories]
+
+    @property
+    def description(self) -> str:
+        return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
+
+    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+        code, size = self._code(table), len(self.levels)
+        unknown, gaps = code == size, code == size + 1
+        taken = "taken together as other" if self.other else "taken as none of the known ones"
+        self._note_unknown(table, unknown, notes, taken, strict=strict)
+        if gaps.any():
+            how = "a category of their own" if self.missing else "which the training rows did not have"
+            notes.append(f"{self.name}: {_count(gaps)} without a value, {how}")
+        indicators = np.eye(size + 2)[:, [*range(size), *[size] * self.other, *[size + 1] * self.missing]]
+        return indicators[code]
+
+
+@dataclass(frozen=True)
+class Ordinal(_Words):
+    """The index of each level, from 0 for the lowest; a gap becomes the median and has an indicator."""
+
+    name: str
+    levels: tuple[str, ...]  # from the lowest to the highest
+    fill: float
+    indicator: bool
+
+    @classmethod
+    def of(cls, table: Table, name: str, levels: tuple[str, ...]) -> "Ordinal":
+        """Learn from a table; `levels` go from the lowest to the highest."""
+        code = code_words(table, name, levels)
+        known = code[code < len(levels)]
+        return cls(name, levels, float(np.median(known)) if len(known) else 0.0, len(known) < len(code))
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name, *[f"{self.name} is missing"] * self.indicator]
+
+    @property
+    def description(self) -> str:
+        return f"grade from {self.levels[0]} to {self.levels[-1]}"
+
+    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+        code = self._code(table)
+        self._note_unknown(table, code == len(self.levels), notes, "taken as gaps", strict=strict)
+        gaps = code >= len(self.levels)
+        parts = [np.where(gaps, self.fill, code), *[gaps] * self.indicator]
+        return np.stack(parts, axis=1).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Statistic(_Words):
+    """Many different words: the target encoding of each, and the logarithm of its rows.
+
+    Words of one row, and those never seen, are encoded together.
+    """
+
+    name: str
+    outputs: tuple[str, ...]
+    levels: tuple[str, ...]
+    counts: tuple[int, ...]  # rows of each level, of the rare words together, and of gaps
+    values: tuple[tuple[float, ...], ...]  # target encodings of the same
+
+    def __post_init__(self) -> None:
+        size = len(self.levels) + 2
+        if len(self.counts) != size or len(self.values) != size or len(set(self.levels)) != size - 2:
+            raise ValueError("the statistics of a column must be one for each of its different words")
+        if any(len(value) != len(self.outputs) for value in self.values):
+            raise ValueError("the statistics of a column must be one for each output")
+        if not all(0 <= count <= MOST_ROWS for count in self.counts):
+            raise ValueError(f"the rows of a word must be from 0 to {MOST_ROWS}")
+
+    @classmethod
+    def of(cls, table: Table, name: str, outcome: Outcomes | None) -> "Statistic":
+        """Learn from a table."""
+        frequent = Counter(word for word in table.words(name).tolist() if word is not None)
+        ordered = sorted((-n, word) for word, n in frequent.items() if n > 1)[:MOST_WORDS]
+        levels = tuple(sorted(word for _, word in ordered))
+        code, size = code_words(table, name, levels), len(levels) + 2
+        counts = tuple(np.bincount(code, minlength=size).tolist())
+        if outcome is None:
+            return cls(name, (), levels, counts, ((),) * size)
+        values = encode_codes(code, size, outcome)
+        return cls(name, outcome.names, levels, counts, tuple(map(tuple, values.tolist())))
+
+    @property
+    def features(self) -> list[str]:
+        return [*(f"{self.name}: mean {output}" for output in self.outputs), f"{self.name}: rows"]
+
+    @property
+    def description(self) -> str:
+        return f"one of {len(self.levels)} words, seen as their target encoding"
+
+    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+        code = self._code(table)
+        refused = strict and not self.counts[-2]
+        self._note_unknown(table, code == len(self.levels), notes, "taken together as other", strict=refused)
+        return self.lookup[code]
+
+    def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
+        """Replace the target encoding by an out-of-fold one."""
+        if outcome is None:
+            return encoded[:, -1:]
+        out_of_fold = encode_out_of_fold(self._code(table), len(self.levels) + 2, outcome)
+        return np.column_stack([out_of_fold, encoded[:, -1:]])
+
+    @property
+    def lookup(self) -> Floats:
+        """Return the features of each level, of the rare words together, and of gaps, one row each."""
+        values = np.asarray(self.values, dtype=np.float64).reshape(len(self.values), len(self.outputs))
+        counts = np.asarray(self.counts, dtype=np.float64)
+        counts[-2] = 1.0  # a rare word has one row
+        return np.column_stack([values, np.log1p(counts)])
+
+
+def code_words(table: Table, name: str, levels: tuple[str, ...]) -> Ints:
+    """Return the index of each row's word among the levels; len(levels) for others, one more for gaps."""
+    index: dict[str | None, int] = {level: k for k, level in enumerate(levels)}
+    index[None] = len(levels) + 1
+    return np.array([index.get(word, len(levels)) for word in table.words(name).tolist()], dtype=np.int64)
+
+
+# ---- dates -----------------------------------------------------------------------------------------------
+
+YEAR = 365.2425  # days
+LENGTH = {"year": YEAR, "week": 7.0, "day": 1.0}  # days of each cycle
+
+
+@dataclass(frozen=True)
+class DateColumn(Column):
+    """Years since the first date, and sine and cosine of the position in each cycle that varies.
+
+    A gap becomes the median date with sine and cosine 0, and has an indicator. With `clock`, the column has
+    times of day without dates.
+    """
+
+    name: str
+    origin: float  # days since 1970
+    fill: float  # years since the origin
+    parts: tuple[str, ...]  # cycles: year, week, day
+    indicator: bool
+    day_first: bool
+    clock: bool = False
+
+    def __post_init__(self) -> None:
+        if not set(self.parts) <= set(LENGTH):
+            raise ValueError(f"the parts of a date must be some of {', '.join(LENGTH)}")
+
+    @classmethod
+    def of(cls, table: Table, name: str, clock: bool = False) -> "DateColumn":
+        """Learn from a table."""
+        column = table.columns[name]
+        words = set(column.tolist()) - {None} if column.dtype == object else set()
+        first = bool(day_first(words))
+        days = _days(_dates(table, name, first))
+        known = days[~np.isnan(days)]
+        origin = float(np.floor(known.min())) if len(known) else 0.0
+        fill = float(np.median(known - origin)) / YEAR if len(known) else 0.0
+        parts = ("day",) if clock else _varying(known)
+        return cls(name, origin, fill, parts, len(known) < len(days), first, clock)
+
+    @property
+    def features(self) -> list[str]:
+        waves = [f"{self.name}: {wave} of the {part}" for part in self.parts for wave in ("sine", "cosine")]
+        trend = f"{self.name}: time of the day" if self.clock else f"{self.name}: years"
+        return [trend, *waves, *[f"{self.name} is missing"] * self.indicator]
+
+    @property
+    def description(self) -> str:
+        return "time of the day" if self.clock else f"date, seen as {', '.join(['trend', *self.parts])}"
+
+    def doubt(self, table: Table) -> str:
+        """Return a warning if there are words that are not dates."""
+        wrong = self._wrong(table)
+        if not wrong.any():
+            return ""
+        example = table.words(self.name)[wrong][0]
+        return f"{self.name}: {_count(wrong)} with words that are no dates ({example!r}), taken as gaps"
+
+    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+        wrong = self._wrong(table)
+        if wrong.any():
+            if strict or wrong.sum() > 0.5 * len(wrong):
+                raise self._error(table, repr(table.words(self.name)[wrong][0]))
+            notes.append(self.doubt(table))
+        days = _days(_dates(table, self.name, self.day_first))
+        self._require_kind(table, days)
+        gaps = np.isnan(days)
+        columns = [np.where(gaps, self.fill, (days - self.origin) / YEAR)]
+        for part in self.parts:
+            angle = 2 * np.pi * days / LENGTH[part]
+            columns += [np.where(gaps, 0.0, wave(angle)) for wave in (np.sin, np.cos)]
+        return np.stack([*columns, *[gaps] * self.indicator], axis=1).astype(np.float64)
+
+    def _wrong(self, table: Table) -> Bools:
+        """Return which rows have words that are not dates."""
+        wrong: Bools = np.isnat(_dates(table, self.name, self.day_first)) & table.known(self.name)
+        return wrong
+
+    def _require_kind(self, table: Table, days: Floats) -> None:
+        """Raise for times of day in a column of dates, and for dates in one of times."""
+        known = days[~np.isnan(days)]
+        if not len(known) or table.columns[self.name].dtype != object:
+            return
+        clock = bool(((known >= 0) & (known < 1)).all())  # times of day are read as of 1970-01-01
+        if clock != self.clock and self.origin >= 1 - self.clock:
+            raise self._error(table, "times of the day" if clock else "dates")
+
+    def _error(self, table: Table, what: str) -> TableError:
+        wanted = "times of the day as 12:30" if self.clock else "dates as 2024-01-31"
+        return TableError(
+            f"{table.source} has {what} in column {self.name!r}, which should hold {wanted}; correct it."
+        )
+
+
+def _dates(table: Table, name: str, first: bool) -> Dates:
+    """Return the dates of a column; with `first`, the day comes first if no word shows the order."""
+    column = table.columns[name]
+    if column.dtype.kind == "M":
+        return column
+    if column.dtype == object:
+        return table.dates(name, first)
+    if np.isnan(column).all():
+        return np.full(len(column), np.datetime64("NaT", "us"))
+    raise TableError(
+        f"{table.source} has numbers in column {name!r}, which should hold dates as 2024-01-31; correct it."
+    )
+
+
+def _days(dates: Dates) -> Floats:
+    """Return days since 1970, NaN for gaps."""
+    days = dates.astype("datetime64[us]").astype(np.int64) / (1e6 * 86_400.0)
+    return np.where(np.isnat(dates), np.nan, days)
+
+
+def _varying(days: Floats) -> tuple[str, ...]:
+    """Return the cycles that vary: the year needs 300 days of data, the week two weeks."""
+    if not len(days):
+        return ()
+    span = np.ptp(days)
+    varies = {
+        "year": span > 300,
+        "week": span > 13 and np.ptp(np.floor(days) % 7) > 0,
+        "day": np.ptp(days % 1) > 0,
+    }
+    return tuple(part for part in LENGTH if varies[part])
+
+
+def _count(chosen: Bools) -> str:
+    count = int(chosen.sum())
+    return f"{count} row{'s' * (count != 1)}"
+
+
+def encode_training(
+    columns: Sequence[Column], table: Table, outcome: Outcomes | None, features: Floats
+) -> Floats:
+    """Replace features that depend on the target by out-of-fold ones."""
+    ends = np.cumsum([len(column.features) for column in columns])[:-1]
+    pairs = zip(columns, np.split(features, ends, axis=1), strict=True)
+    return np.concatenate([c.encode_training(table, outcome, part) for c, part in pairs], axis=1)
+
+
+COLUMNS: dict[str, type[Column]] = {
+    "number": Number,
+    "category": Category,
+    "ordinal": Ordinal,
+    "statistic": Statistic,
+    "date": DateColumn,
+}  # by their name in model files

@@ -1,0 +1,363 @@
+"""Read CSV, Parquet and Excel files as tables.
+
+pyarrow reads CSV and Parquet, pandas and openpyxl read Excel. CSV fields are read as text; a column becomes
+numbers only if that loses nothing.
+"""
+
+import csv
+import io
+import stat
+import sys
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from lzma import LZMAError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.arrays import Floats
+from tggm.data.parquet import ParquetFiles, RowGroup, readable
+from tggm.tables.errors import TableError
+from tggm.tables.frames import as_table
+from tggm.tables.table import Table, stacked
+from tggm.tables.text import GAPS, LONGEST, cleaned, typed
+
+DELIMITERS = {",": "','", ";": "';'", "\t": "'\\t'", "|": "'|'"}
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
+_UNREADABLE = {
+    b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV or .xlsx",
+    b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
+    b"SQLite": "is a database; export the table as CSV",
+}
+_BLOCK_BYTES = 2**24  # read at a time; a line must be shorter
+
+
+def read_table(
+    path: str,
+    *,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    missing: tuple[str, ...] = (),
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> Table:
+    """Read a CSV, Parquet or Excel file, compressed or not; ``-`` is standard input.
+
+    Parameters
+    ----------
+    path : str
+        The file. Parquet and Excel are recognised by their content.
+    delimiter : str, optional
+        Delimiter of a CSV file; found from its first line by default (comma, semicolon, tab, bar).
+    decimal : str
+        Decimal point of numbers in a CSV file.
+    missing : tuple of str
+        Words that mark a missing value, besides `GAPS`.
+    encoding : str, optional
+        Encoding of a CSV file; by default UTF-8, or UTF-16 with a byte order mark.
+    sheet : str, optional
+        Sheet of an Excel file; the first by default.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read as a table; the message has the remedy.
+    """
+    name = "standard input" if path == "-" else path
+    content = _decompress(sys.stdin.buffer.read() if path == "-" else _read(Path(path)), name)
+    is_excel = content.startswith(b"PK\x03\x04") and b"xl/workbook.xml" in content
+    if sheet is not None and not is_excel:
+        raise TableError(f"{name} is no Excel file; leave --sheet out.")
+    try:
+        if is_excel:
+            return _parse_excel(content, name, missing, sheet)
+        if content.startswith(b"PAR1"):
+            return _parse_parquet(content, name, missing)
+        text = _decode(content, name, encoding)
+        return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
+    except ModuleNotFoundError as error:
+        raise TableError(f"{name} needs {error.name} to be read: pip install 'tggm[tables]'.") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise TableError(f"{path} is a folder; name a CSV or Parquet file in it.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise TableError(f"there is no file {path}; check the name and the folder.") from None
+    except PermissionError:
+        raise TableError(f"{path} may not be read; check its permissions: ls -l {path}") from None
+
+
+def _decompress(content: bytes, name: str) -> bytes:
+    for magic, module in _COMPRESSED.items():
+        if content.startswith(magic):
+            try:
+                unpacked: bytes = import_module(module).decompress(content)
+            except (OSError, EOFError, ValueError, ArithmeticError, LZMAError, zlib.error):
+                raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
+            return unpacked
+    return content
+
+
+def _decode(content: bytes, name: str, encoding: str | None) -> str:
+    for magic, remedy in _UNREADABLE.items():
+        if content.startswith(magic):
+            raise TableError(f"{name} {remedy}.")
+    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))  # UTF-16, as spreadsheets on Windows write it
+    if b"\0" in content[:100_000] and not wide:
+        raise TableError(f"{name} is a binary file, neither CSV nor Parquet; export the table as CSV.")
+    try:
+        return content.decode(encoding or ("utf-16" if wide else "utf-8-sig"))
+    except LookupError:
+        raise TableError(f"--encoding {encoding!r} is not known; try latin-1, cp1252 or utf-8.") from None
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{name} is not {encoding or 'UTF-8'} text (byte {error.start}); name its encoding, for example "
+            "--encoding latin-1."
+        ) from None
+
+
+# ---- CSV -------------------------------------------------------------------------------------------------
+
+
+def parse_csv(
+    text: str, name: str, *, delimiter: str | None = None, decimal: str = ".", missing: Sequence[str] = ()
+) -> Table:
+    """Parse CSV text whose first line has the names of the columns; `name` is used in messages.
+
+    Fields may be quoted. Empty lines are skipped; every other line must have as many fields as the first.
+    """
+    text = text.lstrip("\r\n")
+    if not text.strip():
+        raise TableError(f"{name} is empty; it should begin with a line of column names.")
+    mark = _find_delimiter(text) if delimiter is None else delimiter.replace("\\t", "\t")
+    if len(mark) != 1:
+        raise TableError(f"a delimiter is one character, as --delimiter ';'; got {delimiter!r}.")
+    if '"' in text:  # pyarrow does not report quotes that are never closed, or closed within a field
+        _check_rows(text, mark, name)
+    stored = _read_fields(text, mark, name)
+    header = [column[0].as_py().strip() or f"column {k}" for k, column in enumerate(stored.columns, start=1)]
+    _check_header(header, text, mark, name)
+    if stored.num_rows < 2:
+        raise TableError(f"{name} has column names but no rows; there is nothing to work on.")
+    gaps = frozenset((*GAPS, *missing))
+    columns = [_column(column, gaps) for column in stored.slice(1).itercolumns()]
+    return Table(name, dict(zip(header, columns, strict=True)), decimal)
+
+
+def _find_delimiter(text: str) -> str:
+    """Return the delimiter that splits the first line into most fields; a comma if none does."""
+    first = next(line for line in text.lstrip()[: 2**16].splitlines() if line.strip())
+    counts = {mark: len(next(csv.reader([first], delimiter=mark))) for mark in DELIMITERS}
+    return max(counts, key=lambda mark: counts[mark])
+
+
+def _read_fields(text: str, mark: str, name: str) -> Any:
+    """Return all lines as a pyarrow table of strings, the first row being the header."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    try:
+        width = len(next(csv.reader(io.StringIO(text, newline=""), delimiter=mark)))
+        return arrow.read_csv(
+            io.BytesIO(f"{text}\n".encode()),
+            read_options=arrow.ReadOptions(autogenerate_column_names=True, block_size=_BLOCK_BYTES),
+            parse_options=arrow.ParseOptions(delimiter=mark, newlines_in_values='"' in text),
+            convert_options=arrow.ConvertOptions(column_types={f"f{k}": pa.string() for k in range(width)}),
+        )
+    except (pa.ArrowException, UnicodeEncodeError, csv.Error) as error:
+        _check_rows(text, mark, name)
+        raise TableError(f"{name} is not valid CSV ({error}); check its quotes and delimiter.") from None
+
+
+def _check_rows(text: str, mark: str, name: str) -> None:
+    """Raise an error that names the first row with wrong quotes or another number of fields."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    wrong = None
+    try:
+        width = len(next(reader))
+        for number, row in enumerate((row for row in reader if row), start=1):
+            if len(row) != width and wrong is None:
+                wrong = f"has {len(row)} fields in row {number}, but {width} column names"
+    except csv.Error as error:
+        raise TableError(
+            f"{name} is not valid CSV at line {reader.line_num} ({error}); check the quotes there."
+        ) from None
+    if wrong:
+        mark = DELIMITERS.get(mark, repr(mark))
+        raise TableError(f"{name} {wrong}; check the quotes there, and that {mark} is the delimiter.")
+
+
+def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
+    better = _find_delimiter(text)
+    if len(header) == 1 and better != mark and better in header[0]:
+        raise TableError(
+            f"{name} has one column only, {header[0][:40]!r}; its fields seem to be separated by "
+            f"{DELIMITERS[better]}, so leave --delimiter out or pass that one."
+        )
+    if len(header) == 1 and len(header[0].split()) == len(text.strip().splitlines()[-1].split()) > 1:
+        raise TableError(
+            f"{name} has one column only, {header[0][:40]!r}; if its fields are separated by blanks, pass "
+            "--delimiter ' '."
+        )
+    duplicates = [column for column, count in Counter(header).items() if count > 1]
+    if duplicates:
+        raise TableError(
+            f"{name} has more than one column {duplicates[0]!r}; every column needs its own name."
+        )
+
+
+def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
+    """Return the numbers of a column of strings if all are numbers, else its words."""
+    numbers = _numbers(column, gaps)
+    if numbers is not None:
+        return numbers
+    coded = column.combine_chunks().dictionary_encode()
+    words = cleaned(coded.dictionary.to_pylist(), gaps)
+    return typed(words[coded.indices.to_numpy()])
+
+
+def _numbers(column: Any, gaps: frozenset[str]) -> Floats | None:
+    """Return a column as numbers by pyarrow, which is fast; None leaves the decision to `typed`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    known = pc.if_else(pc.is_in(trimmed, pa.array(sorted(gaps))), pa.scalar(None, pa.string()), trimmed)
+    strange = pc.match_substring_regex(known, "^0[0-9]|[^0-9.eE+-]")
+    if known.null_count == len(known) or pc.any(strange).as_py():
+        return None
+    try:
+        values = np.asarray(known.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    except pa.ArrowException:
+        return None
+    return values if np.nanmax(np.abs(values)) < LONGEST else None
+
+
+# ---- Excel and Parquet -----------------------------------------------------------------------------------
+
+
+def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str | None) -> Table:
+    """Parse one sheet whose first row has the names of the columns; empty rows are dropped."""
+    import openpyxl  # noqa: F401  # pandas reports its absence by another type of error
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about styles and validations, which are not read
+        try:
+            book = pd.ExcelFile(io.BytesIO(content), engine="openpyxl")
+        except Exception as error:  # damaged archives raise many types
+            raise TableError(
+                f"{name} is a damaged Excel file ({type(error).__name__}); save it again."
+            ) from None
+        with book:
+            if sheet is not None and sheet not in book.sheet_names:
+                listed = ", ".join(map(repr, book.sheet_names))
+                raise TableError(f"{name} has no sheet {sheet!r}; it has {listed}.")
+            frame = book.parse(sheet or book.sheet_names[0]).dropna(how="all")
+    if not len(frame.columns):
+        raise TableError(f"{name} has an empty sheet; name another with --sheet.")
+    if not len(frame):
+        raise TableError(f"{name} has column names but no rows; there is nothing to work on.")
+    labels = [str(label).strip() for label in frame.columns]
+    frame.columns = [
+        f"column {k}" if label.startswith("Unnamed: ") else label for k, label in enumerate(labels, start=1)
+    ]
+    return as_table(frame, missing, name)[0]
+
+
+def _parse_parquet(content: bytes, name: str, missing: Sequence[str]) -> Table:
+    import pyarrow.parquet as pq
+
+    with _table_errors():
+        with readable(name):
+            stored = pq.read_table(io.BytesIO(content))
+        return _of_arrow(stored, name, missing)
+
+
+def _of_arrow(stored: Any, name: str, missing: Sequence[str]) -> Table:
+    if not stored.num_rows or not stored.num_columns:
+        raise TableError(f"{name} has no rows; there is nothing to work on.")
+    return as_table(stored, tuple(missing), name)[0]
+
+
+@contextmanager
+def _table_errors() -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise TableError(str(error)) from None
+
+
+class Folder:
+    """A folder of Parquet files with the same columns, read by row groups."""
+
+    def __init__(self, path: str, missing: Sequence[str] = ()) -> None:
+        self.source, self._missing = path, missing
+        with _table_errors():
+            self.files = ParquetFiles(path)
+        if not self.files.rows:
+            raise TableError(f"{path} has no rows; there is nothing to work on.")
+
+    def __len__(self) -> int:
+        return self.files.rows
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the first file."""
+        return list(next(iter(self.files.schemas.values())).names)
+
+    def require_alike(self, ignored: Sequence[str]) -> None:
+        """Raise if a used column has numbers in one file and text in another."""
+        seen: dict[str, tuple[str, Any, Path]] = {}
+        for file, schema in self.files.schemas.items():
+            for field in schema:
+                content = _content(field.type)
+                if field.name in ignored or content == "nothing":
+                    continue
+                before, kind, first = seen.setdefault(field.name, (content, field.type, file))
+                if content != before:
+                    raise TableError(
+                        f"column {field.name!r} holds {before} ({kind}) in {first}, but {content} "
+                        f"({field.type}) in {file}; write one type in all files, or leave it out: "
+                        f"--ignore {field.name!r}."
+                    )
+
+    def read(self, group: RowGroup) -> Table:
+        """Read the table of one row group."""
+        with _table_errors():
+            return _of_arrow(self.files.read(group), str(group.file), self._missing)
+
+    def sample(self, most_groups: int = 8, most_rows: int = 20_000) -> Table:
+        """Read some rows of some groups, spread evenly over the folder."""
+        parts = []
+        for k in _spread(len(self.files.groups), most_groups):
+            group = self.files.groups[k]
+            rows = _spread(group.rows, most_rows)
+            parts.append(replace(self.read(group).take(rows), origin=group.start + rows))
+        return stacked(parts, self.source)
+
+
+def _spread(count: int, most: int) -> NDArray[np.intp]:
+    """Return at most `most` of the numbers below `count`, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, most).round().astype(np.intp))
+
+
+def _content(kind: Any) -> str:
+    """Return what a column of this pyarrow type becomes: numbers, text, or nothing if it has only gaps."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_null(kind):
+        return "nothing"
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return "numbers" if number else "text"

@@ -1,0 +1,192 @@
+r"""Target encoding: replace a word, or a number that repeats, by the mean target of its rows.
+
+For a value with n rows whose targets sum to s, the encoding is the posterior mean under a normal prior,
+
+.. math:: (s + m \bar y) / (n + m), \qquad m = \sigma^2 / \tau^2,
+
+with the variances within and between values as the analysis of variance estimates them; for classes it is the
+log-odds of that share. Training rows are encoded out of fold, by the other four fifths of the rows, so that
+no row's own target is among its inputs.
+
+Numbers that repeat, as fares or sums of a tax form do, can act as words: rows with one sum all have high
+targets, those with the next one low ones. A smooth function of the number cannot represent this.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tggm.arrays import Floats, Ints
+
+MOST_OUTPUTS = 20  # columns are not encoded for more
+FOLDS = 5
+LEAST_PRIOR, MOST_PRIOR = 1.0, 1000.0  # rows that the prior counts as
+
+# numbers: conditions for a target encoding
+LEAST_VALUES = 20  # different values
+MOST_VALUES = 1000  # repeated values that are encoded
+REPEATED = 0.5  # share of rows whose value occurs in other rows
+LEAST_WIDTH = 10  # neighbours on either side
+LEAST_ROWS, MOST_ROWS = 100, 50_000  # rows in the comparison with neighbours
+LEAST_GAIN, ERRORS = 0.2, 3.0  # required gain: share of the target's variance, and standard errors
+MOST_TARGET = 1e300  # differences of two targets must be finite
+
+
+class Outcomes(NamedTuple):
+    """Targets of the training rows as columns of numbers; no column if there are too many outputs."""
+
+    values: Floats  # (rows, outputs), NaN where missing; zeros and ones for classes
+    names: tuple[str, ...]  # of the outputs
+    is_class: bool
+
+    @classmethod
+    def of(cls, y: NDArray[Any], is_class: bool) -> "Outcomes":
+        """Convert targets as `fit` takes them; two classes need one column, for the second class."""
+        if not is_class:
+            values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+            count = values.shape[1]
+            if count > MOST_OUTPUTS:
+                return cls(values[:, :0], (), False)
+            names = tuple(f"target {k}" for k in range(count)) if count > 1 else ("target",)
+            return cls(values, names, False)
+        labels, label = np.unique(y, return_inverse=True)
+        first = 1 if len(labels) == 2 else 0
+        if len(labels) - first > MOST_OUTPUTS:
+            return cls(np.empty((len(y), 0)), (), True)
+        values = (label.reshape(-1)[:, None] == np.arange(first, len(labels))[None, :]).astype(np.float64)
+        return cls(values, tuple(str(label) for label in labels[first:].tolist()), True)
+
+
+def encode_codes(code: Ints, size: int, outcome: Outcomes) -> Floats:
+    """Return the encoding of each of the codes 0, ..., size - 1, shape (size, outputs)."""
+    return np.stack([_shrunken_means(code, size, y, outcome.is_class) for y in outcome.values.T], axis=1)
+
+
+def encode_out_of_fold(code: Ints, size: int, outcome: Outcomes) -> Floats:
+    """Return the encoding of each row's code by the rows of the other folds, shape (rows, outputs)."""
+    found = np.empty((len(code), outcome.values.shape[1]))
+    fold = np.random.default_rng(0).permutation(len(code)) % FOLDS
+    for k in range(FOLDS):
+        others = fold != k
+        rest = outcome._replace(values=outcome.values[others])
+        found[~others] = encode_codes(code[others], size, rest)[code[~others]]
+    return found
+
+
+def _shrunken_means(code: Ints, size: int, y: Floats, log_odds: bool) -> Floats:
+    known = ~np.isnan(y)
+    code, y = code[known], y[known]
+    count = np.bincount(code, minlength=size)
+    total: Floats = np.bincount(code, y, minlength=size).astype(np.float64)
+    mean = float(y.mean()) if len(y) else 0.0
+    m = _prior_rows(code, count, total, y)
+    value: Floats = (total + m * mean) / (count + m)
+    if not log_odds:
+        return value
+    least = 0.5 / (len(y) + 1)
+    share = np.clip(value, least, 1 - least)
+    logit: Floats = np.log(share / (1 - share))
+    return logit
+
+
+def _prior_rows(code: Ints, count: Ints, total: Floats, y: Floats) -> float:
+    """Return the rows that the prior counts as: the variance within codes over that between their means."""
+    there = count > 0
+    codes, n = int(there.sum()), len(y)
+    if codes < 2 or n <= codes:
+        return LEAST_PRIOR
+    mean = np.where(there, total / np.maximum(count, 1), 0.0)
+    within = float(((y - mean[code]) ** 2).sum() / (n - codes))
+    spread = float((count * (mean - y.mean()) ** 2).sum())
+    between = (spread - (codes - 1) * within) / (n - (count.astype(np.float64) ** 2).sum() / n)
+    if between <= 0:
+        return MOST_PRIOR
+    return float(np.clip(within / between, LEAST_PRIOR, MOST_PRIOR))
+
+
+@dataclass(frozen=True)
+class TargetEncoding:
+    """The encoding of each number that repeats, and of all other numbers together."""
+
+    outputs: tuple[str, ...]
+    levels: tuple[float, ...]  # increasing
+    values: tuple[tuple[float, ...], ...]  # for each level, then for the other numbers
+
+    def __post_init__(self) -> None:
+        increasing = np.isfinite(self.levels).all() and all(a < b for a, b in pairwise(self.levels))
+        if not self.outputs or not self.levels or not increasing:
+            raise ValueError("the target encoding of numbers must have outputs and increasing levels")
+        if [len(value) for value in self.values] != [len(self.outputs)] * (len(self.levels) + 1):
+            raise ValueError("the target encoding of numbers must have a value for each level and output")
+        if not np.abs(self.values).max() <= MOST_TARGET:
+            raise ValueError(f"the target encoding of numbers must be within ±{MOST_TARGET:g}")
+
+    @classmethod
+    def of(cls, x: Floats, outcome: Outcomes | None) -> "TargetEncoding | None":
+        """Learn from numbers, NaN for gaps; None if they do not repeat, or neighbours predict as well."""
+        if outcome is None or not outcome.names:
+            return None
+        value, count = np.unique(x[~np.isnan(x)], return_counts=True)
+        if len(value) < LEAST_VALUES or count[count > 1].sum() < REPEATED * count.sum():
+            return None
+        most = np.argsort(-count, kind="stable")[:MOST_VALUES]
+        levels = tuple(np.sort(value[most[count[most] > 1]]).tolist())
+        with np.errstate(over="ignore", invalid="ignore"):  # the estimator refuses targets of this size
+            if not beats_neighbours(x, levels, float(value[most[0]]), outcome):
+                return None
+        found = encode_codes(code_numbers(x, levels), len(levels) + 1, outcome)
+        return cls(outcome.names, levels, tuple(map(tuple, found.tolist())))
+
+    def encode(self, x: Floats) -> Floats:
+        """Return the encoding of each number, shape (rows, outputs)."""
+        return np.asarray(self.values, dtype=np.float64)[code_numbers(x, self.levels)]
+
+    def encode_training(self, x: Floats, outcome: Outcomes) -> Floats:
+        """Return the same for training rows, out of fold."""
+        return encode_out_of_fold(code_numbers(x, self.levels), len(self.levels) + 1, outcome)
+
+
+def beats_neighbours(x: Floats, levels: tuple[float, ...], commonest: float, outcome: Outcomes) -> bool:
+    """Return whether a value's other rows predict its target better than rows with values next to it.
+
+    Out-of-fold squared errors of the encoding are compared with those of the mean of neighbouring rows, for
+    few, many and all neighbours; the encoding must be better than each by a fifth of the target's variance.
+    If the target changes smoothly with the number it is not, because it is noisier. Gaps do not count, nor
+    does a value that half of the rows have.
+    """
+    known = np.flatnonzero(~np.isnan(x) & ~np.isnan(outcome.values).any(1))
+    some = np.random.default_rng(0).permutation(known)[:MOST_ROWS]
+    x, y = x[some], outcome.values[some]
+    code = code_numbers(x, levels)
+    counted = (code < len(levels)) & ((x != commonest) | (2 * (x == commonest).sum() < len(x)))
+    if counted.sum() < LEAST_ROWS:
+        return False
+    encoded = encode_out_of_fold(code, len(levels) + 1, Outcomes(y, outcome.names, False))
+    error = ((y - encoded) ** 2).sum(1)
+    least = LEAST_GAIN * y.var(0).sum()
+    for width in (LEAST_WIDTH, max(LEAST_WIDTH, len(x) // 40), max(LEAST_WIDTH, len(x) // 10), len(x)):
+        gain = (((y - _neighbour_mean(x, y, width)) ** 2).sum(1) - error)[counted]
+        if not gain.mean() > max(least, ERRORS * gain.std() / np.sqrt(len(gain))):  # false for NaN, too
+            return False
+    return True
+
+
+def _neighbour_mean(x: Floats, y: Floats, width: int) -> Floats:
+    """Return the mean target of `width` rows on either side of each number, without rows equal to it."""
+    order = np.argsort(x, kind="stable")
+    total = np.concatenate([np.zeros((1, y.shape[1])), np.cumsum(y[order], axis=0)])
+    first, after = (np.searchsorted(x[order], x, side) for side in ("left", "right"))
+    low, high = np.maximum(first - width, 0), np.minimum(after + width, len(x))
+    count = (first - low) + (high - after)
+    mean: Floats = (total[first] - total[low] + total[high] - total[after]) / np.maximum(count, 1)[:, None]
+    return mean
+
+
+def code_numbers(x: Floats, levels: tuple[float, ...]) -> Ints:
+    """Return the index of each number among the levels; len(levels) for other numbers and gaps."""
+    place = np.searchsorted(levels, x)
+    known = np.asarray(levels)[np.minimum(place, len(levels) - 1)] == x
+    return np.where(known, place, len(levels)).astype(np.int64)

@@ -1,0 +1,259 @@
+"""Predictions by NumPy and by an ONNX runtime equal those of the estimator."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse, special
+
+from tests.cases import few
+from tests.deployment.fits import KINDS, ROWS, classifier, regressor, table, table_model
+from tggm import export_onnx, load, save
+from tggm.deployment import NumPyRegressor, _network, onnx_export, predictors
+from tggm.tables import Preparation, TableTransformer, Target
+from tggm.tables.columns import Category, DateColumn, Number, Ordinal, Statistic
+from tggm.tables.target_encoding import TargetEncoding
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+ndx = pytest.importorskip("ndonnx")
+
+SAME = {"rtol": 1e-9, "atol": 1e-9}  # both in double precision
+NEAR = {"rtol": 1e-6, "atol": 1e-7}
+LEVELS = [0.01, 0.3, 0.95]
+BINARY, FOUR = ("no", "yes"), (1, 2, 3, 5)
+SIZE = 10 * 2**20  # bytes of a graph at most
+
+
+@pytest.fixture
+def reloaded(tmp_path):
+    def reload(model):
+        save(model, tmp_path / "model.tggm")
+        return load(tmp_path / "model.tggm", backend="numpy")
+
+    return reload
+
+
+def run(graph, inputs):
+    """Return the results of a graph by name; warnings of the runtime are errors."""
+    onnx.checker.check_model(graph, full_check=True)
+    options = onnxruntime.SessionOptions()
+    session = onnxruntime.InferenceSession(graph.SerializeToString(), options, ["CPUExecutionProvider"])
+    names = [each.name for each in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+@pytest.fixture
+def exported(tmp_path):
+    def compute(model, inputs, **options):
+        path = tmp_path / "model.onnx"
+        export_onnx(model, path, **options)
+        assert path.stat().st_size < SIZE
+        return run(onnx.load(path), inputs)
+
+    return compute
+
+
+def test_functions_of_a_unit_equal_scipy():
+    a = np.linspace(-30, 30, 601)
+    assert_allclose(_network.log_ndtr(np, a), special.log_ndtr(a), rtol=1e-12, atol=1e-14)
+    assert_allclose(_network.erfc(np, a / 3), special.erfc(a / 3), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_means_deviations_quantiles_intervals_and_densities(reloaded, kind):
+    model = regressor(kind)
+    copy = reloaded(model)
+    wanted = model.predict(ROWS, return_std=True)
+    assert_allclose(copy.predict(ROWS), wanted[0], **SAME)
+    for found, value in zip(copy.predict(ROWS, return_std=True), wanted, strict=True):
+        assert_allclose(found, value, **SAME)
+    assert_allclose(copy.predict_quantiles(ROWS, LEVELS), model.predict_quantiles(ROWS, LEVELS), **SAME)
+    assert_allclose(copy.predict_interval(ROWS, 0.8), model.predict_interval(ROWS, 0.8), **SAME)
+    y = np.linspace(1.0, 9.0, len(ROWS))
+    assert_allclose(copy.score_samples(ROWS, y), model.score_samples(ROWS, y), **SAME)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_onnx_means_deviations_and_quantiles(exported, kind):
+    model = regressor(kind)
+    found = exported(model, {"X": ROWS}, quantiles=LEVELS)
+    mean, std = model.predict(ROWS, return_std=True)
+    finite = std < 1e150  # some variances of lognormals overflow
+    assert finite.mean() > 0.5
+    assert_allclose(found["mean"][finite], mean[finite], **NEAR)
+    assert_allclose(found["deviation"][finite], std[finite], **NEAR)
+    assert_allclose(found["quantiles"], model.predict_quantiles(ROWS, LEVELS), **NEAR)
+
+
+@pytest.mark.parametrize("features", few([None, "bounded"], "None"))
+def test_other_features_without_a_linear_part(reloaded, exported, features):
+    model = regressor(features=features, linear=False)
+    assert_allclose(reloaded(model).predict(ROWS), model.predict(ROWS), **SAME)
+    assert_allclose(exported(model, {"X": ROWS})["mean"], model.predict(ROWS), **NEAR)
+
+
+def test_several_outputs(reloaded, exported):
+    model = regressor(outputs=2)
+    copy, quantiles = reloaded(model), model.predict_quantiles(ROWS, LEVELS)
+    assert_allclose(copy.predict(ROWS), model.predict(ROWS), **SAME)
+    assert_allclose(copy.predict_quantiles(ROWS, LEVELS), quantiles, **SAME)
+    with pytest.raises(ValueError, match="several outputs needs JAX"):
+        copy.predict_dist(ROWS)
+    found = exported(model, {"X": ROWS}, quantiles=LEVELS)
+    assert_allclose(found["mean"], model.predict(ROWS), **NEAR)
+    assert_allclose(found["quantiles"], quantiles, **NEAR)
+
+
+@pytest.mark.parametrize("labels", [BINARY, FOUR], ids=len)
+def test_probabilities(reloaded, exported, labels):
+    model = classifier(labels)
+    copy, p = reloaded(model), model.predict_proba(ROWS)
+    assert_allclose(copy.predict_proba(ROWS), p, rtol=0, atol=1e-8)
+    assert_allclose(copy.predict_log_proba(ROWS), model.predict_log_proba(ROWS), rtol=1e-5, atol=1e-6)
+    assert_allclose(copy.predict_proba(ROWS).sum(1), 1.0, rtol=1e-12)
+    assert copy.predict(ROWS).tolist() == model.predict(ROWS).tolist()
+    found = exported(model, {"X": ROWS})
+    assert_allclose(found["probabilities"], p, rtol=0, atol=1e-7)
+    assert found["label"].tolist() == model.predict(ROWS).tolist()
+
+
+def test_sparse_rows_of_a_classifier(reloaded):
+    model = classifier(FOUR)
+    rows = ROWS * (ROWS > 2)
+    assert_allclose(
+        reloaded(model).predict_proba(sparse.csr_matrix(rows)), model.predict_proba(rows), atol=1e-8
+    )
+
+
+def test_single_precision(reloaded, exported):
+    model = regressor(dtype="float32")
+    found = reloaded(model).predict_quantiles(ROWS)
+    assert_allclose(found, model.predict_quantiles(ROWS), rtol=1e-3, atol=1e-3)
+    rows = ROWS.astype(np.float32)
+    found = exported(regressor(), {"X": rows}, dtype="float32", quantiles=())
+    assert set(found) == {"mean", "deviation"}
+    assert found["mean"].dtype == np.float32
+    assert_allclose(found["mean"], regressor().predict(rows.astype(np.float64)), rtol=1e-4, atol=1e-5)
+
+
+def test_blocks_of_rows_do_not_change_predictions(reloaded, monkeypatch):
+    copy = reloaded(regressor())
+    whole = copy.predict(ROWS)
+    monkeypatch.setattr(predictors, "MIN_ROWS", 7)
+    monkeypatch.setattr(predictors, "BLOCK", 1)
+    assert_allclose(copy.predict(ROWS), whole, rtol=1e-12)
+
+
+def onnx_table(rows):
+    """Return a table as the inputs of a graph."""
+    inputs = {name: rows[[name]].astype(object).fillna("").to_numpy() for name in ("kind", "grade", "town")}
+    days = (rows[["day"]] - pd.Timestamp("1970-01-01")) / pd.Timedelta("1D")
+    inputs |= {"size": rows[["size"]].to_numpy(float), "day": days.to_numpy(float)}
+    inputs["dose"] = np.array([[0.1], [0.5], [np.nan], [np.nan]])
+    inputs["dose: mark"] = np.array([[""], ["<"], [""], ["n.d."]], dtype=object)
+    return inputs
+
+
+def test_a_model_of_a_table_takes_tables(reloaded, exported):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of marks
+        model = table_model()
+    copy, rows = reloaded(model), table()
+    assert_allclose(copy.predict(rows[rows.columns[::-1]]), model.predict(rows), **SAME)
+    with pytest.raises(ValueError, match="kind"):
+        copy.predict(rows[["size"]])
+    assert_allclose(exported(model, onnx_table(rows))["mean"], model.predict(rows), **NEAR)
+
+
+def test_graphs_encode_every_kind_of_column():
+    target = TargetEncoding(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,)))
+    columns = (
+        Number("size", 0.5, True, knots=(-1.0, 0.2, 0.4, 1.5), encoding=target),
+        Number("dose", 0.4, True, marks=("<", "n.d.")),
+        Category("kind", ("a", "b"), True, True),
+        Ordinal("grade", ("low", "mid", "top"), 1.0, True),
+        DateColumn("day", 18262.0, 1.2, ("year", "week"), True, True),
+        Statistic("town", ("y",), ("rome", "york"), (5, 3, 2, 1), ((0.5,), (2.0,), (1.0,), (-1.0,))),
+    )
+    names = tuple(column.name for column in columns)
+    preparation = Preparation(columns, Target("y", "regression"), names=names)
+    arguments, X = onnx_export._inputs(ndx, None, preparation, ndx.float64)
+    found = run(ndx.build(arguments, {"X": X}), onnx_table(table()))["X"]
+    assert_allclose(found, TableTransformer.of(preparation).transform(table()), rtol=1e-9, atol=1e-9)
+
+
+def test_wrong_uses_are_refused(reloaded, tmp_path):
+    model, copy = regressor(), reloaded(regressor())
+    with pytest.raises(ValueError, match="`return_std` must be"):
+        copy.predict(ROWS, return_std="parts")
+    with pytest.raises(TypeError, match="predicts only"):
+        copy.fit(ROWS, ROWS[:, 0])
+    with pytest.raises(ValueError, match="`backend` must be one of"):
+        load(tmp_path / "model.tggm", backend="torch")
+    with pytest.raises(ValueError, match="4 features"):
+        copy.predict(ROWS[:, :3])
+    with pytest.raises(ValueError, match="levels between 0 and 1"):
+        export_onnx(model, tmp_path / "m.onnx", quantiles=[5])
+    with pytest.raises(ValueError, match="`dtype` must be one of"):
+        export_onnx(model, tmp_path / "m.onnx", dtype="float16")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("model.hidden.b.0", lambda a: a[:, :-1]),
+        ("model.features.c", lambda a: a[..., :3]),
+        ("model.likelihood.output.A", lambda a: a * np.nan),
+        ("model.hidden.s0", lambda a: -a),
+        ("x.scale", lambda a: 0 * a),
+        ("y.scale", lambda a: a[:0]),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(name, change):
+    arrays, meta = regressor().to_state()
+    with pytest.raises(ValueError, match=r"array|positive"):
+        NumPyRegressor.from_state({**arrays, name: change(arrays[name])}, meta)
+    for wrong in ({"features": ["a"]}, {"calibration": [["linear"]] * 2}):
+        with pytest.raises(ValueError, match=r"names of its 4|2 calibrations"):
+            NumPyRegressor.from_state(arrays, {**meta, **wrong})
+
+
+def test_hidden_layers_of_other_kinds_are_refused():
+    arrays, meta = regressor().to_state()
+    with pytest.raises(ValueError, match="only JAX can compute its hidden layers"):
+        NumPyRegressor.from_state(arrays | {"model.hidden.V": np.zeros((3, 2, 2))}, meta)
+
+
+def test_a_missing_ndonnx_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ndonnx", None)
+    with pytest.raises(ImportError, match="pip install ndonnx"):
+        export_onnx(regressor(), tmp_path / "m.onnx")
+
+
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("jax", "jaxlib", "onnx", "ndonnx", "pandas", "pyarrow", "typer"):
+            raise ImportError(name + " is blocked")
+sys.meta_path.insert(0, Blocked())
+import numpy as np, tggm
+model = tggm.load(sys.argv[1], backend="numpy")
+np.save(sys.argv[2], model.predict_quantiles(np.load(sys.argv[3])))
+assert not {"jax", "jaxlib"} & set(sys.modules)
+"""
+
+
+def test_numpy_predictions_do_not_import_jax(tmp_path):
+    model = regressor()
+    save(model, tmp_path / "m.tggm")
+    np.save(tmp_path / "rows.npy", ROWS)
+    names = [str(tmp_path / name) for name in ("m.tggm", "found.npy", "rows.npy")]
+    subprocess.run([sys.executable, "-c", BLOCKED, *names], check=True)
+    assert_allclose(np.load(names[1]), model.predict_quantiles(ROWS), **SAME)

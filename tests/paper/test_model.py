@@ -1,0 +1,113 @@
+"""Models against closed forms, quadrature and importance sampling."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from tests.paper.small_models import (
+    EP,
+    MEAN_FIELD,
+    S0,
+    S1,
+    last_layer_draws,
+    layered,
+    one_layer,
+    truncated,
+    weights,
+)
+from tggm.paper._model import DirectedLayers, UndirectedLayers, draw_members
+
+
+def test_moments_of_one_layer_are_those_of_truncated_normals(rng):
+    model, X = one_layer(rng), rng.standard_normal((4, 3))
+    W0, b0, W1, b1 = weights(model)
+    h, v = truncated(X @ W0.T + b0, np.sqrt(S0))
+    latent = model.latent(jnp.asarray(X), EP)
+    mean, cov = model.output.moments(latent)
+    assert_allclose(mean, h @ W1.T + b1, rtol=1e-9)
+    assert_allclose(cov, np.einsum("ik,bk,jk->bij", W1, v, W1) + S1 * np.eye(2), rtol=1e-8)
+    assert_allclose(model.mean(jnp.asarray(X), EP), mean, rtol=1e-13)
+    y = rng.standard_normal((4, 2))
+    want = [stats.multivariate_normal.logpdf(*row) for row in zip(y, mean, cov, strict=True)]
+    assert_allclose(model.output.by_moments(jnp.asarray(y), latent), want, rtol=1e-10)
+    want = stats.norm.logpdf(y, mean, np.sqrt(S1)).sum(1)
+    assert_allclose(model.output.by_mean(jnp.asarray(y), mean), want, rtol=1e-10)
+
+
+def test_energy_of_undirected_layers(rng):
+    """−½ hᵀPh + γᵀh and −Σ‖h − u‖²/2s0 differ by a constant, with y and without."""
+    model = layered(rng, (4, 3, 2))
+    X, residual, h = rng.standard_normal((1, 3)), rng.standard_normal(2), rng.random((6, 9))
+    layers = jax.tree.map(np.asarray, model.hidden)
+    parts = np.split(h, [4, 7], axis=1)
+    below = [X @ layers.W0.T + layers.b0]
+    below += [p @ W.T + b for p, W, b in zip(parts, layers.W, layers.b, strict=False)]
+    energy = -sum(((p - u) ** 2).sum(1) for p, u in zip(parts, below, strict=True)) / (2 * S0)
+    W1 = np.asarray(model.output.W1)
+    error = residual - parts[-1] @ W1.T
+    U = W1 / np.sqrt(S1)
+    posterior = model.hidden.gaussian(jnp.asarray(X), U, (residual @ U / np.sqrt(S1))[None])
+    pairs = (
+        (model.hidden.gaussian(jnp.asarray(X)), energy),
+        (posterior, energy - (error**2).sum(1) / (2 * S1)),
+    )
+    for tg, want in pairs:
+        P, gamma = np.asarray(tg.precision.dense()), np.asarray(tg.shift[0])
+        exponent = -0.5 * np.einsum("bi,ij,bj->b", h, P, h) + h @ gamma
+        assert_allclose(np.diff(exponent), np.diff(want), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [UndirectedLayers, DirectedLayers])
+def test_moments_of_several_layers_by_sampling(rng, kind):
+    model, X = layered(rng, (4, 3), kind=kind), rng.standard_normal((2, 3))
+    mean, cov = jax.jit(lambda m, X: m.output.moments(m.latent(X, EP)))(model, jnp.asarray(X))
+    _, _, W1, b1 = weights(model)
+    for i, x in enumerate(X):
+        h, weight = last_layer_draws(rng, model.hidden, x, 100_000)
+        z, weight = h @ W1.T + b1, weight if kind is UndirectedLayers else np.ones(len(h))
+        assert_allclose(mean[i], np.average(z, axis=0, weights=weight), atol=0.04)
+        assert_allclose(cov[i], np.cov(z.T, aweights=weight) + S1 * np.eye(2), atol=0.08)
+
+
+def test_class_evidence_of_undirected_layers_by_sampling(rng):
+    model, X = layered(rng, (4, 3), classes=True), rng.standard_normal((2, 3))
+    label = jnp.asarray([0, 1], jnp.int32)
+    found = jax.jit(lambda m, X: m.output.by_inference(label, m.hidden, X, EP))(model, jnp.asarray(X))
+    _, _, W1, b1 = weights(model)
+    for i, x in enumerate(X):
+        h, weight = last_layer_draws(rng, model.hidden, x, 100_000)
+        z = h @ W1.T + b1
+        lead = (z[:, 0] - z[:, 1]) * (1 if label[i] == 0 else -1)
+        assert_allclose(
+            found[i], np.log(np.average(stats.norm.cdf(lead / np.sqrt(2)), weights=weight)), atol=0.03
+        )
+
+
+def test_scaling_s0_with_the_weights_changes_no_density(rng):
+    """W0, b0 and σ0 times c, W1 divided by c: the same p(y | x), for each objective in its own way."""
+    model, c = one_layer(rng), 3.0
+    W0, b0, W1, b1 = (jnp.asarray(a) for a in weights(model))
+    hidden = type(model.hidden)(c * W0, c * b0, jnp.asarray(c**2 * S0))
+    other = type(model)(hidden, type(model.output)(W1 / c, b1, model.output.log_noise))
+    X, Y = jnp.asarray(rng.standard_normal((5, 3))), jnp.asarray(rng.standard_normal((5, 2)))
+    for value in (
+        lambda m: m.output.by_inference(Y, m.hidden, X, MEAN_FIELD),
+        lambda m: m.output.by_moments(Y, m.latent(X, EP)),
+    ):
+        assert_allclose(jax.jit(value)(other), jax.jit(value)(model), rtol=1e-9)
+
+
+def test_initial_weights_of_the_paper_have_variance_0_01():
+    rng = np.random.default_rng(0)
+    model = draw_members(
+        rng, 2, 30, (40, 20), 5, "undirected", s0=0.5, noise=0.1, init="paper", dtype="float32"
+    )
+    for a in (model.hidden.W0, model.hidden.W[0], model.output.W1):
+        assert a.shape[0] == 2
+        assert_allclose(a.std(), 0.1, rtol=0.15)
+        assert a.dtype == np.float32
+    assert_array_equal(model.hidden.s0, np.float32([0.5, 0.5]))
+    assert_allclose(model.output.log_noise, np.log(0.1), rtol=1e-6)

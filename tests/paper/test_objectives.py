@@ -1,0 +1,338 @@
+"""Objectives against the paper's published gradients, misprints corrected, and against each other."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import integrate, special, stats
+
+from tests.paper.small_models import (
+    BEGIN,
+    EP,
+    OBJECTIVES,
+    S0,
+    S1,
+    algorithm_1,
+    assert_gradient,
+    gradient,
+    layered,
+    one_layer,
+    truncated,
+    weights,
+)
+from tggm.inference import mean_field
+from tggm.paper._inference import Inference
+from tggm.paper._model import GaussianOutput, PaperModel
+from tggm.paper._objectives import EvidenceObjective, PaperRows, subtract_unit_variance
+
+FACTORISED = EvidenceObjective(Inference("mean_field", factorised=True))
+
+
+def problem(rng, rows=6, m=4, n=1, **options):
+    model = one_layer(rng, m, n, **options)
+    X, Y = rng.standard_normal((rows, 3)), rng.standard_normal((rows, n))
+    return model, PaperRows(jnp.asarray(X), jnp.asarray(Y))
+
+
+def class_problem(rng, rows=5, m=4, n=3):
+    X, label = rng.standard_normal((rows, 3)), rng.integers(0, n, rows)
+    return one_layer(rng, m, n, classes=True), PaperRows(jnp.asarray(X), jnp.asarray(label))
+
+
+def require(got, want, **tolerance):
+    """Compare the gradients of W0, b0, W1 and b1."""
+    for have, value in zip(weights(got), want, strict=True):
+        assert_allclose(have, value, **tolerance)
+
+
+def test_gradients_of_back_propagation(rng):
+    """∂E/∂W0 and ∂E/∂W1 with corrected signs and 1/σ1² in both; E is minus the objective."""
+    model, rows = problem(rng, n=2)
+    W0, b0, W1, b1 = weights(model)
+    X, Y = map(np.asarray, rows)
+    h, v = truncated(X @ W0.T + b0, np.sqrt(S0))
+    error = (Y - h @ W1.T - b1) / S1
+    back = (error @ W1) * v / S0
+    got = gradient(OBJECTIVES["bp"], model, rows)
+    require(got, [back.T @ X, back.sum(0), error.T @ h, error.sum(0)], rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["newton", "cyclic"])
+def test_gradients_of_em(rng, solver):
+    """∂Q/∂W0, ∂Q/∂b0, ∂Q/∂W1, ∂Q/∂b1 with the posterior by Algorithm 1."""
+    model, rows = problem(rng, n=2)
+    W0, b0, W1, b1 = weights(model)
+    X, Y = map(np.asarray, rows)
+    a = X @ W0.T + b0
+    P, gamma = np.eye(4) / S0 + W1.T @ W1 / S1, a / S0 + (Y - b1) @ W1 / S1
+    h, v = np.swapaxes([algorithm_1(P, g) for g in gamma], 0, 1)
+    prior = truncated(a, np.sqrt(S0))[0]
+    hh = h.T @ h + np.diag(v.sum(0))
+    error = Y - b1 - h @ W1.T
+    want = [
+        (h - prior).T @ X / S0,
+        (h - prior).sum(0) / S0,
+        ((Y - b1).T @ h - W1 @ hh) / S1,
+        error.sum(0) / S1,
+    ]
+    got = gradient(EvidenceObjective(Inference("mean_field", solver), (1000, 1000)), model, rows)
+    require(got, want, rtol=1e-6, atol=1e-8)
+    squared = (error**2 + v @ (W1**2).T).sum(0)
+    assert_allclose(got.output.log_noise, 0.5 * (squared / S1 - len(X)), rtol=1e-6, atol=1e-8)
+
+
+def class_posterior(W1, b1, a, c):
+    """E[h], Var[h] and E[z] of one row by the supplement's updates of (h, s), s = T z.
+
+    T is −I with column c set to one, its own inverse. Off the diagonal P has −W1ᵀ T⁻¹; the paper prints −W1ᵀ.
+    """
+    n, m = W1.shape
+    T = -np.eye(n)
+    T[:, c] = 1
+    P = np.block([[np.eye(m) / S0 + W1.T @ W1, -W1.T @ T], [-T.T @ W1, T.T @ T]])
+    mean, var = algorithm_1(P, np.r_[a / S0 - W1.T @ b1, T.T @ b1], free=(m + c,))
+    return mean[:m], var[:m], T @ mean[m:]
+
+
+@pytest.mark.parametrize("solver", ["newton", pytest.param("cyclic", marks=pytest.mark.slow)])
+def test_class_gradients_of_the_supplement(rng, solver):
+    model, rows = class_problem(rng)
+    W0, b0, W1, b1 = weights(model)
+    X, label = map(np.asarray, rows)
+    a = X @ W0.T + b0
+    parts = [class_posterior(W1, b1, a[i], label[i]) for i in range(len(X))]
+    h, v, z = (np.array(part) for part in zip(*parts, strict=True))
+    prior = truncated(a, np.sqrt(S0))[0]
+    hh = h.T @ h + np.diag(v.sum(0))
+    want = [(h - prior).T @ X / S0, (h - prior).sum(0) / S0, (z - b1).T @ h - W1 @ hh]
+    want.append((z - b1 - h @ W1.T).sum(0))
+    inference = Inference("mean_field", solver, factorised=True)
+    require(gradient(EvidenceObjective(inference, (500, 500)), model, rows), want, rtol=1e-5, atol=1e-7)
+
+
+def supplement(layers, x):
+    """Q and β of the supplement for any number of hidden layers."""
+    W, b = [np.asarray(w) for w in layers.W], [np.asarray(v) for v in layers.b]
+    ends = np.cumsum([0, len(layers.b0), *map(len, b)])
+    Q, beta = np.eye(ends[-1]), np.zeros(ends[-1])
+    beta[: ends[1]] = np.asarray(layers.W0) @ x + np.asarray(layers.b0)
+    for i in range(len(W)):
+        low, high = slice(ends[i], ends[i + 1]), slice(ends[i + 1], ends[i + 2])
+        Q[low, low] += W[i].T @ W[i]
+        Q[high, low], Q[low, high] = -W[i], -W[i].T
+        beta[low] -= W[i].T @ b[i]
+        beta[high] += b[i]
+    return Q / S0, beta / S0, ends
+
+
+def deep_gradients(layers, x, prior, posterior, ends):
+    """The supplement's gradients of one row for W0, b0 and the weights and biases between layers."""
+    (m0, s0), (m1, s1) = ((m, np.outer(m, m) + np.diag(v)) for m, v in (prior, posterior))
+    first = slice(0, ends[1])
+    found = [np.outer(m1[first] - m0[first], x) / S0, (m1[first] - m0[first]) / S0]
+    for i, (W, b) in enumerate(zip(layers.W, layers.b, strict=True)):
+        low, high = slice(ends[i], ends[i + 1]), slice(ends[i + 1], ends[i + 2])
+        w, v = np.asarray(W), np.asarray(b)
+        second = w @ (s1[low, low] - s0[low, low]) - (s1[high, low] - s0[high, low])
+        found += [-(np.outer(v, m1[low] - m0[low]) + second) / S0]
+        found += [-(w @ (m1[low] - m0[low]) - (m1[high] - m0[high])) / S0]
+    return found
+
+
+@pytest.mark.parametrize("classes", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_deep_gradients_of_the_supplement(rng, classes):
+    """Its equations with the output's own variance, 1 or σ1², in the output's blocks instead of σ0²."""
+    n, s1 = (3, 1.0) if classes else (2, S1)
+    model, X = layered(rng, (3, 4, 2), n, classes=classes), rng.standard_normal((2, 3))
+    y = np.array([2, 0]) if classes else rng.standard_normal((2, n))
+    hidden, (_, _, W2, b2) = model.hidden, weights(model)
+    total = None
+    for x, target in zip(X, y, strict=True):
+        Q, beta, ends = supplement(hidden, x)
+        M, last = ends[-1], slice(ends[-2], ends[-1])
+        prior = algorithm_1(Q, beta)
+        if classes:
+            T = -np.eye(n)
+            T[:, target] = 1
+            P = np.zeros((M + n, M + n))
+            P[:M, :M], P[M:, M:], P[M:, last], P[last, M:] = Q, T.T @ T, -T.T @ W2, -W2.T @ T
+            gamma = np.concatenate([beta, T.T @ b2])
+            gamma[last] -= W2.T @ b2
+            P[last, last] += W2.T @ W2
+            v, var = algorithm_1(P, gamma, free=(M + target,))
+            z = T @ v[M:]
+        else:
+            P, gamma, z = Q.copy(), beta.copy(), target
+            P[last, last] += W2.T @ W2 / s1
+            gamma[last] += W2.T @ (target - b2) / s1
+            v, var = algorithm_1(P, gamma)
+        m, second = v[last], np.outer(v[last], v[last]) + np.diag(var[last])
+        row = deep_gradients(hidden, x, prior, (v[:M], var[:M]), ends)
+        row += [(np.outer(z - b2, m) - W2 @ second) / s1, (z - b2 - W2 @ m) / s1]
+        total = row if total is None else [a + r for a, r in zip(total, row, strict=True)]
+    labels = jnp.asarray(y, jnp.int32) if classes else jnp.asarray(y)
+    got = gradient(FACTORISED, model, PaperRows(jnp.asarray(X), labels))
+    between = [a for pair in zip(got.hidden.W, got.hidden.b, strict=True) for a in pair]
+    leaves = [got.hidden.W0, got.hidden.b0, *between, got.output.W1, got.output.b1]
+    for have, want in zip(leaves, total, strict=True):
+        assert_allclose(have, want, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("method", ["moments", "bp", "ep"])
+def test_gradients_are_those_of_the_values(rng, method, classes):
+    model, rows = class_problem(rng) if classes else problem(rng)
+    accuracy = {"rtol": 1e-4, "atol": 1e-5} if classes else {}  # of the probit quadrature in training
+    assert_gradient(lambda m: OBJECTIVES[method](m, rows, BEGIN).sum(), model, rng, **accuracy)
+
+
+def test_gradient_of_the_exact_density_is_that_of_its_value(rng):
+    model, rows = problem(rng)
+    assert_gradient(lambda m: OBJECTIVES["exact"](m, rows, BEGIN).sum(), model, rng)
+
+
+def test_deep_gradients_are_those_of_the_values(rng):
+    """Back-propagation through inference of the prior, and EP of classes; no iteration is differentiated."""
+    X = jnp.asarray(rng.standard_normal((3, 3)))
+    rows = (
+        PaperRows(X, jnp.asarray(rng.standard_normal((3, 2)))),
+        PaperRows(X, jnp.asarray([0, 2, 1], jnp.int32)),
+    )
+    models = layered(rng, (4, 3)), layered(rng, (4, 3), 3, classes=True)
+    for method, model, part in zip(("bp", "ep"), models, rows, strict=True):
+        objective = OBJECTIVES[method]
+        assert_gradient(lambda m, o=objective, r=part: o(m, r, BEGIN).sum(), model, rng, eps=1e-5)
+
+
+@functools.cache
+def compiled(method):
+    return jax.jit(OBJECTIVES[method])
+
+
+def values(method, model, rows):
+    return np.asarray(compiled(method)(model, rows, BEGIN))
+
+
+def test_one_unit_is_exact_for_every_likelihood(rng):
+    """With one unit that has a weight the posterior is a univariate truncated normal."""
+    model, rows = problem(rng, rows=40, m=8)
+    W0, b0, W1, b1 = weights(model)
+    W1 = W1 * (np.arange(8) == 0)
+    model = PaperModel(model.hidden, GaussianOutput(jnp.asarray(W1), model.output.b1, model.output.log_noise))
+    got = {method: values(method, model, rows) for method in ("meanfield", "ep", "exact")}
+    for i, (x, y) in enumerate(zip(*(np.asarray(a)[:6] for a in rows), strict=True)):
+        a = (W0 @ x + b0)[0]
+
+        def joint(h, a=a, y=y):
+            prior = stats.norm.pdf(h, a, np.sqrt(S0)) / special.ndtr(a / np.sqrt(S0))
+            return prior * stats.norm.pdf(y[0], W1[0, 0] * h + b1[0], np.sqrt(S1))
+
+        want = np.log(integrate.quad(joint, 0, max(a, 0) + 12, epsabs=1e-13, points=[max(a, 0)])[0])
+        for method, found in got.items():
+            assert_allclose(found[i], want, atol=1e-6, err_msg=method)
+
+
+def test_objectives_agree_when_the_latent_noise_vanishes(rng):
+    """With s0 → 0, h is max(0, a) and y is Gaussian about W1 h + b1: a ReLU network."""
+    model, rows = problem(rng, rows=40, m=8, s0=1e-8)
+    W0, b0, W1, b1 = weights(model)
+    X, Y = map(np.asarray, rows)
+    want = stats.norm.logpdf(Y, np.maximum(X @ W0.T + b0, 0) @ W1.T + b1, np.sqrt(S1))[:, 0]
+    for method in OBJECTIVES:
+        assert_allclose(values(method, model, rows), want, atol=2e-3, err_msg=method)
+
+
+def test_mean_field_is_below_the_exact_value_and_ep_near_it(rng):
+    model, rows = problem(rng, rows=40, m=8, s0=0.8)
+    exact = values("exact", model, rows)
+    assert np.all(values("meanfield", model, rows) <= exact + 1e-9)
+    assert_allclose(values("ep", model, rows), exact, atol=0.01)
+
+
+def test_bound_never_falls_in_em(rng):
+    """M-steps for W1, b1 and s1 in closed form: regression of y on the posterior moments of h."""
+    model, rows = problem(rng, rows=40, m=8)
+    Y, bounds = np.asarray(rows.y), []
+
+    @jax.jit
+    def posterior(model):
+        root = jnp.exp(-model.output.log_noise / 2)
+        U = model.output.W1 * root[:, None]
+        pull = (rows.y - model.output.b1[None, :]) * root[None, :] @ U
+        return mean_field(model.hidden.gaussian(rows.X, U, pull))
+
+    for _ in range(12):
+        bounds.append(values("meanfield", model, rows).sum())
+        q = posterior(model)
+        h, v = np.asarray(q.mean), np.asarray(q.var)
+        z = np.column_stack([h, np.ones(len(h))])
+        coef = np.linalg.solve(z.T @ z + np.diag([*v.sum(0), 0]), z.T @ Y).T
+        noise = (((Y - z @ coef.T) ** 2) + v @ (coef[:, :-1] ** 2).T).mean(0)
+        arrays = (jnp.asarray(a) for a in (coef[:, :-1], coef[:, -1], np.log(noise)))
+        model = PaperModel(model.hidden, GaussianOutput(*arrays))
+    assert np.all(np.diff(bounds) > -1e-9)
+    assert bounds[-1] > bounds[0] + 1
+
+
+def test_score_of_held_out_rows_is_the_density_of_predictions(rng):
+    model, rows = class_problem(rng)
+    want = jax.jit(OBJECTIVES["moments"])(model, rows, BEGIN)
+    for method in ("meanfield", "ep"):
+        assert_allclose(jax.jit(OBJECTIVES[method].score)(model, rows), want)
+    deep = layered(rng, (4, 3))
+    rows = PaperRows(rows.X, jnp.asarray(rng.standard_normal((5, 2))))
+    want = jax.jit(lambda m: m.output.by_moments(rows.y, m.latent(rows.X, EP)))(deep)
+    assert_allclose(jax.jit(OBJECTIVES["ep"].score)(deep, rows), want, rtol=1e-10)
+    model, rows = problem(rng)
+    assert_allclose(jax.jit(OBJECTIVES["ep"].score)(model, rows), values("ep", model, rows), rtol=1e-12)
+
+
+def test_cycles_change_linearly_during_training(rng):
+    model, rows = problem(rng)
+
+    @functools.partial(jax.jit, static_argnames="cycles")
+    def bound(cycles, progress):
+        return EvidenceObjective(Inference("mean_field", "cyclic"), cycles)(model, rows, progress)
+
+    for progress, cycles in ((0.0, 7), (0.5, 4), (1.0, 1)):
+        assert_allclose(bound((7, 1), progress), bound((cycles, cycles), 0.0), rtol=1e-12)
+    assert np.all(bound((7, 1), 0.0) > bound((7, 1), 1.0))
+
+
+def test_the_start_of_the_prior_matters_for_few_cycles_only(rng):
+    model = layered(rng, (4, 3))
+    rows = PaperRows(jnp.asarray(rng.standard_normal((3, 3))), jnp.asarray(rng.standard_normal((3, 2))))
+
+    @functools.partial(jax.jit, static_argnames=("prior", "cycles"))
+    def value(prior, cycles):
+        return EvidenceObjective(Inference("mean_field", "cyclic", prior=prior), (cycles, cycles))(
+            model, rows, BEGIN
+        )
+
+    assert_allclose(value("posterior", 300), value("same", 300), rtol=1e-7)
+    assert np.any(np.abs(value("posterior", 1) - value("same", 1)) > 1e-6)
+
+
+def test_learned_noise_of_back_propagation_loses_the_variance_of_the_units(rng):
+    model, rows = problem(rng, rows=50, noise=40.0)
+    small = PaperModel(
+        model.hidden, GaussianOutput(model.output.W1, model.output.b1, jnp.log(jnp.asarray([1e-3])))
+    )
+    members = jax.tree.map(lambda *leaves: jnp.stack(leaves), model, small)
+    left = np.exp(subtract_unit_variance(members, rows.X).output.log_noise)
+    W0, b0, W1, _ = weights(model)
+    _, v = truncated(np.asarray(rows.X) @ W0.T + b0, np.sqrt(S0))
+    assert_allclose(np.mean(v @ W1.T**2) + left[0], 40.0, rtol=1e-10)
+    assert_allclose(left[1], 1e-5, rtol=1e-10)  # a hundredth stays
+
+
+def test_equal_objectives_share_a_program_and_penalise_the_weights(rng):
+    model, _ = problem(rng)
+    W0, _, W1, _ = weights(model)
+    for objective in OBJECTIVES.values():
+        assert_allclose(objective.penalty(model), 0.5 * ((W0**2).sum() + (W1**2).sum()), rtol=1e-12)
+    assert hash(EvidenceObjective(Inference("ep"))) == hash(EvidenceObjective(Inference("ep")))
+    assert EvidenceObjective(Inference("mean_field")) != EvidenceObjective(Inference("mean_field", "cyclic"))

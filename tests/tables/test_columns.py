@@ -1,0 +1,353 @@
+"""Columns to numbers: against columns encoded by hand and by other libraries."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.preprocessing import TargetEncoder
+
+from tggm import TableTransformer
+from tggm.tables import Table, TableError, TableWarning
+from tggm.tables.columns import LEAST_DIFFERENT, Category, DateColumn, Statistic, knots_of
+from tggm.tables.kinds import learn_columns
+from tggm.tables.target_encoding import (
+    Outcomes,
+    TargetEncoding,
+    beats_neighbours,
+    code_numbers,
+    encode_codes,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")
+MANY = [str(100 + k * k) for k in range(12)]
+
+
+def table(**columns):
+    """Lists are words, arrays are numbers or dates."""
+    given = {n: np.array(c, dtype=object) if isinstance(c, list) else c for n, c in columns.items()}
+    return Table("t.csv", given)
+
+
+def fit(t, **options):
+    return TableTransformer(task="regression", **options).fit(t, np.arange(float(len(t))) ** 2)
+
+
+def encode(how, t, notes, strict=False):
+    return np.concatenate([column.encode(t, notes, strict) for column in how.columns_], axis=1)
+
+
+def test_gaps_in_numbers_become_the_median_and_are_marked():
+    t = table(a=["1", None, "5", "3", "100", None])
+    how, notes = fit(t), []
+    np.testing.assert_array_equal(encode(how, t, notes), [[1, 0], [4, 1], [5, 0], [3, 0], [100, 0], [4, 1]])
+    assert how.get_feature_names_out().tolist() == ["a", "a is missing"]
+    assert notes == ["a: 2 rows without a value, filled with the median 4"]
+
+
+def test_strict_refuses_gaps_that_the_training_rows_did_not_have():
+    how, gap = fit(table(a=np.array([1.0, 2, 4]))), table(a=np.array([np.nan]))
+    assert encode(how, gap, []).tolist() == [[2.0]]
+    with pytest.raises(TableError, match="gaps in column 'a', but the training rows had none"):
+        encode(how, gap, [], strict=True)
+
+
+def test_commas_and_units_are_read_as_in_the_training_rows():
+    assert fit(table(a=[*MANY, "5,969"])).notes_ == ["a: '5,969' is read as 5969"]
+    how = fit(table(a=[f"{k * k},5" for k in range(30)]))
+    for word, number in (("1,250", 1.25), ("7.5", 7.5)):
+        assert how.transform(table(a=[word])).tolist() == [[number]]
+    how = fit(table(a=[f"{k} km" for k in MANY]))
+    np.testing.assert_array_equal(how.transform(table(a=["1,200 km", "7"])), [[1200], [7]])
+    with pytest.raises(TableError, match="'5 mi' in row 1"):
+        how.transform(table(a=["5 mi"]))
+
+
+def test_marks_among_numbers_become_indicators():
+    t = table(a=[*(f"{k / 8}" for k in range(85)), *["<LOD"] * 12, "<0.5", "<0.2", "<0.1", None])
+    how = fit(t)
+    X = how.transform(t)
+    assert how.get_feature_names_out().tolist() == ["a", "a is missing", "a = <", "a = <LOD"]
+    np.testing.assert_array_equal(X[:85, 0], np.arange(85) / 8)
+    np.testing.assert_array_equal(X[97:100, 0], [0.5, 0.2, 0.1])
+    np.testing.assert_array_equal(X.sum(0)[1:], [1, 3, 12])
+    assert "marks ('<', '<LOD')" in how.notes_[0]
+    with pytest.raises(TableError, match=r"'lost' in row 2 .* numbers or <, <LOD"):
+        how.transform(table(a=["1", "lost"]))
+
+
+def test_true_and_false_are_read_in_any_spelling():
+    how = fit(table(a=["true", "false"] * 6))
+    for spelled in (["True", "FALSE"], ["true", "false"], ["1", "0"]):
+        np.testing.assert_array_equal(how.transform(table(a=spelled)), [[1], [0]])
+
+
+def test_mistakes_among_numbers_are_all_reported():
+    numbers = [str(k) for k in range(30)]
+    with pytest.raises(
+        TableError, match=r"'a' .* 'x' in row 31, 'y' in row 32; .*--missing 'x'.*column 'b' .* 'z' in row 2"
+    ):
+        fit(table(a=[*numbers, "x", "y"], b=["0", "z", *numbers]))
+    for words in (["2", "3", "4", "5 or more"] * 5, ["a", "b", "1", "2"] * 10):
+        assert isinstance(fit(table(a=words)).columns_[0], Category)
+
+
+def test_indicators_equal_those_of_pandas(rng):
+    colour = rng.choice(["red", "green", "blue"], 60).tolist()
+    expected = pd.get_dummies(pd.Series(colour)).astype(float)  # sorted levels
+    how = fit(table(c=colour))
+    assert how.get_feature_names_out().tolist() == [f"c = {level}" for level in expected.columns]
+    np.testing.assert_array_equal(how.transform(table(c=colour)), expected.to_numpy())
+
+
+def test_rare_unknown_and_missing_categories():
+    how, notes = fit(table(c=["a"] * 10 + ["b"] * 5 + ["rare", "odd", None, None])), []
+    assert how.columns_ == (Category("c", ("a", "b"), other=True, missing=True),)
+    got = encode(how, table(c=["a", "new", None, "b"]), notes)
+    np.testing.assert_array_equal(got, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0]])
+    assert "1 row with rare or unknown categories ('new'), taken together as other" in notes[0]
+    assert "a category of their own" in notes[1]
+    how, notes = fit(table(c=["a", "b"] * 5)), []
+    got = encode(how, table(c=["b", "new", None]), notes)
+    np.testing.assert_array_equal(got, [[0, 1], [0, 0], [0, 0]])
+    assert "taken as none of the known ones" in notes[0]
+    assert "training rows did not have" in notes[1]
+    with pytest.raises(TableError, match=r"categories in column 'c' that the model does not know \('new'\)"):
+        encode(how, table(c=["new"]), [], strict=True)
+
+
+# so many rows that half a percent of them is less than three, three, and more
+@pytest.mark.parametrize(("rows", "least"), [(40, 3), (600, 3), (1000, 5), (3000, 15)])
+def test_a_category_needs_three_rows_and_half_a_percent(rows, least):
+    column = ["enough"] * least + ["rare"] * (least - 1)
+    column += ["b", "c"] * ((rows - len(column)) // 2)
+    column += ["b"] * (rows - len(column))
+    how = fit(table(c=column))
+    assert how.columns_ == (Category("c", ("b", "c", "enough"), other=True, missing=False),)
+    np.testing.assert_array_equal(how.transform(table(c=column)).sum(0)[2:], [least, least - 1])
+
+
+def test_at_most_fifty_categories_get_an_indicator():
+    column = [f"w{k:02d}" for k in range(51) for _ in range(3 + (k != 7))]
+    (found,) = fit(table(c=column)).columns_
+    assert found == Category("c", tuple(f"w{k:02d}" for k in range(51) if k != 7), other=True, missing=False)
+
+
+def test_numbers_and_words_are_read_as_in_the_training_rows():
+    how = fit(table(code=["7", "x", "7", "x", "7", "x"]))
+    np.testing.assert_array_equal(how.transform(table(code=np.array([7.0]))), [[1, 0]])
+    how = fit(table(code=np.array([1.0, 2, 1, 2, 1, 2])), categorical=["code"])
+    np.testing.assert_array_equal(how.transform(table(code=["2"])), [[0, 1]])
+
+
+def test_useless_columns_are_left_out_with_their_reason():
+    n = 12
+    t = table(
+        same=["x"] * n, one=np.ones(n), none=[None] * n, id=np.arange(5.0, 5 + n),
+        text=[f"w{k}" for k in range(n)], asked=np.arange(n) ** 3.0, good=np.arange(n) ** 2.5,
+    )  # fmt: skip
+    how = fit(t, ignore=["asked"])
+    assert [column.name for column in how.columns_] == ["good"]
+    assert how.left_out_ == {
+        "asked": "as asked",
+        "same": "it has the same value everywhere",
+        "one": "it has the same value everywhere",
+        "none": "it is empty",
+        "id": "it only counts the rows",
+        "text": "its words hardly ever repeat ('w0', ...)",
+    }
+    with pytest.raises(TableError, match="has no column 'goodd'; did you mean 'good'"):
+        fit(t, ignore=["goodd"])
+    part = table(id=np.arange(40.0), x=np.arange(40.0) ** 3).take(np.flatnonzero(np.arange(40) % 3))
+    assert [column.name for column in fit(part).columns_] == ["x"]
+
+
+# ---- dates -----------------------------------------------------------------------------------------------
+
+
+def test_dates_become_a_trend_and_cycles():
+    days = np.datetime64("2022-01-03") + np.arange(0, 800)  # a Monday
+    dates = table(d=days.astype("datetime64[us]"))
+    how = fit(dates)
+    X = how.transform(dates)
+    waves = [f"d: {wave} of the {part}" for part in ("year", "week") for wave in ("sine", "cosine")]
+    assert how.get_feature_names_out().tolist() == ["d: years", *waves]
+    np.testing.assert_allclose(X[:, 0], np.arange(800) / 365.2425)
+    np.testing.assert_allclose(X[7:, 3:], X[:-7, 3:], atol=1e-9)  # weeks repeat
+    np.testing.assert_allclose(np.hypot(X[:, 1], X[:, 2]), 1)
+    for words in ([str(day) for day in days], [day.item().strftime("%d.%m.%Y") for day in days]):
+        np.testing.assert_allclose(how.transform(table(d=words)), X)
+
+
+@pytest.mark.parametrize("word", ["2024-01-31T12:30:00", "31.01.2024", "12:30", "January 31, 2024"])
+def test_dates_in_words_are_recognised(word):
+    (found,) = fit(table(d=[word] * 11 + [None])).columns_
+    assert isinstance(found, DateColumn)
+    assert found.clock == (word == "12:30")
+    assert isinstance(fit(table(d=["1-2", "3.5.1 b", "3-4"] * 4)).columns_[0], Category)
+
+
+def test_gaps_and_words_among_dates():
+    how = fit(table(d=[*(f"2024-01-{k:02d}" for k in range(1, 29)), "soon", None]))
+    notes = []
+    X = encode(how, table(d=["2024-01-05", None, "soon", "2024-01-07", "2024-01-08"]), notes)
+    np.testing.assert_array_equal(X[:, -1], [0, 1, 1, 0, 0])
+    assert np.isfinite(X).all()
+    assert "no dates ('soon')" in notes[0]
+    with pytest.raises(TableError, match="which should hold dates as 2024-01-31"):
+        how.transform(table(d=["soon"]))
+    with pytest.raises(TableError, match="has numbers in column 'd'"):
+        how.transform(table(d=np.array([1.0])))
+    with pytest.raises(TableError, match="has dates in column 'd'"):
+        fit(table(d=np.arange(20.0) ** 3)).transform(table(d=np.array(["2024-01-01"], "datetime64[us]")))
+
+
+# ---- ranks -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gains(rng):
+    """Four fifths are 0, and the others from 1 to 100,000."""
+    return np.where(rng.random(3000) < 0.8, 0.0, 10 ** rng.uniform(0, 5, 3000))
+
+
+def test_ranks_are_uniform_on_any_scale(gains):
+    how = fit(table(gain=gains))
+    assert how.get_feature_names_out().tolist() == ["gain", "gain: rank"]
+    number, rank = how.transform(table(gain=gains)).T
+    assert np.array_equal(number, gains)
+    assert np.all(rank[gains == 0] == -0.3)
+    assert np.mean(rank[gains > 0]) == pytest.approx(0.5, abs=0.02)
+    assert np.all(np.diff(rank[np.argsort(gains)]) >= 0)
+    assert how.transform(table(gain=np.array([-5.0, 1e300])))[:, 1].tolist() == [-0.3, 1.0]
+    words = [f"{v:.2f}" for v in gains]
+    words[:20], words[20:40] = [None] * 20, ["n.d."] * 20  # gaps and marks have the rank of the median
+    got = fit(table(gain=words)).transform(table(gain=[None, "n.d."]))
+    assert got.tolist() == [[0, -0.3, 1, 0], [0, -0.3, 0, 1]]
+
+
+def test_only_crowded_columns_have_ranks(gains, rng):
+    few = np.where(gains > 0, np.arange(3000) % (LEAST_DIFFERENT - 1) + 1, 0)
+    assert knots_of(few.astype(float)) == ()
+    assert knots_of(np.where(rng.random(3000) < 0.7, 0.0, rng.random(3000) + 1)) == ()
+    assert knots_of(np.where(gains > 0, -gains, 0.0)) == ()  # the common value is the largest
+    assert knots_of(np.array([])) == knots_of(gains[:2000]) == ()  # too few
+    assert knots_of(gains)[0] == 0
+
+
+# ---- target encoding -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def towns():
+    rng = np.random.default_rng(2)
+    effect, town = rng.normal(size=300), rng.integers(300, size=3000)
+    return pd.DataFrame({"town": [f"town {k}" for k in town]}), effect[town] + rng.normal(size=3000)
+
+
+def test_words_are_encoded_by_shrunken_means(towns):
+    frame, y = towns
+    how = TableTransformer().fit(frame, y)
+    (column,) = how.columns_
+    assert isinstance(column, Statistic)
+    # by hand: (sum + m mean) / (n + m); effects and noise have variance 1, so m is about 1
+    own, got = y[frame["town"] == column.levels[0]], column.values[0][0]
+    m = (own.sum() - len(own) * got) / (got - y.mean())
+    assert 0.7 < m < 1.5
+    witness = TargetEncoder(smooth=m).fit(frame, y).transform(frame)
+    np.testing.assert_allclose(how.transform(frame)[:, 0], witness[:, 0], rtol=1e-9)
+
+
+def test_no_training_row_is_encoded_by_its_own_target(towns):
+    frame = towns[0]
+    noise = np.random.default_rng(3).normal(size=len(frame))
+    how = TableTransformer()
+    out_of_fold, own = how.fit_transform(frame, noise)[:, 0], how.transform(frame)[:, 0]
+    assert abs(np.corrcoef(out_of_fold, noise)[0, 1]) < 4 / np.sqrt(len(noise))
+    assert np.corrcoef(own, noise)[0, 1] > 0.2
+    changed = noise.copy()
+    changed[0] += 100
+    again = TableTransformer().fit_transform(frame, changed)[:, 0]
+    fold = np.random.default_rng(0).permutation(len(noise)) % 5
+    np.testing.assert_array_equal(again[fold == fold[0]], out_of_fold[fold == fold[0]])
+
+
+def test_unknown_words_and_gaps_are_encoded_by_the_mean(towns):
+    frame, y = towns
+    X = TableTransformer().fit(frame, y).transform(pd.DataFrame({"town": ["town nowhere", None]}))
+    np.testing.assert_allclose(X[:, 0], y.mean(), atol=0.2)
+    classes = TableTransformer().fit(frame, np.digitize(y, [-1, 1]))
+    assert classes.get_feature_names_out().tolist() == [*(f"town: mean {k}" for k in range(3)), "town: rows"]
+    assert TableTransformer().fit(frame).get_feature_names_out().tolist() == ["town: rows"]
+
+
+def test_a_hundred_thousand_words():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"number": [f"w{k}" for k in rng.integers(100_000, size=150_000)]})
+    how = TableTransformer().fit(frame, rng.normal(size=len(frame)))
+    assert np.isfinite(how.transform(frame[:1000])).all()
+    assert len(how.columns_[0].levels) == 20_000
+    n = 100_000
+    words = pd.DataFrame({"a": np.arange(n).astype(str) + "x", "b": np.tile([1.0, 2.0], n // 2)})
+    with pytest.warns(TableWarning, match="a .its words hardly ever repeat"):
+        assert TableTransformer().fit_transform(words, np.arange(n)).shape == (n, 1)
+
+
+@pytest.fixture
+def sums(rng):
+    """Nine tenths are 0; the others are sums that repeat, every second of which means 1."""
+    place = rng.integers(1, 51, 6000)
+    x = np.where(rng.random(6000) < 0.9, 0.0, 1000.0 + 7 * place)
+    return x, np.where(x > 0, place % 2, rng.random(6000) < 0.5).astype(float)
+
+
+def test_numbers_that_repeat_are_target_encoded(sums):
+    x, y = sums
+    how = TableTransformer(task="regression")
+    X = how.fit_transform(pd.DataFrame({"gain": x}), y)
+    assert how.get_feature_names_out().tolist() == ["gain", "gain: rank", "gain: mean target"]
+    assert "its rank where it is not 0 and its target encoding" in how.columns_[0].description
+    assert np.abs(X[x > 0, 2] - y[x > 0]).mean() < 0.15  # shrunken towards the mean
+    new = how.transform(pd.DataFrame({"gain": [0.0, 1007.0, 1014.0, 1010.0]}))[:, 2]
+    assert new[1] > 0.8 > 0.2 > new[2]
+    assert new[0] == pytest.approx(y[x == 0].mean(), abs=0.02)
+    assert new[3] == pytest.approx(y.mean())  # a number that does not repeat
+    assert TableTransformer().fit(pd.DataFrame({"gain": x})).columns_[0].encoding is None
+
+
+def test_noise_and_smooth_relations_are_not_target_encoded(sums, rng):
+    x, noise = sums[0], Outcomes.of(rng.normal(size=6000), False)
+    levels, few = tuple(np.unique(x).tolist()), x > 0
+    values = encode_codes(code_numbers(x, levels), len(levels) + 1, noise)
+    encoding = TargetEncoding(noise.names, levels, tuple(map(tuple, values.tolist())))
+    y = noise.values[few, 0]
+    assert np.corrcoef(encoding.encode(x)[few, 0], y)[0, 1] > 0.15  # by the row's own target, too
+    assert abs(np.corrcoef(encoding.encode_training(x, noise)[few, 0], y)[0, 1]) < 0.15
+    assert not beats_neighbours(x, levels, 0.0, noise)
+    assert TargetEncoding.of(x, Outcomes.of(sums[1] * 1e200, False)) is None  # squares overflow
+    x = rng.integers(0, 60, 2000).astype(float)
+    smooth = np.sin(x / 10) + 0.3 * rng.normal(size=2000)
+    jagged = smooth + (x % 3 == 0)
+    x[::7] = np.nan
+    assert TargetEncoding.of(x, Outcomes.of(smooth, False)) is None
+    found = TargetEncoding.of(x, Outcomes.of(jagged, False))
+    assert found.encode(np.array([3.0, np.nan])).tolist() == [list(found.values[k]) for k in (3, -1)]
+
+
+def test_target_encodings_can_be_switched_off_for_streams(rng):
+    fare, level = rng.integers(0, 60, 2000), rng.normal(size=60)
+    marked = ["n.d."] * 20 + [str(k) for k in fare[20:]]
+    t = table(fare=fare.astype(float), marked=marked)
+    for on in (True, False):
+        found = learn_columns(t, level[fare], False, target_encoding=on).columns
+        assert [column.encoding is not None for column in found] == [on, on]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"levels": (2.0, 1.0)}, {"levels": (1.0, np.nan)}, {"values": ((0.5,),)}, {"outputs": ()},
+        {"values": ((1.7e308,), (1.0,), (-1.7e308,))}, {"values": ((1.0,), (np.nan,), (1.0,))},
+    ],
+)  # fmt: skip
+def test_invalid_target_encodings_are_refused(wrong):
+    with pytest.raises(ValueError, match="target encoding of numbers must"):
+        TargetEncoding(**({"outputs": ("y",), "levels": (1.0, 2.0), "values": ((1.0,),) * 3} | wrong))

@@ -1,0 +1,246 @@
+"""Targets, the table section of a model file, and baselines."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from tggm import ModelFileError, files, load, save
+from tggm.files import load_table_model
+from tggm.storage import encode
+from tggm.tables import (
+    FitRecord,
+    Table,
+    TableError,
+    TableTransformer,
+    Target,
+    choose_target,
+    preparation_from_json,
+    preparation_to_json,
+)
+from tggm.tables.baselines import fit_classes, fit_regression
+
+Y = Target("y", "regression")
+
+
+def words(*values):
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def table(**columns):
+    rows = len(next(iter(columns.values())))
+    given = {name: words(*column) if isinstance(column, list) else column for name, column in columns.items()}
+    return Table("t.csv", {**given, "y": np.arange(float(rows)) ** 2})
+
+
+def test_dates_are_no_targets():
+    with pytest.raises(TableError, match=r"column 'd' of t.csv holds dates or times .*days since"):
+        choose_target(table(d=["31.01.2024"] * 11 + [None]), "d", None)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "integer"),
+    [
+        (["a", "b"] * 5, "classification", False),
+        (["0", "1"] * 5, "classification", True),
+        (["0.5", "1.5"] * 5, "classification", False),
+        (["1", "2", "3"] * 5, "classification", True),
+        (["1", "2", "3"] * 4, "regression", False),
+        ([f"{k}" for k in range(11)] * 5, "regression", False),
+        (["1.5", "2", "3"] * 5, "regression", False),
+    ],
+)
+def test_the_task_is_decided_by_the_target(values, task, integer):
+    t = Table("t.csv", {"z": words(*values)})
+    assert choose_target(t, "z", None)[0] == Target("z", task, integer)
+    assert choose_target(t, "z", "classification")[0].is_class
+
+
+def test_labels_are_whole_numbers_however_they_are_spelled():
+    target = Target("z", "classification", integer=True)
+    assert target.values(Table("t", {"z": words("7", "7.0", "3")})).tolist() == [7, 7, 3]
+    assert target.values(Table("t", {"z": np.array([7.0, 3.0])})).tolist() == [7, 3]
+    with pytest.raises(TableError, match="has the class 'x'"):
+        target.values(Table("t", {"z": words("7", "x")}))
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "sentence"),
+    [
+        ([None] * 5, None, "is empty in all rows"),
+        (["a"] * 5, None, "has one value only, 'a'"),
+        (["1"] * 5, "regression", "has one value only, '1'"),
+        (["1.0", "1"] * 5, "regression", "has one value only"),
+        (["1", "2", "x"] * 5, "regression", "has 'x', which is not a number"),
+        ([f"w{k}" for k in range(9)] + ["w0"], None, "9 different values in 10 rows, too many to be classes"),
+        (["2024-01-01", "2024-01-02"] * 3, None, "holds dates"),
+        (["1e200", "-1e201", "1", "2.5"], None, "has the number -1e\\+201, whose square is too large"),
+        ([*(str(k) for k in range(30)), "lost"], None, "nearly all numbers, but has 'lost' in row 31"),
+    ],
+)
+def test_unusable_targets_are_refused(values, task, sentence):
+    with pytest.raises(TableError, match=sentence):
+        choose_target(Table("t.csv", {"z": words(*values)}), "z", task)
+
+
+# ---- the section of the model file -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def full():
+    t = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v", "u", "v", "u", "v"])
+    how = TableTransformer(missing=["n.d."], task="regression")
+    X = how.fit_transform(t.without("y"), t.numbers("y"))
+    fitted = FitRecord("t.csv", 6, 0, 0, 1.5, {"model": {"rmse": 1.0}})
+    return dataclasses.replace(how.preparation(Y), baselines=fit_regression(X, t.numbers("y")), fitted=fitted)
+
+
+def test_the_table_section_survives_json(full):
+    stored = json.loads(json.dumps(preparation_to_json(full)))
+    again = preparation_from_json(stored)
+    assert preparation_to_json(again) == stored
+    assert (again.columns, again.target, again.gaps, again.fitted) == (
+        full.columns, full.target, full.gaps, full.fitted,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ((), [], "table must have exactly the entries"),
+        (("extra",), 1, "table must have exactly the entries"),
+        (("columns",), {}, "columns must be a list"),
+        (("columns",), [], "must have columns"),
+        (("columns", 0, "kind"), "colour", "of kind 'colour'"),
+        (("columns", 0, "fill"), "1", "fill must be a finite number"),
+        (("columns", 0, "fill"), float("inf"), "fill must be a finite number"),
+        (("columns", 0, "indicator"), 1, "must be true or false"),
+        (("columns", 0, "name"), "c", "all of different names"),
+        (("columns", 1, "levels"), ["u", "u"], "must be different words"),
+        (("columns", 1, "levels"), [1], "levels must be text"),
+        (("columns", 0, "knots"), [2.0, 1.0], "knots .* must be increasing"),
+        (("target", "task"), "ranking", "not for one of"),
+        (("left_out",), [["a"]], "pairs"),
+        (("gaps",), "x", "gaps must be a list"),
+        (("baselines", "naive"), [1.0], "a mean and positive variances"),
+        (("baselines", "variance"), -1.0, "positive variances"),
+        (("baselines", "coef"), [[1.0]], "linear baseline has shape"),
+        (("baselines", "coef"), [["x"]], "finite numbers, in 2 dimensions"),
+        (("fitted", "rows"), -1, "rows must be a count"),
+        (("fitted", "rows"), True, "rows must be a count"),
+        (("fitted", "figures"), [], "figures must be given by name"),
+        (("fitted", "figures", "model"), {"rmse": None}, "rmse must be a finite number"),
+    ],
+)
+def test_invalid_table_sections_are_refused(full, path, value, sentence):
+    stored = preparation_to_json(full)
+    if path:
+        place = stored
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+    with pytest.raises(ValueError, match=sentence):
+        preparation_from_json(stored if path else value)
+
+
+NUMBER = {"kind": "number", "decimal": ".", "unit": "", "marks": [], "knots": [], "encoding": None}
+
+
+class Toy:
+    """The smallest estimator that takes tables."""
+
+    n_features_in_ = 3
+    task = "regression"
+
+    def to_state(self):
+        return {"w": np.arange(3.0)}, {}
+
+    @classmethod
+    def from_state(cls, arrays, meta):
+        return cls()
+
+    table = None
+
+    def table_preparation(self):
+        return self.table
+
+    def adopt_table(self, preparation):
+        self.table = preparation
+
+
+@pytest.fixture
+def preparation(monkeypatch):
+    monkeypatch.setattr(files, "known_classes", lambda: {"Toy": Toy})
+    how = TableTransformer(task="regression")
+    return how.fit(table(a=np.arange(8.0) ** 3, c=["u", "v"] * 4).without("y"), np.arange(8.0)).preparation(Y)
+
+
+def test_the_table_section_is_stored_with_the_model(preparation, tmp_path):
+    model = Toy()
+    model.adopt_table(preparation)
+    save(model, tmp_path / "m.tggm")
+    model, again = load_table_model(tmp_path / "m.tggm")
+    assert isinstance(model, Toy)
+    assert again == preparation
+    assert load(tmp_path / "m.tggm").table == preparation
+    save(Toy(), tmp_path / "bare.tggm")
+    assert load_table_model(tmp_path / "bare.tggm").preparation is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"columns": []}, "its table section is not valid .its table must have columns"),
+        ({"more": 1}, "its table section is not valid .table must have exactly"),
+        (
+            {"target": {"name": "y", "task": "classification", "integer": False}},
+            "makes 3 inputs for classification",
+        ),
+        ({"columns": [dict(NUMBER, name="a", fill=0.0, indicator=True)]}, "makes 2 inputs"),
+    ],
+)
+def test_a_table_section_that_does_not_fit_the_model_is_refused(preparation, tmp_path, changed, sentence):
+    table = preparation_to_json(preparation) | changed
+    content = encode({"w": np.arange(3.0)}, {"class": "Toy", "state": {}, "table": table})
+    (tmp_path / "m.tggm").write_bytes(content)
+    for read in (load, load_table_model):
+        with pytest.raises(ModelFileError, match=sentence):
+            read(tmp_path / "m.tggm")
+
+
+# ---- baselines -------------------------------------------------------------------------------------------
+
+
+def test_linear_baseline_of_a_number(rng):
+    X = rng.normal(size=(2000, 3)) * [1, 10, 0.1] + [5, -3, 0]
+    y = X @ [2.0, -0.3, 4.0] + 7 + 0.5 * rng.normal(size=2000)
+    found = fit_regression(X, y).regression(X[:5])
+    # standard errors of the coefficients are 0.5 / sqrt(2000) over the columns' scales
+    np.testing.assert_allclose(found["linear"].mean(), X[:5] @ [2.0, -0.3, 4.0] + 7, atol=0.15)
+    np.testing.assert_allclose(found["linear"].std(), 0.5, atol=0.04)
+    np.testing.assert_allclose(found["naive"].mean(), y.mean())
+    np.testing.assert_allclose(found["naive"].std(), y.std(ddof=1))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_linear_baseline_of_classes_is_logistic_regression(rng, n_classes):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X = rng.normal(size=(300, 2)) * [1, 5]
+    label = (X @ rng.normal(size=(2, n_classes)) + rng.gumbel(size=(300, n_classes))).argmax(1)
+    found = fit_classes(X, label, n_classes).classes(X)
+    witness = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(X, label)
+    np.testing.assert_allclose(np.exp(found["linear"]), witness.predict_proba(X), atol=1e-6)
+    count = np.bincount(label) + 1
+    np.testing.assert_allclose(np.exp(found["naive"][0]), count / count.sum())
+
+
+def test_constant_inputs_give_finite_baselines():
+    X = np.column_stack([np.ones(20), np.arange(20.0)])
+    dist = fit_regression(X, 3 * X[:, 1]).regression(X)["linear"]
+    assert np.isfinite(dist.mean()).all()

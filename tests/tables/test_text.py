@@ -1,0 +1,114 @@
+"""Numbers and dates as people write them: against their meaning and the standard library."""
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from tggm.tables import Table, TableError
+from tggm.tables.text import Spelling, date_words, day_first, parse_dates, spelling_of
+
+MANY = [str(100 + k * k) for k in range(12)]
+DAY, NOON = dt.datetime(2024, 1, 31), dt.datetime(2024, 1, 31, 12, 30)
+
+
+def table(words):
+    return Table("t.csv", {"a": np.array(words, dtype=object)})
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["305", "5,969"], [305, 5969]),  # groups of three digits are thousands
+        (["8,318,897", "-1,000.5"], [8318897, -1000.5]),
+        (["5,969", "0,25"], [5.969, 0.25]),  # unless a word shows a decimal comma
+        (["1.234,56", "12,5"], [1234.56, 12.5]),
+        (["1.234", "2.345"], [1.234, 2.345]),  # plain numbers stay as they are
+        (["1'234.5", "12"], [1234.5, 12]),
+        (["1\u00a0234", "12"], [1234, 12]),
+        (["+5", "-.5", "1e3", "5."], [5, -0.5, 1000, 5]),
+        ([f"${k}" for k in MANY] + ["$12,345"], [*map(float, MANY), 12345]),
+        ([f"{k} km" for k in MANY] + ["163,461 km", "7"], [*map(float, MANY), 163461, 7]),
+        ([f"{k}%" for k in MANY], [*map(float, MANY)]),
+        ([f"1.{k},5 €" for k in MANY], [1000 + float(k) + 0.5 for k in MANY]),
+        ([f"EUR {k}" for k in MANY], [*map(float, MANY)]),
+    ],
+)
+def test_numbers_are_read(given, meant):
+    np.testing.assert_array_equal(table(given).numbers("a"), meant)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["4WD", "2WD"],
+        [f"w{k}" for k in MANY],
+        ["5 or more", "3"],
+        ["1-2", "3-4"],
+        ["1_000", "2"],
+        ["inf", "2"],
+        ["3.5.1", "2"],
+        [f"{k} km" for k in MANY] + ["5 mi"],
+        ["1,5", "2.5"],  # comma and point cannot both be decimal
+    ],
+)
+def test_words_are_not_read_as_numbers(given):
+    assert table(given).numbers_or_none("a") is None
+
+
+def test_the_given_decimal_mark_decides_if_no_word_shows_it():
+    assert spelling_of(["1,234"], ",").value("1,234") == 1.234
+    assert spelling_of(["1,234"], ".").value("1,234") == 1234
+    assert Spelling(",").value("1.5") == 1.5
+
+
+def test_an_error_lists_all_words_that_are_no_numbers_by_their_row_in_the_file():
+    with pytest.raises(TableError, match=r"'p' in row 1, 'q' in row 2 of column 'a'.*--missing 'p'"):
+        table(["p", "q", "1"]).numbers("a")
+    with pytest.raises(TableError, match="'x' in row 3 of column 'a'"):
+        table(["1", "2", "x"]).take(np.array([2])).numbers("a")
+
+
+def test_a_missing_column_is_named_with_a_similar_one():
+    with pytest.raises(TableError, match="no column 'prise'; did you mean 'price'"):
+        Table("t", {"price": np.zeros(1), "size": np.zeros(1)}).require(["prise"])
+    with pytest.raises(TableError, match="no column 'q'; it has 'price', 'size'"):
+        Table("t", {"price": np.zeros(1), "size": np.zeros(1)}).require(["q"])
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("2024-01-31", DAY),
+        ("2024/1/31", DAY),
+        ("2024-01-31T12:30:00", NOON),
+        ("2024-01-31 12:30", NOON),
+        ("2024-01-31T12:30:00.25Z", NOON),
+        ("31.01.2024", DAY),
+        ("31.1.24", DAY),
+        ("1/31/24", DAY),
+        ("1/31/2024 12:30 PM", NOON),
+        ("31 Jan 2024", DAY),
+        ("January 31, 2024", DAY),
+        ("31-Jan-2024", DAY),
+        ("12:30", dt.datetime(1970, 1, 1, 12, 30)),
+        ("31.01.1999", dt.datetime(1999, 1, 31)),
+        ("31.01.99", dt.datetime(1999, 1, 31)),
+    ],
+)
+def test_dates_are_read(word, meant):
+    assert date_words([word]) == ("clock" if word == "12:30" else "date")
+    assert parse_dates([word, None], bool(day_first([word]))).tolist() == [meant, None]
+
+
+@pytest.mark.parametrize("word", ["30.02.2024", "2024-13-01", "25:00", "1-2", "", "2024", "v1.2.3"])
+def test_words_that_are_no_dates_become_gaps(word):
+    assert np.isnat(parse_dates([word], True)).all()
+
+
+def test_the_column_shows_which_number_is_the_day():
+    assert day_first(["3/4/2024", "3/14/2024"]) is False
+    assert day_first(["3/4/2024", "14/3/2024"])
+    assert day_first(["3.4.2024"])
+    assert day_first(["3/4/2024"]) is None
+    assert parse_dates(["3/4/2024"], True).tolist() == [dt.datetime(2024, 4, 3)]
