@@ -35,7 +35,7 @@ class Baselines:
         numbers = [self.naive, self.coef, self.intercept, self.variance]
         return all(bool(np.isfinite(a).all()) for a in numbers if a is not None)
 
-    def regression(self, X: Floats) -> dict[str, MomentPredictive]:
+    def regression(self, X: Floats) -> dict[str, GaussianMixture]:
         """Return the predictive distributions."""
         found = {"naive": _normal(np.full(len(X), self.naive[0]), self.naive[1])}
         if self.coef is not None and self.intercept is not None and self.variance is not None:
