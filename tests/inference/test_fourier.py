@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from tests.cases import few
 from tests.inference.references import log_integral
-from tggm.inference import Sum, log_density, log_tail, log_tails
+from tggm.inference import Sum, log_density, log_tails
 from tggm.inference._fourier import saddle
 
 density = jax.jit(log_density)
@@ -159,57 +159,3 @@ def test_saddle_point_solves_its_equation(rng):
     lam = jax.jit(saddle)(s, y)
     k1, k2 = map(np.asarray, moments(s.tilted(lam)))
     assert (np.abs(k1 + np.asarray(s.noise * lam) - y) / np.sqrt(k2)).max() < 0.05
-
-
-ALPHA = np.array([[0.5, -1.0], [2.0, 0.3], [0.5, -1.0], [0.1, -3.0]])
-COEF = np.array([[1.0, -0.7], [0.4, 0.8], [1.0, -0.7], [-0.5, 2.0]])
-NOISE = np.array([0.3, 0.5, 0.3, 0.2])
-Y = np.array([0.2, 4.0, -2.5, -6.0])
-SIDE = np.array([1.0, 1.0, -1.0, 1.0])
-
-
-NORMAL = np.array([-3.0, 0.5, 30.0])  # three rows without latent variables
-
-
-@jax.jit
-def tail_and_gradient(sums, y, side):
-    """Return the tail of each row and the gradient of their sum."""
-
-    def total(sums, y):
-        values = log_tail(sums, y, side)
-        return values.sum(), values
-
-    (_, values), gradient = jax.value_and_grad(total, argnums=(0, 1), has_aux=True)(sums, y)
-    return values, gradient
-
-
-def tail_rows():
-    none = np.zeros((3, 2))
-    sums = Sum(*map(jnp.asarray, (np.r_[ALPHA, none], np.r_[COEF, none], np.r_[NOISE, np.ones(3)])))
-    return sums, jnp.asarray(np.r_[Y, NORMAL]), jnp.asarray(np.r_[SIDE, np.ones(3)])
-
-
-def by_grid(i):
-    line = np.arange(0.005, 9, 0.01)
-    h = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
-    w = np.exp(-0.5 * ((h - ALPHA[i]) ** 2).sum(1))
-    z = SIDE[i] * (h @ COEF[i] - Y[i]) / np.sqrt(NOISE[i])
-    return np.log((w / w.sum()) @ norm.cdf(z))
-
-
-def test_tail_probabilities_against_a_grid():
-    found = tail_and_gradient(*tail_rows())[0][:4]
-    want = [by_grid(i) for i in range(4)]
-    assert_allclose(found, want, rtol=2e-5, atol=1e-10)  # error of the midpoint rule
-
-
-def test_tail_gradient_is_finite_difference():
-    sums, y, side = tail_rows()
-    grad = tail_and_gradient(sums, y, side)[1]
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        d = jax.tree.map(lambda a: jnp.asarray(rng.standard_normal(a.shape)), (sums, y))
-        moved = [jax.tree.map(lambda a, b, t=t: a + t * b, (sums, y), d) for t in (1e-5, -1e-5)]
-        up, down = (tail_and_gradient(*there, side)[0].sum() for there in moved)
-        dot = sum(float((g * b).sum()) for g, b in zip(*map(jax.tree.leaves, (grad, d)), strict=True))
-        assert_allclose(dot, (up - down) / 2e-5, rtol=1e-7, atol=1e-7)

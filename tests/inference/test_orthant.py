@@ -11,7 +11,8 @@ from scipy.special import log_ndtr
 
 from tests.inference.references import grid_moments, random_precision
 from tggm.gaussian import Limits, TruncatedGaussian
-from tggm.inference import choose_engine, estimate_log_z, log_box_probability, orthant, weighted_points
+from tggm.inference import estimate_log_z, log_box_probability, orthant, weighted_points
+from tggm.inference._orthant import choose_engine
 from tggm.inference._separation import generator, minimax_tilt, ordered_cholesky, tent_points
 from tggm.precision import Dense, Diagonal, LowRank
 
