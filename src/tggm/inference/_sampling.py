@@ -27,8 +27,8 @@ from jax.typing import ArrayLike
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference._common import restore, scaled, standardised, uncoupled_means
+from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
-from tggm.products import full_precision
 from tggm.special import box_quantile
 from tggm.special.quantile import survival_quantile, truncated_excess
 

@@ -21,8 +21,8 @@ from tggm.inference import (
     log_partition,
     mean_field,
 )
+from tggm.matmul_precision import full_precision
 from tggm.precision import Dense, Layered, LowRank
-from tggm.products import full_precision
 from tggm.special.probit import expand_probit
 
 M, N, ROWS = 6, 2, 5
