@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_file(folder, tmp_path):
 
 
 def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
-    from tggm.cli import progress
+    from tggm.cli import training
 
     reported = []
 
@@ -93,7 +93,7 @@ def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
         if epochs >= 6:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress.Progress, "progressed", impatient)
+    monkeypatch.setattr(training.Progress, "progressed", impatient)
     file = tmp_path / "m.tggm"
     assert run(["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *LAYERS]) == 130
     out, err = capsys.readouterr()
