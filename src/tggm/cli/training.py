@@ -47,7 +47,7 @@ OPTIONS = {
 }  # fmt: skip
 _PLAIN_SECONDS = 10.0  # between lines that are not on a terminal
 _LONG_SECONDS = 30.0  # a fit that takes longer shows how to shorten it
-FIXED = {"checkpoint", "random_state", "verbose"}  # settings that have options of their own
+FIXED = {"checkpoint", "network", "random_state", "verbose"}  # not set by --set
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,9 @@ def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
     known = sorted(set(model.get_params()) - FIXED)
     for text in options.settings:
         name = text.partition("=")[0]
-        if name == "guarantee" and is_class:
-            raise CommandError("--guarantee is for intervals of a regression; leave it out for classes.")
-        if name == "class_weight" and not is_class:
-            raise CommandError("--class-weight is for classes, but the target is a number; leave it out.")
+        if name not in known and name in OPTIONS:
+            task, other = ("numbers", "classes") if is_class else ("classes", "numbers")
+            raise CommandError(f"{OPTIONS[name]} is for {task}, but the target has {other}; leave it out.")
         model.set_params(**dict([parse_setting(text, known)]))
     return model
 
