@@ -1,7 +1,7 @@
-"""Settings that hold for every test, and the one table of tolerances.
+"""Settings of all tests.
 
-Promotion is strict here (not in the package): an accidental float64 or a silent broadcast is an error.
-Double precision is switched on; a test that is about the default mode leaves it with `jax.enable_x64(False)`.
+Type and rank promotion are strict here (not in the package): an accidental float64 or broadcast is an error.
+Double precision is on; tests of the default mode use `jax.enable_x64(False)`.
 """
 
 import gc
@@ -12,12 +12,13 @@ import jax
 import numpy as np
 import pytest
 
-from tggm.estimators import class_prediction, sources
+from tggm.estimators import _class_law, _data
+from tggm.paper import _data as paper_data
+from tggm.paper import _prediction as paper_prediction
 from tggm.predictive import member_moments
 from tggm.training import rows
 
-# Tests trace and compile most of the time: where a program's lines come from is not asked, and its many small
-# objects live long, so that looking for garbage among them is in vain.
+# Tests mostly trace and compile: record no source lines, and collect garbage rarely.
 jax.config.update("jax_traceback_in_locations_limit", 0)
 gc.set_threshold(100_000, 50, 100)
 jax.config.update("jax_enable_x64", True)
@@ -36,15 +37,15 @@ def rng() -> np.random.Generator:
 
 
 USUAL = rows.bucket
-TRAINING, PREDICTION = (rows, sources), (class_prediction, member_moments)  # modules that pad tables
+TRAINING = (rows, _data, paper_data)  # modules that pad tables
+PREDICTION = (_class_law, member_moments, paper_prediction)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def few_shapes() -> Iterator[None]:
-    """Small tables are padded more than users' are: those of different lengths share their programs.
+    """Pad small tables to common lengths, so that tests share compiled programs.
 
-    How many rows of padding there are changes no result; tests of that, or of something slow for each row,
-    take `usual_shapes`.
+    Padding changes no result. Tests of padding, and tests that are slow per row, use `usual_shapes`.
     """
     with pytest.MonkeyPatch.context() as patch:
         for module in TRAINING:
@@ -56,7 +57,7 @@ def few_shapes() -> Iterator[None]:
 
 @pytest.fixture
 def usual_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are padded as users' are."""
+    """Pad tables as in normal use."""
     for module in (*TRAINING, *PREDICTION):
         monkeypatch.setattr(module, "bucket", USUAL)
 
@@ -66,8 +67,8 @@ MOST_MAPS = 25_000  # Linux allows a process 65,530
 
 
 @pytest.fixture(autouse=True, scope="module")
-def programs_are_let_go() -> Iterator[None]:
-    """A compiled program takes a few maps of memory; the compiler crashes when there are no more to have."""
+def clear_programs() -> Iterator[None]:
+    """Clear compiled programs before the process has too many memory maps, which crashes the compiler."""
     yield
     if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()

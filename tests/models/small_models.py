@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tggm.training.engine import Inference
 
 from tggm.models import Architecture, Model
-from tggm.training.engine import Inference
 
 S0 = 0.7
 EP, MEAN_FIELD = Inference("ep"), Inference("mean_field")

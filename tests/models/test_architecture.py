@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tggm.models.architecture import NARROW
 
 from tests.models.small_models import EP
 from tggm.models import INITIALISERS, Architecture
-from tggm.models.architecture import NARROW
 from tggm.models.hidden import BoxLayer, BoxLayers, Directed, Lateral, Shallow, Undirected
 from tggm.models.likelihoods import CensoredGaussian, Gaussian, Probit
 

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tggm.models.part import MissingCapabilityError
 
 from tests.cases import few
 from tests.models.grid import answers
 from tests.models.small_models import EP, MEAN_FIELD, drawn_model
 from tggm.models.hidden import HIDDEN
 from tggm.models.likelihoods import LIKELIHOODS, Incomplete
-from tggm.models.part import MissingCapabilityError
 
 LAYERS = {"shallow": (2,), "lateral": (2,), "directed": (2, 1), "undirected": (2, 1)}
 ALL = {"moments", "mean", "gaussian", "sum"}

@@ -7,9 +7,9 @@ import sys
 
 import jax
 import numpy as np
+from tggm.training.parallel.processes import use_devices
 
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.training.parallel.processes import use_devices
 
 ALL = ("regressor float64", "classifier float32")
 

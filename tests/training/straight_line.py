@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+from tggm.training.state import Plan, hyper_parameters
 
 from tggm.training import train
 from tggm.training.layout import Layout
 from tggm.training.rows import Blocks, RowBlock, membership
-from tggm.training.state import Plan, hyper_parameters
 
 ROWS = 20
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import optax
 import pytest
-
-import tggm
-from tggm import storage
-from tggm.training import checkpoints
 from tggm.training.checkpoints import CheckpointError, Checkpoints, CheckpointWarning, remove_checkpoints
 from tggm.training.observer import Observer
 from tggm.training.state import State
 from tggm.training.training import Checkpoint
+
+import tggm
+from tggm import storage
+from tggm.training import checkpoints
 
 
 def state(number):

@@ -6,7 +6,6 @@ import jax
 import numpy as np
 import optax
 import pytest
-
 from tggm.training.fit_identity import identity, optimiser_identity
 
 

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from numpy.testing import assert_allclose, assert_array_equal
+from tggm.training.observer import Observer
+from tggm.training.state import Membership
 
 from tests.training.straight_line import ROWS, Squares, as_vector, descend, everything, fit, zeros
 from tggm.training.layout import Layout
-from tggm.training.observer import Observer
-from tggm.training.state import Membership
 
 
 def test_full_batch_training_is_gradient_descent(data):

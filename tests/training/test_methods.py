@@ -12,7 +12,7 @@ from scipy import integrate, special, stats
 from tests.models.small_models import changed, numbers, random_model
 from tests.models.textbook import truncated
 from tests.training.derivatives import assert_gradient
-from tggm.inference.mean_field.engine import mean_field
+from tggm.inference import mean_field
 from tggm.training import METHODS, Options, Rows
 
 LIKELIHOODS = ("meanfield", "ep", "exact")

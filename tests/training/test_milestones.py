@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tggm.training.training import Milestones
 
 from tggm import TGGMRegressor
 from tggm.training.optimisers import CYCLES, SCHEDULES, WHOLE, cycle_ends
-from tggm.training.training import Milestones
 
 
 def test_each_cycle_is_three_times_as_long_and_ends_at_zero():

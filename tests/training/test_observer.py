@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tggm.training.observer import CheckpointWarning, Observer, Printer
+from tggm.training.state import Trace
 
 from tests.training.straight_line import fit
 from tggm.training import observer
-from tggm.training.observer import CheckpointWarning, Observer, Printer
-from tggm.training.state import Trace
 
 
 def test_progress_is_told_epoch_by_epoch(data):

@@ -6,14 +6,14 @@ import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tggm.predictive.moments import member_moments
+from tggm.training.engine import Inference
+from tggm.training.parallel import crew
 
 from tggm import TGGMRegressor
 from tggm.models import Architecture
 from tggm.predictive import moments
-from tggm.predictive.moments import member_moments
 from tggm.training import traced_programs
-from tggm.training.engine import Inference
-from tggm.training.parallel import crew
 
 ENGINE = Inference("mean_field", nodes=3)
 X = np.random.default_rng(0).standard_normal((30, 2))

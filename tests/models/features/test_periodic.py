@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-
-from tggm.models import Architecture
-from tggm.models.features import FEATURES
 from tggm.models.features.columns import BULK, bounded
 from tggm.models.features.periodic import cos_turns
 from tggm.training.methods import MomentMatching, Rows
+
+from tggm.models import Architecture
+from tggm.models.features import FEATURES
 
 
 @pytest.mark.parametrize(("kind", "digits"), [("float32", 4e-7), ("float64", 5e-15)])

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tggm.models.hidden.unit_limits import SIDE, UNITS
+from tggm.models.part import MissingCapabilityError
 
 from tests.models.grid import answers
 from tests.models.small_models import MEAN_FIELD, S0, changed, drawn_model, with_members
 from tests.models.test_capabilities import BY, X
 from tggm.models.hidden import BOXED
-from tggm.models.hidden.unit_limits import SIDE, UNITS
-from tggm.models.part import MissingCapabilityError
 
 LIMITS = {"tanh": (-SIDE, SIDE), "sigmoid": (-SIDE / 2, SIDE / 2), "learned": (-0.3, 1.2)}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
+from tggm.models.likelihoods.gaussian import gaussian_log_density
 
 from tests.models.small_models import EP, S0, numbers, random_model
 from tests.models.textbook import truncated
-from tggm.models.likelihoods.gaussian import gaussian_log_density
 
 
 def test_moments_are_those_of_the_units_and_the_noise(rng):

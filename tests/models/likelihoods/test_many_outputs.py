@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-
-from tests.models.small_models import EP, drawn_model
 from tggm.models.likelihoods.gaussian import gaussian_log_density
 from tggm.models.likelihoods.many_outputs import many_outputs_log_density
+
+from tests.models.small_models import EP, drawn_model
 
 ROWS, N, M = 3, 7, 4
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import optimize, stats
+from tggm.models.likelihoods.probit import contended_std, training_nodes
 
 from tests.models.grid import answers
 from tests.models.sampling import truncated_draws
 from tests.models.small_models import EP, S0, numbers, random_model
 from tests.models.textbook import truncated
-from tggm.models.likelihoods.probit import contended_std, training_nodes
 from tggm.special.probit import default_nodes, log_probit, probit_all
 
 

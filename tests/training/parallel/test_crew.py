@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from jax import lax
 from numpy.testing import assert_allclose
+from tggm.training.parallel.crew import group_size
 
 from tests.training.straight_line import Squares, fit
 from tggm.blas_lock import factorises
-from tggm.training.parallel.crew import group_size
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-
-from tests.cases import few
-from tests.training.small_fits import ALL, fitted
 from tggm.training.parallel import crew
 from tggm.training.parallel.crew import devices_for, one_each
 from tggm.training.parallel.processes import use_devices
+
+from tests.cases import few
+from tests.training.small_fits import ALL, fitted
 
 ROOT = Path(__file__).parents[3]
 CLOSE = {"float64": 1e-9, "float32": 1e-4}
