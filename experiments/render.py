@@ -193,24 +193,37 @@ VARIANTS = {
     "one-member": "one network",
     "adam": "Adam instead of Muon",
     "one-layer": "one hidden layer",
+    "no-fallback": "no blend with ridge regression",
+    "no-shaped": "Student-t errors only",
+    "no-scales": "Gaussian instead of the pool `scales` (removed)",
+    "no-yeo-johnson": "no Yeo–Johnson transform (removed)",
+    "no-temperature": "no class temperature (removed)",
 }
 
 
 def ablations() -> str:
     """Show the effect of leaving out one part, on the splits that were run with and without it."""
-    full, lines = rows("defaults", variant="default"), []
-    for variant, runs in grouped(rows("defaults"), "variant").items():
-        changes: dict[str, list[tuple[float, float]]] = {}
-        for less, whole in pairs(runs, full, "table", "split") if variant != "default" else []:
+    return changes(rows("defaults"))
+
+
+def measured_parts() -> str:
+    """Show the effect of parts that were measured at the last commit that had all of them."""
+    return changes(rows("ablation", design="default"))
+
+
+def changes(runs: list[Run]) -> str:
+    """Show the change of error and log-likelihood of each variant against the default."""
+    full, lines = [run for run in runs if run["variant"] == "default"], []
+    for variant, some in grouped(runs, "variant").items():
+        found: dict[str, list[tuple[float, float]]] = {}
+        for less, whole in pairs(some, full, "table", "split") if variant != "default" else []:
             ratio = np.log((error_rate(less) + 1e-9) / (error_rate(whole) + 1e-9))
-            changes.setdefault(less["table"], []).append((ratio, less["ll"] - whole["ll"]))
-        if changes:
-            error, ll = np.array(
-                [(np.median(c, axis=0)[0], np.mean(c, axis=0)[1]) for c in changes.values()]
-            ).T
+            found.setdefault(less["table"], []).append((ratio, less["ll"] - whole["ll"]))
+        if found:
+            error, ll = np.array([(np.median(c, axis=0)[0], np.mean(c, axis=0)[1]) for c in found.values()]).T
             change = f"{100 * np.expm1(np.median(error)):+.1f} %"
             name = VARIANTS.get(variant, variant)
-            lines.append([name, str(len(changes)), change, f"{np.median(ll):+.3f}", f"{np.mean(ll):+.3f}"])
+            lines.append([name, str(len(found)), change, f"{np.median(ll):+.3f}", f"{np.mean(ll):+.3f}"])
     heads = ["variant", "tables", "error, median change", "log-likelihood, median change", "mean change"]
     return markdown(heads, lines)
 
@@ -515,6 +528,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
+        "measured-parts": measured_parts,
         "accuracy": lambda: pivot(
             rows("uci_methods"), "method", "dataset", joined(spread("rmse", ".3f"), spread("ll", ".3f"))
         ),
