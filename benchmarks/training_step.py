@@ -23,12 +23,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from store import BENCHMARKS, keep
-
-from tggm.models import Architecture
 from tggm.models.features.periodic import Periodic
 from tggm.models.hidden.unit import averages, moments
-from tggm.training import METHODS, Options, Rows
 from tggm.training.parallel.crew import group_size, n_cores
+
+from tggm.models import Architecture
+from tggm.training import METHODS, Options, Rows
 
 MEMBERS = group_size(10, n_cores())  # of a group
 GROUPS = -(-10 // MEMBERS)

@@ -12,6 +12,7 @@ from datasets import load_uci
 from scores import distribution
 from store import RESULTS, Clock, complete, options, some
 from table1 import estimator
+
 from tggm.paper import PaperRegressor
 
 DATASETS = ("boston", "concrete", "energy", "yacht")

@@ -1,9 +1,9 @@
-"""Products of matrices with all their digits, and programs that compile quickly on GPUs.
+"""Full precision of matrix products, and compiler options for GPUs.
 
-Accelerators multiply float32 matrices in fewer digits unless a product asks for more: NVIDIA's round the
-factors to 10 bits (TensorFloat-32). Engines live on differences of such products: without this, on an H200,
-EP converges on four rows in ten of a posterior with 100 units and 5 outputs, and its log Z errs by a nat and
-a half (benchmarks/inference_gpu.py).
+Accelerators multiply float32 matrices in fewer digits by default: NVIDIA GPUs round the factors to 10 bits
+(TensorFloat-32). Engines subtract such products: without full precision, on an H200, EP converges on four
+rows in ten of a posterior with 100 units and 5 outputs, and its log Z errs by 1.5 nats
+(benchmarks/inference_gpu.py).
 """
 
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from typing import ParamSpec, TypeVar
 
 import jax
 
-# A compiler for GPUs writes and times dozens of kernels for each product, and weighs how to fuse each sum
-# with what shares it. A library's products and plain fusion run as fast here, and on an H200 the training
-# program of 100 units and ten classes takes 3 s to compile instead of 24, scores half a second, not 10.
+# The GPU compiler generates and times dozens of kernels for each product. Library products and plain fusion
+# run as fast here, and on an H200 the training program of 100 units and ten classes compiles in 3 s instead
+# of 24, scores in 0.5 s instead of 10.
 QUICKLY = {"xla_gpu_enable_triton_gemm": False, "xla_disable_hlo_passes": "triton-softmax-rewriter"}
 
 P = ParamSpec("P")
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 def full_precision(function: Callable[P, T]) -> Callable[P, T]:
-    """The same function, whose products all have the digits of their factors.
+    """Compute all matrix products of a function in full precision.
 
-    A product keeps what it asked for when it is differentiated. Rules of `jax.custom_jvp` and `custom_vjp`
-    are traced later, on their own: one that multiplies matrices needs this decorator, too.
+    Derivatives of a product keep its precision. Rules of `jax.custom_jvp` and `custom_vjp` are traced
+    separately: a rule that multiplies matrices needs this decorator, too.
     """
 
     @wraps(function)

@@ -26,7 +26,6 @@ INERT = (
     "git clone",
     "cd ",
     "mkdocs ",
-    "tggm demo",
     "python ",
     "python3 ",
     "source ",

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from tggm.estimators.fitted import Fitted
 
 from tests.estimators.small import quick, three_classes
 from tests.models.sampling import truncated_draws
 from tggm import TGGMClassifier
 from tggm.data.standardise import Columns, Scales
-from tggm.estimators.fitted import Fitted
 from tggm.models import Model
 from tggm.models.features import Identity
 from tggm.models.hidden import Shallow

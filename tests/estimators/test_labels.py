@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tggm.estimators.labels import known_classes
 
 import tggm
 from tests.estimators.small import SMALL
 from tggm import TGGMClassifier
 from tggm.data import from_arrays
-from tggm.estimators.labels import known_classes
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from tggm.streams.columns import Columns
 
 from tests.cases import few
 from tests.estimators.unfitted import BETA, STUDENT, filled
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.predictive.calibration import Calibration
-from tggm.streams.columns import Columns
 
 SMALL = {"n_members": 2, "features": None, "dtype": "float64"}
 X = np.random.default_rng(5).normal(size=(4, 2))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge as Other
+from tggm.estimators.linear_part import PENALTIES
 
 from tggm.estimators import linear_part
-from tggm.estimators.linear_part import PENALTIES
 from tggm.models import Architecture
 from tggm.predictive.calibration import HeldOut
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tggm.estimators.linear_part import OUTPUT
+from tggm.estimators.logistic import PROBIT, Logits, blended, regressions
 
 from tests.cases import few
 from tests.estimators.small import quick
 from tests.estimators.unfitted import filled
 from tggm import TGGMClassifier
 from tggm.estimators import logistic
-from tggm.estimators.linear_part import OUTPUT
-from tggm.estimators.logistic import PROBIT, Logits, blended, regressions
 
 
 def rows(rng, count, n=3, d=4, slope=2.0):

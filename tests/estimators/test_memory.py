@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from tggm.estimators.memory import memory_bytes, n_weights, require_room, spelled
 
 from tests.cli.commands import complaint
 from tests.estimators.small import three_classes
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.estimators import memory
-from tggm.estimators.memory import memory_bytes, n_weights, require_room, spelled
 from tggm.models import Architecture
 
 X, LABELS = three_classes()

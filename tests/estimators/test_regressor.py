@@ -9,11 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.exceptions import NotFittedError
+from tggm.training.observer import Observer
 
 from tests.cases import few
 from tests.estimators.small import SMALL, UNPOOLED
 from tggm import Censored, TGGMRegressor, load, save
-from tggm.training.observer import Observer
 
 QUICK = {**SMALL, **UNPOOLED, "max_epochs": 60, "learning_rate": 0.03, "init": "scaled"}
 

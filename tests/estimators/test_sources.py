@@ -5,12 +5,12 @@ import copy
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tggm.training.observer import Observer
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.data import from_arrays, from_batches, from_parquet
 from tggm.estimators import sources
 from tggm.training import checkpoints
-from tggm.training.observer import Observer
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(3.0, [1.0, 20.0, 0.0], size=(3000, 3)).astype(np.float32)

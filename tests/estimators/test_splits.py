@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
+from tggm.estimators.ensemble import report
 
 from tggm import TGGMRegressor, fit_together
-from tggm.estimators.ensemble import report
 
 SETTINGS = {
     "hidden": (4,),

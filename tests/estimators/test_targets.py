@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tggm.estimators.targets import row_weights
 
 from tggm import TGGMRegressor, load, save
 from tggm.data import from_arrays
-from tggm.estimators.targets import row_weights
 
 
 def quick(**settings):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tggm.predictive.exact import Predictive
 
 from tests.cases import few
 from tggm import TGGMClassifier, TGGMRegressor, load, save
-from tggm.predictive.exact import Predictive
 from tggm.storage import ModelFileError
 
 

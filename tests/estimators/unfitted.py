@@ -1,11 +1,11 @@
 """Estimators with drawn parameters, as if fitted, without the time of a fit."""
 
 import numpy as np
-
 from tggm.estimators.fitted import Fitted
 from tggm.estimators.state import HISTORY
-from tggm.predictive.calibration import Calibration
 from tggm.streams.columns import Columns, Scales
+
+from tggm.predictive.calibration import Calibration
 
 STUDENT = Calibration("student", (1.2, 0.5, 0.1))
 BETA = Calibration("beta", (1.3, 0.8))

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from tests.inference.boxes import grid_box
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import exact, log_partition, mean_field
-from tggm.inference.ep.sites import gaussian_sites, site_tolerance
+from tggm.inference._ep import gaussian_sites, site_tolerance
 from tggm.precision import LowRank
 
 P = np.array([[1.5, 0.4, -0.3], [0.4, 1.2, 0.2], [-0.3, 0.2, 1.0]])

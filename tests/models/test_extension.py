@@ -10,21 +10,21 @@ import pytest
 from jax.scipy.special import gammaln
 from numpy.testing import assert_allclose
 from scipy import stats
+from tggm.models.hidden.base import Hidden
+from tggm.models.hidden.shallow import Independent
+from tggm.models.likelihoods.base import Likelihood, Output
+from tggm.models.part import part
+from tggm.training.methods import METHODS, Method, MomentMatching, Rows
+from tggm.training.state import Plan, hyper_parameters
+from tggm.training.training import train
 
 from tggm import TGGMRegressor
 from tggm.models import Architecture, Model
 from tggm.models.features import FEATURES, Features
 from tggm.models.hidden import HIDDEN
-from tggm.models.hidden.base import Hidden
-from tggm.models.hidden.shallow import Independent
 from tggm.models.likelihoods import LIKELIHOODS
-from tggm.models.likelihoods.base import Likelihood, Output
-from tggm.models.part import part
 from tggm.training.layout import Layout
-from tggm.training.methods import METHODS, Method, MomentMatching, Rows
 from tggm.training.rows import Blocks, RowBlock, hold_out, membership
-from tggm.training.state import Plan, hyper_parameters
-from tggm.training.training import train
 
 
 @part

@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tggm.predictive.moment import MomentPredictive
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.paper import ExactJointPredictive, ExactPredictive, PaperClassifier, PaperRegressor
-from tggm.predictive.moment import MomentPredictive
 
 QUICK = {"hidden": (8,), "max_epochs": 40, "batch_size": 32, "n_cycles": 3, "random_state": 0}
 DOUBLE = {**QUICK, "dtype": "float64", "n_members": 2, "max_epochs": 10}

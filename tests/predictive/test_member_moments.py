@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tggm.training.engine import Inference
 
 from tggm.models import Architecture
 from tggm.predictive import member_moments as module
@@ -17,7 +18,6 @@ from tggm.predictive.member_moments import (
     member_moments,
     over_blocks,
 )
-from tggm.training.engine import Inference
 
 ENGINE = Inference("mean_field", nodes=3)
 ROWS = 150  # two blocks of 64 rows and a part of one

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from scipy import integrate, sparse, stats
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from tggm.data.standardise import Columns
+from tggm.predictive.moment import MomentPredictive
 
 from tggm import Graph
+from tggm.data.standardise import Columns
 from tggm.plotting import plot_graph
-from tggm.predictive.moment import MomentPredictive
 from tggm.report._case import Scored, baselines_of, examine, score_all
 from tggm.report._effects import Feature, effects, importances, rank_features
 from tggm.report._page import Cell, number, numeric_columns, picture

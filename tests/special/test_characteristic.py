@@ -1,4 +1,4 @@
-"""The truncated normal at complex arguments, against mpmath."""
+"""The truncated normal at complex arguments against mpmath, a box against quadrature."""
 
 from functools import partial
 
@@ -8,9 +8,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.integrate import quad
 
 from tggm.special import complex_moments, log_characteristic
-from tggm.special.characteristic import laplace, log_mass, mass, numerator, numerator_moments
+from tggm.special.characteristic import box_characteristic, laplace, mass, numerator, numerator_moments
 
 ALPHAS = [-1e8, -3e3, -40.0, -31.0, -8.0, -2.0, -1e-3, 0.0, 0.7, 1.9, 2.5, 6.0, 9.0, 31.0, 40.0, 1e3, 1e8]
 TAUS = [0.0, 1e-6, 0.3, -2.8, 7.3, 35.0, -1e3, 1e6]
@@ -30,7 +31,7 @@ def log_erfcx(x: mp.mpc) -> mp.mpc:
 
 
 def reference(alpha: float, tau: float) -> tuple[complex, complex, complex]:
-    """Log characteristic function, g and omega^2, by the textbook formulas in 80 digits."""
+    """Return log characteristic function, g and omega^2, by the textbook formulas in 80 digits."""
     with mp.workdps(80):
         z = mp.mpc(alpha, tau)
         log = log_erfcx(-z / mp.sqrt(2))
@@ -66,7 +67,7 @@ def test_complex_moments_match_mpmath(table):
     assert_allclose(np.abs(v - want_v) / np.abs(want_v), 0, atol=2e-12)
 
 
-def test_kernel_is_relative_everywhere():
+def test_kernel_has_relative_accuracy():
     # J_n = (-1)^n / 2^n d^n/dx^n erfcx, along rays into the far right half-plane
     kernel = jax.jit(partial(laplace, order=2))
     for x, y in [(0.0, 0.0), (0.0, 4.0), (3.0, -9.0), (0.0, 1e5), (1e7, 1e7), (1e-9, 40.0)]:
@@ -106,17 +107,6 @@ def test_numerator_is_the_characteristic_function_times_mass():
     assert_allclose(np.asarray(second), np.asarray(v) + (np.asarray(g) - c) ** 2, rtol=1e-11, atol=1e-12)
 
 
-def test_log_mass_literals():
-    # mpmath, 50 digits: log(ncdf(a)) for a > 0, log(exp(a^2/2) ncdf(a)) otherwise
-    alpha = [-1e8, -50.0, -1.0, 0.0, 1.0, 9.0]
-    with mp.workdps(80):
-        want = [
-            float((log_erfcx(mp.mpc(-a / mp.sqrt(2))) - mp.log(2)).real - max(a, 0) ** 2 / mp.mpf(2))
-            for a in alpha
-        ]
-    assert_allclose(np.asarray(jax.jit(log_mass)(np.array(alpha))), want, rtol=3e-15)
-
-
 def test_derivatives_are_finite_differences():
     def parts(a, t):
         log = log_characteristic(a, t)
@@ -143,3 +133,31 @@ def test_single_precision_agrees_with_double():
     assert np.all(np.isfinite(got))
     assert_allclose((got.real - want.real) / scale, 0, atol=3e-6)
     assert_allclose(np.abs(np.exp(1j * (got.imag - want.imag)) - 1) / scale, 0, atol=3e-6)
+
+
+ALPHA = np.array([0.3, -3.9, -9.0, 7.0, 0.5, 25.0])
+LOWER = np.array([-4.0, -4.0, -4.0, -4.0, 0.0, -2.0])
+UPPER = np.array([4.0, 4.0, 4.0, 4.0, 0.5, 2.0])
+BOX_TAU = np.array([0.0, 0.7, -2.5, 9.0])
+
+
+def by_quadrature(alpha, lower, upper, tau):
+    q = np.clip(alpha, lower, upper)
+    top = 0.5 * (q - alpha) ** 2
+
+    def part(f):
+        def integrand(h):
+            return np.exp(top - 0.5 * (h - alpha) ** 2) * f(tau * (h - q))
+
+        return quad(integrand, lower, upper, points=[q], epsabs=1e-13, epsrel=1e-13, limit=400)[0]
+
+    return (part(np.cos) + 1j * part(np.sin)) / part(lambda x: 1.0 + 0 * x)
+
+
+def test_box_characteristic_by_quadrature():
+    with jax.enable_x64(True):
+        tau = jnp.broadcast_to(jnp.asarray(BOX_TAU), (len(ALPHA), len(BOX_TAU)))
+        got = np.asarray(jax.jit(box_characteristic)(*map(jnp.asarray, (ALPHA, LOWER, UPPER)), tau))
+    want = [[by_quadrature(*row, t) for t in BOX_TAU] for row in zip(ALPHA, LOWER, UPPER, strict=True)]
+    np.testing.assert_allclose(got, np.array(want), rtol=0, atol=2e-12)
+    np.testing.assert_allclose(got[:, 0], 1, rtol=1e-12)

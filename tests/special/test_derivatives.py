@@ -16,7 +16,7 @@ POINTS = np.array([-300.0, -20.0, -4.0, -1.1, -0.01, 0.01, 0.24, 0.26, 0.49, 0.5
 
 
 def central_difference(f, x, step):
-    """Fourth-order difference quotient; the errors left are of order step^4 and 1e-15 / step."""
+    """Return the fourth-order difference quotient; errors are of order step^4 and 1e-15 / step."""
     h = step
     return (8 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12 * h)
 

@@ -1,4 +1,4 @@
-"""Literals, laws and edges of the truncated-normal functions. The table tests are in test_reference.py."""
+"""Literals, laws and limits of the truncated-normal functions. The table tests are in test_reference.py."""
 
 import jax
 import numpy as np
@@ -87,17 +87,7 @@ def test_bounds_and_monotonicity(dtype):
     assert np.all((g > 0) & (v > 0) & (v <= 1))
     for values, sign in ((g, 1), (v, 1), (log_ndtr(a), 1), (hazard(a), -1), (truncated_entropy(a, 1.0), 1)):
         y = np.asarray(values)
-        assert np.all(sign * np.diff(y) >= -SPECIAL[dtype] * np.abs(y[1:]))  # up to the promised rounding
-
-
-def test_natural_and_moment_parameters_agree():
-    # entropy = log Z + E[p h^2 / 2 - theta h], with p = 1 / sigma^2 and theta = mu / sigma^2
-    mu, sigma = np.linspace(-8, 8, 201), 2.0
-    m, v = truncated_mean(mu, sigma), truncated_var(mu, sigma)
-    energy = (v + m * m) / 8 - mu / 4 * m
-    assert_allclose(
-        truncated_log_z(mu / 4, 0.25) + energy, truncated_entropy(mu, sigma), rtol=1e-13, atol=1e-13
-    )
+        assert np.all(sign * np.diff(y) >= -SPECIAL[dtype] * np.abs(y[1:]))  # up to rounding
 
 
 def test_not_a_number(dtype):
@@ -117,7 +107,7 @@ def test_scale_must_be_positive(f, dtype):
 
 
 def test_limits(dtype):
-    ends, two = np.array([-INF, INF, INF], dtype), np.full(3, 2.0, dtype)  # three: as in the tests above
+    ends, two = np.array([-INF, INF, INF], dtype), np.full(3, 2.0, dtype)
     assert list(log_ndtr(ends)) == [-INF, 0, 0]
     assert list(hazard(ends)) == [INF, 0, 0]
     for f, left, right in (
@@ -162,13 +152,6 @@ def test_dtypes():
         assert truncated_mean(np.array([1.0]), 1.0).dtype == np.float32
 
 
-def test_complex_is_refused():
+def test_complex_arguments_raise():
     with pytest.raises(TypeError, match=r"`mu` must be real, got dtype complex128"):
         truncated_mean(np.array(1j), 1.0)
-
-
-def test_broadcasting():
-    mu, sigma = np.linspace(-3, 3, 4), np.array([[0.5], [2.0]])
-    got = truncated_mean(mu, sigma)
-    assert got.shape == (2, 4)
-    assert_allclose(got[1, 2], truncated_mean(mu[2], 2.0), rtol=1e-15)

@@ -13,7 +13,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
 from tggm.training.checkpoint import CheckpointError, remove_checkpoints
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 LEAST_ROWS = 10
 MOST_HELD_OUT = 10_000  # rows; more would not make the scores more precise in a useful way
@@ -271,8 +274,8 @@ def _talker(target: Target, reason: str, summary: str, quiet: bool) -> Callable[
 
 
 def _result(
-    model: Any, target: Target, source: str, X: Table, y: NDArray[Any], rows: int, test: Table | None,
-    begin: float, notes: list[str], options: FitOptions,
+    model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], rows: int,
+    test: Table | None, begin: float, notes: list[str], options: FitOptions,
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
     with warnings.catch_warnings():
@@ -286,7 +289,7 @@ def _result(
     return FitResult(model, target, record, baselines, test, notes)
 
 
-def encoding_notes(model: Any, table: Table, *, strict: bool = False) -> list[str]:
+def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False) -> list[str]:
     """Return notes on values that were filled or pooled; with `strict` such values are errors."""
     notes: list[str] = []
     table.require([column.name for column in model.table_.columns_])
@@ -295,7 +298,9 @@ def encoding_notes(model: Any, table: Table, *, strict: bool = False) -> list[st
     return notes
 
 
-def train_model(model: Any, data: tuple[Any, ...], y: NDArray[Any], options: FitOptions) -> list[str]:
+def train_model(
+    model: "BaseEstimator", data: tuple[Any, ...], y: NDArray[Any], options: FitOptions
+) -> list[str]:
     """Fit with progress and checkpoints; return what the fit warned about, which is also shown at once."""
     if options.checkpoint is not None:
         _check_checkpoint(options.checkpoint, options)
