@@ -34,11 +34,11 @@ from jax.tree_util import register_dataclass
 from tggm import formulas
 from tggm.arrays import Floats
 from tggm.gaussian import TruncatedGaussian
+from tggm.matmul_precision import full_precision
 from tggm.models.hidden import Independent, Latent, Propagated, propagate, unit_moments
 from tggm.models.likelihoods import LOG_2PI, gaussian_log_density, training_nodes
 from tggm.paper._inference import Inference
 from tggm.precision import Diagonal, Layered, LowRank
-from tggm.products import full_precision
 from tggm.special.probit import log_probit
 
 TRAINING_NODES = 3  # quadrature nodes of a directed model, in training and in predictions
