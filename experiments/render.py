@@ -206,11 +206,6 @@ def ablations() -> str:
     return changes(rows("defaults"))
 
 
-def measured_parts() -> str:
-    """Show the effect of parts that were measured at the last commit that had all of them."""
-    return changes(rows("ablation", design="default"))
-
-
 def changes(runs: list[Run]) -> str:
     """Show the change of error and log-likelihood of each variant against the default."""
     full, lines = [run for run in runs if run["variant"] == "default"], []
@@ -226,6 +221,41 @@ def changes(runs: list[Run]) -> str:
             lines.append([name, str(len(found)), change, f"{np.median(ll):+.3f}", f"{np.mean(ll):+.3f}"])
     heads = ["variant", "tables", "error, median change", "log-likelihood, median change", "mean change"]
     return markdown(heads, lines)
+
+
+PARTS = {
+    "no-fallback": "blend with a ridge regression after training",
+    "no-shaped": "pool `shaped`",
+    "no-scales": "pool `scales` (under Yeo–Johnson)",
+    "no-yeo-johnson": "Yeo–Johnson transform",
+    "student-pool": "exact densities of one layer, against the Student-t pool",
+    "no-temperature": "temperature of classes",
+}
+
+
+def removed_parts() -> str:
+    """Show what a part gains: the default less the variant without it, mean over tables and splits."""
+    lines = []
+    for variant, part in PARTS.items():
+        stored = rows("ablation", design="one-layer" if variant == "student-pool" else "default")
+        without = [run for run in stored if run["variant"] == variant]
+        same = [run for run in stored if ("crps" in run) == ("crps" in without[0])]  # the same task
+        others = [run for run in same if run["variant"] == "default"]
+        made = {(run["table"], run["split"]): run for run in without}
+        gains: dict[str, list[tuple[float, float]]] = {}
+        for run in others:
+            if variant == "student-pool" and (run["table"], run["split"]) not in made:
+                continue
+            other = made.get((run["table"], run["split"]), run)  # the part was not used
+            loss = 100 * (other["crps"] / run["crps"] - 1) if "crps" in run else np.nan
+            gains.setdefault(run["table"], []).append((run["ll"] - other["ll"], loss))
+        each = {name: np.mean(values, axis=0) for name, values in gains.items()}
+        ll, crps = np.mean(list(each.values()), axis=0)
+        largest = sorted(each, key=lambda name: -abs(each[name][0]))[:2]
+        shown = ", ".join(f"{name} {each[name][0]:+.3f}" for name in largest if abs(each[name][0]) >= 5e-4)
+        percent = "" if np.isnan(crps) else f"{crps:+.1f} %"
+        lines.append([part, str(len(each)), f"{ll:+.4f}", percent, shown])
+    return markdown(["part", "tables", "log-likelihood, mean gain", "CRPS", "largest"], lines)
 
 
 def coverage() -> str:
@@ -528,7 +558,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
-        "measured-parts": measured_parts,
+        "removed-parts": removed_parts,
         "accuracy": lambda: pivot(
             rows("uci_methods"), "method", "dataset", joined(spread("rmse", ".3f"), spread("ll", ".3f"))
         ),
