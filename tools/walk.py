@@ -32,7 +32,7 @@ PACKAGE = Path(tggm.__file__).parent
 
 
 def table():
-    """Inputs and a noisy linear target."""
+    """Return inputs and a noisy linear target."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     return X, X[:, 0] + 0.1 * rng.normal(size=60)
@@ -115,7 +115,7 @@ def imported(frame, prefix):
 
 
 def in_a_fresh_process(name):
-    """The walk of that name, traced where nothing was compiled before."""
+    """Trace a walk where nothing was compiled before."""
     command = [sys.executable, __file__, name, "--json"]
     env = os.environ | {"TGGM_COMPILATION_CACHE": "off"}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
@@ -134,7 +134,7 @@ def counts(visits):
 
 
 def page(name, visits):
-    """What is printed about a walk: its files, with the number of functions entered in each."""
+    """Return the text about a walk: its files, with the number of functions entered in each."""
     files = [file for file, _ in visits]
     total = ", ".join(f"{number} {what}" for what, number in counts(visits).items())
     lines = [f"{k:4d}  {file}  ({files.count(file)})" for k, file in enumerate(files_of(visits), 1)]

@@ -14,7 +14,7 @@ from tggm.estimators._fitted import Fitted
 from tggm.estimators._logistic import blend_with_logistic
 from tggm.estimators._ridge import blend, ridge
 from tggm.estimators._settings import Settings
-from tggm.models import Model
+from tggm.models import Gaussian, Model
 from tggm.predictive.calibration import Calibration, fit_calibrations
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
 from tggm.predictive.member_moments import (
@@ -44,7 +44,8 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
     fitted = fitted_of(trained.params, data, settings)
     with precision(settings.dtype):
         block, rows = blocks.kept, sample_rows(data.n_kept)
-        blends = fitted.network.linear and data.whole and data.y.complete  # type: ignore[union-attr]  # whole: Data
+        gaussian = isinstance(fitted.model.likelihood, Gaussian)
+        blends = gaussian and fitted.network.linear and data.whole and data.y.complete  # type: ignore[union-attr]  # whole: Data
         if block is not None and (blends or settings.calibrate):
             held = held_out_predictions(fitted.model, block, rows, data.n_kept, settings.dtype)
             if blends:
