@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from tests.inference.problems import deep, shallow
+from tests.inference.references import deep, shallow
 from tests.tolerances import SOLVER
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import exact, mean_field

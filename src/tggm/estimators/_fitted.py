@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 from tggm.data.standardise import Scales
-from tggm.estimators._data import UNNAMED, Data, StreamData
+from tggm.estimators._data import Data, StreamData
 from tggm.estimators._ridge import start_at_ridge
 from tggm.estimators._settings import Settings
+from tggm.estimators._targets import UNNAMED
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform

@@ -14,7 +14,6 @@ from tggm.data import Stream
 from tggm.estimators import _class_law as law
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import (
-    encoded_labels,
     read_labels,
     read_more_labels,
     require_rows,
@@ -23,6 +22,7 @@ from tggm.estimators._data import (
 from tggm.estimators._fitted import Fitted, initialise
 from tggm.estimators._pool import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
+from tggm.estimators._targets import encoded_labels
 from tggm.models import Network
 from tggm.tables.inputs import new_rows
 from tggm.training import precision, train

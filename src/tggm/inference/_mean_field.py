@@ -42,9 +42,9 @@ from tggm.inference._common import (
     standardised,
     uncoupled_means,
 )
+from tggm.matmul_precision import full_precision
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
 from tggm.precision.protocol import is_concrete, rounding
-from tggm.products import full_precision
 
 SOLVERS = ("newton", "cyclic")
 FACTOR_UP_TO = 64  # variables; for more, conjugate gradients are faster than one factorisation per row

@@ -110,8 +110,7 @@ def box_quantile(q: ArrayLike, mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike
     The error is a few units in the last place of the standard deviation of h or of h itself, whichever is
     larger. Draws of h are ``box_quantile(uniform, ...)``.
     """
-    result: Array = evaluate(_box_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
-    return result
+    return evaluate(_box_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
 
 
 @jax.custom_jvp
