@@ -60,7 +60,7 @@ def draw(
     settings: Settings, network: Network, n_inputs: int, data: Data | StreamData, rng: np.random.Generator
 ) -> Model:
     """Draw the members of an ensemble."""
-    init = "small" if data.sparse else settings.task.likelihood.init
+    init = "small" if data.sparse else (network.likelihood or settings.task.likelihood).init
     return network.draw(
         rng, n_inputs, data.n_outputs,
         members=settings.n_members, dtype=settings.dtype, s0=settings.task.s0, init=init,

@@ -79,7 +79,7 @@ def mean_field(
     solver : {"newton", "cyclic"}
         Newton's method to convergence, or the paper's Algorithm 1 for `n_cycles` cycles.
     max_iter : int
-        Largest number of Newton steps, rejected ones included.
+        Largest number of Newton steps, rejected ones included; float64 problems may add 20 steps in float32.
     n_cycles : int
         Cycles of the cyclic solver.
     start : array_like, shape of the shift, optional

@@ -92,8 +92,9 @@ def orthant(
             n_points *= 2
     if is_concrete(result.converged) and not np.asarray(result.converged).all():
         limit = "" if tol is None else f" with the largest number of points ({_MAX_POINTS} per shift)"
+        worst = float(jnp.asarray(result.log_z_error).max())
         warnings.warn(
-            f"orthant: the largest standard error of log Z is {np.max(result.log_z_error):.2g}, above "
+            f"orthant: the largest standard error of log Z is {worst:.2g}, above "
             f"{largest:g}{limit}; raise `n_points` or `n_shifts`, or use ep.",
             RuntimeWarning,
             stacklevel=2,

@@ -173,11 +173,11 @@ def _run_gibbs(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: in
     if tg.limits is not None:  # (m, walkers)
         walls = tg.limits.map(lambda a: jnp.tile(jnp.broadcast_to(a, tg.shift.shape).T, (1, n_chains)))
 
-    def sweep(_: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def sweep(_: Array, state: Any) -> Any:
         key, now = jax.random.split(state[0])
         return key, *_sweep(P, walls, gamma, now, state[1])
 
-    def keep(state: tuple[Array, ...], n_sweeps: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    def keep(state: Any, n_sweeps: Array) -> tuple[Any, Any]:
         state = lax.fori_loop(0, n_sweeps, sweep, state)
         return state, state[1:]
 

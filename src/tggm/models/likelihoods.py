@@ -54,7 +54,11 @@ class Output:
 
 
 class Likelihood(ABC):
-    """p(y | h) of linear outputs."""
+    """p(y | h) of linear outputs.
+
+    Predictions of regressors use the methods `variances` and `moments` of `Gaussian`, those of classifiers
+    `contended_scores` of `Probit`.
+    """
 
     output: Output
     init: ClassVar[str]  # distribution of the initial weights, a key of `INITIALISERS`

@@ -27,7 +27,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from tggm.special.box_kernels import Box, Cumulants, box, cumulants, second_order
-from tggm.special.truncated import Pair, evaluate, positive
+from tggm.special.truncated import Pair, compiled, evaluate, positive
 
 Three = tuple[Array, Array, Array]
 Four = tuple[Array, Array, Array, Array]
@@ -267,8 +267,7 @@ def _checked(function: Callable[..., Array]) -> Callable[..., Array]:
     def call(mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
         return function(mu, positive(sigma), lower, in_order(lower, upper))
 
-    checked: Callable[..., Array] = jax.jit(call, inline=True)
-    return checked
+    return compiled(call)
 
 
 @jax.custom_jvp
@@ -290,9 +289,9 @@ def _(primals: Three, tangents: Three) -> tuple[Pair, Pair]:
     return _both(*primals), (V * change + low * x + high * y, var)
 
 
-_log_ndtr_interval = jax.jit(
-    lambda a, b: box_standard(jnp.zeros_like(a), jnp.ones_like(a), a, in_order(a, b)).log_mass, inline=True
+_log_ndtr_interval = compiled(
+    lambda a, b: box_standard(jnp.zeros_like(a), jnp.ones_like(a), a, in_order(a, b)).log_mass
 )
-_box_moments = jax.jit(lambda alpha, low, high: _both(alpha, low, in_order(low, high)), inline=True)
+_box_moments = compiled(lambda alpha, low, high: _both(alpha, low, in_order(low, high)))
 _box_mean, _box_var, _box_third = _checked(_mean), _checked(_var), _checked(_third)
 _box_entropy, _box_log_z = _checked(_entropy), _checked(_log_z)

@@ -16,7 +16,7 @@ Each is one logarithm of one product, so that near its zero the error stays of t
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +45,11 @@ def evaluate(function: Callable[..., T], **arguments: ArrayLike) -> T:
     arrays = jnp.broadcast_arrays(*(jnp.asarray(x, work) for x in values.values()))
     result: T = jax.tree.map(lambda y: y.astype(dtype), function(*arrays))
     return result
+
+
+def compiled(function: Callable[..., T]) -> Callable[..., T]:
+    """Compile a function, inlined into programs that call it."""
+    return cast(Callable[..., T], jax.jit(function, inline=True))
 
 
 def _read(name: str, value: Any) -> ArrayLike:
@@ -127,9 +132,9 @@ def truncated_third(mu: ArrayLike, sigma: ArrayLike) -> Array:
     return evaluate(_truncated_third, mu=mu, sigma=sigma)
 
 
-_log_ndtr = jax.jit(standard.log_ndtr, inline=True)
-_hazard = jax.jit(standard.hazard, inline=True)
-_moments = jax.jit(standard.moments, inline=True)
+_log_ndtr = compiled(standard.log_ndtr)
+_hazard = compiled(standard.hazard)
+_moments = compiled(standard.moments)
 
 
 def ratio(mu: Array, sigma: Array) -> Pair:
@@ -178,9 +183,9 @@ def _(primals: Pair, tangents: Pair) -> Pair:
     return _third(mu, sigma), sigma * (sigma * fourth) * dmu + sigma * (sigma * slope) * dsigma
 
 
-_truncated_mean = jax.jit(lambda mu, sigma: _mean(mu, positive(sigma)), inline=True)
-_truncated_var = jax.jit(lambda mu, sigma: _var(mu, positive(sigma)), inline=True)
-_truncated_third = jax.jit(lambda mu, sigma: _third(mu, positive(sigma)), inline=True)
+_truncated_mean = compiled(lambda mu, sigma: _mean(mu, positive(sigma)))
+_truncated_var = compiled(lambda mu, sigma: _var(mu, positive(sigma)))
+_truncated_third = compiled(lambda mu, sigma: _third(mu, positive(sigma)))
 
 
 def truncated_entropy(mu: ArrayLike, sigma: ArrayLike) -> Array:
@@ -261,5 +266,5 @@ def _(primals: Pair, tangents: Pair) -> Pair:
     return _log_z(theta, precision), first * dtheta - 0.5 * second * dprecision
 
 
-_truncated_entropy = jax.jit(lambda mu, sigma: _entropy(mu, positive(sigma)), inline=True)
-_truncated_log_z = jax.jit(lambda theta, precision: _log_z(theta, positive(precision)), inline=True)
+_truncated_entropy = compiled(lambda mu, sigma: _entropy(mu, positive(sigma)))
+_truncated_log_z = compiled(lambda theta, precision: _log_z(theta, positive(precision)))
