@@ -36,7 +36,7 @@ def test_predictions_are_of_the_true_value_beyond_the_limit(curve, hidden):
     for sign, word in ((1, "right"), (-1, "left")):
         censored = np.where(side, word, "none")
         model, naive = (
-            sign * quick(hidden=hidden, max_epochs=100).fit(X, sign * limited, **more).predict(grid)
+            sign * quick(hidden=hidden, n_members=2, max_epochs=100).fit(X, sign * limited, **more).predict(grid)
             for more in ({"censored": censored}, {})
         )
         assert np.all(naive < 1.4)
