@@ -56,9 +56,8 @@ def untrained(estimator, width, outputs, **learned):
     scales = Scales(Standardisation(rng.normal(size=width), np.ones(width)), Standardisation.unchanged(outputs))
     if estimator.task == "classification":
         learned["classes"] = np.array(["a", "b", "ü"][:outputs])
-    names = [f"x{k}" for k in range(width)]
     estimator._set_fitted(
-        Fitted(model, network, Columns(width, names), scales, flat=outputs == 1 or "classes" in learned, **learned)
+        Fitted(model, network, Columns(width), scales, flat=outputs == 1 or "classes" in learned, **learned)
     )
     curve = np.zeros((settings.n_members, 2))
     estimator.history_ = {"train": curve, "held_out": curve, "epoch": np.array([1, 2])}
