@@ -53,7 +53,9 @@ def untrained(estimator, width, outputs, **learned):
     network = settings.network_for(width, outputs, sparse=False)
     members = {"members": settings.n_members, "dtype": settings.dtype, "s0": settings.task.s0}
     model = network.draw(rng, width, outputs, **members)
-    scales = Scales(Standardisation(rng.normal(size=width), np.ones(width)), Standardisation.unchanged(outputs))
+    scales = Scales(
+        Standardisation(rng.normal(size=width), np.ones(width)), Standardisation.unchanged(outputs)
+    )
     if estimator.task == "classification":
         learned["classes"] = np.array(["a", "b", "ü"][:outputs])
     estimator._set_fitted(

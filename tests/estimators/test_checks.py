@@ -36,7 +36,9 @@ def slow(kind, check):
 
 def cases():
     for kind, expected in ((TGGMRegressor, OWN_TESTS | OF_REGRESSORS), (TGGMClassifier, OWN_TESTS)):
-        for _, check in estimator_checks_generator(kind(**QUICK), expected_failed_checks=expected, mark="skip"):
+        for _, check in estimator_checks_generator(
+            kind(**QUICK), expected_failed_checks=expected, mark="skip"
+        ):
             marks = pytest.mark.slow if slow(kind, check) else ()
             yield pytest.param(kind, check, id=f"{kind.task}-{name(check)}", marks=marks)
 
@@ -45,24 +47,6 @@ def cases():
 @pytest.mark.parametrize(("kind", "check"), list(cases()))
 def test_scikit_learn_check(kind, check):
     check(kind(**(LONGER if "train" in name(check) else QUICK)))
-
-
-@pytest.mark.slow  # all kinds of models: test_laws.py
-@pytest.mark.usefixtures("one_shape")
-def test_invariance_of_predictions_to_order_and_subsets_of_rows():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((30, 10)), rng.standard_normal(30)
-    model = TGGMRegressor(**QUICK).fit(X, y)
-    order = rng.permutation(30)
-    for method in (
-        model.predict,
-        lambda X: np.stack(model.predict_interval(X), axis=1),
-        model.predict_quantiles,
-        lambda X: model.score_samples(X, np.zeros(len(X))),
-    ):
-        whole = method(X)
-        assert_allclose(method(X[order]), whole[order], atol=1e-9)
-        assert_allclose(np.concatenate([method(X[i : i + 1]) for i in range(30)]), whole, atol=1e-6)
 
 
 @pytest.mark.usefixtures("one_shape")

@@ -45,14 +45,6 @@ def test_a_fit_learns_and_stores_its_history(table, fitted):
     assert not np.array_equal(small_classifier(random_state=1).fit(*table).W0_, fitted.W0_)
 
 
-def test_double_precision_does_not_change_the_global_configuration(table):
-    with jax.enable_x64(False):
-        model = short(dtype="float64").fit(*table)
-        assert model.fitted_.model.hidden.W0.dtype == np.float64
-        model.predict(table[0])
-        assert not jax.config.jax_enable_x64
-
-
 def test_probabilities_labels_and_scores_agree(table, fitted):
     X, y = table
     far = np.r_[X, 1e3 * X, 1e8 * X]
@@ -79,44 +71,6 @@ def test_probabilities_are_those_of_the_model_by_simulation(table, fitted):
         z = h @ W1.T + b1 + rng.standard_normal((20_000, 10, 3))
         p += np.eye(3)[z.argmax(-1)].mean(0) / 2
     assert_allclose(fitted.predict_proba(X[:10]), p, atol=0.025)
-
-
-def calibration_error(p, label, bins=15):
-    """Return the mean over rows of |confidence − accuracy| in the bin of the row."""
-    sure, right = p.max(1), p.argmax(1) == label
-    which = np.minimum((sure * bins).astype(int), bins - 1)
-    return sum(abs((sure - right)[which == b].sum()) for b in range(bins)) / len(label)
-
-
-@pytest.mark.slow  # against simulation, above
-def test_probabilities_of_the_true_model_are_frequencies_and_a_fit_recovers_them():
-    D, M, N = 4, 20, 4
-    rng = np.random.default_rng(11)
-    hidden = Shallow(rng.standard_normal((1, M, D)), rng.standard_normal((1, M)), np.ones(1))
-    output = Output(0.7 * rng.standard_normal((1, N, M)), 0.5 * rng.standard_normal((1, N)))
-    truth = TGGMClassifier()
-    model = jax.tree.map(np.float32, Model(Identity(), hidden, Probit(output)))
-    network = Network((M,), Identity, likelihood=Probit, linear=False)
-    scales = Scales(Standardisation.unchanged(D), Standardisation.unchanged(N))
-    truth._set_fitted(Fitted(model, network, Columns(D), scales, classes=np.arange(N)))
-    X = rng.standard_normal((100_000, D))
-    h = truncated_draws(rng, X @ hidden.W0[0].T + hidden.b0[0], 1.0)
-    label = (h @ output.W1[0].T + output.b1[0] + rng.standard_normal((len(X), N))).argmax(1)
-    p = truth.predict_proba(X)
-    assert calibration_error(p, label) < 0.01
-    for c in range(N):
-        for low in np.arange(0, 1, 0.1):
-            rows = (p[:, c] >= low) & (p[:, c] < low + 0.1)
-            if rows.sum() > 500:  # five standard errors, and the error of the approximation
-                error = 5 * np.sqrt(0.25 / rows.sum()) + 0.02
-                assert abs((label[rows] == c).mean() - p[rows, c].mean()) < error
-    settings = {"hidden": M, "features": None, "linear": False, "max_epochs": 40, "random_state": 0}
-    found = TGGMClassifier(**settings, batch_size=250).fit(X[:8000], label[:8000])
-    new, true = X[-20_000:], label[-20_000:]
-    assert calibration_error(found.predict_proba(new), true) < 0.025
-    assert np.abs(p[-20_000:] - found.predict_proba(new)).mean() < 0.04
-    best = np.log(p[-20_000:][np.arange(20_000), true]).mean()
-    assert_allclose(found.label_log_proba(new, true).mean(), best, atol=0.03)
 
 
 def test_an_ensemble_is_the_mixture_of_its_members(table, fitted):
@@ -165,17 +119,6 @@ def test_a_fit_to_a_sparse_table(table):
     assert (automatic.fitted_.network.features, automatic.A_) == (Identity, None)
 
 
-@pytest.mark.slow  # fewer columns, above
-def test_hundred_thousand_sparse_columns():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 40)
-    column = np.where(rng.random((40, 5)) < 0.9, y[:, None] * 50_000, 1) + rng.integers(0, 20, (40, 5))
-    X = sparse.csr_matrix((np.ones(200), (np.repeat(np.arange(40), 5), column.ravel())), shape=(40, 100_000))
-    model = small_classifier(max_epochs=15, n_members=1, weight_decay=1.0, **ALL_ROWS).fit(X, y)
-    assert model.W0_.shape == (1, 6, 100_000)
-    assert model.score(X, y) > 0.9
-
-
 def test_the_whole_table_can_be_standardised_as_one_column(table):
     X, y = table
     model = short(standardize="whole").fit(5 * X + 3, y)
@@ -195,24 +138,6 @@ def test_many_columns_of_one_kind_are_standardised_as_one(rng):
     assert len(set(same)) == 1
     assert len(set(units)) > 200
     assert len(set(few)) > 100
-
-
-def test_columns_of_a_frame_are_matched_by_name(table):
-    X, y = table
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = short().fit(frame, pd.Series(y))
-    assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
-    assert_array_equal(model.predict_proba(frame[["b", "a", "c"]]), model.predict_proba(frame))
-    with pytest.raises(ValueError, match="'b'"):
-        model.predict(frame[["a", "c"]])
-
-
-def test_rows_of_weight_0_are_left_out(table):
-    X, y = table
-    weight = np.r_[np.zeros(6), np.ones(54)]
-    spoiled = np.r_[np.full(6, "low"), y[6:]]
-    got = short().fit(X, spoiled, sample_weight=weight).predict_proba(X)
-    assert_array_equal(got, short().fit(X[6:], y[6:]).predict_proba(X))
 
 
 def test_dropout_changes_the_fit_and_predictions_stay_deterministic(table, fitted):
@@ -258,19 +183,6 @@ def test_partial_fit_learns_in_pieces(table):
 def test_bad_data(X, y, message):
     with pytest.raises(ValueError, match=message):
         small_classifier().fit(X, y)
-
-
-def test_a_failed_fit_leaves_a_fitted_estimator_unchanged(table, fitted):
-    before = dict(vars(fitted))
-    with pytest.raises(ValueError, match="sample_weight"):
-        fitted.fit(table[0][:, :2], np.char.add(table[1], "er"), sample_weight=np.ones(3))
-    assert vars(fitted).keys() == before.keys()
-    assert all(vars(fitted)[name] is before[name] for name in before)
-
-
-def test_an_unfitted_classifier_is_refused():
-    with pytest.raises(NotFittedError):
-        TGGMClassifier().predict_proba([[1.0]])
 
 
 @pytest.mark.parametrize(

@@ -72,15 +72,6 @@ def model(seed):
     return TGGMRegressor(**{**TINY, "random_state": seed})
 
 
-def test_estimators_can_be_pickled_and_cloned(models):
-    for fitted in models:
-        again = pickle.loads(pickle.dumps(fitted))
-        assert np.array_equal(again.predict(X), fitted.predict(X))
-        fresh = clone(fitted)
-        assert not hasattr(fresh, "W0_")
-        assert fresh.get_params() == fitted.get_params()
-
-
 def test_a_search_compiles_one_program_and_processes_give_the_same_scores():
     compiled = []
 

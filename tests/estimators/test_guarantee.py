@@ -132,12 +132,3 @@ def test_levels_that_cannot_be_guaranteed_are_refused(fitted):
         TGGMRegressor(**QUICK, guarantee=0.99).fit(X, y)
     with pytest.raises(ValueError, match="0.95"):
         fitted.predict_interval(X, 0.95, guarantee=True)
-
-
-def test_infinite_scores_give_the_widest_interval(fitted):
-    far = copy(fitted)
-    far.fitted_ = replace(fitted.fitted_, guarantee=np.full((1, 9), np.inf))
-    low, high = far.predict_interval(sample(1)[0], 0.9, guarantee=True)
-    most = np.finfo(np.float64).max
-    assert (low == -most).all()
-    assert (high == most).all()

@@ -72,13 +72,6 @@ def test_a_fit_learns_and_stores_its_history(table, fitted):
     assert not np.array_equal(small_regressor(random_state=1).fit(*table).W0_, fitted.W0_)
 
 
-def test_learned_attributes_end_in_an_underscore(fitted):
-    added = {name for name in vars(fitted) if name not in fitted.get_params() and not name.startswith("_")}
-    assert all(name.endswith("_") for name in added)
-    given = small_regressor().get_params()
-    assert fitted.get_params() == given
-
-
 def test_double_precision_does_not_change_the_global_configuration(table, fitted):
     with jax.enable_x64(False):
         model = small_regressor(dtype="float64").fit(*table)
@@ -95,38 +88,6 @@ def test_units_of_inputs_and_targets_do_not_matter(table, fitted):
     assert_allclose(moved.predict(X * scale + shift), 1e6 * fitted.predict(X) - 3e6, rtol=1e-2, atol=3e4)
 
 
-@pytest.mark.usefixtures("usual_shapes")  # more padding may change the last digit of a sum
-def test_a_batch_larger_than_the_table_is_the_whole_table(table):
-    a, b = (small_regressor(batch_size=size, max_epochs=5).fit(*table).W0_ for size in (64, 100_000))
-    assert_array_equal(a, b)
-
-
-def test_columns_of_a_frame_are_matched_by_name(table, fitted):
-    X, y = table
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = small_regressor().fit(frame, pd.Series(y))
-    assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
-    assert_array_equal(model.predict(frame), fitted.predict(X))
-    assert_array_equal(model.predict(frame[["b", "a", "c"]]), model.predict(frame))
-    with pytest.raises(ValueError, match="'b'"):
-        model.predict(frame[["a", "c"]])
-
-
-def test_rows_of_weight_0_are_left_out(table):
-    X, y = table
-    weight = np.r_[np.zeros(6), np.ones(54)]
-    spoiled = np.r_[np.full(6, 1e9), y[6:]]
-    got = small_regressor().fit(X, spoiled, sample_weight=weight).predict(X)
-    assert_array_equal(got, small_regressor().fit(X[6:], y[6:]).predict(X))
-
-
-def test_predictions_follow_rows_of_larger_weight(table):
-    X, y = table
-    weight = np.r_[np.full(30, 20.0), np.ones(30)]
-    model = small_regressor().fit(np.r_[X[:30], X[:30]], np.r_[y[:30], y[:30] + 10], sample_weight=weight)
-    assert abs(np.mean(model.predict(X[:30]) - y[:30]) - 10 / 21) < 0.5
-
-
 def test_a_fit_without_held_out_rows(table):
     model = small_regressor(**ALL_ROWS, calibrate=True, linear=True, max_epochs=30).fit(*table)
     assert_array_equal(model.best_epoch_, [30, 30])
@@ -138,66 +99,6 @@ def test_a_fit_without_held_out_rows(table):
 def test_training_stops_when_held_out_rows_do_not_improve(table):
     model = small_regressor(max_epochs=1000, learning_rate=0.1).fit(*table)
     assert model.n_iter_ == model.best_epoch_.max() + 250 < 1000
-
-
-class Recorder(Observer):
-    def __init__(self):
-        self.calls, self.train = [], []
-
-    def planned(self, epochs):
-        self.calls.append(("planned", epochs))
-
-    def progressed(self, epochs, trace):
-        self.calls.append(("progressed", epochs))
-        self.train.append(trace.train)
-
-
-def test_progress_is_printed_or_reported_to_an_observer(table, capsys):
-    small_regressor(verbose=True, max_epochs=20).fit(*table)
-    lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"epoch 20/20  objective -?[0-9.]+  held out -?[0-9.]+", lines[-1])
-    recorder = Recorder()
-    model = small_regressor(verbose=True, max_epochs=20).fit(*table, observer=recorder)
-    assert capsys.readouterr().out == ""
-    assert (recorder.calls[0], recorder.calls[-1]) == (("planned", 20), ("progressed", 20))
-    assert_array_equal(np.concatenate(recorder.train, axis=1), model.history_["train"])
-
-
-class Interrupting(Observer):
-    def progressed(self, epochs, trace):
-        raise KeyboardInterrupt
-
-
-def test_an_interrupted_fit_keeps_the_best_parameters(table, capsys):
-    model = small_regressor().fit(*table, observer=Interrupting())
-    assert model.interrupted_
-    assert not model.converged_
-    assert 0 < model.n_iter_ < 60
-    assert np.isfinite(model.predict(table[0])).all()
-    assert "Interrupted after 1 epochs" in capsys.readouterr().err
-
-
-class Failing(Observer):
-    def progressed(self, epochs, trace):
-        raise RuntimeError("failed in training")
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"sample_weight": np.ones(3)}, "sample_weight"),
-        ({"eval_set": (np.zeros((4, 3)), np.zeros(4))}, "X has 3 features"),
-        ({"observer": Failing(), "eval_set": (np.zeros((4, 2)), np.zeros(4))}, "failed in training"),
-    ],
-)
-def test_a_failed_fit_leaves_a_fitted_estimator_unchanged(table, options, error):
-    X, y = table
-    model = small_regressor(max_epochs=2).fit(X, y, eval_set=(X, y))
-    before = dict(vars(model))
-    with pytest.raises((ValueError, RuntimeError), match=error):
-        model.fit(X[:, :2], y, **options)
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[name] is before[name] for name in before)
 
 
 def test_partial_fit_learns_in_pieces(table):
@@ -286,20 +187,6 @@ def test_several_outputs_have_marginals_and_a_joint_density(table, hidden):
     assert_allclose(joint.sum() * (t[1] - t[0]), dist.marginal(0).pdf(mean[:, 0])[0], rtol=0.01)
 
 
-def test_moments_of_draws_of_several_outputs(table):
-    X, y = table
-    Y = np.column_stack([y, 3 * y + X[:, 0]])
-    model = small_regressor(hidden=(12, 10), max_epochs=150, **ALL_ROWS).fit(X, Y)
-    assert model.score(X, Y) > 0.9
-    assert [W.shape for W, _ in model.between_] == [(2, 10, 12)]
-    dist = model.predict_dist(X[:3])
-    draws, spread = dist.rvs(40_000, random_state=0), dist.std()
-    assert_allclose((draws.mean(0) - dist.mean()) / spread, 0, atol=5 / 200)
-    for i, cov in enumerate(dist.cov()):
-        assert_allclose(np.cov(draws[:, i].T), cov, rtol=0.05, atol=0.05 * spread[i].prod())
-    assert np.isfinite(dist.logpdf(np.full((3, 2), 1e9))).all()
-
-
 def test_a_target_of_one_column_keeps_its_shape(table):
     X, y = table
     model = small_regressor(max_epochs=5).fit(X, y[:, None])
@@ -374,11 +261,6 @@ def test_outliers_of_inputs_do_not_harm(curve):
     assert rmse(model, X[300:], y[300:]) < 0.5
 
 
-def test_without_calibration_the_distribution_is_the_mixture(fitted, table):
-    assert fitted.fitted_.calibration == ()
-    assert type(fitted.predict_dist(table[0][:2])).__name__ == "GaussianMixture"
-
-
 def test_a_target_with_a_long_tail_is_modelled_by_its_logarithm():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((300, 3))
@@ -411,5 +293,3 @@ def test_a_target_with_a_long_tail_is_modelled_by_its_logarithm():
 def test_bad_data(X, y, message):
     with pytest.raises(ValueError, match=message):
         small_regressor().fit(X, y)
-
-

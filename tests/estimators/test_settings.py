@@ -29,7 +29,10 @@ y = np.arange(60) % 3
         ({"learning_rate": "fast"}, "`learning_rate` must be a number; got 'fast'"),
         ({"weight_decay": -1}, "`weight_decay` must be finite and at least 0; got -1"),
         ({"weight_decay": "much"}, "`weight_decay` must be a number; got 'much'"),
-        ({"validation_fraction": 1.0}, "`validation_fraction` must be finite and greater than 0 and less than 1"),
+        (
+            {"validation_fraction": 1.0},
+            "`validation_fraction` must be finite and greater than 0 and less than 1",
+        ),
         ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),
         ({"max_epochs": 1.5}, "`max_epochs` must be an integer of at least 1; got 1.5"),
         ({"time_budget": 0}, "`time_budget` must be finite and greater than 0; got 0"),
@@ -101,7 +104,9 @@ def test_batch_size_and_learning_rate_depend_on_the_number_of_rows(rows, batch, 
     assert_allclose(fixed.hyper.learning_rate, 0.01, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "sparse", "batch"), [(16_384, False, 128), (10**6, False, 512), (16_384, True, 512)])
+@pytest.mark.parametrize(
+    ("rows", "sparse", "batch"), [(16_384, False, 128), (10**6, False, 512), (16_384, True, 512)]
+)
 def test_batch_size_of_a_classifier(rows, sparse, batch):
     assert program(TGGMClassifier(hidden=1), rows, sparse=sparse).plan.batch_size == batch
 

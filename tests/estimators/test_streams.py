@@ -152,15 +152,3 @@ def test_a_large_memory_map_is_streamed(tmp_path, monkeypatch):
 def test_what_a_stream_cannot_do_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_a_stream_that_changes_between_passes_is_refused():
-    passes = []
-
-    def changing():
-        passes.append(1)
-        rows = 3000 if len(passes) == 1 else 2000
-        yield from batches(X[:rows], Y[:rows])
-
-    with pytest.raises(ValueError, match="the stream gave .* rows"):
-        TGGMRegressor(**QUICK).fit(from_batches(changing, block_rows=512))

@@ -11,7 +11,9 @@ from tggm.estimators._data import row_weights
 
 
 def quick(**settings):
-    return TGGMRegressor(**{"hidden": (10,), "n_members": 1, "max_epochs": 30, "random_state": 0} | ALL_ROWS | settings)
+    return TGGMRegressor(
+        **{"hidden": (10,), "n_members": 1, "max_epochs": 30, "random_state": 0} | ALL_ROWS | settings
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,8 @@ def test_predictions_are_of_the_true_value_beyond_the_limit(curve, hidden):
     for sign, word in ((1, "right"), (-1, "left")):
         censored = np.where(side, word, "none")
         model, naive = (
-            sign * quick(hidden=hidden, n_members=2, max_epochs=100).fit(X, sign * limited, **more).predict(grid)
+            sign
+            * quick(hidden=hidden, n_members=2, max_epochs=100).fit(X, sign * limited, **more).predict(grid)
             for more in ({"censored": censored}, {})
         )
         assert np.all(naive < 1.4)
@@ -61,7 +64,10 @@ def test_missing_targets_of_two_outputs(curve):
         (lambda y: (np.stack([y, y], 1), np.zeros(200)), "`censored` is for one output; `y` has 2"),
         (lambda y: (np.stack([y, np.full(200, np.nan)], 1), None), "column without any target"),
         (lambda y: (np.where(y > 1, np.nan, y), None), "contains NaN"),
-        (lambda y: ([10**400, *y[1:]], None), r"`y` has a number beyond 1\.8e308, the largest there is; divide"),
+        (
+            lambda y: ([10**400, *y[1:]], None),
+            r"`y` has a number beyond 1\.8e308, the largest there is; divide",
+        ),
         (lambda y: (1e-300 * y, None), "whose square vanishes; multiply it"),
     ],
 )
@@ -73,7 +79,9 @@ def test_bad_targets(curve, change, message):
 
 def test_integers_of_inputs_that_no_float_holds(curve):
     X, y = curve
-    with pytest.raises(ValueError, match=r"`X` has a number beyond 1\.8e308, the largest there is; divide it"):
+    with pytest.raises(
+        ValueError, match=r"`X` has a number beyond 1\.8e308, the largest there is; divide it"
+    ):
         quick().fit([[10**400], *X[1:].tolist()], y)
 
 

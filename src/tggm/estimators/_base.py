@@ -216,7 +216,11 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return EvaluationObserver(probe, settings, data, model, eval_set, observer or Observer())
 
     def _store(
-        self, fitted: Fitted, trained: Trained, block: RowBlock | None = None, observer: Observer | None = None
+        self,
+        fitted: Fitted,
+        trained: Trained,
+        block: RowBlock | None = None,
+        observer: Observer | None = None,
     ) -> None:
         """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
         self._set_fitted(fitted)
