@@ -1,8 +1,6 @@
 """scikit-learn's checks of both estimators."""
 
-import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_friedman1
-from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
+from sklearn.inspection import permutation_importance
 
 import tggm
 from tests.estimators.small import SMALL
@@ -38,7 +38,7 @@ def regressor():
 def friedman():
     X, y = make_friedman1(200, noise=0.5, random_state=0)
     wide = {**SMALL, "hidden": (20,), "max_epochs": 200, "learning_rate": 0.03}
-    return TGGMRegressor(**wide).fit(X, y), X, y
+    return TGGMRegressor(**wide).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +58,8 @@ def test_parts_of_a_table_add_up_to_the_prediction(regressor):
     assert size[0] < min(size[1], size[2]) / 4
     villa = (X["kind"] == "villa").to_numpy()
     assert 70 < found.parts[villa, 2].mean() - found.parts[~villa, 2].mean() < 130  # 100 was drawn
-
-
-def test_parts_of_the_deviation_add_up(regressor):
-    X, _ = houses(30)
-    found = regressor.explain(X, what="std", n_walks=2)
-    assert_allclose(found.prediction, regressor.predict(X, return_std=True)[1], rtol=1e-6)
+    std = regressor.explain(X, what="std", n_walks=2)
+    assert_allclose(std.prediction, regressor.predict(X, return_std=True)[1], rtol=1e-6)
 
 
 def test_few_rows_are_compared_with_the_mean_of_training(regressor):
@@ -85,39 +81,29 @@ def test_probabilities_of_two_classes_add_up(two):
 
 def test_bad_arguments_are_refused(regressor):
     X, y = houses()
-    with pytest.raises(ValueError, match=r"`what` must be one of 'mean', 'std'; got 'probability'"):
-        regressor.explain(X, what="probability")
-    with pytest.raises(ValueError, match="`n_walks` must be an integer of at least 1; got 0"):
-        regressor.explain(X, n_walks=0)
-    with pytest.raises(ValueError, match="`background` must have at least one row"):
-        regressor.explain(X, background=X[:0])
+    for options, message in (
+        ({"what": "probability"}, r"`what` must be one of 'mean', 'std'; got 'probability'"),
+        ({"n_walks": 0}, "`n_walks` must be an integer of at least 1; got 0"),
+        ({"background": X[:0]}, "`background` must have at least one row"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            regressor.explain(X, **options)
     with pytest.raises(ValueError, match="`y` must have 60 targets, one for each row; got 59"):
         regressor.permutation_importances(X, y[1:])
-    with pytest.raises(NotFittedError):
-        TGGMRegressor().explain(X)
 
 
 def test_the_five_columns_of_friedman_are_found(friedman):
     """The target depends on the first five of ten columns."""
-    model, *_ = friedman
-    held_out = model.feature_importances_
-    assert set(np.argsort(-held_out)[:5]) == set(range(5))
-    fresh, target = make_friedman1(200, noise=0.5, random_state=1)
-    found = model.permutation_importances(fresh, target)
+    assert set(np.argsort(-friedman.feature_importances_)[:5]) == set(range(5))
+    X, y = make_friedman1(200, noise=0.5, random_state=1)
+    found = friedman.permutation_importances(X, y, n_repeats=10)
     assert found.names == tuple(f"x{k}" for k in range(10))
     assert found.mean[:5].min() > found.mean[5:].max() + 2 * found.error.max()
-    parts = np.abs(model.explain(fresh[:30]).parts).mean(0)
+    parts = np.abs(friedman.explain(X[:30]).parts).mean(0)
     assert set(np.argsort(-parts)[:5]) == set(range(5))
-
-
-def test_permutation_importances_equal_those_of_scikit_learn(friedman):
-    from sklearn.inspection import permutation_importance
-
-    model, X, y = friedman
-    ours = model.permutation_importances(X, y, n_repeats=10)
-    theirs = permutation_importance(model, X, y, scoring="r2", n_repeats=10, random_state=0)
-    scatter = theirs.importances_std / np.sqrt(10)
-    assert (np.abs(ours.mean - theirs.importances_mean) <= 5 * np.sqrt(2) * scatter + 1e-6).all()
+    other = permutation_importance(friedman, X, y, scoring="r2", n_repeats=10, random_state=0)
+    scatter = 5 * np.sqrt(2) * other.importances_std / np.sqrt(10)
+    assert (np.abs(found.mean - other.importances_mean) <= scatter + 1e-6).all()
 
 
 def test_importances_of_a_classifier_in_scikit_learn(two):
@@ -130,10 +116,8 @@ def test_importances_of_a_classifier_in_scikit_learn(two):
 
 
 def test_model_files_store_importances_that_were_computed(regressor, friedman):
-    model = friedman[0]
-    known = model.feature_importances_
-    fresh = pickle.loads(pickle.dumps(model))
-    arrays, meta = to_state(fresh)
+    known = friedman.feature_importances_
+    arrays, meta = to_state(pickle.loads(pickle.dumps(friedman)))
     assert (from_state(TGGMRegressor, arrays, meta).feature_importances_ == known).all()
     # without rows, importances of other columns cannot be replaced
     for stored in ([0.5], None):

@@ -1,15 +1,12 @@
 """Guaranteed intervals: calibration rows are used for nothing else, and new rows are inside."""
 
-from copy import copy
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.estimators.small import SMALL, settings_of
-from tggm import TableTransformer, TGGMRegressor, load, save
+from tggm import TableTransformer, TGGMRegressor
 
 QUICK = {**SMALL, "max_epochs": 30}
 
@@ -86,15 +83,6 @@ def test_new_rows_are_inside():
     assert abs(np.mean(inside) - exact) < 4 * error
 
 
-def test_a_model_file_stores_the_scores(fitted, tmp_path):
-    X, _ = sample(1)
-    save(fitted, tmp_path / "m.tggm")
-    again = load(tmp_path / "m.tggm")
-    assert again.guarantee == 0.9
-    for a, b in zip(*(m.predict_interval(X, 0.8, guarantee=True) for m in (fitted, again)), strict=True):
-        assert_allclose(a, b, rtol=1e-6)
-
-
 def test_recalibration_guarantees_intervals_and_partial_fit_ends_it():
     X, y = sample(2)
     Y = np.column_stack([y, y**2])
@@ -130,5 +118,5 @@ def test_levels_that_cannot_be_guaranteed_are_refused(fitted):
     message = r"`guarantee` is 0.99, for which 99 rows are set aside; at least 198"
     with pytest.raises(ValueError, match=message):
         TGGMRegressor(**QUICK, guarantee=0.99).fit(X, y)
-    with pytest.raises(ValueError, match="0.95"):
+    with pytest.raises(ValueError, match=r"0\.95"):
         fitted.predict_interval(X, 0.95, guarantee=True)

@@ -110,32 +110,6 @@ def test_predictions_follow_affine_changes_of_targets(name, factor, shift):
     assert_allclose(found[3], log - n * np.log(factor), atol=1e-6 + 1e3 * lost)
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-@FEW
-@given(q=st.lists(st.floats(1e-4, 1 - 1e-4), min_size=3, max_size=3).map(sorted))
-def test_quantiles_invert_the_distribution_function(name, q):
-    model = MODELS[name]
-    dist, quantiles = model.predict_dist(X), model.predict_quantiles(X, q)
-    for k, p in enumerate(q):
-        assert_allclose(dist.cdf(quantiles[..., k]), p, atol=1e-7)
-        assert_allclose(dist.cdf(dist.ppf(p)), p, atol=1e-9)
-    assert np.all(np.diff(quantiles, axis=-1) >= 0)
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_densities_integrate_to_the_distribution_function(name):
-    dist = MODELS[name].predict_dist(X)
-    parts = [dist.marginal(j) for j in range(dist.n_outputs)] if hasattr(dist, "marginal") else [dist]
-    for part in parts:
-        low, high = part.interval(0.999)
-        y = np.linspace(low, high, 1025, axis=1)
-        step = (y[:, -1] - y[:, 0]) / 1024
-        p = part.pdf(y)
-        total = step * (p.sum(1) - 0.5 * (p[:, 0] + p[:, -1]))
-        assert_allclose(total, 0.999, atol=1e-4)
-        assert np.all(np.diff(part.cdf(y), axis=1) >= -1e-12)
-
-
 def test_the_order_of_classes_does_not_matter():
     fitted = MODELS["classes"].fitted_
     arrays = dict(fitted.model.arrays())

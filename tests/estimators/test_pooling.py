@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from tests.cases import few
 from tests.estimators.small import small_classifier, untrained
 from tggm import TGGMClassifier
-from tggm.estimators import _logistic, _ridge
+from tggm.estimators import _ridge
 from tggm.estimators._logistic import PROBIT, Logits, blended, regressions
 from tggm.estimators._ridge import OUTPUT, PENALTIES, blend, ridge, start_at_ridge
 from tggm.models import Identity, Network

@@ -1,6 +1,5 @@
 """States of estimators: round trips, refusal of every damaged entry, learning curves, undone steps."""
 
-import pickle
 import warnings
 from copy import copy
 
@@ -146,24 +145,12 @@ def test_every_damaged_description_is_refused(task):
         for value in values:
             with pytest.raises(ERRORS):
                 from_state(KINDS[task], arrays, meta | {name: value})
-    for name, value in (
-        ("n_members", 3),
-        ("hidden", [3]),
-        ("dtype", "float64"),
-        ("linear", False),
-        ("lin", 1),
-    ):
-        with pytest.raises(ERRORS):
-            from_state(KINDS[task], arrays, meta | {"settings": meta["settings"] | {name: value}})
-    for name, value in (
-        ("units", [3]),
-        ("units", [3, 0]),
-        ("features", "Waves"),
-        ("linear", 1),
-        ("layers", "Gaussian"),
-    ):
-        with pytest.raises(ERRORS):
-            from_state(KINDS[task], arrays, meta | {"network": meta["network"] | {name: value}})
+    changes = {"settings": {"n_members": 3, "hidden": [3], "dtype": "float64", "linear": False, "other": 1}}
+    changes["network"] = {"units": [3, 0], "features": "Waves", "linear": 1, "layers": "Gaussian"}
+    for part, values in changes.items():
+        for name, value in values.items():
+            with pytest.raises(ERRORS):
+                from_state(KINDS[task], arrays, meta | {part: meta[part] | {name: value}})
 
 
 @pytest.mark.parametrize(
@@ -179,10 +166,37 @@ def test_damaged_labels_are_refused(change, message):
     arrays, meta = STATES["classification"]
     with pytest.raises(ValueError, match=message):
         from_state(TGGMClassifier, arrays, meta | change)
-    with pytest.raises(ValueError, match="labels belong to classifiers"):
-        from_state(TGGMRegressor, *(STATES["regression"][0], STATES["regression"][1] | {
-            "classes": ["a", "b"], "class_dtype": "object",
-        }))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y.scale": 1e-200}, r"standard deviation of 1e-200, whose square vanishes"),
+        ({"y.scale": 1e-140, "model.likelihood.log_noise": -600}, "the noise vanishes in the units of"),
+        ({"model.hidden.s0": 1.0}, "its gauge σ0² is not that of the task"),
+        ({"history.epoch": 1}, "epochs of the learning curve must be 2 rising numbers"),
+        ({"best_epoch": -1}, "must not be negative"),
+        ({"guarantee.scores": -1.0}, "must not be negative"),
+        ({"x.scale": 0.0}, "scales positive"),
+    ],
+)
+def test_impossible_values_are_refused(changes, message):
+    arrays, meta = STATES["regression"]
+    changed = {name: np.full_like(arrays[name], value) for name, value in changes.items()}
+    with pytest.raises(ValueError, match=message):
+        from_state(TGGMRegressor, arrays | changed, meta)
+
+
+def test_a_long_learning_curve_is_thinned_evenly(model):
+    long, n = copy(model), 60_000
+    curve = np.tile(np.arange(n, dtype=np.float32), (2, 1))
+    long.history_ = {"train": curve, "held_out": -curve, "epoch": np.arange(1, n + 1)}
+    again = from_state(type(model), *to_state(long))
+    epoch = again.history_["epoch"]
+    assert (len(epoch), epoch[0], epoch[-1], again.n_iter_) == (1000, 1, n, n)
+    assert set(np.diff(epoch)) <= {60, 61}
+    assert_array_equal(again.history_["train"], np.tile(epoch - 1.0, (2, 1)))
+    assert_array_equal(to_state(again)[0]["history.epoch"], epoch)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,10 @@ def test_columns_may_be_in_any_order_with_others_between(model, houses, tmp_path
 
 
 def test_rows_with_new_categories_are_predicted(model, houses):
-    assert np.isfinite(model.predict(houses[NAMES].assign(heating="wood", garden="park"))).all()
+    new = houses[NAMES].assign(heating="wood")
+    assert np.isfinite(model.predict(new[:3])).all()
+    with pytest.warns(TableWarning, match=r"heating: none of its 90 words \('wood', ...\) is known"):
+        model.predict(new)
 
 
 @pytest.mark.parametrize(
@@ -69,16 +72,8 @@ def test_rows_with_new_categories_are_predicted(model, houses):
         (lambda X: X.iloc[0], ValueError, "X.to_frame().T if it is a row."),
         (lambda X: X[["area", "heating"]], TableError, "`X` has no column 'garden'; "),
         (lambda X: X[["garden", "heating"]], TableError, "no column 'area'; it has 'garden', 'heating'"),
-        (
-            lambda X: X.rename(columns={"heating": "haeting"}),
-            TableError,
-            "no column 'heating'; did you mean 'haeting'",
-        ),
-        (
-            lambda X: X[:1].assign(area="big"),
-            TableError,
-            "'big' in row 1 of column 'area', which should hold numbers",
-        ),
+        (lambda X: X.rename(columns={"heating": "heatin"}), TableError, "did you mean 'heatin'"),
+        (lambda X: X[:1].assign(area="big"), TableError, "'big' in row 1 of column 'area', which should"),
     ],
 )
 def test_bad_tables(model, houses, change, kind, sentence):
@@ -97,8 +92,9 @@ def test_bad_targets_of_tables(houses, words):
         TGGMRegressor().fit(X, pd.Series(pd.date_range("2020-01-01", periods=len(X))))
 
 
-def test_a_classifier_takes_a_data_frame(houses, tmp_path):
-    label = pd.Series(np.where(houses["price"] > 300, "dear", "cheap"), name="kind")
+@pytest.mark.parametrize("name", ["kind", "area"])
+def test_a_classifier_takes_a_data_frame(houses, tmp_path, name):
+    label = pd.Series(np.where(houses["price"] > 300, "dear", "cheap"), name=name)
     model = TGGMClassifier(**TINY).fit(houses[NAMES], label)
     assert model.classes_.tolist() == ["cheap", "dear"]
     p = model.predict_proba(houses[NAMES[::-1]])
@@ -106,7 +102,7 @@ def test_a_classifier_takes_a_data_frame(houses, tmp_path):
     tggm.save(model, tmp_path / "m.tggm")
     again = tggm.load(tmp_path / "m.tggm")
     np.testing.assert_array_equal(again.predict_proba(houses[NAMES]), p)
-    assert table_description(again).target.name == "kind"
+    assert table_description(again).target.name == {"kind": "kind", "area": "area (target)"}[name]
 
 
 def test_a_model_file_stores_the_table(model, houses, tmp_path):
@@ -117,16 +113,6 @@ def test_a_model_file_stores_the_table(model, houses, tmp_path):
     assert again.table_.columns_ == model.table_.columns_
     tggm.save(again, tmp_path / "again.tggm")
     assert (tmp_path / "again.tggm").read_bytes() == (tmp_path / "m.tggm").read_bytes()
-
-
-def test_a_target_with_the_name_of_a_column_is_renamed(houses, tmp_path):
-    frame = houses[NAMES].rename(columns={"area": "y"})
-    for target in (houses["price"].to_numpy(), np.column_stack([houses["price"], houses["price"] ** 2])):
-        model = TGGMRegressor(**TINY).fit(frame, target)
-        tggm.save(model, tmp_path / "m.tggm")
-        again = tggm.load(tmp_path / "m.tggm")
-        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
-        assert table_description(again).target.name == "y (target)"
 
 
 def test_gaps_in_arrays():
@@ -158,13 +144,6 @@ def test_a_model_of_numbers_refuses_words():
     with pytest.raises(ValueError, match="X has 1 features, but TGGMRegressor is expecting 2"):
         model.predict(pd.DataFrame({"a": [1.0]}))
     np.testing.assert_allclose(model.predict(pd.DataFrame(X)), model.predict(X))
-
-
-def test_arrays_of_words(houses):
-    X = houses[NAMES].to_numpy(dtype=object)
-    model = TGGMRegressor(**TINY).fit(X, houses["price"])
-    assert not hasattr(model, "feature_names_in_")
-    np.testing.assert_allclose(model.predict(X[:3].tolist()), model.predict(X)[:3], rtol=1e-6)
 
 
 def test_partial_fit_keeps_the_encoder_and_encodes_no_targets(houses):

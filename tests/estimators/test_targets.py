@@ -11,9 +11,8 @@ from tggm.estimators._data import row_weights
 
 
 def quick(**settings):
-    return TGGMRegressor(
-        **{"hidden": (10,), "n_members": 1, "max_epochs": 30, "random_state": 0} | ALL_ROWS | settings
-    )
+    usual = {"hidden": (10,), "n_members": 1, "max_epochs": 30, "random_state": 0}
+    return TGGMRegressor(**(usual | ALL_ROWS | settings))
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +35,8 @@ def test_predictions_are_of_the_true_value_beyond_the_limit(curve, hidden):
     side, limited = (y > 1).astype(int), np.minimum(y, 1)
     grid = np.array([[-1.8], [1.8]])
     for sign, word in ((1, "right"), (-1, "left")):
-        censored = np.where(side, word, "none")
-        model, naive = (
-            sign
-            * quick(hidden=hidden, n_members=2, max_epochs=100).fit(X, sign * limited, **more).predict(grid)
-            for more in ({"censored": censored}, {})
-        )
+        two, censored = quick(hidden=hidden, n_members=2, max_epochs=90), np.where(side, word, "none")
+        model, naive = (sign * two.fit(X, sign * limited, censored=c).predict(grid) for c in (censored, None))
         assert np.all(naive < 1.4)
         assert np.all(model > naive + 0.2)
 
@@ -64,10 +59,7 @@ def test_missing_targets_of_two_outputs(curve):
         (lambda y: (np.stack([y, y], 1), np.zeros(200)), "`censored` is for one output; `y` has 2"),
         (lambda y: (np.stack([y, np.full(200, np.nan)], 1), None), "column without any target"),
         (lambda y: (np.where(y > 1, np.nan, y), None), "contains NaN"),
-        (
-            lambda y: ([10**400, *y[1:]], None),
-            r"`y` has a number beyond 1\.8e308, the largest there is; divide",
-        ),
+        (lambda y: ([10**400, *y[1:]], None), r"`y` has a number beyond 1\.8e308, the largest there is"),
         (lambda y: (1e-300 * y, None), "whose square vanishes; multiply it"),
     ],
 )
@@ -75,14 +67,6 @@ def test_bad_targets(curve, change, message):
     X, (y, censored) = curve[0], change(curve[1])
     with pytest.raises(ValueError, match=message):
         quick().fit(X, y, censored=censored)
-
-
-def test_integers_of_inputs_that_no_float_holds(curve):
-    X, y = curve
-    with pytest.raises(
-        ValueError, match=r"`X` has a number beyond 1\.8e308, the largest there is; divide it"
-    ):
-        quick().fit([[10**400], *X[1:].tolist()], y)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +97,3 @@ def test_targets_whose_squares_are_not_numbers(curve, factor, message):
 def test_bad_weights(given, message):
     with pytest.raises(ValueError, match=message):
         row_weights(given, np.zeros((4, 2)))
-
-
-def test_weights_are_numbers_of_double_precision():
-    X = np.zeros((3, 2))
-    assert_array_equal(row_weights(None, X), [1, 1, 1])
-    assert_array_equal(row_weights(2, X), [2, 2, 2])
-    found = row_weights([1, 0, 3], X)
-    assert_array_equal(found, [1, 0, 3])
-    assert found.dtype == np.float64
