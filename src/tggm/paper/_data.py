@@ -9,8 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import column_or_1d
 
 from tggm.data.standardise import Columns, require_moderate
-from tggm.predictive.member_moments import padded
-from tggm.training.rows import sparse_rows
+from tggm.training.rows import bucket, sparse_rows
 
 
 def input_columns(X: Any, how: bool | str) -> Columns:
@@ -49,7 +48,12 @@ def prepare(X: Any, columns: Columns, dtype: Any) -> Any:
 
 def pad(rows: Any, size: int | None = None) -> Any:
     """Add rows of zeros to every array, up to `size` or to one of a few sizes, so that few shapes compile."""
-    return jax.tree.map(lambda a: padded(a, size), rows)
+
+    def one(a: NDArray[Any]) -> NDArray[Any]:
+        missing = (bucket(len(a)) if size is None else size) - len(a)
+        return np.pad(a, [(0, missing), *[(0, 0)] * (a.ndim - 1)])
+
+    return jax.tree.map(one, rows)
 
 
 def encode(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.int32]:

@@ -266,7 +266,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        vars(self).update({name: value for name, value in locals().items() if name != "self"})
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -387,7 +387,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        vars(self).update({name: value for name, value in locals().items() if name != "self"})
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -430,7 +430,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         dtype = np.dtype(self.dtype)
         Z = prepare(rows, self._x, dtype)
         mean, std = member_scores(self.model_, Z, self._inference(), dtype)
-        with precision(dtype):
+        with precision(str(dtype)):
             log_p = class_mixture(mean, std, log=True).astype(np.float64)
         log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
         limits = np.finfo(np.float64)
