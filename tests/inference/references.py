@@ -2,10 +2,8 @@
 
 import jax
 import numpy as np
-from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
-from scipy.stats import norm
 
 from tggm.gaussian import TruncatedGaussian
 from tggm.precision import Layered, LowRank
@@ -59,24 +57,6 @@ def grid_moments(P, gamma, truncated=None, n_nodes=80):
     truncated = np.ones(len(gamma), bool) if truncated is None else np.asarray(truncated)
     lower = np.where(truncated, 0.0, -np.inf)
     return grid_box(P, gamma, lower, np.full(len(lower), np.inf), n_nodes)
-
-
-def equicorrelated(rho, lower, upper):
-    """Return the probability of a box of normals with equal correlations ρ, by one integral."""
-
-    def integrand(x):
-        z = np.sqrt(rho) * x
-        sides = norm.cdf((upper - z) / np.sqrt(1 - rho)) - norm.cdf((lower - z) / np.sqrt(1 - rho))
-        return norm.pdf(x) * np.prod(sides)
-
-    return quad(integrand, -9, 9, epsabs=0, epsrel=1e-11, limit=200)[0]
-
-
-def log_volume(covariance, gamma):
-    """Return log Z of the Gaussian without truncation."""
-    m = len(covariance)
-    quadratic = gamma @ covariance @ gamma
-    return 0.5 * (m * np.log(2 * np.pi) + np.linalg.slogdet(covariance)[1] + quadratic)
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)

@@ -8,9 +8,8 @@ from numpy.testing import assert_allclose
 
 from tests.inference.references import grid_box
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import exact, log_partition, mean_field
+from tggm.inference import log_partition, mean_field
 from tggm.inference._ep import gaussian_sites, site_tolerance
-from tggm.precision import LowRank
 
 P = np.array([[1.5, 0.4, -0.3], [0.4, 1.2, 0.2], [-0.3, 0.2, 1.0]])
 SHIFTS = np.array([[0.7, -0.5, 0.3], [-3.0, 2.0, -4.0]])
@@ -53,9 +52,3 @@ def test_derivatives_by_the_limits(engine, tol):
     # a limit moved outwards never lowers log Z
     assert np.all(by_lower <= 0)
     assert np.all(by_upper >= 0)
-
-
-def test_exact_raises_for_other_problems():
-    tg = TruncatedGaussian(LowRank(np.ones(5), np.ones((1, 5))), np.zeros(5), -1.0, 1.0)
-    with pytest.raises(ValueError, match=r"got LowRank of rank 1 in a box with 5 variables"):
-        exact(tg)

@@ -1,4 +1,4 @@
-"""Engines for rows with a known class: bounds and estimates against quadrature, solvers, gradients."""
+"""Engines for rows with a known class: bounds and estimates against quadrature, and solvers."""
 
 from functools import partial
 from typing import NamedTuple
@@ -11,10 +11,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import truncnorm
 
 from tests.cases import few
-from tests.inference.references import assert_gradient
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import class_ep, class_mean_field, log_partition
-from tggm.precision import Diagonal, Layered, LowRank
+from tggm.precision import Diagonal, LowRank
 from tggm.special.probit import expand_factorised, expand_probit, log_probit
 
 
@@ -76,41 +75,14 @@ def test_ep_without_coupling_is_log_probit(rng):
     assert_allclose(jax.jit(log_probability)(p), want, atol=0.02)
 
 
-BUILDS = {
-    "independent": (Diagonal, lambda d, A: ()),
-    "lateral": (LowRank, lambda d, A: (A[:1],)),
-    "layers": (lambda d, A: Layered([jnp.diag(d[:2]), jnp.diag(d[2:])], [A]), lambda d, A: (A,)),
-}
-
-
-@pytest.mark.slow  # the same of whole models: tests/training/test_class_methods.py, test_deep_methods.py
-@pytest.mark.parametrize("kind", BUILDS)
-def test_ep_gradient(rng, kind):
-    p = problem(rng, rows=3, m=4)
-    build, more = BUILDS[kind]
-    A = jnp.asarray(0.3 * rng.standard_normal((2, 2 if kind == "layers" else 4)))
-    W = p.W[:, 2:] if kind == "layers" else p.W  # z depends on the upper layer
-
-    def value(leaves):
-        d, shift, W, b, *rest = leaves
-        tg = TruncatedGaussian(build(d, *rest), shift)
-        return class_ep(tg, W, b, p.label, SWEEPS).sum()
-
-    assert_gradient(value, [p.d, p.shift, W, p.b, *more(p.d, A)], rng)
-
-
 def scores(label):
     return partial(expand_probit, label=label, n_nodes=64, n_steps=6), partial(
         expand_factorised, label=label, n_steps=12
     )
 
 
+@partial(jax.jit, static_argnames=("which", "solver"))  # one program serves all numbers of steps
 def bound(p, steps=50, which=0, solver="newton"):
-    return bounded(p, steps, which, solver)  # one program serves all numbers of steps
-
-
-@partial(jax.jit, static_argnums=(2, 3))
-def bounded(p, steps, which, solver):
     found, _ = class_mean_field(
         with_weights(p), p.W, p.b, scores(p.label)[which], start=None, steps=steps, solver=solver
     )
@@ -149,17 +121,3 @@ def test_bound_increases_with_every_step(rng, which):
 def test_newton_and_cycles_have_the_same_limit(rng, which):
     p = problem(rng, rows=8, m=6)
     assert_allclose(bound(p, 50, which, "newton"), bound(p, 1000, which, "cyclic"), rtol=1e-9)
-
-
-@pytest.mark.slow  # the same of a whole model: tests/training/test_class_methods.py
-def test_mean_field_gradient(rng):
-    p = problem(rng, rows=3, m=4)
-
-    def value(leaves):
-        d, shift, W, b = leaves
-        tg = TruncatedGaussian(LowRank(d, W), shift)
-        return class_mean_field(
-            tg, W, b, scores(p.label)[0], start=None, steps=jnp.int32(50), solver="newton"
-        )[0].sum()
-
-    assert_gradient(value, (p.d, p.shift, p.W, p.b), rng)

@@ -11,7 +11,6 @@ from scipy.stats import norm
 from tests.cases import few
 from tests.inference.references import log_integral
 from tggm.inference import Sum, log_density, log_tails
-from tggm.inference._fourier import saddle
 
 density = jax.jit(log_density)
 tails = jax.jit(log_tails)
@@ -95,20 +94,6 @@ def test_blocks_of_rows_give_the_same_values(rng):
     assert_allclose(np.asarray(density(s, y))[part], np.asarray(alone), rtol=1e-13, atol=1e-13)
 
 
-def test_integrates_to_one_and_tails_are_its_integral(rng):
-    s, mean, std = random_sums(rng, 1, FEW, noise=0.05)
-    t, w = np.polynomial.legendre.leggauss(256)
-    s = Sum(*(jnp.tile(a, (ROWS,) + (1,) * (a.ndim - 1)) for a in s))
-    y = float(mean[0]) + 12 * float(std[0]) * t.reshape(-1, ROWS)
-    f = np.concatenate([np.exp(np.asarray(density(s, jnp.asarray(v)))) for v in y])
-    assert_allclose((f * w).sum() * 12 * float(std[0]), 1, rtol=1e-11)
-    h = 1e-4 * float(std[0])
-    for v in y[6:10]:
-        ends = [np.exp(np.asarray(tails(s, jnp.asarray(v + e))[0])) for e in (h, -h)]
-        want = np.exp(np.asarray(density(s, jnp.asarray(v))))
-        assert_allclose((ends[0] - ends[1]) / (2 * h), want, atol=1e-7 * f.max())
-
-
 def test_gradient_is_finite_difference(rng):
     s, mean, std = random_sums(rng, ROWS, FEW)
     y = mean + std * np.linspace(-12.0, 15.0, ROWS)
@@ -136,11 +121,3 @@ def test_tiny_noise_gives_finite_values(noise):
     got = np.asarray(density(sums([0.3], [1.0], noise), rows_of(y)))[:4]
     assert np.all(np.isfinite(got))
     assert_allclose(got[2:], one_unit(y, 0.3, 1.0, noise)[2:], atol=2e-5)
-
-
-def test_saddle_point_solves_its_equation(rng):
-    s, mean, std = random_sums(rng, 200, 5, noise=1e-3)
-    y = mean + std * rng.normal(size=200) * 10.0 ** rng.integers(-3, 5, size=200)
-    lam = jax.jit(saddle)(s, y)
-    k1, k2 = map(np.asarray, moments(s.tilted(lam)))
-    assert (np.abs(k1 + np.asarray(s.noise * lam) - y) / np.sqrt(k2)).max() < 0.05

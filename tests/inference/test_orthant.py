@@ -201,11 +201,8 @@ def test_ordered_cholesky_factorises_and_leaves_free_variables_to_the_end(rng):
     assert not truncated[np.asarray(order)[-2:]].any()
     np.testing.assert_allclose(L @ L.T, covariance[np.ix_(order, order)], rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(jnp.triu(L, 1), 0)
-
-
-def test_least_likely_variable_comes_first():
-    _, order = ordered_cholesky(jnp.eye(3), half_lines([-1.0, 2.0, -0.5]))
-    assert order.tolist() == [1, 2, 0]
+    # the least likely variable comes first
+    assert ordered_cholesky(jnp.eye(3), half_lines([-1.0, 2.0, -0.5])).order.tolist() == [1, 2, 0]
 
 
 def correlated(rho):
@@ -229,13 +226,8 @@ def test_auto_is_exact_where_possible():
     assert choose_engine(TruncatedGaussian(many, shift), "orthant") == "orthant"
     # independent variables always have a closed form
     assert choose_engine(TruncatedGaussian(Diagonal(jnp.ones(8)), shift), "ep") == "exact"
-
-
-def test_unknown_engine_raises():
-    with pytest.raises(
-        ValueError, match=r"`engine` must be one of .*'auto', 'exact', 'ep', 'orthant'.*'guess'"
-    ):
-        estimate_log_z(correlated(0.1), "guess")
+    with pytest.raises(ValueError, match=r"`engine` must be one of .*'auto', 'exact', 'ep'.*'guess'"):
+        estimate_log_z(TruncatedGaussian(many, shift), "guess")
 
 
 D, RHO = 10, 0.5

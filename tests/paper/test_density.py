@@ -30,21 +30,12 @@ def dist():
     return random_predictive(np.random.default_rng(3))
 
 
-def test_one_unit_one_member():
-    a, w, b, s0, s1 = 0.4, -1.3, 0.2, 0.7, 0.1
-    d = ExactPredictive(np.full((1, 5, 1), a), [[w]], [b], s0, s1, loc=-1.0, scale=3.0)
-    y = np.array([-300.0, -10.0, -2.0, 0.0, 250.0])
-    want = one_unit_logpdf((y + 1) / 3, a, w, b, s0, s1) - np.log(3)
-    assert_allclose(d.logpdf(y), want, rtol=1e-12)
-    assert_allclose(d.logpdf(0.0)[0], want[3], rtol=1e-12)
-
-
 def test_members_are_mixed_in_logs():
     a, w, b = np.array([0.4, -1.0]), np.array([-1.3, 0.8]), np.array([0.2, -0.5])
-    d = ExactPredictive(a[:, None, None], w[:, None], b, 0.7, 0.1)
-    for y in (-40.0, -1.0, 0.1, 60.0):
-        parts = [one_unit_logpdf(y, a[k], w[k], b[k], 0.7, 0.1) for k in range(2)]
-        assert_allclose(d.logpdf(y), np.logaddexp(*parts) - np.log(2), rtol=1e-12)
+    d = ExactPredictive(a[:, None, None], w[:, None], b, 0.7, 0.1, loc=-1.0, scale=3.0)
+    for y in (-300.0, -40.0, -1.0, 0.1, 250.0):
+        parts = [one_unit_logpdf((y + 1) / 3, a[k], w[k], b[k], 0.7, 0.1) for k in range(2)]
+        assert_allclose(d.logpdf(y), np.logaddexp(*parts) - np.log(2) - np.log(3), rtol=1e-12)
 
 
 def test_density_has_its_moments(dist):
@@ -55,11 +46,6 @@ def test_density_has_its_moments(dist):
     assert_allclose(f.sum(1), 1, rtol=1e-11)
     assert_allclose((f * y).sum(1), mean, rtol=1e-11)
     assert_allclose((f * (y - mean[:, None]) ** 2).sum(1), std**2, rtol=1e-10)
-    # many points a row go by the series, one point a row by the tilted contour
-    column = y[:, 300]
-    assert_allclose(dist.pdf(y)[:, 300], dist.pdf(column), rtol=1e-10)
-    far = np.stack([mean + 40 * std, mean - 25 * std], 1)
-    assert_allclose(dist.logpdf(far)[:, 0], dist.logpdf(far[:, 0]), rtol=1e-12)
 
 
 def test_tails_of_many_points_keep_their_digits(dist):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import integrate, special, stats
+from scipy import stats
 
 from tests.paper.small_models import (
     BEGIN,
@@ -181,17 +181,17 @@ def test_deep_gradients_of_the_supplement(rng, classes):
         assert_allclose(have, want, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("classes", [False, True])
-@pytest.mark.parametrize("method", ["moments", "bp", "ep"])
+CASES = [
+    ("exact", False),
+    *((method, classes) for method in ("moments", "bp", "ep") for classes in (False, True)),
+]
+
+
+@pytest.mark.parametrize(("method", "classes"), CASES)
 def test_gradients_are_those_of_the_values(rng, method, classes):
     model, rows = class_problem(rng) if classes else problem(rng)
     accuracy = {"rtol": 1e-4, "atol": 1e-5} if classes else {}  # of the probit quadrature in training
     assert_gradient(lambda m: OBJECTIVES[method](m, rows, BEGIN).sum(), model, rng, **accuracy)
-
-
-def test_gradient_of_the_exact_density_is_that_of_its_value(rng):
-    model, rows = problem(rng)
-    assert_gradient(lambda m: OBJECTIVES["exact"](m, rows, BEGIN).sum(), model, rng)
 
 
 def test_deep_gradients_are_those_of_the_values(rng):
@@ -214,25 +214,6 @@ def compiled(method):
 
 def values(method, model, rows):
     return np.asarray(compiled(method)(model, rows, BEGIN))
-
-
-def test_one_unit_is_exact_for_every_likelihood(rng):
-    """With one unit that has a weight the posterior is a univariate truncated normal."""
-    model, rows = problem(rng, rows=40, m=8)
-    W0, b0, W1, b1 = weights(model)
-    W1 = W1 * (np.arange(8) == 0)
-    model = PaperModel(model.hidden, GaussianOutput(jnp.asarray(W1), model.output.b1, model.output.log_noise))
-    got = {method: values(method, model, rows) for method in ("meanfield", "ep", "exact")}
-    for i, (x, y) in enumerate(zip(*(np.asarray(a)[:6] for a in rows), strict=True)):
-        a = (W0 @ x + b0)[0]
-
-        def joint(h, a=a, y=y):
-            prior = stats.norm.pdf(h, a, np.sqrt(S0)) / special.ndtr(a / np.sqrt(S0))
-            return prior * stats.norm.pdf(y[0], W1[0, 0] * h + b1[0], np.sqrt(S1))
-
-        want = np.log(integrate.quad(joint, 0, max(a, 0) + 12, epsabs=1e-13, points=[max(a, 0)])[0])
-        for method, found in got.items():
-            assert_allclose(found[i], want, atol=1e-6, err_msg=method)
 
 
 def test_objectives_agree_when_the_latent_noise_vanishes(rng):
@@ -327,12 +308,3 @@ def test_learned_noise_of_back_propagation_loses_the_variance_of_the_units(rng):
     _, v = truncated(np.asarray(rows.X) @ W0.T + b0, np.sqrt(S0))
     assert_allclose(np.mean(v @ W1.T**2) + left[0], 40.0, rtol=1e-10)
     assert_allclose(left[1], 1e-5, rtol=1e-10)  # a hundredth stays
-
-
-def test_equal_objectives_share_a_program_and_penalise_the_weights(rng):
-    model, _ = problem(rng)
-    W0, _, W1, _ = weights(model)
-    for objective in OBJECTIVES.values():
-        assert_allclose(objective.penalty(model), 0.5 * ((W0**2).sum() + (W1**2).sum()), rtol=1e-12)
-    assert hash(EvidenceObjective(Inference("ep"))) == hash(EvidenceObjective(Inference("ep")))
-    assert EvidenceObjective(Inference("mean_field")) != EvidenceObjective(Inference("mean_field", "cyclic"))
