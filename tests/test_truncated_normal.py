@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, truncnorm
 
 import tggm
-from tests.inference.boxes import equicorrelated, grid_box
+from tests.inference.references import equicorrelated, grid_box
 from tggm import MultivariateTruncatedNormal, truncated_normal
 
 D, RHO = 3, 0.5  # one size, so that one program serves all

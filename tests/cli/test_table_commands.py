@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_file(folder, tmp_path):
 
 
 def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
-    from tggm.cli import progress
+    from tggm.cli import training
 
     reported = []
 
@@ -93,7 +93,7 @@ def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
         if epochs >= 6:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress.Progress, "progressed", impatient)
+    monkeypatch.setattr(training.Progress, "progressed", impatient)
     file = tmp_path / "m.tggm"
     assert run(["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *LAYERS]) == 130
     out, err = capsys.readouterr()
@@ -104,7 +104,7 @@ def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
 
 
 def test_a_resumed_fit_equals_an_uninterrupted_one(folder, tmp_path, monkeypatch, capsys):
-    from tggm.training import checkpoints
+    from tggm.training.checkpoint import CheckpointFile
 
     file = tmp_path / "m.tggm"
     words = ["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *LAYERS]
@@ -116,7 +116,7 @@ def test_a_resumed_fit_equals_an_uninterrupted_one(folder, tmp_path, monkeypatch
             raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.Checkpoints, "keep", killed)
+        patch.setattr(CheckpointFile, "keep", killed)
         with pytest.raises(RuntimeError, match="killed"):
             run(words)
     assert not file.exists()
@@ -128,7 +128,7 @@ def test_a_resumed_fit_equals_an_uninterrupted_one(folder, tmp_path, monkeypatch
     model, witness = tggm.load(file), tggm.load(folder / "m.tggm")
     assert np.array_equal(model.W0_, witness.W0_)
     assert np.array_equal(model.history_["train"], witness.history_["train"])
-    assert run([*words, "--resume", "--epochs", "1", "--quiet"]) == 0  # nothing to go on from: anew
+    assert run([*words, "--resume", "--epochs", "1", "--quiet"]) == 0  # without a checkpoint it starts again
 
 
 def pipe(content=b""):
@@ -231,9 +231,9 @@ def test_evaluate_warns_about_shifted_inputs(folder, tmp_path, capsys):
     assert usual["warnings"] == []
     large = [(str(5 * float(r[0])) if r[0] else "", *r[1:]) for r in rows(90, 2)]
     text = answer(capsys, "evaluate", str(folder / "m.tggm"), write(tmp_path / "large.csv", large), "--quiet")
-    assert "warning: the means of 1 of" in text
-    assert "inputs differ from training, in standard deviations: area by +" in text
-    assert "warning: the mean log-score is " in text
+    assert "warning: 1 of" in text
+    assert "inputs have other means than in training, in standard deviations: area by +" in text
+    assert " nats per row; " in text
     assert "fit again with rows like these" in text
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import truncnorm
 
 from tests.cases import few
-from tests.inference.gradients import assert_gradient
+from tests.inference.references import assert_gradient
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import class_ep, class_mean_field, log_partition
 from tggm.precision import Diagonal, Layered, LowRank
@@ -39,15 +39,6 @@ def prior(p):
 def with_weights(p):
     """Add WᵀW to the precision."""
     return TruncatedGaussian(LowRank(p.d, p.W), p.shift)
-
-
-def above_a_layer(rng, p, weights=False):
-    """Return the units of p as the upper of two uncoupled layers, and log Z of the lower."""
-    below = TruncatedGaussian(Diagonal(np.full(3, 1.5)), rng.standard_normal((len(p.label), 3)))
-    top = jnp.diag(p.d) + (p.W.T @ p.W if weights else 0)
-    P = Layered([jnp.diag(below.precision.values), top], [jnp.zeros((len(p.d), 3))])
-    joined = TruncatedGaussian(P, jnp.concatenate([below.shift, p.shift], axis=1))
-    return joined, log_partition(below, engine="exact")
 
 
 def true_log_probability(p, nodes=80):
@@ -83,14 +74,6 @@ def test_ep_without_coupling_is_log_probit(rng):
     p = p._replace(W=jnp.zeros_like(p.W))
     want = log_probit(jnp.broadcast_to(p.b, (6, 4)), jnp.ones((6, 4)), p.label)
     assert_allclose(jax.jit(log_probability)(p), want, atol=0.02)
-
-
-@pytest.mark.slow  # layers of classes: tests/training/test_deep_methods.py
-def test_ep_log_z_of_uncoupled_layers_adds_up(rng):
-    p = problem(rng, m=5)
-    joined, below = above_a_layer(rng, p)
-    got, want = (jax.jit(class_ep)(tg, p.W, p.b, p.label, SWEEPS) for tg in (joined, prior(p)))
-    assert_allclose(got, want + below, rtol=1e-8)
 
 
 BUILDS = {
@@ -166,21 +149,6 @@ def test_bound_increases_with_every_step(rng, which):
 def test_newton_and_cycles_have_the_same_limit(rng, which):
     p = problem(rng, rows=8, m=6)
     assert_allclose(bound(p, 50, which, "newton"), bound(p, 1000, which, "cyclic"), rtol=1e-9)
-
-
-@pytest.mark.slow  # layers of classes: tests/training/test_deep_methods.py
-@pytest.mark.parametrize("solver", ["newton", "cyclic"])
-def test_mean_field_log_z_of_uncoupled_layers_adds_up(rng, solver):
-    p = problem(rng, m=5)
-    joined, below = above_a_layer(rng, p, weights=True)
-    score, steps = scores(p.label)[0], jnp.int32(50)
-    start = jnp.ones_like(joined.shift)
-    solve = jax.jit(
-        lambda tg, start: class_mean_field(tg, p.W, p.b, score, start=start, steps=steps, solver=solver)
-    )
-    (got, mean), (want, top) = solve(joined, start), solve(with_weights(p), start[:, 3:])
-    assert_allclose(got, want + below, rtol=1e-9)
-    assert_allclose(mean[:, 3:], top, rtol=1e-7)
 
 
 @pytest.mark.slow  # the same of a whole model: tests/training/test_class_methods.py

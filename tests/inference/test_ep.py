@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.inference.problems import deep, shallow
+from tests.inference.references import deep, shallow
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, exact, mean_field
 

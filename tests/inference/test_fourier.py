@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from tests.cases import few
-from tests.inference.log_concave import log_integral
-from tggm.inference import Sum, log_density, log_tail, log_tails
-from tggm.inference._fourier import averages, saddle
+from tests.inference.references import log_integral
+from tggm.inference import Sum, log_density, log_tails
+from tggm.inference._fourier import saddle
 
 density = jax.jit(log_density)
 tails = jax.jit(log_tails)
@@ -76,21 +76,6 @@ def test_tails_of_one_unit(alpha, c, noise):
     assert_allclose(np.exp(low) + np.exp(high), 1, rtol=1e-13)
 
 
-@pytest.mark.parametrize("noise", [1.0, 0.05, 1e-4])
-def test_density_of_two_units(noise):
-    # f(y) is the integral of the closed form of one unit against the other
-    alpha, coef = [0.4, -2.0], [1.0, -1.7]
-    y = np.array([-60.0, -8.0, -1.0, 0.0, 0.4, 2.0, 9.0, 60.0])
-    got = np.asarray(density(sums(alpha, coef, noise), rows_of(y)))
-    for v, g in zip(y, got[: len(y)], strict=True):
-
-        def log_f(x, v=v):
-            return truncated_logpdf(x, alpha[1]) + one_unit(v - coef[1] * x, alpha[0], coef[0], noise)
-
-        want = log_integral(log_f, 0.0, 150.0)
-        assert abs(g - want) < 1e-12 * max(1, abs(want)), v
-
-
 moments = jax.jit(Sum.mean_var)
 
 
@@ -100,21 +85,6 @@ def random_sums(rng, rows, m, noise=0.3):
     out = Sum(*(jnp.asarray(v) for v in (alpha, coef, np.full(rows, noise))))
     mean, var = map(np.asarray, moments(out))
     return out, mean, np.sqrt(var)
-
-
-def test_fifty_units_against_monte_carlo(rng):
-    s, mean, std = random_sums(rng, ROWS, MANY)
-    n = 30_000
-    y = mean + std * np.linspace(-1.2, 2.0, ROWS)
-    f = np.exp(np.asarray(density(s, y)))
-    F = np.exp(np.asarray(tails(s, y)[0]))
-    for i in (0, 7, 15):
-        alpha, coef = np.asarray(s.alpha[i]), np.asarray(s.coef[i])
-        signal = (alpha - ndtri(rng.uniform(size=(n, MANY)) * ndtr(alpha))) @ coef
-        kernel = norm.pdf(float(y[i]), signal, np.sqrt(0.3))  # averaging over the noise in closed form
-        smooth = norm.cdf((float(y[i]) - signal) / np.sqrt(0.3))
-        assert abs(kernel.mean() - f[i]) < 4.5 * kernel.std() / np.sqrt(n)
-        assert abs(smooth.mean() - F[i]) < 4.5 * smooth.std() / np.sqrt(n)
 
 
 def test_blocks_of_rows_give_the_same_values(rng):
@@ -154,19 +124,6 @@ def test_gradient_is_finite_difference(rng):
         assert_allclose(got, (ends[0] - ends[1]) / (2 * h), rtol=1e-6, atol=1e-6)
 
 
-def test_posterior_moments_of_one_unit():
-    # given y, x is again a truncated normal: alpha' and variance by completing the square
-    alpha, c, noise = -1.5, 2.0, 0.4
-    y = np.array([-3.0, -1.0, 0.5, 3.0, 40.0])
-    got = jax.jit(averages)(sums([alpha], [c], noise), rows_of(y))
-    var = noise / (noise + c * c)
-    mean = var * (alpha + c * y / noise)
-    z = mean / np.sqrt(var)
-    r = np.exp(norm.logpdf(z) - log_ndtr(z))
-    assert_allclose(np.asarray(got.mean)[:5, 0], mean + np.sqrt(var) * r, rtol=1e-11)
-    assert_allclose(np.asarray(got.var)[:5, 0], var * (1 - r * (z + r)), rtol=1e-10)
-
-
 @pytest.mark.parametrize("noise", few([1e-4, 1e-8, 1e-16], "0.0001", "1e-16"))
 def test_tiny_noise_gives_finite_values(noise):
     # many units smooth each other: exact for any noise
@@ -187,61 +144,3 @@ def test_saddle_point_solves_its_equation(rng):
     lam = jax.jit(saddle)(s, y)
     k1, k2 = map(np.asarray, moments(s.tilted(lam)))
     assert (np.abs(k1 + np.asarray(s.noise * lam) - y) / np.sqrt(k2)).max() < 0.05
-
-
-ALPHA = np.array([[0.5, -1.0], [2.0, 0.3], [0.5, -1.0], [0.1, -3.0]])
-COEF = np.array([[1.0, -0.7], [0.4, 0.8], [1.0, -0.7], [-0.5, 2.0]])
-NOISE = np.array([0.3, 0.5, 0.3, 0.2])
-Y = np.array([0.2, 4.0, -2.5, -6.0])
-SIDE = np.array([1.0, 1.0, -1.0, 1.0])
-
-
-NORMAL = np.array([-3.0, 0.5, 30.0])  # three rows without latent variables
-
-
-@jax.jit
-def tail_and_gradient(sums, y, side):
-    """Return the tail of each row and the gradient of their sum."""
-
-    def total(sums, y):
-        values = log_tail(sums, y, side)
-        return values.sum(), values
-
-    (_, values), gradient = jax.value_and_grad(total, argnums=(0, 1), has_aux=True)(sums, y)
-    return values, gradient
-
-
-def tail_rows():
-    none = np.zeros((3, 2))
-    sums = Sum(*map(jnp.asarray, (np.r_[ALPHA, none], np.r_[COEF, none], np.r_[NOISE, np.ones(3)])))
-    return sums, jnp.asarray(np.r_[Y, NORMAL]), jnp.asarray(np.r_[SIDE, np.ones(3)])
-
-
-def by_grid(i):
-    line = np.arange(0.005, 9, 0.01)
-    h = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
-    w = np.exp(-0.5 * ((h - ALPHA[i]) ** 2).sum(1))
-    z = SIDE[i] * (h @ COEF[i] - Y[i]) / np.sqrt(NOISE[i])
-    return np.log((w / w.sum()) @ norm.cdf(z))
-
-
-def test_tail_probabilities_against_a_grid():
-    found = tail_and_gradient(*tail_rows())[0][:4]
-    want = [by_grid(i) for i in range(4)]
-    assert_allclose(found, want, rtol=2e-5, atol=1e-10)  # error of the midpoint rule
-
-
-def test_tail_gradient_is_finite_difference():
-    sums, y, side = tail_rows()
-    grad = tail_and_gradient(sums, y, side)[1]
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        d = jax.tree.map(lambda a: jnp.asarray(rng.standard_normal(a.shape)), (sums, y))
-        moved = [jax.tree.map(lambda a, b, t=t: a + t * b, (sums, y), d) for t in (1e-5, -1e-5)]
-        up, down = (tail_and_gradient(*there, side)[0].sum() for there in moved)
-        dot = sum(float((g * b).sum()) for g, b in zip(*map(jax.tree.leaves, (grad, d)), strict=True))
-        assert_allclose(dot, (up - down) / 2e-5, rtol=1e-7, atol=1e-7)
-
-
-def test_tail_without_latent_variables_is_normal():
-    assert_allclose(tail_and_gradient(*tail_rows())[0][4:], log_ndtr(-NORMAL), rtol=1e-9)

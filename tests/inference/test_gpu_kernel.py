@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.cases import few
-from tests.inference.problems import shallow
+from tests.inference.references import shallow
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import _gpu_kernel, ep, mean_field
 from tggm.precision import Diagonal, LowRank

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import truncnorm
 
 from tests.cases import few
-from tests.inference.gradients import assert_gradient
-from tests.inference.problems import deep
+from tests.inference.references import assert_gradient, deep
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import _linear, ep, linear_mean, linear_moments, mean_field
 from tggm.precision import Diagonal, Layered

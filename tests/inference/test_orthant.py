@@ -9,9 +9,10 @@ from jax.scipy.special import log_ndtr as reference_log_ndtr
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
-from tests.inference.grid_witness import grid_moments, random_precision
+from tests.inference.references import random_precision
 from tggm.gaussian import Limits, TruncatedGaussian
-from tggm.inference import choose_engine, estimate_log_z, log_box_probability, orthant, weighted_points
+from tggm.inference import estimate_log_z, log_box_probability, orthant, weighted_points
+from tggm.inference._orthant import choose_engine
 from tggm.inference._separation import generator, minimax_tilt, ordered_cholesky, tent_points
 from tggm.precision import Dense, Diagonal, LowRank
 
@@ -42,23 +43,6 @@ def one_factor_log_probability(d, rho, mean):
     top = log_integrand(peak)
     area = mp.quad(lambda f: mp.exp(log_integrand(f) - top), [peak - 8, peak - 1, peak, peak + 1, peak + 8])
     return float(top + mp.log(area) - mp.log(2 * mp.pi) / 2)
-
-
-@pytest.mark.parametrize("rho", [-0.95, -0.3, 0.0, 0.6, 0.99])
-def test_two_variables_follow_the_arcsine_law(rho):
-    """Adds a third, independent variable, so that shapes equal those of other tests."""
-    P = np.linalg.inv([[1, rho, 0], [rho, 1, 0], [0, 0, 1]])
-    tg = TruncatedGaussian(Dense((P + P.T) / 2), np.zeros((4, 3)))
-    got = log_probability(tg, orthant(tg))
-    assert_allclose(got, np.log((0.25 + np.arcsin(rho) / (2 * np.pi)) / 2), atol=1e-4)
-
-
-@pytest.mark.parametrize(("d", "tolerance"), [(15, 2e-3), pytest.param(60, 1e-2, marks=pytest.mark.slow)])
-def test_equicorrelated_half_is_one_in_d_plus_one(d, tolerance):
-    tg = equicorrelated(d, 0.5)
-    moments = orthant(tg)
-    assert_allclose(log_probability(tg, moments), -np.log(d + 1), atol=tolerance)
-    assert float(moments.log_z_error) < tolerance
 
 
 def test_error_estimate_has_the_size_of_the_error():
@@ -92,49 +76,6 @@ def test_tiny_probabilities_of_a_one_factor_model(rho, mean):
     assert float(moments.log_z_error) < 5e-3
 
 
-@pytest.mark.parametrize("truncated", [(True, True, True), (True, False, True)])
-def test_three_variables_against_a_grid(rng, truncated):
-    P = random_precision(rng, 3)
-    shift = rng.normal(0, 2, (4, 3))
-    moments = orthant(TruncatedGaussian(Dense(P), shift, np.array(truncated)))
-    for i in range(4):
-        log_z, mean, var = grid_moments(P, shift[i], truncated)
-        assert_allclose(moments.log_z[i], log_z, atol=1e-4)
-        assert_allclose(moments.mean[i], mean, atol=1e-3)
-        assert_allclose(moments.var[i], var, rtol=5e-3)
-
-
-def test_free_variables_only_is_a_gaussian(rng):
-    P, shift = random_precision(rng, 3), rng.standard_normal((4, 3))
-    moments = orthant(TruncatedGaussian(Dense(P), shift, np.zeros(3, bool)))
-    covariance = np.linalg.inv(P)
-    quadratic = ((shift @ covariance) * shift).sum(-1)
-    want = 1.5 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(P)[1] + 0.5 * quadratic
-    assert_allclose(moments.log_z, want, rtol=1e-12)
-    assert_allclose(moments.mean, shift @ covariance, rtol=1e-10)
-    assert_allclose(moments.var, np.broadcast_to(np.diag(covariance), (4, 3)), rtol=1e-10)
-
-
-def test_order_of_variables_does_not_matter(rng):
-    P, shift = random_precision(rng, 15), rng.standard_normal(15)
-    p = rng.permutation(15)
-    one = orthant(TruncatedGaussian(Dense(P), shift))
-    other = orthant(TruncatedGaussian(Dense(P[np.ix_(p, p)]), shift[p]))
-    assert_allclose(other.log_z, one.log_z, rtol=1e-9)  # the same order of integration is found
-    assert_allclose(other.mean, one.mean[p], rtol=1e-7)
-
-
-def test_rows_are_independent_and_keep_their_shape(rng):
-    P, shift = random_precision(rng, 3), rng.standard_normal((2, 2, 3))
-    moments = orthant(TruncatedGaussian(Dense(P), shift))
-    assert moments.mean.shape == moments.var.shape == (2, 2, 3)
-    assert moments.log_z.shape == moments.log_z_error.shape == moments.converged.shape == (2, 2)
-    among_others = np.array([shift[0, 1], 5 * shift[0, 0], shift[1, 1] - 3, shift[1, 1] + 1])
-    again = orthant(TruncatedGaussian(Dense(P), among_others))
-    assert_allclose(moments.log_z[0, 1], again.log_z[0], rtol=1e-12)
-    assert_allclose(moments.mean[0, 1], again.mean[0], rtol=1e-12)
-
-
 def test_tolerance_is_met_by_doubling():
     tg = equicorrelated(15, 0.5)
     rough = orthant(tg, n_points=61)
@@ -149,15 +90,6 @@ def test_unreached_error_warns():
     with pytest.warns(RuntimeWarning, match=r"standard error of log Z is .* raise `n_points`"):
         moments = orthant(equicorrelated(15, 0.95), n_points=2, n_shifts=2)
     assert not bool(moments.converged)
-
-
-def test_single_precision_in_and_out():
-    with jax.enable_x64(False):
-        shift = jnp.tile(jnp.asarray([-30.0, 0.0, 1.0]), (3, 1))  # as in the test of diagonals
-        moments = orthant(TruncatedGaussian(Diagonal(jnp.ones(3)), shift), n_points=50, n_shifts=2)
-    assert moments.log_z.dtype == moments.mean.dtype == jnp.float32
-    want = log_ndtr(np.array([-30.0, 0.0, 1.0])).sum() + 1.5 * np.log(2 * np.pi) + 450.5
-    assert_allclose(moments.log_z, [want] * 3, rtol=1e-6)
 
 
 def test_inside_jit():
@@ -188,13 +120,6 @@ def squared_error(z, weights):
     n = round(1 / z[0])
     x = np.outer(np.arange(n), z) % 1.0
     return np.prod(1 + weights * 2 * np.pi**2 * (x * x - x + 1 / 6), axis=1).mean() - 1
-
-
-def test_every_component_is_a_permutation():
-    n, dim = 101, 12
-    z = np.rint(generator(n, dim) * n).astype(int)
-    for zj in z:
-        assert sorted(np.arange(n) * zj % n) == list(range(n))
 
 
 def test_construction_is_greedy_optimal():
@@ -304,12 +229,6 @@ def test_auto_is_exact_where_possible():
     assert choose_engine(TruncatedGaussian(many, shift), "orthant") == "orthant"
     # independent variables always have a closed form
     assert choose_engine(TruncatedGaussian(Diagonal(jnp.ones(8)), shift), "ep") == "exact"
-
-
-def test_error_is_infinite_for_rows_that_did_not_converge():
-    tg = TruncatedGaussian(correlated(0.9).precision, jnp.array([[-3.0, 1.0]]))
-    assert np.isinf(estimate_log_z(tg, "ep", max_iter=1).error).all()
-    assert np.isfinite(estimate_log_z(tg, "ep").error).all()
 
 
 def test_unknown_engine_raises():

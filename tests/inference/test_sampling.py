@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, truncnorm
 
 from tests.cases import few
-from tests.inference.grid_witness import grid_moments, random_precision
+from tests.inference.references import grid_moments, random_precision
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import gibbs, hmc
 from tggm.precision import Dense, Diagonal

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from tggm.arrays import Floats
@@ -45,7 +45,7 @@ def evaluate_model(
     more: Measure | None = None,
 ) -> Figures:
     """Return scores of the model and of its baselines on rows with known targets, and `more` of each."""
-    is_class = is_classifier(model)
+    is_class = isinstance(model, ClassifierMixin)
     scores: Any = class_scores if is_class else regression_scores
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` reports these
@@ -125,7 +125,7 @@ def require_threshold(threshold: float | None, model: BaseEstimator) -> None:
     """Raise unless it is a probability, for a model of two classes."""
     if threshold is None:
         return
-    if not is_classifier(model) or len(model.classes_) != 2:
+    if not isinstance(model, ClassifierMixin) or len(model.classes_) != 2:
         raise CommandError("--threshold is for two classes; leave it out.")
     if not 0 < threshold < 1:
         raise CommandError(f"--threshold is a probability, as 0.3; got {threshold:g}.")
@@ -136,7 +136,7 @@ class Metrics:
 
     def __init__(self, asked: Sequence[str], threshold: float | None, model: BaseEstimator) -> None:
         require_threshold(threshold, model)
-        self._threshold, self._is_class = threshold, is_classifier(model)
+        self._threshold, self._is_class = threshold, isinstance(model, ClassifierMixin)
         self._scorers = {name: self._scorer(name) for name in asked}
         by_threshold = ("precision", "recall", "f1") if threshold is not None else ()
         self.names = (*by_threshold, *asked)

@@ -54,8 +54,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Inputs of the first layer: each column and learned waves of it, columns bounded far out, or columns
         as they are. "auto" is "periodic" up to 200 columns, else "bounded".
     linear : bool or "auto", default "auto"
-        Whether the output has a linear part, which starts at ridge regression. Predictions are blended with
-        ridge regression if that predicts held-out rows better. "auto" is True.
+        Whether the output has a linear part, which starts at ridge regression. "auto" is True.
     network : tggm.models.Network or None, default None
         Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 10

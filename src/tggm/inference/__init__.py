@@ -8,12 +8,9 @@ from tggm.inference._class_ep import class_ep as class_ep
 from tggm.inference._class_mean_field import class_mean_field as class_mean_field
 from tggm.inference._ep import ep as ep
 from tggm.inference._exact import exact as exact
-from tggm.inference._fourier import AnySum as AnySum
-from tggm.inference._fourier import BoxSum as BoxSum
 from tggm.inference._fourier import Sum as Sum
 from tggm.inference._fourier import by_chunks as by_chunks
 from tggm.inference._fourier import log_density as log_density
-from tggm.inference._fourier import log_tail as log_tail
 from tggm.inference._fourier import log_tails as log_tails
 from tggm.inference._fourier import period as period
 from tggm.inference._linear import linear_mean as linear_mean
@@ -22,7 +19,6 @@ from tggm.inference._log_partition import log_partition as log_partition
 from tggm.inference._mean_field import cyclic_moments as cyclic_moments
 from tggm.inference._mean_field import mean_field as mean_field
 from tggm.inference._orthant import Estimate as Estimate
-from tggm.inference._orthant import choose_engine as choose_engine
 from tggm.inference._orthant import estimate_log_z as estimate_log_z
 from tggm.inference._orthant import estimate_moments as estimate_moments
 from tggm.inference._orthant import log_box_probability as log_box_probability

@@ -33,9 +33,9 @@ from tggm.inference._ep import (
     site_tolerance,
     uncoupled_sites,
 )
+from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, Layered
 from tggm.precision.protocol import rounding
-from tggm.products import full_precision
 
 
 class Differences(NamedTuple):

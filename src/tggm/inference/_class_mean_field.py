@@ -30,7 +30,7 @@ from tggm.inference._mean_field import (
     newton,
     uncoupled_precision,
 )
-from tggm.products import full_precision
+from tggm.matmul_precision import full_precision
 from tggm.special.probit import Expansion
 
 Score = Callable[[Array], Expansion]  # η (rows, n) to S_c and its derivatives

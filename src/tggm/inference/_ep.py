@@ -32,10 +32,10 @@ from jax import Array, lax
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
 from tggm.inference._common import log_normaliser, restore, scaled, standardised
+from tggm.matmul_precision import full_precision
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
 from tggm.precision.protocol import is_concrete, rounding
-from tggm.products import full_precision
 from tggm.special import kernels, standard
 from tggm.special.boxes import box_standard
 

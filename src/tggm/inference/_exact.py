@@ -31,9 +31,9 @@ from jax.scipy.special import logsumexp
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import log_normaliser, restore, scaled, standardised
 from tggm.inference._fourier import Sum, averages, log_density
+from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, LowRank
 from tggm.precision.protocol import is_concrete
-from tggm.products import full_precision
 from tggm.special import box_log_z
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)

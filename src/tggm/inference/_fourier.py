@@ -1,6 +1,6 @@
 """Density and distribution function of a sum of truncated normals, by tilted Fourier inversion.
 
-    Y = Σ_k c_k x_k + ε,    x_k ~ N(α_k, 1) truncated to x ≥ 0 (or a box), independent,    ε ~ N(0, s1)
+    Y = Σ_k c_k x_k + ε,    x_k ~ N(α_k, 1) truncated to x ≥ 0, independent,    ε ~ N(0, s1)
 
     K(λ)  = log E[e^{λY}] = Σ L(α_k + c_k λ) − L(α_k) + ½ s1 λ²,      L(z) = z²/2 + log Φ(z)
     K'(λ) = Σ c_k g(α_k + c_k λ) + s1 λ,      K''(λ) = Σ c_k² ω²(α_k + c_k λ) + s1 ∈ [s1, s1 + Σ c_k²]
@@ -20,8 +20,7 @@ Derivatives are integrals of the same kind (z_k = α_k + c_k s):
     ∂log f/∂α_k = ⟨g(z_k)⟩ − g(α_k),   ∂/∂c_k = ⟨s g(z_k)⟩,   ∂/∂y = −⟨s⟩,   ∂/∂s1 = ½⟨s²⟩,
 
 where ⟨·⟩ = ∫Re(F ·)/∫Re F; and ⟨g(z_k)⟩ = E[x_k | y] is the posterior mean. One sweep over the nodes
-accumulates all of them. The derivatives of a tail probability are integrals of F/s · (g(z_k) − g(α_k)) for
-α_k, F · g(z_k) for c_k, −F for y and ½ F s for s1.
+accumulates all of them.
 """
 
 from collections.abc import Callable
@@ -33,9 +32,8 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.inference._common import map_blocks
-from tggm.special import box_log_z, box_moments, standard_moments
+from tggm.special import standard_moments
 from tggm.special.characteristic import (
-    box_characteristic,
     log_mass,
     mass,
     numerator,
@@ -87,50 +85,12 @@ class Sum(NamedTuple):
         return jnp.prod(times((1 / mass(self.alpha))[:, :, None], psi), 1)
 
 
-class BoxSum(NamedTuple):
-    """One sum Y of normals between two limits per row, less any constant."""
-
-    alpha: Array  # (rows, m) location of x_k before truncation
-    coef: Array  # (rows, m) c_k
-    noise: Array  # (rows,) s1 > 0
-    lower: Array  # (rows, m) finite
-    upper: Array  # (rows, m) finite
-
-    def tilted(self, lam: Array) -> "BoxSum":
-        """Return the sum under the density tilted by λ, less the shift s1 λ of the noise."""
-        return self._replace(alpha=self.alpha + self.coef * lam[:, None])
-
-    def mean_var(self) -> tuple[Array, Array]:
-        """Return K'(0) and K''(0)."""
-        g, v = box_moments(self.alpha, self.lower, self.upper)
-        return (self.coef * g).sum(1), (self.coef**2 * v).sum(1) + self.noise
-
-    def log_mgf(self, lam: Array, about: Array) -> Array:
-        """Return log E[e^{λ(Y − about)}] = K(λ) − λ·about."""
-        one, limits = jnp.ones_like(self.alpha), (self.lower, self.upper)
-        tilted = self.alpha + self.coef * lam[:, None]
-        parts = box_log_z(tilted, one, *limits) - box_log_z(self.alpha, one, *limits)
-        return parts.sum(1) + 0.5 * self.noise * lam**2 - lam * about
-
-    def anchor(self) -> Array:
-        """Return Σ c clip(α, l, u)."""
-        return (self.coef * jnp.clip(self.alpha, self.lower, self.upper)).sum(1)
-
-    def characteristic(self, t: Array) -> Array:
-        """Return Π E[e^{i t c (x − clip(α))}] over variables; t of shape (rows, nodes)."""
-        tau = self.coef[:, :, None] * t[:, None, :]
-        return jnp.prod(box_characteristic(self.alpha, self.lower, self.upper, tau), 1)
-
-
-AnySum = Sum | BoxSum
-
-
 def digits(dtype: np.dtype[Any]) -> float:
     """Return the negative logarithm of a negligible number: 1e-15 in float64, 1e-7 in float32."""
     return 35.0 if dtype == np.float64 else 17.0
 
 
-def saddle(sums: AnySum, y: Array) -> Array:
+def saddle(sums: Sum, y: Array) -> Array:
     """Return λ with K'(λ) = y to a fiftieth of a standard deviation.
 
     K' has slope between s1 and s1 + Σc², which brackets λ. A Newton step out of the bracket is replaced by
@@ -170,7 +130,7 @@ def saddle(sums: AnySum, y: Array) -> Array:
     return sign * lam
 
 
-def period(sums: AnySum, lam: Array, y: Array) -> Array:
+def period(sums: Sum, lam: Array, y: Array) -> Array:
     """Return T with P_λ(|Y − y| > T) negligible on both sides, by Chernoff's bound with three tilts each."""
     tilted = sums.tilted(lam)
     scale = jnp.sqrt(tilted.mean_var()[1])
@@ -188,14 +148,14 @@ def period(sums: AnySum, lam: Array, y: Array) -> Array:
 class Contour(NamedTuple):
     """A vertical line through λ and the trapezoidal rule on it."""
 
-    tilted: AnySum  # locations α + cλ
+    tilted: Sum  # locations α + cλ
     lam: Array  # (rows,)
     step: Array  # (rows,) 2π/T
     offset: Array  # (rows,) remaining phase per unit of t
     log_scale: Array  # (rows,) K(λ) − λy
 
 
-def vertical(sums: AnySum, y: Array, lam: Array, at_least: Array | None = None) -> Contour:
+def vertical(sums: Sum, y: Array, lam: Array, at_least: Array | None = None) -> Contour:
     """Return the line through λ, with a period of at least `at_least`."""
     tilted = sums.tilted(lam)
     T = period(sums, lam, y)
@@ -289,7 +249,7 @@ def _averages(sums: Sum, y: Array) -> Averages:
     return Averages(log_f, s, s2, mean, s_mean, var)
 
 
-def by_chunks(compute: Callable[[Any, Any], Any], sums: AnySum, y: Any) -> Any:
+def by_chunks(compute: Callable[[Any, Any], Any], sums: Sum, y: Any) -> Any:
     """Compute in blocks of rows with a bounded working set; y is any tree of row-wise arrays."""
     elements = 2**24 if jax.default_backend() == "gpu" else 2**18
     size = max(1, elements // (sums.alpha.shape[1] * _BLOCK))
@@ -303,14 +263,13 @@ def averages(sums: Sum, y: Array) -> Averages:
 
 
 @jax.custom_jvp
-def log_density(sums: AnySum, y: Array) -> Array:
+def log_density(sums: Sum, y: Array) -> Array:
     """Return log f(y) for each row, with relative accuracy in both tails.
 
-    Differentiable (first order) in every argument at about four times the cost of the value; not for a
-    `BoxSum`.
+    Differentiable (first order) in every argument at about four times the cost of the value.
     """
 
-    def compute(sums: AnySum, y: Array) -> Array:
+    def compute(sums: Sum, y: Array) -> Array:
         contour = vertical(sums, y, saddle(sums, y))
         return contour.log_scale + jnp.log(_integral(contour))
 
@@ -328,7 +287,7 @@ def _log_density_jvp(primals: tuple[Sum, Array], tangents: tuple[Sum, Array]) ->
     return a.log_density, by_variable.sum(1) - a.s * d_y + 0.5 * a.s2 * d_sums.noise
 
 
-def clear_of_zero(sums: AnySum, y: Array) -> Array:
+def clear_of_zero(sums: Sum, y: Array) -> Array:
     """Return the saddle point, moved away from the pole at s = 0, with the sign of y − E[Y].
 
     The least distance is 1.7 over the standard deviation, or 0.7 if the tail is nearly exponential and
@@ -341,13 +300,13 @@ def clear_of_zero(sums: AnySum, y: Array) -> Array:
     return side * jnp.maximum(jnp.abs(saddle(sums, y)), least)
 
 
-def log_tails(sums: AnySum, y: Array) -> tuple[Array, Array]:
+def log_tails(sums: Sum, y: Array) -> tuple[Array, Array]:
     """Return the logarithms of P(Y ≤ y) and P(Y > y); the smaller of the two has relative accuracy.
 
     The pole of the integrand at s = 0 adds e^{−|λ|T} to the error of the trapezoidal rule.
     """
 
-    def compute(sums: AnySum, y: Array) -> tuple[Array, Array]:
+    def compute(sums: Sum, y: Array) -> tuple[Array, Array]:
         lam = clear_of_zero(sums, y)
         contour = vertical(sums, y, lam, (digits(y.dtype) + 2) / jnp.abs(lam))
         sign = lax.complex(jnp.sign(lam), jnp.zeros_like(lam))[:, None]
@@ -358,57 +317,3 @@ def log_tails(sums: AnySum, y: Array) -> tuple[Array, Array]:
 
     out: tuple[Array, Array] = by_chunks(compute, sums, y)
     return out
-
-
-@jax.custom_jvp
-def log_tail(sums: Sum, y: Array, side: Array) -> Array:
-    """Return log P(Y ≥ y) where side > 0, log P(Y ≤ y) elsewhere, for each row.
-
-    The smaller tail has relative accuracy. Differentiable (first order) in everything but `side`.
-    """
-    low, high = log_tails(sums, y)
-    return jnp.where(side > 0, high, low)
-
-
-@log_tail.defjvp
-def _log_tail_jvp(
-    primals: tuple[Sum, Array, Array], tangents: tuple[Sum, Array, Array]
-) -> tuple[Array, Array]:
-    sums, y, side = primals
-    d_sums, d_y, _ = tangents
-    upper, log_T, by_alpha, by_coef, by_y, by_noise = by_chunks(_slopes, sums, y)
-    slope = (by_alpha * d_sums.alpha + by_coef * d_sums.coef).sum(1) + by_y * d_y + by_noise * d_sums.noise
-    log_T = jnp.minimum(log_T, -float(np.finfo(log_T.dtype).tiny))
-    same = upper == (side > 0)
-    # log(1 − T) has slope −T/(1 − T) times that of log T
-    other = jnp.where(log_T > -0.7, jnp.log(-jnp.expm1(log_T)), jnp.log1p(-jnp.exp(log_T)))
-    value = jnp.where(same, log_T, other)
-    return value, jnp.where(same, slope, -jnp.exp(log_T - other) * slope)
-
-
-def _slopes(sums: Sum, y: Array) -> tuple[Array, ...]:
-    """Return which tail was computed, its logarithm, and the derivatives of the logarithm."""
-    lam = clear_of_zero(sums, y)
-    contour = vertical(sums, y, lam, (digits(y.dtype) + 2) / jnp.abs(lam))
-    alpha, coef = contour.tilted.alpha, contour.tilted.coef
-    scale, centre = 1 / mass(alpha), standard_moments(alpha)[0]
-
-    def factors(t: Array) -> tuple[Array, ...]:
-        N, g, _ = jax.lax.optimization_barrier(
-            numerator_moments(alpha[:, :, None], coef[:, :, None] * t[:, None, :], centre[:, :, None])
-        )
-        return jnp.prod(times(scale[:, :, None], N), 1), g
-
-    def gather(s: Array, F: Array, g: Array) -> tuple[Array, ...]:
-        over = F / s
-        rows = over.real.sum(1), F.real.sum(1), (F * s).real.sum(1)
-        return (*rows, (over[:, None, :] * g).real.sum(2), (F[:, None, :] * g).real.sum(2))
-
-    row, variable = jnp.zeros_like(y), jnp.zeros_like(alpha)
-    T, f, fs, mean, f_mean = sweep(contour, factors, (row, row, row, variable, variable), gather)
-    sign = jnp.sign(lam)
-    T = jnp.maximum(sign * T, float(np.finfo(T.dtype).tiny))
-    log_T = contour.log_scale + jnp.log(T * contour.step / jnp.pi)
-    unit, prior = (sign / T)[:, None], standard_moments(sums.alpha)[0]
-    by_alpha = unit * mean - prior
-    return lam > 0, log_T, by_alpha, unit * f_mean, -sign * f / T, 0.5 * sign * fs / T

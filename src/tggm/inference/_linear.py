@@ -14,8 +14,8 @@ from tggm.gaussian import TruncatedGaussian
 from tggm.inference._common import conjugate_gradient, map_blocks
 from tggm.inference._ep import gaussian_sites, site_tolerance
 from tggm.inference._mean_field import Point, newton, visit
+from tggm.matmul_precision import full_precision
 from tggm.precision import Precision
-from tggm.products import full_precision
 
 ENGINES = ("ep", "mean_field")
 BLOCK = 512  # rows computed at once: EP holds several matrices per row

@@ -24,8 +24,8 @@ from tggm.inference._mean_field import (
     limit_energy,
     newton_moments,
 )
+from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, Layered
-from tggm.products import full_precision
 
 ENGINES = ("mean_field", "ep", "exact")
 

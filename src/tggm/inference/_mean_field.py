@@ -42,9 +42,9 @@ from tggm.inference._common import (
     standardised,
     uncoupled_means,
 )
+from tggm.matmul_precision import full_precision
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
 from tggm.precision.protocol import is_concrete, rounding
-from tggm.products import full_precision
 
 SOLVERS = ("newton", "cyclic")
 FACTOR_UP_TO = 64  # variables; for more, conjugate gradients are faster than one factorisation per row
@@ -79,7 +79,7 @@ def mean_field(
     solver : {"newton", "cyclic"}
         Newton's method to convergence, or the paper's Algorithm 1 for `n_cycles` cycles.
     max_iter : int
-        Largest number of Newton steps, rejected ones included.
+        Largest number of Newton steps, rejected ones included; float64 problems may add 20 steps in float32.
     n_cycles : int
         Cycles of the cyclic solver.
     start : array_like, shape of the shift, optional

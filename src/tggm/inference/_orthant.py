@@ -70,56 +70,35 @@ def orthant(
         `tol` (1e-2 if not given); `n_iter` counts points. Means and variances converge at the same rate and
         have no error estimate.
     """
-    _check(n_points, n_shifts, tol)
-    _require_double(tg)
-    with jax.enable_x64(True):
-        random = jax.random.key(key) if isinstance(key, int) else key
-        result = _estimate(tg, random, n_points, n_shifts, tol)
-        while tol is not None and not bool(result.converged.all()) and 2 * n_points <= _MAX_POINTS:
-            n_points *= 2
-            result = _estimate(tg, random, n_points, n_shifts, tol)
-    _warn(result, tol)
-    return result
-
-
-def _check(n_points: int, n_shifts: int, tol: float | None) -> None:
     if n_points < 1:
-        raise ValueError(
-            f"`n_points` must be at least 1; got {n_points}. Use 1000 for a relative error near 1e-3."
-        )
+        raise ValueError(f"`n_points` must be at least 1; got {n_points}. Use 1000 for an error near 1e-3.")
     if n_shifts < 2:
         raise ValueError(f"`n_shifts` must be at least 2, to estimate the error; got {n_shifts}. Use 8.")
     if tol is not None and not tol > 0:
         raise ValueError(f"`tol` must be positive; got {tol}. Omit it to use `n_points` as given.")
-
-
-def _require_double(tg: TruncatedGaussian) -> None:
-    traced = not is_concrete(*jax.tree.leaves(tg))
-    if traced and jnp.result_type(float) != jnp.float64:
+    if not is_concrete(*jax.tree.leaves(tg)) and jnp.result_type(float) != jnp.float64:
         raise ValueError(
             "orthant needs float64, which cannot be enabled inside a program traced in 32 bits. "
             "Call it outside of jit, or call the jitted function inside `with jax.enable_x64(True):`."
         )
-
-
-def _warn(result: Moments, tol: float | None) -> None:
-    if result.log_z_error is None or not is_concrete(result.converged) or np.asarray(result.converged).all():
-        return
-    worst = float(result.log_z_error.max())
-    limit = "" if tol is None else f" with the largest number of points ({_MAX_POINTS} per shift)"
-    warnings.warn(
-        f"orthant: the standard error of log Z is {worst:.2g} on the worst row, "
-        f"above {tol or _USABLE:g}{limit}; "
-        "raise `n_points` or `n_shifts`, or use ep.",
-        RuntimeWarning,
-        stacklevel=3,
-    )
-
-
-def _estimate(tg: TruncatedGaussian, key: Array, n_points: int, n_shifts: int, tol: float | None) -> Moments:
-    n = next_prime(n_points)
-    limit = _USABLE if tol is None else tol
-    result: Moments = _any_shape(tg, generator(n, tg.size), key, limit, n, n_shifts)
+    largest = _USABLE if tol is None else tol
+    with jax.enable_x64(True):
+        random = jax.random.key(key) if isinstance(key, int) else key
+        while True:
+            n = next_prime(n_points)
+            result: Moments = _any_shape(tg, generator(n, tg.size), random, largest, n, n_shifts)
+            if tol is None or bool(result.converged.all()) or 2 * n_points > _MAX_POINTS:
+                break
+            n_points *= 2
+    if is_concrete(result.converged) and not np.asarray(result.converged).all():
+        limit = "" if tol is None else f" with the largest number of points ({_MAX_POINTS} per shift)"
+        worst = float(jnp.asarray(result.log_z_error).max())
+        warnings.warn(
+            f"orthant: the largest standard error of log Z is {worst:.2g}, above "
+            f"{largest:g}{limit}; raise `n_points` or `n_shifts`, or use ep.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return result
 
 

@@ -27,8 +27,8 @@ from jax.typing import ArrayLike
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference._common import restore, scaled, standardised, uncoupled_means
+from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
-from tggm.products import full_precision
 from tggm.special import box_quantile
 from tggm.special.quantile import survival_quantile, truncated_excess
 
@@ -116,20 +116,6 @@ def agreement(draws: Array) -> Array:
     return ((error <= _PRECISE * std) & (drift <= 2 * _PRECISE * std)).all(-1)
 
 
-class _SweepState(NamedTuple):
-    key: Array
-    h: Array  # (m, walkers)
-    mean: Array  # (m, walkers) E[h_k | rest] of the last sweep
-    var: Array  # (m, walkers) Var[h_k | rest] likewise
-
-
-class _Running(NamedTuple):
-    n: Array  # draws kept so far
-    mean: Array  # (m, walkers) mean of E[h_k | rest]
-    square: Array  # (m, walkers) sum of its squared deviations
-    inner: Array  # (m, walkers) sum of Var[h_k | rest]
-
-
 def gibbs(
     tg: TruncatedGaussian,
     key: Array,
@@ -187,22 +173,18 @@ def _run_gibbs(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: in
     if tg.limits is not None:  # (m, walkers)
         walls = tg.limits.map(lambda a: jnp.tile(jnp.broadcast_to(a, tg.shift.shape).T, (1, n_chains)))
 
-    def sweep(_: Array, state: _SweepState) -> _SweepState:
-        key, now = jax.random.split(state.key)
-        return _SweepState(key, *_sweep(P, walls, gamma, now, state.h))
+    def sweep(_: Array, state: Any) -> Any:
+        key, now = jax.random.split(state[0])
+        return key, *_sweep(P, walls, gamma, now, state[1])
 
-    def keep(
-        carry: tuple[_SweepState, _Running], n_sweeps: Array
-    ) -> tuple[tuple[_SweepState, _Running], Array]:
-        state, running = carry
+    def keep(state: Any, n_sweeps: Array) -> tuple[Any, Any]:
         state = lax.fori_loop(0, n_sweeps, sweep, state)
-        return (state, _update(running, state)), state.h
+        return state, state[1:]
 
-    zero = jnp.zeros_like(h)
-    start = (_SweepState(key, h, zero, zero), _Running(jnp.zeros((), h.dtype), zero, zero, zero))
-    (_, running), kept = lax.scan(keep, start, sweeps)
-    draws = kept.reshape(-1, m, n_chains, n_rows).transpose(0, 2, 3, 1)
-    mean, var = _integrated(running, (m, n_chains, n_rows))
+    _, kept = lax.scan(keep, (key, h, jnp.zeros_like(h), jnp.zeros_like(h)), sweeps)
+    draws, means, variances = (a.reshape(-1, m, n_chains, n_rows).transpose(0, 2, 3, 1) for a in kept)
+    mean = means.mean((0, 1))
+    var = (variances + (means - mean[None, None]) ** 2).mean((0, 1))
     n_iter = jnp.broadcast_to(sweeps.sum(), (n_rows,))
     return Moments(
         mean, var, None, agreement(draws), n_iter, "sample", draws=draws.reshape(-1, n_rows, m)[:n]
@@ -230,23 +212,6 @@ def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[
 
     h, (mean, var) = lax.scan(variable, h, (jnp.arange(m, dtype=jnp.int32), P, walls, gamma, u))
     return h, mean, var
-
-
-def _update(running: _Running, state: _SweepState) -> _Running:
-    """Apply Welford's update, which does not cancel for any mean."""
-    n = running.n + 1
-    step = state.mean - running.mean
-    mean = running.mean + step / n
-    square = running.square + step * (state.mean - mean)
-    return _Running(n, mean, square, running.inner + state.var)
-
-
-def _integrated(running: _Running, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return mean and variance of each row from all its chains, shape (rows, m)."""
-    per_chain = running.mean.reshape(shape)
-    mean = per_chain.mean(1)
-    within = ((running.inner + running.square) / running.n).reshape(shape)
-    return mean.T, (within + (per_chain - mean[:, None]) ** 2).mean(1).T
 
 
 class _Flight(NamedTuple):

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 from tggm.gaussian import Limits
-from tggm.products import full_precision
+from tggm.matmul_precision import full_precision
 from tggm.special import log_ndtr, log_ndtr_interval
 from tggm.special.boxes import box_standard
 from tggm.special.quantile import survival_quantile

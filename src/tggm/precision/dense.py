@@ -8,8 +8,8 @@ import numpy as np
 from jax import Array
 from jax.lax.linalg import cholesky, triangular_solve
 
+from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import as_float, pytree, require_positive_definite
-from tggm.products import full_precision
 
 
 @pytree("matrix")

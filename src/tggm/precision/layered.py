@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm.matmul_precision import full_precision
 from tggm.precision.dense import DenseFactor
 from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive_definite
-from tggm.products import full_precision
 
 
 @pytree("diagonal_blocks", "lower_blocks")

@@ -27,7 +27,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from tggm.special.box_kernels import Box, Cumulants, box, cumulants, second_order
-from tggm.special.truncated import Pair, evaluate, positive
+from tggm.special.truncated import Pair, compiled, evaluate, positive
 
 Three = tuple[Array, Array, Array]
 Four = tuple[Array, Array, Array, Array]
@@ -136,14 +136,12 @@ def log_ndtr_interval(a: ArrayLike, b: ArrayLike) -> Array:
 
     Finite for b > a, also where the probability underflows or both limits round to the same Φ.
     """
-    result: Array = evaluate(_log_ndtr_interval, a=a, b=b)
-    return result
+    return evaluate(_log_ndtr_interval, a=a, b=b)
 
 
 def box_moments(alpha: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Pair:
     """Return mean and variance of N(alpha, 1) truncated to [lower, upper], for inner loops of engines."""
-    result: Pair = evaluate(_box_moments, alpha=alpha, lower=lower, upper=upper)
-    return result
+    return evaluate(_box_moments, alpha=alpha, lower=lower, upper=upper)
 
 
 def box_mean(mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:
@@ -156,8 +154,7 @@ def box_mean(mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike
     Increasing in `mu` and in both limits, and between them; for small `sigma` it is ``clip(mu, lower,
     upper)``.
     """
-    result: Array = evaluate(_box_mean, mu=mu, sigma=sigma, lower=lower, upper=upper)
-    return result
+    return evaluate(_box_mean, mu=mu, sigma=sigma, lower=lower, upper=upper)
 
 
 def box_var(mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:
@@ -167,14 +164,12 @@ def box_var(mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike)
 
     with :math:`\bar h` the standardised mean. Below ``sigma**2`` and below ``(upper - lower)**2 / 12``.
     """
-    result: Array = evaluate(_box_var, mu=mu, sigma=sigma, lower=lower, upper=upper)
-    return result
+    return evaluate(_box_var, mu=mu, sigma=sigma, lower=lower, upper=upper)
 
 
 def box_third(mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:
     """Return the third central moment of a normal truncated to a box; zero when mu is in its middle."""
-    result: Array = evaluate(_box_third, mu=mu, sigma=sigma, lower=lower, upper=upper)
-    return result
+    return evaluate(_box_third, mu=mu, sigma=sigma, lower=lower, upper=upper)
 
 
 def box_entropy(mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:
@@ -183,8 +178,7 @@ def box_entropy(mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayL
     .. math:: H = \log\left(\sigma \sqrt{2\pi e}\, (\Phi(b) - \Phi(a))\right)
         + \frac{a \phi(a) - b \phi(b)}{2 (\Phi(b) - \Phi(a))}.
     """
-    result: Array = evaluate(_box_entropy, mu=mu, sigma=sigma, lower=lower, upper=upper)
-    return result
+    return evaluate(_box_entropy, mu=mu, sigma=sigma, lower=lower, upper=upper)
 
 
 def box_log_z(theta: ArrayLike, precision: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:
@@ -195,8 +189,7 @@ def box_log_z(theta: ArrayLike, precision: ArrayLike, lower: ArrayLike, upper: A
     Its derivatives are :math:`E[h]`, :math:`-\tfrac12 E[h^2]`, and the densities at the limits, with a minus
     sign at the lower one.
     """
-    result: Array = evaluate(_box_log_z, theta=theta, precision=precision, lower=lower, upper=upper)
-    return result
+    return evaluate(_box_log_z, theta=theta, precision=precision, lower=lower, upper=upper)
 
 
 @jax.custom_jvp
@@ -274,8 +267,7 @@ def _checked(function: Callable[..., Array]) -> Callable[..., Array]:
     def call(mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
         return function(mu, positive(sigma), lower, in_order(lower, upper))
 
-    checked: Callable[..., Array] = jax.jit(call, inline=True)
-    return checked
+    return compiled(call)
 
 
 @jax.custom_jvp
@@ -297,9 +289,9 @@ def _(primals: Three, tangents: Three) -> tuple[Pair, Pair]:
     return _both(*primals), (V * change + low * x + high * y, var)
 
 
-_log_ndtr_interval = jax.jit(
-    lambda a, b: box_standard(jnp.zeros_like(a), jnp.ones_like(a), a, in_order(a, b)).log_mass, inline=True
+_log_ndtr_interval = compiled(
+    lambda a, b: box_standard(jnp.zeros_like(a), jnp.ones_like(a), a, in_order(a, b)).log_mass
 )
-_box_moments = jax.jit(lambda alpha, low, high: _both(alpha, low, in_order(low, high)), inline=True)
+_box_moments = compiled(lambda alpha, low, high: _both(alpha, low, in_order(low, high)))
 _box_mean, _box_var, _box_third = _checked(_mean), _checked(_var), _checked(_third)
 _box_entropy, _box_log_z = _checked(_entropy), _checked(_log_z)

@@ -10,16 +10,6 @@ On Re z ≤ 0 everything is a quotient of Laplace transforms, x = −z/√2:
 
 all three from one polynomial (`tools/precompute/coefficients.py`). On Re z > 0 the reflection
 Φ(z) = 1 − ½ e^{−z²/2} erfcx(z/√2) is used, scaled by e^{−iτα}, so that no large phase is formed.
-
-For a box l ≤ h ≤ u let a = l − α and b = u − α, and let q be α, or the limit that it lies beyond. With
-T(x, τ) = ∫_x^∞ φ(s) e^{iτs} ds = ½ e^{−x²/2 + iτx} erfcx((x − iτ)/√2), the numerator of E[e^{iτ(h − q)}] is
-
-    e^{−τ²/2} − conj T(−a, τ) − T(b, τ)                                        for l ≤ α ≤ u,
-    e^{a²/2 − iτa} (T(a, τ) − T(b, τ)) = ½ (J(a) − e^{−δ + iτw} J(b))          for α < l,
-
-where J(x) = erfcx((x − iτ)/√2), δ = (b² − a²)/2 and w = b − a; α > u is the mirror image of the latter.
-Nothing overflows. The absolute error is a few units in the last place over the mass of the box: narrow boxes
-lose two or three digits at a width of 0.01.
 """
 
 import math
@@ -224,30 +214,3 @@ def _log_characteristic_jvp(
     g0, _ = _complex_moments(alpha, jnp.zeros_like(tau))
     da, dt = (d.astype(g.dtype) for d in tangents)
     return _log_characteristic(alpha, tau), (g - g0) * da + 1j * g * dt
-
-
-def box_characteristic(alpha: Array, lower: Array, upper: Array, tau: Array) -> Array:
-    """Return E[e^{iτ(h − q)}], q = clip(α, l, u); τ has one more axis at the end than the rest."""
-    alpha, lower, upper = alpha[..., None], lower[..., None], upper[..., None]
-    scale = _box_numerator(alpha, lower, upper, jnp.zeros_like(alpha)).real
-    return times(1 / scale, _box_numerator(alpha, lower, upper, tau))
-
-
-def _box_numerator(alpha: Array, lower: Array, upper: Array, tau: Array) -> Array:
-    beyond = alpha > upper
-    a, b = jnp.where(beyond, alpha - upper, lower - alpha), jnp.where(beyond, alpha - lower, upper - alpha)
-    a, b, tau = jnp.broadcast_arrays(a, b, jnp.where(beyond, -tau, tau))
-    inside, w = a < 0, b - a
-    (Ja,) = laplace(jnp.abs(a) * _ROOT_HALF, jnp.where(inside, tau, -tau) * _ROOT_HALF)
-    (Jb,) = laplace(jnp.abs(b) * _ROOT_HALF, -tau * _ROOT_HALF)
-    line = jnp.exp(-0.5 * tau * tau)
-    near = _turn(jnp.where(inside, 0.5 * a * a, 0), jnp.where(inside, tau * a, 0)) * Ja
-    far = _turn(jnp.where(inside, 0.5 * b * b, 0.5 * w * (a + b)), tau * jnp.where(inside, b, w)) * Jb
-    within = lax.complex(line, jnp.zeros_like(line)) - 0.5 * (near + far)
-    return jnp.where(inside, within, 0.5 * (near - far))
-
-
-def _turn(fall: Array, phase: Array) -> Array:
-    """Return e^{−fall + i phase}."""
-    size = jnp.exp(-fall)
-    return lax.complex(size * jnp.cos(phase), size * jnp.sin(phase))

@@ -22,7 +22,7 @@ from tggm.special import kernels
 from tggm.special.box_kernels import START, STEEP, WIDE, Box, Cumulants
 from tggm.special.boxes import box_standard, in_order, kernel
 from tggm.special.coefficients import SURVIVAL_QUANTILE
-from tggm.special.truncated import evaluate, hazard, log_ndtr, positive
+from tggm.special.truncated import compiled, evaluate, hazard, log_ndtr, positive
 
 _LOG_2 = math.log(2)
 _LOG_2PI = math.log(2 * math.pi)
@@ -110,8 +110,7 @@ def box_quantile(q: ArrayLike, mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike
     The error is a few units in the last place of the standard deviation of h or of h itself, whichever is
     larger. Draws of h are ``box_quantile(uniform, ...)``.
     """
-    result: Array = evaluate(_box_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
-    return result
+    return evaluate(_box_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
 
 
 @jax.custom_jvp
@@ -199,9 +198,8 @@ def _(primals: Five, tangents: Five) -> tuple[Array, Array]:
     return h, change + (1 - low - high) * dmu + (x - a * low - b * high) * dsigma
 
 
-_box_quantile = jax.jit(
+_box_quantile = compiled(
     lambda q, mu, sigma, lower, upper: _quantile(
         jnp.where((q >= 0) & (q <= 1), q, jnp.nan), mu, positive(sigma), lower, in_order(lower, upper)
-    ),
-    inline=True,
+    )
 )

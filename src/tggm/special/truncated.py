@@ -16,7 +16,7 @@ Each is one logarithm of one product, so that near its zero the error stays of t
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +27,12 @@ from jax.typing import ArrayLike
 from tggm.special import kernels, standard
 
 Pair = tuple[Array, Array]
+T = TypeVar("T")
 SQRT_2PIE = 4.1327313541224929
 SQRT_E = 1.6487212707001282
 
 
-def evaluate(function: Callable[..., Any], **arguments: ArrayLike) -> Any:
+def evaluate(function: Callable[..., T], **arguments: ArrayLike) -> T:
     """Apply an elementwise function to arguments brought to one floating dtype and one shape.
 
     Integers and booleans take the dtype of the floating arguments, or the default float; 16-bit floats are
@@ -42,7 +43,13 @@ def evaluate(function: Callable[..., Any], **arguments: ArrayLike) -> Any:
     dtype = jnp.result_type(*floats) if floats else jnp.result_type(float)
     work = dtype if dtype.itemsize >= 4 else np.dtype("float32")
     arrays = jnp.broadcast_arrays(*(jnp.asarray(x, work) for x in values.values()))
-    return jax.tree.map(lambda y: y.astype(dtype), function(*arrays))
+    result: T = jax.tree.map(lambda y: y.astype(dtype), function(*arrays))
+    return result
+
+
+def compiled(function: Callable[..., T]) -> Callable[..., T]:
+    """Compile a function, inlined into programs that call it."""
+    return cast(Callable[..., T], jax.jit(function, inline=True))
 
 
 def _read(name: str, value: Any) -> ArrayLike:
@@ -64,8 +71,7 @@ def log_ndtr(a: ArrayLike) -> Array:
 
     Increasing, concave and negative; its derivative is :func:`hazard`.
     """
-    result: Array = evaluate(_log_ndtr, a=a)
-    return result
+    return evaluate(_log_ndtr, a=a)
 
 
 def hazard(a: ArrayLike) -> Array:
@@ -73,8 +79,7 @@ def hazard(a: ArrayLike) -> Array:
 
     Decreasing and above ``max(0, -a)``; :math:`r' = -r\,(a + r)`. It is the inverse Mills ratio at ``-a``.
     """
-    result: Array = evaluate(_hazard, a=a)
-    return result
+    return evaluate(_hazard, a=a)
 
 
 def standard_moments(alpha: ArrayLike) -> Pair:
@@ -86,8 +91,7 @@ def standard_moments(alpha: ArrayLike) -> Pair:
 
     The pair costs one exponential and two divisions; the inner loops of inference engines call it.
     """
-    result: Pair = evaluate(_moments, alpha=alpha)
-    return result
+    return evaluate(_moments, alpha=alpha)
 
 
 def truncated_mean(mu: ArrayLike, sigma: ArrayLike) -> Array:
@@ -105,8 +109,7 @@ def truncated_mean(mu: ArrayLike, sigma: ArrayLike) -> Array:
     sigma : array_like
         Scale before truncation, positive.
     """
-    result: Array = evaluate(_truncated_mean, mu=mu, sigma=sigma)
-    return result
+    return evaluate(_truncated_mean, mu=mu, sigma=sigma)
 
 
 def truncated_var(mu: ArrayLike, sigma: ArrayLike) -> Array:
@@ -116,8 +119,7 @@ def truncated_var(mu: ArrayLike, sigma: ArrayLike) -> Array:
 
     Increasing in `mu`, below ``sigma**2``, and near :math:`(\sigma^2/\mu)^2` for very negative `mu`.
     """
-    result: Array = evaluate(_truncated_var, mu=mu, sigma=sigma)
-    return result
+    return evaluate(_truncated_var, mu=mu, sigma=sigma)
 
 
 def truncated_third(mu: ArrayLike, sigma: ArrayLike) -> Array:
@@ -127,13 +129,12 @@ def truncated_third(mu: ArrayLike, sigma: ArrayLike) -> Array:
 
     Positive: truncation on the left skews to the right.
     """
-    result: Array = evaluate(_truncated_third, mu=mu, sigma=sigma)
-    return result
+    return evaluate(_truncated_third, mu=mu, sigma=sigma)
 
 
-_log_ndtr = jax.jit(standard.log_ndtr, inline=True)
-_hazard = jax.jit(standard.hazard, inline=True)
-_moments = jax.jit(standard.moments, inline=True)
+_log_ndtr = compiled(standard.log_ndtr)
+_hazard = compiled(standard.hazard)
+_moments = compiled(standard.moments)
 
 
 def ratio(mu: Array, sigma: Array) -> Pair:
@@ -182,9 +183,9 @@ def _(primals: Pair, tangents: Pair) -> Pair:
     return _third(mu, sigma), sigma * (sigma * fourth) * dmu + sigma * (sigma * slope) * dsigma
 
 
-_truncated_mean = jax.jit(lambda mu, sigma: _mean(mu, positive(sigma)), inline=True)
-_truncated_var = jax.jit(lambda mu, sigma: _var(mu, positive(sigma)), inline=True)
-_truncated_third = jax.jit(lambda mu, sigma: _third(mu, positive(sigma)), inline=True)
+_truncated_mean = compiled(lambda mu, sigma: _mean(mu, positive(sigma)))
+_truncated_var = compiled(lambda mu, sigma: _var(mu, positive(sigma)))
+_truncated_third = compiled(lambda mu, sigma: _third(mu, positive(sigma)))
 
 
 def truncated_entropy(mu: ArrayLike, sigma: ArrayLike) -> Array:
@@ -197,8 +198,7 @@ def truncated_entropy(mu: ArrayLike, sigma: ArrayLike) -> Array:
     Increasing in `mu` and in `sigma`; for very negative `mu` near :math:`1 + \log(\sigma^2 / |\mu|)`, the
     entropy of an exponential.
     """
-    result: Array = evaluate(_truncated_entropy, mu=mu, sigma=sigma)
-    return result
+    return evaluate(_truncated_entropy, mu=mu, sigma=sigma)
 
 
 def truncated_log_z(theta: ArrayLike, precision: ArrayLike) -> Array:
@@ -217,8 +217,7 @@ def truncated_log_z(theta: ArrayLike, precision: ArrayLike) -> Array:
     precision : array_like
         Precision p, positive.
     """
-    result: Array = evaluate(_truncated_log_z, theta=theta, precision=precision)
-    return result
+    return evaluate(_truncated_log_z, theta=theta, precision=precision)
 
 
 def _log_product(x: Array, y: Array) -> Array:
@@ -267,5 +266,5 @@ def _(primals: Pair, tangents: Pair) -> Pair:
     return _log_z(theta, precision), first * dtheta - 0.5 * second * dprecision
 
 
-_truncated_entropy = jax.jit(lambda mu, sigma: _entropy(mu, positive(sigma)), inline=True)
-_truncated_log_z = jax.jit(lambda theta, precision: _log_z(theta, positive(precision)), inline=True)
+_truncated_entropy = compiled(lambda mu, sigma: _entropy(mu, positive(sigma)))
+_truncated_log_z = compiled(lambda theta, precision: _log_z(theta, positive(precision)))
