@@ -204,7 +204,12 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return found
 
     def _observer(
-        self, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any, observer: Any
+        self,
+        settings: Settings,
+        data: Data | StreamData,
+        model: Any,
+        eval_set: Any,
+        observer: Observer | None,
     ) -> Observer | None:
         """Return the observer of a fit: the given one, a printer, or one that evaluates `eval_set`."""
         if observer is None and settings.verbose:

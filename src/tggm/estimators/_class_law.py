@@ -142,7 +142,8 @@ def _scores(model: Model, X: Any, members: bool) -> tuple[Array, Array]:
     """Return means and deviations of z, (members, rows, n); `members`: each has inputs of its own."""
 
     def scores(member: Model, X: Any) -> tuple[Array, Array]:
-        return member.outputs(X).contended_scores(member.latent(X))
+        found: tuple[Array, Array] = member.outputs(X).contended_scores(member.latent(X))
+        return found
 
     mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
     # clip score differences so that their squares fit in float32

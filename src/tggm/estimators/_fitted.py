@@ -68,4 +68,5 @@ def draw(
 
 
 def _can_start_at_ridge(model: Model, data: Data | StreamData) -> bool:
-    return isinstance(model.likelihood, Gaussian) and data.classes is None and data.y.complete
+    numbers = isinstance(data, Data) and data.classes is None and data.y.complete
+    return numbers and isinstance(model.likelihood, Gaussian)
