@@ -168,7 +168,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _held_out_importances(self) -> Floats:
         from tggm.explanation import permutation_importances
 
-        if not self._held or not isinstance(self._held[0][1].X, np.ndarray):
+        if not self._held:
             raise AttributeError(
                 "`feature_importances_` are available after `fit` to a dense table in memory, and in model "
                 "files if they were computed before; call permutation_importances(X, y) with rows that the "
@@ -214,20 +214,26 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Return the observer of a fit: the given one, a printer, or one that evaluates `eval_set`."""
         if observer is None and settings.verbose:
             observer = Printer(held=True)
-        self.__dict__.pop("evals_result_", None)
         if eval_set is None:
             return observer
         probe = copy(self)
         data.columns.set_on(probe)
-        watch = EvaluationObserver(probe, settings, data, model, eval_set, observer or Observer())
-        self.evals_result_ = watch.result
-        return watch
+        return EvaluationObserver(probe, settings, data, model, eval_set, observer or Observer())
 
-    def _store(self, fitted: Fitted, trained: Trained, block: RowBlock | None, sparse: bool = False) -> None:
-        """Store a fit and its history."""
+    def _store(
+        self,
+        fitted: Fitted,
+        trained: Trained,
+        block: RowBlock | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
         self._set_fitted(fitted)
+        vars(self).pop("evals_result_", None)
+        if isinstance(observer, EvaluationObserver):
+            self.evals_result_ = observer.result
         self._held, self._importances, self._state = None, None, None
-        if block is not None and not sparse:
+        if block is not None and isinstance(block.data.X, np.ndarray):
             self._held = _some_held_out_rows(block)
         self.n_iter_ = int(trained.train.shape[1])
         epochs = np.arange(1, self.n_iter_ + 1)
@@ -273,7 +279,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         blocks = data.blocks(settings, network.features.most, rng, 0.0)
         trained = train(model, blocks, settings.one_pass(model, blocks, data, rng), state=self._state)
         fitted = fitted_of(trained.params, data, settings)
-        self._store(fitted if first else members_only(self.fitted_, trained.params), trained, None)
+        self._store(fitted if first else members_only(self.fitted_, trained.params), trained)
         self._state = jax.tree.map(np.asarray, trained.state)
 
     def _network_now(self, settings: Settings, data: Data) -> Network:

@@ -107,5 +107,5 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
 
 
 def members_only(fitted: Fitted, model: Model) -> Fitted:
-    """Return another model with the same encoder, scales and pooling rule."""
-    return replace(fitted, model=jax.tree.map(np.asarray, model))
+    """Return another model with the same encoder, scales and pooling rule; a guarantee ends."""
+    return replace(fitted, model=jax.tree.map(np.asarray, model), guarantee=None)

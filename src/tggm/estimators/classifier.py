@@ -204,7 +204,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         observer = self._observer(settings, data, model, eval_set, observer)
         trained = train(model, blocks, settings.program(model, blocks, data, rng), observer)
         fitted = pool_classes(trained, blocks, data, settings)
-        self._store(fitted, trained, blocks.kept, data.sparse)
+        self._store(fitted, trained, blocks.kept, observer)
         return self
 
     def partial_fit(

@@ -230,14 +230,14 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         observer = self._observer(settings, data, model, eval_set, observer)
         trained = train(model, blocks, settings.program(model, blocks, data, rng), observer)
         fitted = pool_regression(trained, blocks, data, settings)
-        self._store(fitted, trained, blocks.kept)
+        self._store(fitted, trained, blocks.kept, observer)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train for one pass over these rows at a constant learning rate.
 
         The first call also standardises by these rows. Tables get no target encoding, because rows may come
-        again. Encoder and pooling rule of an earlier `fit` are kept.
+        again. Encoder and pooling rule of an earlier `fit` are kept, a guarantee is not: members change.
         """
         given = Settings.checked(self.get_params(deep=False), REGRESSION)
         settings, first = replace(given, guarantee=None, target_transform=None), not hasattr(self, "fitted_")
