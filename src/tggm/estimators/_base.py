@@ -229,7 +229,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     ) -> None:
         """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
         self._set_fitted(fitted)
-        vars(self).pop("evals_result_", None)
+        self.__dict__.pop("evals_result_", None)
         if isinstance(observer, EvaluationObserver):
             self.evals_result_ = observer.result
         self._held, self._importances, self._state = None, None, None
