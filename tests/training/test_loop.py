@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, Squares, all_rows, as_vector, descend, fit, zeros
 from tggm.training.layout import Layout
-from tggm.training.loop import FAILURES, _drop_inputs
+from tggm.training.loop import FAILURES, WORST, _drop_inputs
 from tggm.training.progress import Observer
 from tggm.training.rows import Membership
 
@@ -95,27 +95,36 @@ def test_history_is_the_mean_objective_and_the_average_has_a_shorter_memory_at_f
 
 @dataclass(frozen=True)
 class Distracted(Squares):
-    """The held-out score is best at w = 0, so that every step lowers it."""
+    """The held-out score falls from w = 0 on, and is highest beyond |w| = 1."""
 
     def score(self, params, rows):
-        return -(params["w"] ** 2).sum() - 0.0 * rows["y"]
+        size = jnp.sqrt((params["w"] ** 2).sum())
+        return jnp.where(size < 1.0, -size, 1.0) + 0.0 * rows["y"]
 
 
 def test_the_best_epoch_is_kept(data):
-    got = fit(data, objective=Distracted(), held=4, epochs=6)
+    got = fit(data, objective=Distracted(), held=4, epochs=5)
     assert_array_equal(got.best_epoch, [0])
     first = fit(data, held=4, epochs=1)
     assert_allclose(as_vector(got.params), as_vector(first.params))
-    assert got.held.shape == (1, 6)
+    assert got.held.shape == (1, 5)
     assert np.all(np.diff(got.held[0]) < 0)
 
 
 def test_training_ends_when_patience_is_used_up(data):
-    got = fit(data, objective=Distracted(), held=4, epochs=500, capacity=2, patience=3)
+    got = fit(data, objective=Distracted(), held=4, epochs=500, capacity=2, patience=4)
     assert got.stopped_early
-    assert got.held.shape[1] == 4
-    longer = fit(data, objective=Distracted(), held=4, epochs=500, capacity=64, patience=3)
+    assert got.held.shape[1] == 5
+    longer = fit(data, objective=Distracted(), held=4, epochs=500, capacity=64, patience=4)
     assert_array_equal(got.held, longer.held)
+
+
+def test_an_outlying_held_out_row_counts_with_a_limited_score(data):
+    data["y"][0] = 1e6
+    got = fit(data, held=4, epochs=1)
+    theta = as_vector(got.params)
+    errors = data["y"][:4] - theta[0] - data["x"][:4] @ theta[1:]
+    assert_allclose(got.held[0, 0], np.maximum(-0.5 * errors**2, got.train[0, 0] - WORST).mean(), rtol=1e-12)
 
 
 def test_a_time_budget_ends_training(data):

@@ -72,8 +72,3 @@ def test_a_long_first_epoch_is_explained(monkeypatch, capsys):
     printer.planned(3)
     printer._timer.join(10)
     assert "first epoch not done yet" in capsys.readouterr().out
-    monkeypatch.setattr(progress, "SILENCE", 60.0)
-    printer.planned(3)
-    printer.ended()
-    printer._timer.join(10)
-    assert not printer._timer.is_alive()

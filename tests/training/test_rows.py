@@ -82,10 +82,6 @@ def test_shuffled_is_a_new_permutation_each_epoch(monkeypatch, packed):
     assert all(np.mean(orders[0][:50] == other[:50]) < 0.2 for other in orders[1:3])
 
 
-def readers():
-    return [thread for thread in threading.enumerate() if thread.name == "tggm-read"]
-
-
 def test_items_are_read_ahead_in_order():
     made = []
 
@@ -98,11 +94,10 @@ def test_items_are_read_ahead_in_order():
     assert [next(reading) for _ in range(3)] == [0, 1, 2]
     assert len(made) <= 3 + 2 + 1  # two wait, one is produced
     assert list(reading) == list(range(3, 20))
-    assert not readers()
     reading = read_ahead(iter(range(10**9)))
     next(reading)
     reading.close()
-    assert not readers()
+    assert "tggm-read" not in [thread.name for thread in threading.enumerate()]
 
 
 def halves(data):
