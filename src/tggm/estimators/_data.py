@@ -32,7 +32,7 @@ from tggm.models.sparse import SparseRows
 from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
 from tggm.predictive.transforms import LogTransform, choose_transform
 from tggm.settings import plain
-from tggm.tables.inputs import Columns, encode, positive_weights, validate_more_rows, validate_rows
+from tggm.tables.inputs import Columns, encode, validate_more_rows, validate_rows
 from tggm.training.rows import Blocks, Membership, RowBlock, Rows, assign_folds, bucket, membership
 
 STREAM_BYTES = 2**28  # a larger memory map is read as a stream
@@ -115,17 +115,10 @@ class Data:
         """Return the number of rows that are available after training."""
         return len(self.weight)
 
-    def rows(self, dtype: str, most: float) -> Rows:
-        """Return the standardised rows; inputs are cut off at `most`."""
-        if self.classes is not None:
-            return Rows(model_inputs(self.X, self.scales.x, dtype, most=most), self.y)
-        with np.errstate(over="ignore"):  # checked before training
-            X = self.scales.x.apply(self.X, most=most).astype(dtype)
-            return Rows(X, self.y.standardised(self.scales.y, dtype))
-
     def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
         """Assign rows to members, of which each holds out `fraction`, and return the single block."""
-        data = jax.tree.map(partial(_padded, settings.dtype), self.rows(settings.dtype, most))
+        standard = _standardised(self.X, self.y, self.scales, settings.dtype, most)
+        data = jax.tree.map(partial(_padded, settings.dtype), standard)
         weight = _padded(settings.dtype, self.weight / self.mean_weight)
         rows = np.arange(len(self.weight))
         members = membership(assign_folds(rng, rows, fraction, settings.n_members))
@@ -176,13 +169,6 @@ class StreamData:
             return Rows(inputs, targets)
         return Rows(inputs, model_inputs(targets.Y, self.scales.y, dtype))
 
-    def _held_rows(self, dtype: str, most: float) -> Rows:
-        X, y = self.X.astype(np.float64, copy=False), self._decode(self._y)
-        if self.classes is not None:
-            return Rows(model_inputs(X, self.scales.x, dtype, most=most), y)
-        with np.errstate(over="ignore"):  # the range is checked before training
-            return Rows(self.scales.x.apply(X, most=most).astype(dtype), y.standardised(self.scales.y, dtype))
-
     def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
         """Return blocks of one shape, each followed by the held-out rows."""
         self._require_moderate()
@@ -191,7 +177,9 @@ class StreamData:
         length = math.ceil(count / per_pass)  # blocks of equal size: a small one would take noisy steps
         size = bucket(length) if length < 1024 else math.ceil(length / 1024) * 1024
         held_size = bucket(len(self.X))
-        held = jax.tree.map(partial(_joined, held_size), self._held_rows(settings.dtype, most))
+        X, y = self.X.astype(np.float64, copy=False), self._decode(self._y)
+        standard = _standardised(X, y, self.scales, settings.dtype, most)
+        held = jax.tree.map(partial(_joined, held_size), standard)
         weight = np.ones(size + held_size, settings.dtype)
         members = partial(self._members, settings.n_members, size, held_size)
 
@@ -300,8 +288,7 @@ def read_labels(
     require_labels_in_all_rows(y)
     X_, y_ = validate_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y_)
-    rows = positive_weights(weight, len(y_))
-    X_, columns = encode(estimator, X_, y_ if encode_target else None, rows)
+    X_, columns = encode(estimator, X_, y_ if encode_target else None, row_weights(weight, y_) > 0)
     known = known_classes(y_ if classes is None else classes)
     inputs, label, weights = weighted_rows(X_, y_, weight, settings.class_weight, known)
     scales = Scales(
@@ -631,6 +618,14 @@ def model_inputs(X: Any, columns: Standardisation, dtype: Any, *, most: float = 
     indices[row, place] = X.indices
     values[row, place] = X.data / columns.scale[X.indices]
     return SparseRows(indices, values)  # type: ignore[arg-type]  # NumPy until training
+
+
+def _standardised(X: Any, y: Any, scales: Scales, dtype: str, most: float) -> Rows:
+    """Return rows on the scale of the model; inputs are cut off at `most`."""
+    if not isinstance(y, Targets):
+        return Rows(model_inputs(X, scales.x, dtype, most=most), y)
+    with np.errstate(over="ignore"):  # checked before training
+        return Rows(scales.x.apply(X, most=most).astype(dtype), y.standardised(scales.y, dtype))
 
 
 def _padded(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:

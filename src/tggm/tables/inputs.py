@@ -169,15 +169,6 @@ def has_gaps(X: Any) -> bool:
         return not np.isfinite(X.sum()) and bool(np.isnan(X).any())
 
 
-def positive_weights(weight: Any, rows: int) -> Bools:
-    """Return the rows with positive weight; all rows if `weight` has the wrong shape (reported later)."""
-    each = np.asarray(weight)
-    if each.shape != (rows,):
-        return np.ones(rows, dtype=np.bool_)
-    found = np.asarray(each > 0, dtype=np.bool_)
-    return found if found.any() else ~found
-
-
 def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
     """Return labels as JSON values."""
     values: list[Any] = classes.tolist()
