@@ -204,24 +204,21 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return found
 
     def _observer(
-        self, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any, observer: Any
+        self,
+        settings: Settings,
+        data: Data | StreamData,
+        model: Any,
+        eval_set: Any,
+        observer: Observer | None,
     ) -> Observer | None:
         """Return the observer of a fit: the given one, a printer, or one that evaluates `eval_set`."""
         if observer is None and settings.verbose:
             observer = Printer(held=True)
         if eval_set is None:
             return observer
-        probe = copy(self)
-        data.columns.set_on(probe)
-        return EvaluationObserver(probe, settings, data, model, eval_set, observer or Observer())
+        return EvaluationObserver(copy(self), settings, data, model, eval_set, observer or Observer())
 
-    def _store(
-        self,
-        fitted: Fitted,
-        trained: Trained,
-        block: RowBlock | None = None,
-        observer: Observer | None = None,
-    ) -> None:
+    def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
         """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
         self._set_fitted(fitted)
         self.__dict__.pop("evals_result_", None)

@@ -136,7 +136,7 @@ def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
 def _scores(model: Model, X: Any, members: bool) -> tuple[Array, Array]:
     """Return means and deviations of z, (members, rows, n); `members`: each has inputs of its own."""
 
-    def scores(member: Model, X: Any) -> tuple[Array, Array]:
+    def scores(member: Model, X: Any) -> Any:
         return member.outputs(X).contended_scores(member.latent(X))
 
     mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)

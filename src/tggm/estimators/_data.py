@@ -98,8 +98,6 @@ class Data:
     classes: NDArray[Any] | None = None
     calibration_rows: tuple[Floats, Floats] | None = None  # inputs and targets set aside for a guarantee
 
-    whole = True  # all rows are in memory
-
     @property
     def sparse(self) -> bool:
         """Return whether the inputs are a sparse table."""
@@ -131,7 +129,7 @@ class StreamData:
     `decode` turns its targets into `Targets` or labels.
     """
 
-    mean_weight, sparse, whole, transform, calibration_rows = 1.0, False, False, None, None
+    mean_weight, sparse, transform, calibration_rows = 1.0, False, None, None
 
     def __init__(self, stream: Stream, settings: Settings, rng: np.random.Generator, *, labels: bool) -> None:
         self.stream = stream

@@ -44,7 +44,7 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
     fitted = fitted_of(trained.params, data, settings)
     with precision(settings.dtype):
         block, rows = blocks.kept, sample_rows(data.n_kept)
-        blends = fitted.network.linear and data.whole and data.y.complete  # type: ignore[union-attr]  # whole: Data
+        blends = fitted.network.linear and isinstance(data, Data) and data.y.complete
         if block is not None and (blends or settings.calibrate):
             held = held_out_predictions(fitted.model, block, rows, data.n_kept, settings.dtype)
             if blends:
@@ -66,7 +66,7 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
 def pool_classes(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
     """Blend with logistic regression as held-out rows decide."""
     fitted = fitted_of(trained.params, data, settings)
-    if fitted.network.linear and data.whole and not data.sparse and blocks.only is not None:
+    if fitted.network.linear and not data.sparse and blocks.only is not None:
         with precision(settings.dtype), blas_lock(False):
             fitted = replace(fitted, model=blend_with_logistic(fitted.model, blocks.only))
     return fitted

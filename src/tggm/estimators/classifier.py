@@ -131,25 +131,26 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
-        self.hidden = hidden
-        self.features = features
-        self.linear = linear
-        self.network = network
-        self.n_members = n_members
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.time_budget = time_budget
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.validation_fraction = validation_fraction
-        self.class_weight = class_weight
-        self.standardize = standardize
+        self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
+        self.n_members, self.optimizer, self.learning_rate, self.batch_size = (
+            n_members,
+            optimizer,
+            learning_rate,
+            batch_size,
+        )
+        self.max_epochs, self.time_budget, self.weight_decay, self.dropout = (
+            max_epochs,
+            time_budget,
+            weight_decay,
+            dropout,
+        )
+        self.validation_fraction, self.class_weight, self.standardize = (
+            validation_fraction,
+            class_weight,
+            standardize,
+        )
         self.dtype = dtype
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+        self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "classification"
     _explainable: ClassVar = ("probability", "log-odds")

@@ -22,13 +22,13 @@ TARGET_OPTIONS = ("multi_output", "y_numeric")  # of scikit-learn's checks
 class Columns(NamedTuple):
     """Number and names of the input columns, and the encoder of a table."""
 
-    count: int
+    width: int
     names: Sequence[str] | None = None
     encoder: TableTransformer | None = None
 
     def set_on(self, estimator: Any) -> None:
         """Set the attributes that scikit-learn and users expect."""
-        estimator.n_features_in_, estimator.table_ = self.count, self.encoder
+        estimator.n_features_in_, estimator.table_ = self.width, self.encoder
         vars(estimator).pop("feature_names_in_", None)
         if self.names is not None:
             estimator.feature_names_in_ = np.asarray(self.names, dtype=object)
