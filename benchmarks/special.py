@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from store import BENCHMARKS, keep
 
 from tggm.special import hazard, standard_moments
-from tggm.special.box_standard import edge_moments
+from tggm.special.boxes import edge_moments
 
 RANGE = 20.0
 TABLE_STEP = 1e-3

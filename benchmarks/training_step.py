@@ -24,11 +24,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from store import BENCHMARKS, keep
 
-from tggm.models import Architecture
-from tggm.models.features.periodic import Periodic
-from tggm.models.hidden.unit import averages, moments
-from tggm.training import METHODS, Options, Rows
-from tggm.training.parallel.crew import group_size, n_cores
+from tggm.models import Network, Periodic
+from tggm.models.hidden import averages, unit_moments
+from tggm.training.train import group_size, n_cores
 
 MEMBERS = group_size(10, n_cores())  # of a group
 GROUPS = -(-10 // MEMBERS)
@@ -83,7 +81,7 @@ def parts() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     return {
         "features": (pulled_back(lambda f, x: jax.vmap(lambda one, rows: one(rows))(f, x)), (features, X)),
         "product with W0": (pulled_back(product), (psi, W0)),
-        "moments of the first layer": (pulled_back(lambda a, b: moments(a + b)), (h, spread)),
+        "moments of the first layer": (pulled_back(lambda a, b: unit_moments(a + b)), (h, spread)),
         "three products with W": (
             pulled_back(lambda a, w: (product(a, w), product(a * a, w * w), a @ w)), (h, W),
         ),
@@ -94,13 +92,13 @@ def parts() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
 def step() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the whole gradient and its arguments."""
     rng = np.random.default_rng(0)
-    sizes = Architecture(COLUMNS, (UNITS, UNITS), 1, "gaussian", "directed", 0, "periodic", True)
-    drawn = sizes.members(rng, MEMBERS, np.float32, s0=0.01, noise=0.5, init="sharp")
+    drawn = Network((UNITS, UNITS)).draw(
+        rng, COLUMNS, 1, members=MEMBERS, dtype=np.float32, s0=0.01, init="sharp"
+    )
     model = jax.tree.map(jnp.asarray, drawn)
-    method = METHODS["moments"](Options())
 
     def loss(member: Any, X: jax.Array, y: jax.Array) -> jax.Array:
-        return method(member, Rows(X, y), jnp.float32(0)).mean()
+        return member.log_density(X, y).mean()
 
     arguments = model, normal(MEMBERS, ROWS, COLUMNS), normal(MEMBERS, ROWS, 1)
     return jax.vmap(jax.value_and_grad(loss)), arguments

@@ -2,59 +2,62 @@
 
     python examples/demo.py [FOLDER]        (make demo; files go to the folder demo)
 
-The table has 600 synthetic houses with words and missing values (houses.py makes it). Every step but the
-figures is a command that can be typed.
+The table has 600 synthetic houses with words and missing values (houses.py makes it). `tggm fit`, `predict`,
+`evaluate` and `report` do the same on the command line.
 """
 
-import shlex
 import sys
 import time
+import warnings
 from pathlib import Path
 
+import pandas as pd
 from matplotlib.figure import Figure
+from sklearn.metrics import r2_score, root_mean_squared_error
 
-import tggm
-from tggm.cli.app import run
+from tggm import TableWarning, TGGMRegressor, save
 from tggm.plotting import plot_calibration, plot_predicted
-from tggm.tables import read_table
+from tggm.report import write_report
 
 EXAMPLES = Path(__file__).parent
-
-
-def command(*words: str) -> None:
-    print(f"\n$ tggm {shlex.join(words)}", flush=True)
-    if run(words) != 0:
-        sys.exit(f"the demo stopped at: tggm {shlex.join(words)}")
-
-
-def draw(model_path: str, data: str, folder: Path) -> list[Path]:
-    """Draw predictions and calibration, by the Python interface."""
-    model, table = tggm.load(model_path), read_table(data)
-    dist, y = model.predict_dist(table), table.numbers("price")
-    plots = {folder / "predicted.png": plot_predicted, folder / "calibration.png": plot_calibration}
-    for path, plot in plots.items():
-        figure = Figure(figsize=(6.4, 5.2), layout="constrained")
-        plot(dist, y, ax=figure.add_subplot())
-        figure.savefig(path, dpi=130)
-    return list(plots)
 
 
 def main(folder: Path) -> None:
     begin = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    data, new = str(EXAMPLES / "houses.csv"), str(EXAMPLES / "new_houses.csv")
-    model, test = str(folder / "houses.tggm"), str(folder / "test.csv")
-    page, predictions = str(folder / "report.html"), str(folder / "predictions.csv")
-    command("fit", data, "--target", "price", "--quick", "--test-output", test, "-o", model, "--force")
-    command("predict", model, new, "-o", predictions, "--force")
-    print(*Path(predictions).read_text().splitlines()[:4], sep="\n")
-    command("evaluate", model, test)
-    command("report", model, test, "-o", page, "--force")
-    pictures = draw(model, test, folder)
-    print(f"\nDone in {time.perf_counter() - begin:.0f} s. Results:")
-    print(f"  report       {page} (open it in a browser)")
-    print(f"  figures      {', '.join(map(str, pictures))}")
-    print(f"  predictions  {predictions}, beside the model {model}")
+    warnings.simplefilter("ignore", TableWarning)  # one column only counts the rows
+    houses, new = (pd.read_csv(EXAMPLES / name) for name in ("houses.csv", "new_houses.csv"))
+    order = houses.sample(frac=1, random_state=0)
+    test, train = order[:120], order[120:]
+    model = TGGMRegressor(n_members=3, max_epochs=250, random_state=0, verbose=True)
+    model.fit(train.drop(columns="price"), train["price"])
+    save(model, folder / "houses.tggm")
+
+    dist, y = model.predict_dist(test), test["price"].to_numpy()
+    low, high = dist.interval(0.9)
+    print(f"\n120 houses that were held out: RMSE {root_mean_squared_error(y, dist.mean()):.1f}, ", end="")
+    print(f"R² {r2_score(y, dist.mean()):.3f}, log-density {dist.logpdf(y).mean():.3f}, ", end="")
+    print(f"{((low <= y) & (y <= high)).mean():.0%} in the 90 % interval")
+
+    mean, std = model.predict(new, return_std=True)
+    low, high = model.predict_interval(new)
+    predictions = pd.DataFrame({"price": mean, "std": std, "low": low, "high": high}).round(1)
+    predictions.to_csv(folder / "predictions.csv", index=False)
+    print(f"\nThe first new houses:\n{predictions.head(4).to_string(index=False)}")
+
+    for name, plot in (("predicted", plot_predicted), ("calibration", plot_calibration)):
+        figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+        plot(dist, y, ax=figure.add_subplot())
+        figure.savefig(folder / f"{name}.png", dpi=130)
+    seen = train.drop(columns="price"), train["price"]
+    write_report(
+        model, test.drop(columns="price"), y, folder / "report.html", target_name="price", train=seen
+    )
+    print(
+        f"\nDone in {time.perf_counter() - begin:.0f} s; see report.html, predicted.png, calibration.png, ",
+        end="",
+    )
+    print(f"predictions.csv and the model houses.tggm in {folder}/")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,12 @@ because the parts act after training; `no-yeo-johnson` needs a second fit where 
 
 `--one-layer` compares, for ``hidden=(50,)``, the pools of exact densities (`linear`, `beta`) with the
 Student-t pool that all other models have. The number of a split is also the seed. Runs go to
-experiments/results/ablation.json after each fit; stored runs are not made again.
+experiments/results/ablation_raw.json after each fit, and are not made again; ablation.json has one line for
+each variant of a run.
 """
 
 import argparse
+import json
 import time
 import warnings
 from collections.abc import Iterator
@@ -37,7 +39,7 @@ from tggm.estimators import linear_part, logistic
 from tggm.predictive import calibration, choice, transform_choice
 from tggm.predictive.transforms import IdentityTransform
 
-OUT = RESULTS / "ablation.json"
+RAW, OUT = RESULTS / "ablation_raw.json", RESULTS / "ablation.json"
 BY_ROWS = (
     "ames",
     "gas",
@@ -165,6 +167,21 @@ def plan(splits: int, one_layer: bool) -> list[tuple[str, str, int]]:
     return [(table, "default", k) for group in groups for k in range(splits) for table in group]
 
 
+def store(record: dict[str, Any]) -> None:
+    """Write one line for each variant of each run."""
+    lines = []
+    for name, run in record["runs"].items():
+        table, design, k = name.split()
+        facts = {"commit": run["commit"], "machine": run["device"]}
+        for variant in ("default", *VARIANTS):
+            if variant in run:
+                known = {"table": table, "design": design, "split": int(k), "variant": variant}
+                lines.append(json.dumps({**known, **run[variant], **facts}))
+    head = {key: record[key] for key in ("command", "settings")}
+    text = ",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items())
+    OUT.write_text("{\n" + text + ',\n "runs": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n")
+
+
 def show(record: dict[str, Any]) -> None:
     """Print default minus variant, mean over splits, for each table, and the mean over tables."""
     runs = record.get("runs", {})
@@ -206,8 +223,9 @@ def main() -> None:
     begin()
     if not args.show:
         made_by = origin(settings={"seed": "number of the split"})
-        complete(OUT, made_by, work, plan(args.splits, args.one_layer), jobs=1)
-    show(read(OUT))
+        complete(RAW, made_by, work, plan(args.splits, args.one_layer), jobs=1)
+        store(read(RAW))
+    show(read(RAW))
 
 
 if __name__ == "__main__":

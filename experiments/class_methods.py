@@ -14,9 +14,9 @@ from typing import Any
 from sklearn.neural_network import MLPClassifier
 from store import RESULTS, complete, options, some
 from table2 import DATA, fit_and_score, layers, linear, problem
-from tggm.paper import PaperClassifier
 
 from tggm import TGGMClassifier
+from tggm.paper import PaperClassifier
 
 MODELS = ("default", "moments", "bp", "ep", "meanfield", "directed/bp", "undirected/ep", "logistic", "mlp")
 # chosen on held-out training rows

@@ -22,9 +22,7 @@ from matplotlib.figure import Figure
 from store import IMAGES, RESULTS, Run, keep, options, read
 
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import exact, mean_field
-from tggm.inference.exact.fourier import log_density
-from tggm.inference.exact.saddle import Sum
+from tggm.inference import Sum, exact, log_density, mean_field
 from tggm.precision import Diagonal, LowRank
 from tggm.special import truncated_mean, truncated_var
 

@@ -193,26 +193,69 @@ VARIANTS = {
     "one-member": "one network",
     "adam": "Adam instead of Muon",
     "one-layer": "one hidden layer",
+    "no-fallback": "no blend with ridge regression",
+    "no-shaped": "Student-t errors only",
+    "no-scales": "Gaussian instead of the pool `scales` (removed)",
+    "no-yeo-johnson": "no Yeo–Johnson transform (removed)",
+    "no-temperature": "no class temperature (removed)",
 }
 
 
 def ablations() -> str:
     """Show the effect of leaving out one part, on the splits that were run with and without it."""
-    full, lines = rows("defaults", variant="default"), []
-    for variant, runs in grouped(rows("defaults"), "variant").items():
-        changes: dict[str, list[tuple[float, float]]] = {}
-        for less, whole in pairs(runs, full, "table", "split") if variant != "default" else []:
+    return changes(rows("defaults"))
+
+
+def changes(runs: list[Run]) -> str:
+    """Show the change of error and log-likelihood of each variant against the default."""
+    full, lines = [run for run in runs if run["variant"] == "default"], []
+    for variant, some in grouped(runs, "variant").items():
+        found: dict[str, list[tuple[float, float]]] = {}
+        for less, whole in pairs(some, full, "table", "split") if variant != "default" else []:
             ratio = np.log((error_rate(less) + 1e-9) / (error_rate(whole) + 1e-9))
-            changes.setdefault(less["table"], []).append((ratio, less["ll"] - whole["ll"]))
-        if changes:
-            error, ll = np.array(
-                [(np.median(c, axis=0)[0], np.mean(c, axis=0)[1]) for c in changes.values()]
-            ).T
+            found.setdefault(less["table"], []).append((ratio, less["ll"] - whole["ll"]))
+        if found:
+            error, ll = np.array([(np.median(c, axis=0)[0], np.mean(c, axis=0)[1]) for c in found.values()]).T
             change = f"{100 * np.expm1(np.median(error)):+.1f} %"
             name = VARIANTS.get(variant, variant)
-            lines.append([name, str(len(changes)), change, f"{np.median(ll):+.3f}", f"{np.mean(ll):+.3f}"])
+            lines.append([name, str(len(found)), change, f"{np.median(ll):+.3f}", f"{np.mean(ll):+.3f}"])
     heads = ["variant", "tables", "error, median change", "log-likelihood, median change", "mean change"]
     return markdown(heads, lines)
+
+
+PARTS = {
+    "no-fallback": "blend with a ridge regression after training",
+    "no-shaped": "pool `shaped`",
+    "no-scales": "pool `scales` (under Yeo–Johnson)",
+    "no-yeo-johnson": "Yeo–Johnson transform",
+    "student-pool": "exact densities of one layer, against the Student-t pool",
+    "no-temperature": "temperature of classes",
+}
+
+
+def removed_parts() -> str:
+    """Show what a part gains: the default less the variant without it, mean over tables and splits."""
+    lines = []
+    for variant, part in PARTS.items():
+        stored = rows("ablation", design="one-layer" if variant == "student-pool" else "default")
+        without = [run for run in stored if run["variant"] == variant]
+        same = [run for run in stored if ("crps" in run) == ("crps" in without[0])]  # the same task
+        others = [run for run in same if run["variant"] == "default"]
+        made = {(run["table"], run["split"]): run for run in without}
+        gains: dict[str, list[tuple[float, float]]] = {}
+        for run in others:
+            if variant == "student-pool" and (run["table"], run["split"]) not in made:
+                continue
+            other = made.get((run["table"], run["split"]), run)  # the part was not used
+            loss = 100 * (other["crps"] / run["crps"] - 1) if "crps" in run else np.nan
+            gains.setdefault(run["table"], []).append((run["ll"] - other["ll"], loss))
+        each = {name: np.mean(values, axis=0) for name, values in gains.items()}
+        ll, crps = np.mean(list(each.values()), axis=0)
+        largest = sorted(each, key=lambda name: -abs(each[name][0]))[:2]
+        shown = ", ".join(f"{name} {each[name][0]:+.3f}" for name in largest if abs(each[name][0]) >= 5e-4)
+        percent = "" if np.isnan(crps) else f"{crps:+.1f} %"
+        lines.append([part, str(len(each)), f"{ll:+.4f}", percent, shown])
+    return markdown(["part", "tables", "log-likelihood, mean gain", "CRPS", "largest"], lines)
 
 
 def coverage() -> str:
@@ -515,6 +558,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
+        "removed-parts": removed_parts,
         "accuracy": lambda: pivot(
             rows("uci_methods"), "method", "dataset", joined(spread("rmse", ".3f"), spread("ll", ".3f"))
         ),

@@ -12,6 +12,7 @@ from datasets import load_uci
 from scores import distribution
 from store import RESULTS, Clock, complete, options, some
 from table1 import estimator
+
 from tggm.paper import PaperRegressor
 
 DATASETS = ("boston", "concrete", "energy", "yacht")
@@ -19,7 +20,7 @@ METHODS = ("moments", "ep", "meanfield", "exact", "bp", "paper-bp", "paper-ml")
 SETTINGS: dict[str, Any] = {
     "hidden": (50,), "n_members": 10, "sigma0": 0.1, "noise": None, "init": "sharp", "optimizer": "adam",
     "learning_rate": 0.03, "schedule": "cosine", "weight_decay": 0.1, "average": 0.98, "batch_size": 50,
-    "max_epochs": 300,
+    "max_epochs": 1000,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The type that crosses layers: what it stores, checks and keeps when JAX takes it apart."""
+"""TruncatedGaussian and Moments: arguments, errors, rows and pytrees."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ def test_from_mean_is_shift_of_precision_times_mean(rng):
     assert_allclose(tg.shift, mean @ (np.diag(d) + U.T @ U), rtol=1e-12)
 
 
-def test_rows_flattens_and_indexing_picks(rng):
+def test_rows_and_indexing(rng):
     shift = rng.normal(size=(3, 2, 4))
     tg = TruncatedGaussian(Diagonal(np.ones(4)), shift)
     assert len(tg) == 3
@@ -58,7 +58,6 @@ def test_takes_the_wider_dtype():
             (np.eye(2), np.zeros(2), np.zeros(3)),
             r"`lower` must have one number per variable \(2\), or the shape \(2,\).*got shape \(3,\)",
         ),
-        ((-np.eye(2), np.zeros(2)), r"`matrix` must be positive definite; smallest eigenvalue is -1"),
         ((np.eye(2), 0.0), r"`shift` must have 1 axes; got shape \(\)"),
     ],
 )
@@ -86,7 +85,6 @@ def test_moments_keep_their_kind_through_jit():
 
 
 def test_limits_of_zero_and_infinity_are_the_mask():
-    # so that engines take their own, faster way
     assert TruncatedGaussian(np.eye(2), np.zeros(2), 0.0, np.inf).limits is None
     free = TruncatedGaussian(np.eye(2), np.zeros((3, 2)), [0.0, -np.inf])
     assert free.limits is None

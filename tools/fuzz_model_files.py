@@ -22,7 +22,7 @@ import pandas as pd
 
 import tggm
 from tggm import ModelFileError, TGGMClassifier, TGGMRegressor
-from tggm.storage.container import decode, encode
+from tggm.storage import decode, encode
 
 SIZES = (0.0, 5e-324, 1e-300, 1e-38, 1e-6, 1.0, 30.0, 1e6, 1e15, 1e59, 1e300, np.nan, np.inf)
 STRANGE = [

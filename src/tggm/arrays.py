@@ -1,4 +1,4 @@
-"""Names for the arrays that functions take and give."""
+"""Type names of arrays."""
 
 from typing import Any
 

@@ -1,16 +1,14 @@
-"""Programs that factorise matrices run one at a time on a CPU.
+"""Run programs that factorise matrices one at a time on a CPU.
 
-Two of JAX's batched factorisations that run at the same time may each wait for the other's share of the
-thread pool for ever (jaxlib 0.10): in two threads, or in one program where neither needs the other's result.
-This module is all that the package knows of it:
+Two batched factorisations of JAX that run at the same time may deadlock on the thread pool (jaxlib 0.10): in
+two threads, or in one program with independent factorisations. The workaround:
 
-- `blas_lock`: whoever runs such a program, and may be called from several threads, does so inside it and
-  waits for the result there;
-- `factorises`: whether a program is of that kind;
+- `blas_lock`: code that may run in several threads runs such a program, and waits for its result, inside it;
+- `factorises`: detects such programs;
 - `sequenced`: makes one part of a program wait for another.
 
-Inside the lock LAPACK uses one thread: a batch is many small matrices, and waking the threads of OpenBLAS for
-each of them costs several times what they save (from 32 rows on).
+Inside the lock LAPACK uses one thread: a batch has many small matrices, and starting the threads of OpenBLAS
+for each of them costs several times what they save (from 32 rows on).
 """
 
 import threading
@@ -26,21 +24,21 @@ from jax import Array, lax
 T = TypeVar("T")
 
 _LOCK = threading.RLock()
-# what JAX hands to LAPACK
+# primitives that call LAPACK
 _FACTORISATIONS = {"cholesky", "triangular_solve", "lu", "geqrf", "householder_product", "eigh", "eig", "svd"}
 
 
 @cache
 def _libraries() -> Any:
-    """The BLAS that this process has loaded, to which JAX hands factorisations."""
-    from threadpoolctl import ThreadpoolController  # scikit-learn brings it
+    """Return the BLAS libraries of this process."""
+    from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
 
     return ThreadpoolController()
 
 
 @contextmanager
 def blas_lock(needed: bool = True) -> Iterator[None]:
-    """Nobody else is in here, if that is needed."""
+    """Hold the lock, with one BLAS thread, if `needed` and on a CPU."""
     if not needed or jax.default_backend() != "cpu":
         yield
         return
@@ -49,7 +47,7 @@ def blas_lock(needed: bool = True) -> Iterator[None]:
 
 
 def factorises(jaxpr: Any) -> bool:
-    """Whether a traced program contains a factorisation or a triangular solve, at any depth."""
+    """Return whether a traced program contains a factorisation or a triangular solve, at any depth."""
     todo, seen = [jaxpr], set()
     while todo:
         eqns = getattr(todo.pop(), "eqns", ())
@@ -64,9 +62,9 @@ def factorises(jaxpr: Any) -> bool:
 
 
 def sequenced(tree: T, after: Array) -> T:
-    """The same floating arrays, computed with once `after` is known; gradients do not pass to `after`.
+    """Make the floating arrays of a tree depend on `after`; gradients do not pass to `after`.
 
-    Adds zero times the sum of `after`, which no compiler takes for nothing: the sum might be infinite.
+    Adds zero times the sum of `after`, which the compiler cannot remove because the sum might be infinite.
     """
     zero = 0.0 * jnp.nan_to_num(lax.stop_gradient(after)).sum()
 

@@ -150,10 +150,11 @@ def _build(
         raise ModelFileError(
             f"its contents are not a valid {name} ({type(error).__name__}: {error})"
         ) from error
-    width = len(found.fitted_.scales.x.shift)
-    if table is not None and (width != len(table.feature_names) or table.target.task != found.task):
+    if table is None:
+        return found
+    inputs, width = len(table.feature_names), len(found.fitted_.scales.x.shift)
+    if width != inputs or table.target.task != found.task:
         raise ModelFileError(
-            f"its table section makes {len(table.feature_names)} inputs for {table.target.task}, but its "
-            f"model takes {width}"
+            f"its table section makes {inputs} inputs for {table.target.task}, but its model takes {width}"
         )
     return found

@@ -1,9 +1,9 @@
-"""A truncated Gaussian and its moments: what models and engines say to each other.
+"""A truncated Gaussian and its moments: the interface between models and engines.
 
     p(h) = exp(−½ hᵀPh + γᵀh − log Z(P, γ)),    l_k ≤ h_k ≤ u_k,
 
-by default h_k ≥ 0. P is shared by a batch, γ is per row, limits are either. Models emit these; engines turn
-them into `Moments`; learning differentiates their log Z.
+by default h_k ≥ 0. P is shared by a batch, γ is per row, limits are either. Models create these, engines turn
+them into `Moments`, and training differentiates their log Z.
 """
 
 from collections.abc import Callable
@@ -27,11 +27,11 @@ class Limits(NamedTuple):
     upper: Array
 
     def map(self, change: Callable[[Array], Array]) -> "Limits":
-        """Both changed alike."""
+        """Apply a function to both limits."""
         return Limits(change(self.lower), change(self.upper))
 
 
-Walls = Array | Limits  # where h is kept nonnegative, as a mask; or between which limits it is kept
+Walls = Array | Limits  # a mask of h ≥ 0, or limits
 
 
 @pytree("precision", "shift", "truncated", "limits")
@@ -86,7 +86,7 @@ class TruncatedGaussian:
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
     ) -> "TruncatedGaussian":
-        """The Gaussian N(mean, P⁻¹), truncated; γ = P mean."""
+        """Build N(mean, P⁻¹), truncated; γ = P mean."""
         P = _as_precision(precision)
         mean = jnp.asarray(mean)
         rows = mean.reshape(-1, P.size)
@@ -95,30 +95,30 @@ class TruncatedGaussian:
 
     @property
     def size(self) -> int:
-        """Number of variables m."""
+        """Return the number of variables m."""
         return self.precision.size
 
     def walls(self) -> Walls:
-        """The mask or the limits, with an axis of rows in front: (1 or rows, m)."""
+        """Return the mask or the limits, with an axis of rows in front: (1 or rows, m)."""
         if self.limits is None:
             return self.truncated[None, :]
         return self.limits.map(lambda a: a.reshape(-1, self.size))
 
     def rows(self) -> "TruncatedGaussian":
-        """The same distributions with one leading axis: shift of shape (rows, m)."""
+        """Return the same distributions with one leading axis: shift of shape (rows, m)."""
         return self._replaced(lambda a: a.reshape(-1, self.size))
 
     def with_shift(self, shift: Array) -> "TruncatedGaussian":
-        """The same precision and limits with another shift, unchecked but for limits that belong to rows."""
+        """Return the same precision and limits with another shift, unchecked except for limits per row."""
         if self.limits is not None and self.limits.lower.ndim > 1 and shift.shape != self.shift.shape:
             raise ValueError(
-                f"`shift` must keep its shape {self.shift.shape} where each row has limits of its own; "
+                f"`shift` must keep its shape {self.shift.shape} because each row has its own limits; "
                 f"got {shift.shape}. Use limits of shape ({self.size},)."
             )
         return _rebuilt(self, shift, self.limits)
 
     def _replaced(self, change: Callable[[Array], Array]) -> "TruncatedGaussian":
-        """Shift, and limits of the same shape, changed alike."""
+        """Apply a function to the shift and to limits of the same shape."""
         own = self.limits is not None and self.limits.lower.ndim > 1
         return _rebuilt(
             self, change(self.shift), self.limits.map(change) if own and self.limits else self.limits
@@ -132,7 +132,7 @@ class TruncatedGaussian:
 
 
 def _rebuilt(tg: TruncatedGaussian, shift: Array, limits: Limits | None) -> TruncatedGaussian:
-    """The same precision and mask, the rest as given."""
+    """Return the same precision and mask with another shift and limits."""
     leaves, tree = jax.tree.flatten(tg, is_leaf=lambda x: x is not tg)
     result: TruncatedGaussian = jax.tree.unflatten(tree, [leaves[0], shift, leaves[2], limits])
     return result
@@ -141,7 +141,7 @@ def _rebuilt(tg: TruncatedGaussian, shift: Array, limits: Limits | None) -> Trun
 def _read_limits(
     shift: Array, lower: ArrayLike | None, upper: ArrayLike | None
 ) -> tuple[Array, Limits | None]:
-    """The mask of variables with a limit, and the limits unless they are zero and infinity."""
+    """Return the mask of variables with a limit, and the limits unless they are zero and infinity."""
     m = shift.shape[-1]
     if lower is None and upper is None:
         return jnp.ones(m, bool), None
@@ -172,13 +172,13 @@ def _read_limits(
 
 
 def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether an array can be broadcast to the whole."""
+    """Return whether an array can be broadcast to a shape."""
     pairs = zip(reversed(shape), reversed(whole), strict=False)
     return len(shape) <= len(whole) and all(n in (1, size) for n, size in pairs)
 
 
 def _known(a: ArrayLike) -> Any:
-    """A NumPy array where values are known, so that they can be looked at while other things are traced."""
+    """Return a NumPy array unless the argument is traced, so that values can be checked."""
     return a if isinstance(a, jax.core.Tracer) else np.asarray(a)
 
 
@@ -188,19 +188,19 @@ def _check_order(lower: Any, upper: Any) -> None:
         k = tuple(np.argwhere(wrong)[0])
         raise ValueError(
             f"`lower` must be below `upper`; variable {k[-1]} has lower {lower[k]:g} and upper {upper[k]:g}. "
-            "Widen the box, or leave a variable of known value out."
+            "Widen the box, or remove a variable of known value."
         )
 
 
 def _is_orthant(lower: Any, upper: Any) -> bool:
-    """Whether every limit is zero from below, for the same variables in all rows: what engines do fastest."""
+    """Return whether every limit is h ≥ 0, for the same variables in all rows: the fastest case."""
     low = lower.reshape(-1, lower.shape[-1])
     zero = (low == 0) | (low == -np.inf)
     return bool(zero.all() and (low == low[:1]).all() and (upper == np.inf).all())
 
 
 def _as_precision(precision: Precision | ArrayLike) -> Precision:
-    """A structure as it is; an array as a `Dense` one."""
+    """Return a structure as it is, an array as `Dense`."""
     if isinstance(precision, Precision):
         return precision
     return Dense(jnp.asarray(precision))
@@ -209,16 +209,16 @@ def _as_precision(precision: Precision | ArrayLike) -> Precision:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What an engine found out about each row.
+    """The result of an engine for each row.
 
-    `kind` says what `log_z` is: "exact", a lower "bound", an "estimate", or absent ("sample").
+    `kind` describes `log_z`: "exact", a lower "bound", an "estimate", or absent ("sample").
     """
 
     mean: Array  # (..., m) E[h]
     var: Array  # (..., m) Var[h]
     log_z: Array | None  # (...,)
     converged: Array  # (...,) bool
-    n_iter: Array  # (...,) iterations spent on the row
+    n_iter: Array  # (...,) iterations of the row
     kind: str = field(default="estimate", metadata={"static": True})
-    log_z_error: Array | None = None  # (...,) one standard error of log_z, where it is random
-    draws: Array | None = None  # (n, ..., m) samples, where the engine makes them
+    log_z_error: Array | None = None  # (...,) one standard error of log_z, if it is random
+    draws: Array | None = None  # (n, ..., m) samples, if the engine draws

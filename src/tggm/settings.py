@@ -1,6 +1,6 @@
-"""Checks of arguments; every message names argument, value and remedy."""
+"""Checks of arguments; every message names the argument, the value and the remedy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """One of a few words."""
+    """Return the value if it is one of the allowed words."""
     options = sorted(allowed)
     if not isinstance(value, str) or value not in options:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, options))}; got {value!r}.")
@@ -17,7 +17,7 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 
 def count(name: str, value: Any, *, least: int = 1) -> int:
-    """An integer of at least `least`."""
+    """Return an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
     return int(value)
@@ -26,7 +26,7 @@ def count(name: str, value: Any, *, least: int = 1) -> int:
 def number(
     name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf, below: float = np.inf
 ) -> float:
-    """A finite real number within bounds."""
+    """Return a finite real number within bounds."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise ValueError(f"`{name}` must be a number; got {value!r}.")
     x = float(value)
@@ -38,27 +38,20 @@ def number(
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False, or the numbers that stand for them."""
+    """Return True or False; 1 and 0 are accepted."""
     if not isinstance(value, bool | np.bool_ | Integral) or value not in (0, 1):
         raise ValueError(f"`{name}` must be True or False; got {value!r}.")
     return bool(value)
 
 
 def precision(value: Any) -> str:
-    """Single or double precision, as a word or a NumPy type."""
+    """Return "float32" or "float64", from a word or a NumPy type."""
     name = str(np.dtype(value)) if isinstance(value, type | np.dtype) else value
     return one_of("dtype", name, ("float32", "float64"))
 
 
-def counts_or_auto(given: Mapping[str, Any], *names: str) -> None:
-    """Integers of at least 1, or "auto"; patience may be None."""
-    for name in names:
-        if given[name] != "auto" and not (name == "patience" and given[name] is None):
-            count(name, given[name])
-
-
 def standardize(value: Any, *, whole: bool) -> None:
-    """True or False, "robust", or "whole" where that is known."""
+    """Check True, False, "robust", or "whole" where it is allowed."""
     words = ("robust", "whole") if whole else ("robust",)
     if not (value in words if isinstance(value, str) else isinstance(value, bool | np.bool_ | Integral)):
         listed = ", ".join(map(repr, words))
@@ -68,24 +61,24 @@ def standardize(value: Any, *, whole: bool) -> None:
 
 
 def flag_or_auto(name: str, value: Any) -> bool | None:
-    """True or False; None for "auto"."""
+    """Return True or False; None for "auto"."""
     return None if isinstance(value, str) and value == "auto" else flag(name, value)
 
 
 def word_or_none(name: str, value: Any, allowed: Iterable[Any]) -> str | None:
-    """One of a few words, or None."""
+    """Return one of the allowed words, or None."""
     return None if value is None else one_of(name, value, [word for word in allowed if word is not None])
 
 
 def optimizer(value: Any, names: Iterable[str]) -> Any:
-    """A name, or an object with the two methods of an optax optimiser."""
+    """Return a name, or an object with the methods `init` and `update` of optax."""
     if not (hasattr(value, "init") and hasattr(value, "update")):
         one_of("optimizer", value, names)
     return value
 
 
 def layers(value: Any) -> tuple[int, ...] | None:
-    """Sizes of the hidden layers; an integer means one layer, "auto" none that are known yet."""
+    """Return the sizes of the hidden layers; an integer is one layer; None for "auto"."""
     if isinstance(value, str) and value == "auto":
         return None
     sizes = (value,) if isinstance(value, Integral) else value
@@ -102,7 +95,7 @@ def layers(value: Any) -> tuple[int, ...] | None:
 
 
 def cycles(value: Any) -> tuple[int, int]:
-    """First and last number of cycles, from a number or a pair."""
+    """Return the first and last number of cycles, from a number or a pair."""
     ends = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
     if len(ends) != 2:
         raise ValueError(f"`n_cycles` must be a number or (first, last), as (30, 5); got {value!r}.")
@@ -110,18 +103,18 @@ def cycles(value: Any) -> tuple[int, int]:
 
 
 def gauge(value: Any, most: float) -> float:
-    """σ0² of a σ0 whose square, and its inverse, are numbers that can be computed with."""
+    """Validate sigma0 and return its square."""
     sigma0 = number("sigma0", value, above=0)
     if not 1 / most <= sigma0 <= most:
         raise ValueError(
-            f"`sigma0` must be between {1 / most:g} and {most:g}; got {value!r}. It is a matter of scale "
-            "only: 0.1 to 1 serves all data."
+            f"`sigma0` must be between {1 / most:g} and {most:g}; got {value!r}. It only sets a scale: use "
+            "0.1 to 1."
         )
     return sigma0**2
 
 
 def noise_variance(value: Any, n_outputs: int | None = None) -> np.ndarray | None:
-    """A fixed noise variance for each output (of which there may be any number), or None to learn it."""
+    """Return a fixed noise variance for each output, or None to learn it."""
     if value is None:
         return None
     try:
@@ -156,7 +149,7 @@ def checkpoint(path: Any, random_state: Any, optimizer: Any = "auto") -> None:
 
 
 def plain(value: Any) -> Any:
-    """A setting as JSON holds it: NumPy scalars, arrays and tuples become numbers and lists."""
+    """Return a setting as JSON values: NumPy scalars, arrays and tuples become numbers and lists."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple | list):

@@ -1,12 +1,12 @@
 """A multivariate normal truncated to a box: probability, moments, density and draws, with error estimates.
 
-NumPy in, NumPy out, float64. The parts are those of `tggm.inference`; this is their plain face for people who
-only want the distribution. Which engine answers is chosen by the size of the problem and the accuracy asked
-for.
+NumPy in, NumPy out, float64. The computations are those of `tggm.inference`; the size of the problem and the
+requested accuracy choose the engine.
 """
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,19 +17,7 @@ from scipy.linalg import solve_triangular
 
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
-from tggm.inference import ep, hmc
-from tggm.inference.linear import linear_moments
-from tggm.inference.orthant.adaptive import AdaptivePoints
-from tggm.inference.orthant.points import candidates
-from tggm.inference.orthant.probability import log_orthant
-from tggm.inference.orthant.weights import (
-    BoxEstimate,
-    MarginalSummary,
-    MomentEstimates,
-    moments,
-    probability,
-    weighted_quantiles,
-)
+from tggm.inference import Points, candidates, ep, hmc, linear_moments, log_box_probability, weighted_points
 from tggm.precision import Dense
 from tggm.special import box_mean, box_var, log_ndtr_interval
 
@@ -38,6 +26,139 @@ _QUADRATURE = 2  # dimensions up to which `auto` integrates
 _LARGEST = 1000  # dimensions up to which it separates variables
 _LEAST_ACCEPTED = 1e-3
 _ROUNDING = 1e-12
+SHIFTS = 8
+_FIRST = 1000  # points for each shift
+_MOST_POINTS = 2**17
+_MOST_NUMBERS = 2**28  # in the points of all shifts
+_SINGLE = 1e-4  # float32 is accurate enough for larger errors,
+_SINGLE_DIM = 10  # and faster from this dimension on
+
+
+class BoxEstimate(NamedTuple):
+    """A number, and its standard error or the size of its error."""
+
+    value: float
+    error: float
+
+
+class MomentEstimates(NamedTuple):
+    """Mean and covariance, and one standard error of each entry; 0 if exact, NaN if unknown."""
+
+    mean: Floats
+    mean_error: Floats
+    cov: Floats
+    cov_error: Floats
+
+
+class MarginalSummary(NamedTuple):
+    """Summary of each variable."""
+
+    mean: Floats  # (d,)
+    std: Floats  # (d,)
+    quantiles: Floats  # (d, number of probabilities)
+
+
+def _probability(log_w: Floats) -> BoxEstimate:
+    """Return the mean weight over several shifts, and its standard error from their spread."""
+    top = log_w.max()
+    p = np.exp(log_w - top).mean(1)
+    return BoxEstimate(float(top + np.log(p.mean())), float(p.std(ddof=1) / p.mean() / np.sqrt(len(p))))
+
+
+def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
+    """Return weighted moments of all points, and errors from the spread over shifts."""
+    w = np.exp(log_w - log_w.max())
+    share = w.sum(1) / w.sum()
+    w = w / w.sum()
+    mean = np.einsum("sn,snd->d", w, h)
+    off = h - mean
+    cov = np.einsum("sn,sni,snj->ij", w, off, off, optimize=True)
+    # the weighted sums of residuals of each shift average to zero, so their spread is the error
+    first = np.einsum("sn,snd->sd", w, off)
+    second = np.einsum("sn,sni,snj->sij", w, off, off, optimize=True) - share[:, None, None] * cov
+    factor = np.sqrt(len(w) / (len(w) - 1))
+    return MomentEstimates(
+        mean, factor * np.sqrt((first**2).sum(0)), cov, factor * np.sqrt((second**2).sum(0))
+    )
+
+
+def _relative_error(log_w: Floats, h: Floats) -> float:
+    """Return the largest standard error of a mean, in standard deviations."""
+    found = _moments(log_w, h)
+    return float((found.mean_error / np.sqrt(np.diag(found.cov))).max())
+
+
+def _weighted_quantiles(x: Floats, w: Floats, levels: Floats) -> Floats:
+    """Return quantiles of points x with weights w, interpolated."""
+    order = np.argsort(x)
+    cumulated = np.cumsum(w[order])
+    found: Floats = np.interp(levels * cumulated[-1], cumulated - 0.5 * w[order], x[order])
+    return found
+
+
+class _AdaptivePoints:
+    """Weighted points of N(mean, cov) in a box, doubled until their spread over shifts is small enough.
+
+    Parameters
+    ----------
+    cov : ndarray, shape (d, d)
+    mean, lower, upper : ndarray, shape (d,)
+    seed : int
+        Seed of the random shifts.
+    """
+
+    def __init__(self, cov: Floats, mean: Floats, lower: Floats, upper: Floats, seed: int) -> None:
+        self._box, self._seed = (cov, mean, lower, upper), seed
+        self._n, self._single = _FIRST, True
+        self._points: Points | None = None
+
+    def log_weights(self, tol: float) -> Floats:
+        """Return logarithms of weights, shape (shifts, n); `tol` is the relative error of the probability."""
+        return self._grown(tol, lambda points: _probability(points.log_w).error, places=False).log_w
+
+    def points(self, tol: float) -> tuple[Floats, Floats]:
+        """Return log weights and points (shifts, n, d); `tol` is the largest error of a mean."""
+        return self._grown(tol, lambda points: _relative_error(*points), places=True)
+
+    def _grown(self, tol: float, error_of: Callable[[Points], float], *, places: bool) -> Points:
+        dim = len(self._box[1])
+        single = dim >= _SINGLE_DIM and tol >= _SINGLE
+        most = min(_MOST_POINTS, _MOST_NUMBERS // (SHIFTS * dim))
+        points = self._known(single, places)
+        while True:
+            if points is None:
+                points = self._points = self._made(single, places)
+            error = error_of(points)
+            if error <= tol:
+                return points
+            if 2 * self._n > most:
+                self._warn(error, tol)
+                return points
+            # errors fall about as 1/n
+            self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(np.clip(error / tol, 1.5, 16)))))
+            points = None
+
+    def _known(self, single: bool, places: bool) -> Points | None:
+        """Return earlier points if they have the required precision and places."""
+        missing = self._points is None or (places and not self._points.h.size)
+        return None if missing or self._single > single else self._points
+
+    def _made(self, single: bool, places: bool) -> Points:
+        self._single = single
+        with jax.enable_x64(True):
+            cov, mean, lower, upper = map(jnp.asarray, self._box)
+            return weighted_points(
+                cov, mean, Limits(lower, upper), n_points=self._n, n_shifts=SHIFTS, seed=self._seed,
+                single=single, places=places,
+            )  # fmt: skip
+
+    def _warn(self, error: float, tol: float) -> None:
+        warnings.warn(
+            f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
+            f"of points ({self._n} for each of {SHIFTS} shifts); use a larger `tol`.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
 class MultivariateTruncatedNormal:
@@ -50,14 +171,14 @@ class MultivariateTruncatedNormal:
     cov : array_like, shape (d, d)
         Covariance before truncation, positive definite.
     lower, upper : array_like, broadcast to (d,)
-        Limits; −∞ and ∞, the default, are none.
+        Limits, −∞ and ∞ by default.
     engine : {"auto", "exact", "separation", "ep"}
-        Who computes. "exact" is for independent variables and for up to three; "separation" integrates one
-        variable after the other at quasi-random points, with minimax tilting, and tells its error; "ep"
-        approximates without random points, in milliseconds. "auto" takes the first that suits: exact for
-        independent variables and two dimensions, separation up to a thousand, EP beyond.
+        "exact" is for independent variables and for up to three; "separation" integrates one variable after
+        the other at quasi-random points, with minimax tilting, and estimates its error; "ep" approximates
+        without random points, in milliseconds. "auto" is exact for independent variables and two dimensions,
+        separation up to a thousand, EP beyond.
     seed : int
-        Of the random shifts of the points.
+        Seed of the random shifts of the points.
 
     Examples
     --------
@@ -91,10 +212,10 @@ class MultivariateTruncatedNormal:
                 raise ValueError(f"`{name}` must be finite; got {given[~np.isfinite(given)][0]}.")
         self.lower, self.upper = _limits(lower, upper, self.dim)
         self._root = _cholesky(self.scale)
-        self._engine = self._chosen(engine)
-        self._points = AdaptivePoints(self.scale, self.location, self.lower, self.upper, seed)
+        self._engine = self._choose(engine)
+        self._points = _AdaptivePoints(self.scale, self.location, self.lower, self.upper, seed)
 
-    def _chosen(self, engine: str) -> str:
+    def _choose(self, engine: str) -> str:
         independent = not np.any(self.scale - np.diag(np.diag(self.scale)))
         if engine == "exact" and not independent and self.dim > 3:
             raise ValueError(
@@ -110,13 +231,12 @@ class MultivariateTruncatedNormal:
         return "separation" if self.dim <= _LARGEST else "ep"
 
     def log_prob_box(self, *, tol: float = 1e-3) -> BoxEstimate:
-        """Logarithm of the probability of the box under N(mean, cov), and its error.
+        """Return the log probability of the box under N(mean, cov), and its error.
 
         Parameters
         ----------
         tol : float
-            Relative standard error of the probability to reach by "separation"; points are doubled until it
-            is.
+            Relative standard error of the probability to reach by "separation", by doubling the points.
         """
         _check_tol(tol)
         if self._engine == "independent":
@@ -124,14 +244,14 @@ class MultivariateTruncatedNormal:
                 value = float(log_ndtr_interval(*self._standardised()).sum())
             return BoxEstimate(value, _ROUNDING * max(abs(value), 1))
         if self._engine == "separation":
-            return probability(self._points.log_weights(tol))
+            return _probability(self._points.log_weights(tol))
         with jax.enable_x64(True):
-            found = log_orthant(self.gaussian(), self._engine)
-            rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse that engines take
+            found = log_box_probability(self.gaussian(), self._engine)
+            rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
             return BoxEstimate(float(found.value), float(found.error + rounding))
 
     def moments(self, *, tol: float = 1e-2) -> MomentEstimates:
-        """Mean and covariance inside the box, with their errors.
+        """Return mean and covariance inside the box, with their errors.
 
         Parameters
         ----------
@@ -143,31 +263,31 @@ class MultivariateTruncatedNormal:
             return self._independent_moments()
         if self._engine == "ep":
             return self._ep_moments()
-        return moments(*self._points.points(tol))
+        return _moments(*self._points.points(tol))
 
     def mean(self, *, tol: float = 1e-2) -> Floats:
-        """Mean inside the box, shape (d,); `moments` has its error."""
+        """Return the mean inside the box, shape (d,); `moments` has its error."""
         return self.moments(tol=tol).mean
 
     def cov(self, *, tol: float = 1e-2) -> Floats:
-        """Covariance inside the box, shape (d, d); `moments` has its error."""
+        """Return the covariance inside the box, shape (d, d); `moments` has its error."""
         return self.moments(tol=tol).cov
 
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
-        """Mean, standard deviation and quantiles of each variable by itself, from weighted points."""
+        """Return mean, standard deviation and quantiles of each variable, from weighted points."""
         _check_tol(tol)
         log_w, h = self._points.points(tol)
-        found = moments(log_w, h)
+        found = _moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
         levels = np.atleast_1d(np.asarray(q, float))
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"`q` must be probabilities between 0 and 1; got {q!r}.")
         columns = h.reshape(-1, self.dim).T
-        quantiles = np.stack([weighted_quantiles(x, w, levels) for x in columns])
+        quantiles = np.stack([_weighted_quantiles(x, w, levels) for x in columns])
         return MarginalSummary(found.mean, np.sqrt(np.diag(found.cov)), quantiles)
 
     def logpdf(self, x: ArrayLike, *, tol: float = 1e-3) -> Floats:
-        """Logarithm of the density at rows of x, −∞ outside of the box; shape of x without its last axis."""
+        """Return the log density at rows of x, −∞ outside of the box; shape of x without its last axis."""
         x = np.asarray(x, float)
         if x.shape[-1:] != (self.dim,):
             raise ValueError(f"`x` must have {self.dim} columns; got shape {x.shape}.")
@@ -180,11 +300,11 @@ class MultivariateTruncatedNormal:
         return result
 
     def rvs(self, size: int = 1, *, random_state: int = 0) -> Floats:
-        """Independent draws, shape (size, d).
+        """Return independent draws, shape (size, d).
 
-        By rejection from the tilted normal that separation of variables proposes. Where fewer than one
-        proposal in a thousand is accepted, by Hamiltonian Monte Carlo, whose draws are not quite independent:
-        a warning says so.
+        Uses rejection from the tilted normal of the separation of variables. If fewer than one proposal in a
+        thousand is accepted, uses Hamiltonian Monte Carlo with a warning: its draws are not quite
+        independent.
         """
         if size < 1:
             raise ValueError(f"`size` must be at least 1; got {size}.")
@@ -201,7 +321,7 @@ class MultivariateTruncatedNormal:
         return kept[:size]
 
     def gaussian(self) -> TruncatedGaussian:
-        """The same distribution as engines take it, in natural parameters."""
+        """Return the same distribution in natural parameters, as engines take it."""
         P = np.linalg.inv(self.scale)
         return TruncatedGaussian.from_mean(
             Dense(jnp.asarray((P + P.T) / 2)), self.location, self.lower, self.upper
@@ -209,8 +329,8 @@ class MultivariateTruncatedNormal:
 
     def _chain(self, size: int, key: Any) -> Floats:
         warnings.warn(
-            "rvs: fewer than one proposal in a thousand is accepted in this box; these draws are the ends of "
-            "Hamiltonian trajectories, which are not quite independent.",
+            "rvs: fewer than one proposal in a thousand is accepted in this box; these draws come from "
+            "Hamiltonian Monte Carlo and are not quite independent.",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -243,7 +363,7 @@ class MultivariateTruncatedNormal:
 
 @jax.jit
 def _ep_covariance(tg: TruncatedGaussian) -> Array:
-    """Of one row."""
+    """Return the covariance of one row."""
     return linear_moments(tg, jnp.eye(tg.size, dtype=tg.shift.dtype), engine="ep")[1][0]
 
 
@@ -257,8 +377,8 @@ def _limits(lower: ArrayLike, upper: ArrayLike, dim: int) -> tuple[Floats, Float
     if wrong.any():
         k = int(np.argmax(wrong))
         raise ValueError(
-            f"`lower` must be below `upper`; variable {k} has {low[k]:g} and {high[k]:g}. Leave a "
-            "variable of known value out: condition the others on it."
+            f"`lower` must be below `upper`; variable {k} has {low[k]:g} and {high[k]:g}. For a "
+            "variable of known value, condition the others on it."
         )
     return low, high
 

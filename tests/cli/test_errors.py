@@ -34,7 +34,7 @@ def test_an_error_is_one_sentence_and_exit_code_2(words, sentence, capsys):
     assert said.replace("option '--nonsense'", "option: --nonsense") == sentence  # as click words it
 
 
-def test_errors_that_users_can_mend_have_sentences_and_defects_do_not():
+def test_errors_of_users_have_messages_and_defects_do_not():
     assert message_for(CommandError("Do this.")) == "Do this."
     assert message_for(ModelFileError("m.tggm is broken.")) == "m.tggm is broken."
     assert message_for(TableError("t.csv is empty.")) == "t.csv is empty."
@@ -42,9 +42,10 @@ def test_errors_that_users_can_mend_have_sentences_and_defects_do_not():
     assert "pip install pyarrow" in message_for(ModuleNotFoundError("", name="pyarrow"))
     assert message_for(ModuleNotFoundError("", name="tggm.nothing")) is None
     assert message_for(ValueError("a defect")) is None
+    assert message_for(ValueError("`X` has a value of size 5e10")) == "`X` has a value of size 5e10"
 
 
-def test_no_command_shows_what_there_is(capsys):
+def test_without_a_command_the_commands_are_listed(capsys):
     assert run([]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in ("fit", "predict", "evaluate", "info", "report", "compare", "serve"))
@@ -79,13 +80,8 @@ def test_nothing_is_written_over_what_is_read(tmp_path):
         check_output(str(tmp_path / "pipe"), True)
 
 
-def test_rows_that_cannot_be_computed_with_are_the_users_to_mend():
-    assert message_for(ValueError("`X` has a value of size 5e10")) == "`X` has a value of size 5e10"
-    assert message_for(ValueError("ours")) is None
-
-
 @pytest.mark.parametrize("words", [["--version"], ["--help"]])
-def test_output_that_nobody_reads_ends_quietly(words):
+def test_a_broken_pipe_ends_without_a_message(words):
     """As with `tggm ... | head`: the exit code of a process that wrote into a closed pipe, and no message."""
     ours, theirs = os.pipe()
     os.close(ours)
@@ -125,7 +121,7 @@ def test_closed_standard_streams(tmp_path, line, code, shown):
         (["info", "one.csv"], "one.csv is not a usable model file: it was not written by tggm.save or"),
     ],
 )  # fmt: skip
-def test_files_that_do_not_suit(tmp_path, monkeypatch, capsys, words, sentence):
+def test_unsuitable_files_are_refused(tmp_path, monkeypatch, capsys, words, sentence):
     monkeypatch.chdir(tmp_path)
     tables = {"one": ["1,2"], "gaps": ["1,2", "2,3", *["3,"] * 10]}
     for name, rows in tables.items():

@@ -44,10 +44,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-# ---- fit -------------------------------------------------------------------------------------------------
-
-
-def test_fit_says_what_it_did(folder, tmp_path, capsys):
+def test_fit_prints_notes_and_a_summary(folder, tmp_path, capsys):
     file = str(tmp_path / "m.tggm")
     assert run(["fit", str(folder / "train.csv"), "-t", "price", "-o", file, *LAYERS]) == 0
     out, err = capsys.readouterr()
@@ -57,7 +54,7 @@ def test_fit_says_what_it_did(folder, tmp_path, capsys):
     assert all(words in out for words in shown)
 
 
-def test_the_figures_are_those_of_the_held_out_rows(folder, tmp_path, capsys):
+def test_scores_are_computed_on_held_out_rows(folder, tmp_path, capsys):
     file, held = str(tmp_path / "m.tggm"), str(tmp_path / "held.csv")
     text = answer(capsys, "fit", str(folder / "train.csv"), "-t", "price", "-o", file, *LAYERS, "--json",
                   "--test-output", held)  # fmt: skip
@@ -87,7 +84,7 @@ def test_the_same_seed_gives_the_same_file(folder, tmp_path):
 
 
 def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
-    from tggm.cli import progress
+    from tggm.cli import training
 
     reported = []
 
@@ -96,7 +93,7 @@ def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
         if epochs >= 6:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress.Progress, "progressed", impatient)
+    monkeypatch.setattr(training.Progress, "progressed", impatient)
     file = tmp_path / "m.tggm"
     assert run(["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *LAYERS]) == 130
     out, err = capsys.readouterr()
@@ -106,8 +103,8 @@ def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
     assert (model.n_iter_, model.converged_, model.verbose) == (reported[-1], False, False)
 
 
-def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, capsys):
-    from tggm.training import checkpoints
+def test_a_resumed_fit_equals_an_uninterrupted_one(folder, tmp_path, monkeypatch, capsys):
+    from tggm.training.checkpoint import CheckpointFile
 
     file = tmp_path / "m.tggm"
     words = ["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *LAYERS]
@@ -119,7 +116,7 @@ def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, cap
             raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.Checkpoints, "keep", killed)
+        patch.setattr(CheckpointFile, "keep", killed)
         with pytest.raises(RuntimeError, match="killed"):
             run(words)
     assert not file.exists()
@@ -131,7 +128,7 @@ def test_a_checkpoint_is_gone_on_from_exactly(folder, tmp_path, monkeypatch, cap
     model, witness = tggm.load(file), tggm.load(folder / "m.tggm")
     assert np.array_equal(model.W0_, witness.W0_)
     assert np.array_equal(model.history_["train"], witness.history_["train"])
-    assert run([*words, "--resume", "--epochs", "1", "--quiet"]) == 0  # nothing to go on from: anew
+    assert run([*words, "--resume", "--epochs", "1", "--quiet"]) == 0  # without a checkpoint it starts again
 
 
 def pipe(content=b""):
@@ -150,9 +147,6 @@ def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
     assert "regression of 'price'" in answer(capsys, "info", "-")
 
 
-# ---- predict ---------------------------------------------------------------------------------------------
-
-
 def test_predictions_of_a_regression(folder, capsys):
     words = ["predict", str(folder / "m.tggm"), str(folder / "test.csv"), "--interval", "0.8"]
     text = answer(capsys, *words, "--quantiles", "0.1,0.5")
@@ -166,7 +160,7 @@ def test_predictions_of_a_regression(folder, capsys):
         np.testing.assert_allclose(dist.cdf(columns[name]), level, atol=1e-6)
 
 
-def test_parts_of_the_deviation_and_intervals_that_hold(folder, tmp_path, capsys):
+def test_parts_of_the_deviation_and_guaranteed_intervals(folder, tmp_path, capsys):
     words = [str(folder / "m.tggm"), str(folder / "test.csv")]
     got = list(csv.DictReader(io.StringIO(answer(capsys, "predict", *words, "--parts"))))
     std, noise, apart = (
@@ -222,7 +216,7 @@ def test_predictions_as_parquet_and_from_parquet(folder, tmp_path, capsys):
     assert pq.read_table(out)["price"].to_pylist() == pytest.approx(expected)
 
 
-def test_unknown_categories_are_said_and_refused_when_asked(folder, tmp_path, capsys):
+def test_unknown_categories_are_noted_and_refused_with_strict(folder, tmp_path, capsys):
     data = write(tmp_path / "new.csv", [("100", "perhaps", "gas")], ("area", "garden", "heating"))
     assert run(["predict", str(folder / "m.tggm"), data]) == 0
     assert "note: garden: 1 row with rare or unknown categories ('perhaps')" in capsys.readouterr().err
@@ -230,19 +224,16 @@ def test_unknown_categories_are_said_and_refused_when_asked(folder, tmp_path, ca
     assert "does not know ('perhaps'); correct them" in err
 
 
-# ---- evaluate and info -----------------------------------------------------------------------------------
-
-
-def test_evaluate_warns_of_a_drift(folder, tmp_path, capsys):
+def test_evaluate_warns_about_shifted_inputs(folder, tmp_path, capsys):
     usual = json.loads(
         answer(capsys, "evaluate", str(folder / "m.tggm"), str(folder / "train.csv"), "--json")
     )
     assert usual["warnings"] == []
     large = [(str(5 * float(r[0])) if r[0] else "", *r[1:]) for r in rows(90, 2)]
     text = answer(capsys, "evaluate", str(folder / "m.tggm"), write(tmp_path / "large.csv", large), "--quiet")
-    assert "warning: the means of 1 of" in text
-    assert "inputs differ from training, in standard deviations: area by +" in text
-    assert "warning: the mean log-score is " in text
+    assert "warning: 1 of" in text
+    assert "inputs have other means than in training, in standard deviations: area by +" in text
+    assert " nats per row; " in text
     assert "fit again with rows like these" in text
 
 
@@ -264,7 +255,7 @@ def test_evaluate_classes(folder, capsys):
     assert facts["figures"]["model"]["auc"] == pytest.approx(roc_auc_score(y == "dear", p[:, 1]))
 
 
-def test_metrics_of_the_users_choice(folder, capsys):
+def test_metrics_are_quantile_losses_and_scorers(folder, capsys):
     words = ["evaluate", str(folder / "m.tggm"), str(folder / "test.csv"), "--metric", "quantile_loss=0.9"]
     words += ["--metric", "neg_median_absolute_error"]
     facts = json.loads(answer(capsys, *words, "--json"))
@@ -325,9 +316,6 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         tmp_path / "bare.tggm",
     )
     assert "was fitted to an array" in complaint(capsys, "info", str(tmp_path / "bare.tggm"))
-
-
-# ---- errors ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.estimators import from_state, to_state
 
 COLUMNS = 4
 ROWS = np.random.default_rng(1).normal(2.0, 3.0, (40, COLUMNS))
@@ -16,8 +17,8 @@ KINDS = {  # pool and transform of a regressor
     "mixture": (["linear"], None),
     "student": (STUDENT, None),
     "shaped": (["shaped", 0.6, 2.0, 0.05, *np.sin(np.arange(17.0))], None),
-    "log mixture": (["linear"], ["log"]),
-    "log student": (["student", 0.6, 2.0, 0.0], ["log"]),
+    "log mixture": (["linear"], "log"),
+    "log student": (["student", 0.6, 2.0, 0.0], "log"),
 }
 
 
@@ -34,9 +35,10 @@ def _regressor(outputs, settings):
 
 def regressor(kind="student", *, outputs=1, **settings):
     """Return a regressor with this pool and transform."""
-    arrays, meta = _regressor(outputs, tuple(settings.items())).to_state()
+    arrays, meta = to_state(_regressor(outputs, tuple(settings.items())))
     pool, transform = KINDS[kind]
-    return TGGMRegressor.from_state(arrays, meta | {"calibration": [pool] * outputs, "transform": transform})
+    meta |= {"calibration": [pool] * outputs, "transform": transform}
+    return from_state(TGGMRegressor, arrays, meta)
 
 
 @lru_cache
@@ -44,7 +46,7 @@ def classifier(labels, **settings):
     """Return a classifier of these labels."""
     X = _inputs()
     places = np.digitize(X[:, 0] + X[:, 1], np.linspace(2, 6, len(labels) - 1))
-    model = TGGMClassifier(**{**SETTINGS, "calibrate": False, **settings})
+    model = TGGMClassifier(**{**SETTINGS, **settings})
     return model.fit(X, np.asarray(labels)[places])
 
 

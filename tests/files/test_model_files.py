@@ -12,7 +12,7 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tggm import ModelFileError, files, load, save, storage
+from tggm import ModelFileError, estimators, files, load, save, storage
 
 ARRAYS = {
     "W0": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -32,22 +32,19 @@ class Toy:
     def __init__(self, arrays, meta):
         self.arrays, self.meta = arrays, meta
 
-    def to_state(self):
-        return self.arrays, self.meta
-
     @classmethod
-    def from_state(cls, arrays, meta):
+    def from_state(cls, arrays, meta, table=None):
         if "hidden" not in meta:
             raise KeyError("hidden")
         return cls(arrays, meta)
 
-    def table_preparation(self):
-        return None
-
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
-    monkeypatch.setattr(files, "known_classes", lambda: {"Toy": Toy})
+    monkeypatch.setattr(files, "loaders", lambda backend="jax": {"Toy": Toy.from_state})
+    monkeypatch.setattr(estimators, "TGGMRegressor", Toy)
+    monkeypatch.setattr(estimators, "to_state", lambda model: (model.arrays, model.meta))
+    monkeypatch.setattr(estimators, "table_description", lambda model: None)
 
 
 @pytest.fixture
@@ -236,7 +233,7 @@ def test_saving_to_a_link_replaces_its_target(path, tmp_path):
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        ({}, "`model` must be one of Toy; got dict"),
+        ({}, "`model` must be a TGGMRegressor or a TGGMClassifier; got dict"),
         (Toy({"c": np.array([1j])}, META), "array 'c' has dtype complex128"),
         (Toy({}, {"hidden": lambda: 3}), "cannot be stored: Object of type function"),
         (Toy({}, {"hidden": float("nan")}), "cannot be stored: Out of range float"),

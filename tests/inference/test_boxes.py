@@ -1,4 +1,4 @@
-"""What boxes must keep of the theory: one optimum, nonnegative sites, slopes by the limits, refusals."""
+"""Boxes: one optimum, nonnegative sites, derivatives by the limits, errors."""
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.inference.boxes import grid_box
+from tests.inference.references import grid_box
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import exact, log_partition, mean_field
-from tggm.inference.ep.sites import gaussian_sites, site_tolerance
+from tggm.inference._ep import gaussian_sites, site_tolerance
 from tggm.precision import LowRank
 
 P = np.array([[1.5, 0.4, -0.3], [0.4, 1.2, 0.2], [-0.3, 0.2, 1.0]])
@@ -55,7 +55,7 @@ def test_derivatives_by_the_limits(engine, tol):
     assert np.all(by_upper >= 0)
 
 
-def test_exact_refuses_what_it_cannot():
+def test_exact_raises_for_other_problems():
     tg = TruncatedGaussian(LowRank(np.ones(5), np.ones((1, 5))), np.zeros(5), -1.0, 1.0)
     with pytest.raises(ValueError, match=r"got LowRank of rank 1 in a box with 5 variables"):
         exact(tg)

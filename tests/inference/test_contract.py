@@ -1,7 +1,7 @@
-"""One contract that every engine takes, against witnesses that are not our code.
+"""The contract of all engines, against independent references.
 
-Each engine states how far its means and its log Z may be from the truth; samplers by their number of draws.
-Every engine takes a box and a coupled pair in `make test`; what is a special case of them is slow for some.
+Each engine has bounds for the errors of its means and its log Z; samplers by the number of draws.
+Every engine runs a box and a coupled pair in `make test`; special cases of them are slow for some.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from scipy.stats import norm, truncnorm
 
 from tests.cases import few
-from tests.inference.boxes import equicorrelated, grid_box, log_volume
+from tests.inference.references import equicorrelated, grid_box, log_volume
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, exact, gibbs, hmc, mean_field, orthant
 from tggm.precision import Diagonal, LowRank
@@ -29,7 +29,7 @@ N_DRAWS = 4000
 class Engine:
     name: str
     mean: float  # largest error of a mean, in its standard deviations, on weakly coupled problems
-    log_z: float | None  # largest error of log Z in nats there; None where there is none to give
+    log_z: float | None  # largest error of log Z in nats there; None for samplers
 
     def __str__(self) -> str:
         return self.name
@@ -108,7 +108,7 @@ P2, GAMMA2 = np.array([[1.5, 0.4], [0.4, 1.0]]), np.array([0.7, -0.5])
 
 @cache
 def two_variables():
-    """Normaliser and means of two truncated variables: one by quadrature, the other in closed form."""
+    """Return normaliser and means of two truncated variables: one by quadrature, the other in closed form."""
     P, gamma = P2, GAMMA2
 
     def slice_(x):  # integral over h2, and of h2, at h1 = x
@@ -169,7 +169,7 @@ def problem(rng, rows=4, m=5, dtype=np.float64):
 
 # leading axes of quadrature: exact/test_engine.py
 @pytest.mark.parametrize("engine", few(DETERMINISTIC, "ep", name=ids), ids=ids)
-def test_rows_and_axes_do_not_matter(engine, rng):
+def test_rows_are_independent_and_keep_their_axes(engine, rng):
     tg = problem(rng)
     got = engine(tg)
     assert_allclose(engine(tg[::-1]).mean, got.mean[::-1], atol=1e-7)
@@ -216,7 +216,7 @@ SHIFTS = np.array([[0.7, -0.5, 0.3], [-3.0, 2.0, -4.0]])
 
 @cache
 def box(m):
-    """The first m variables of two boxes, and their log Z, means and variances by a grid."""
+    """Return the first m variables of two boxes, and their log Z, means and variances by a grid."""
     lower = np.array([LOWER, [2.0, 0.0, -np.inf]])[:, :m]
     upper = np.array([UPPER, [2.5, np.inf, np.inf]])[:, :m]
     P, shifts = COUPLED[:m, :m], SHIFTS[:, :m]

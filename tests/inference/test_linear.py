@@ -10,11 +10,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import truncnorm
 
 from tests.cases import few
-from tests.inference.classes import assert_gradient
-from tests.inference.problems import deep
+from tests.inference.references import assert_gradient, deep
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import ep, linear, mean_field
-from tggm.inference.linear import linear_mean, linear_moments
+from tggm.inference import _linear, ep, linear_mean, linear_moments, mean_field
 from tggm.precision import Diagonal, Layered
 
 
@@ -26,7 +24,7 @@ def test_independent_units(rng):
     d, shift, W = rng.uniform(0.5, 2, 4), rng.normal(size=(3, 4)), rng.normal(size=(2, 3))
     tg = TruncatedGaussian(Diagonal(d), shift)
     law = truncnorm(-shift / np.sqrt(d), np.inf, loc=shift / d, scale=d**-0.5)
-    for engine in linear.ENGINES:
+    for engine in _linear.ENGINES:
         mean, cov = moments(tg, W, engine)
         assert_allclose(mean, law.mean()[:, 1:], rtol=1e-7)
         assert_allclose(cov, np.einsum("ik,bk,jk->bij", W, law.var()[:, 1:], W), rtol=1e-6)
@@ -34,7 +32,7 @@ def test_independent_units(rng):
 
 
 def test_covariances_are_derivatives_of_means(rng):
-    """Mean field's linear response, and EP's covariance against its variances."""
+    """Checks mean field's linear response, and EP's covariance against its variances."""
     tg, W = deep(rng, m=4), rng.normal(size=(2, 4))
     _, cov = moments(tg, W, "mean_field")
     means = jax.jit(lambda shift: mean_field(tg.with_shift(shift)).mean[:, 4:])
@@ -50,11 +48,11 @@ def test_covariances_are_derivatives_of_means(rng):
     assert_allclose(np.diagonal(cov, axis1=1, axis2=2), found.var, rtol=1e-6)
 
 
-@pytest.mark.parametrize("engine", few(linear.ENGINES, "ep"))
-def test_blocks_of_rows_do_not_matter(rng, engine, monkeypatch):
+@pytest.mark.parametrize("engine", few(_linear.ENGINES, "ep"))
+def test_blocks_of_rows_give_the_same_result(rng, engine, monkeypatch):
     tg, W = deep(rng, m=3, rows=7), rng.normal(size=(2, 3))
     whole = moments(tg, W, engine, start=jnp.ones_like(tg.shift))
-    monkeypatch.setattr(linear, "BLOCK", 3)
+    monkeypatch.setattr(_linear, "BLOCK", 3)
     parts = moments(tg, W, engine, start=jnp.ones_like(tg.shift))
     for a, b in zip(parts, whole, strict=True):
         assert_allclose(a, b, rtol=1e-6)

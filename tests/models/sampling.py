@@ -1,29 +1,21 @@
-"""Hidden units of several layers by sampling, in NumPy: the witness of their moments and probabilities."""
+"""Samples of hidden units in NumPy, to compare moments and probabilities with."""
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 
-def truncated_draws(rng, mu, s0):
+def truncated_draws(rng, mu, s0, lower=0.0, upper=np.inf):
+    """Draw N(mu, s0) between two limits."""
     sigma = np.sqrt(s0)
-    return mu - sigma * ndtri((1 - rng.random(mu.shape)) * ndtr(mu / sigma))
+    above, left = ndtr((mu - lower) / sigma), ndtr((mu - upper) / sigma)  # tails as probabilities of −h
+    return mu - sigma * ndtri(left + (1 - rng.random(mu.shape)) * (above - left))
 
 
-def last_layer_draws(rng, layers, x, size):
-    """Draws of the last hidden layer of the directed model, and the undirected model's weights of them."""
+def last_layer_draws(rng, layers, x, size, limits=(0.0, np.inf)):
+    """Draw the last hidden layer of directed layers; limits are in units of σ0."""
     W0, b0, s0 = map(np.asarray, (layers.W0, layers.b0, layers.s0))
-    h = truncated_draws(rng, np.broadcast_to(W0 @ x + b0, (size, len(b0))), s0)
-    weight = np.ones(size)
+    ends = [limit * np.sqrt(s0) for limit in limits]
+    h = truncated_draws(rng, np.broadcast_to(W0 @ x + b0, (size, len(b0))), s0, *ends)
     for W, b in zip(layers.W, layers.b, strict=True):
-        u = h @ np.asarray(W).T + np.asarray(b)
-        weight *= ndtr(u / np.sqrt(s0)).prod(1)
-        h = truncated_draws(rng, u, s0)
-    return h, weight
-
-
-def log_mean(values, weight):
-    """Log of a weighted mean, and its standard error."""
-    w = weight / weight.mean()
-    mean = np.mean(w * values)
-    error = np.std(w * (values - mean)) / np.sqrt(len(values))
-    return np.log(mean), error / mean
+        h = truncated_draws(rng, h @ np.asarray(W).T + np.asarray(b), s0, *ends)
+    return h

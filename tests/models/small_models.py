@@ -1,63 +1,67 @@
-"""Random models of every kind for the tests."""
+"""Small random models, and textbook moments of truncated normals."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import special, stats
 
-from tggm.models import Architecture, Model
-from tggm.training.engine import Inference
+from tggm.models import Directed, Gaussian, Identity, Model, Network
 
 S0 = 0.7
-EP, MEAN_FIELD = Inference("ep"), Inference("mean_field")
 
 
-def random_model(rng, d=3, m=4, n=2, *, likelihood="gaussian", s0=S0, noise=None) -> Model:
-    """One layer, every weight and bias N(0, 1); so is log s1 unless the noise is given."""
-    empty = Architecture(d, (m,), n, likelihood).template(1)
-    given = {"hidden.s0": np.asarray(s0)}
+def random_model(rng, d=3, m=4, n=2, *, likelihood=Gaussian, noise=None) -> Model:
+    """Return a model of one layer: weights, biases and log s1 are N(0, 1), but for a given noise."""
+    empty = Network((m,), features=Identity, likelihood=likelihood, linear=False).draw(rng, d, n)
+    given = {"hidden.s0": np.asarray(S0)}
     if noise is not None:
         given["likelihood.log_noise"] = np.full(n, np.log(noise))
-    shapes = {name: a.shape[1:] for name, a in empty.arrays().items() if name not in given}
-    drawn = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    drawn = {name: rng.standard_normal(a.shape[1:]) for name, a in empty.arrays().items()}
     return empty.replaced({name: jnp.asarray(a) for name, a in (drawn | given).items()})
 
 
-def drawn_model(
-    rng, layers, n=2, *, likelihood="gaussian", form="shallow", lateral=0, d=3, units="relu"
-) -> Model:
-    """Where training starts, noise 0.3, but with biases between the layers and strong lateral weights."""
-    model = Architecture(d, layers, n, likelihood, form, lateral, units=units).draw(rng, s0=S0, noise=0.3)
-    arrays = model.arrays()
-    for name in arrays:
+def drawn_model(rng, units, n=2, *, d=3, likelihood=Gaussian, layers=Directed, **options) -> Model:
+    """Return a model at the start of training, with noise 0.3 and random biases between the layers."""
+    network = Network(units, **{"features": Identity, "linear": False, **options}, layers=layers)
+    model = Network(**{**vars(network), "likelihood": likelihood}).draw(rng, d, n, s0=S0)
+    arrays = {name: a[0] for name, a in model.arrays().items()}
+    for name, a in arrays.items():
         if name.startswith("hidden.b."):
-            arrays[name] = 0.5 * rng.standard_normal(arrays[name].shape)
-    if lateral:
-        arrays["hidden.V"] = rng.standard_normal(arrays["hidden.V"].shape)
+            arrays[name] = 0.5 * rng.standard_normal(a.shape)
+        if name == "likelihood.log_noise":
+            arrays[name] = np.full(n, np.log(0.3))
     return jax.tree.map(jnp.asarray, model.replaced(arrays))
 
 
 def changed(model, arrays):
-    """The model with some of its arrays replaced, by their names."""
+    """Replace some arrays, by name."""
     return model.replaced(model.arrays() | {name: jnp.asarray(a) for name, a in arrays.items()})
 
 
 def with_members(model):
-    """The model as an ensemble of one, in NumPy arrays."""
+    """Return the model as an ensemble of one, in NumPy arrays."""
     return jax.tree.map(lambda a: np.asarray(a)[None], model)
 
 
 def numbers(model, *names):
-    """Some of the arrays by the last part of their names, as NumPy arrays."""
+    """Return arrays by the last part of their names, as NumPy arrays."""
     arrays = {name.rpartition(".")[2]: np.asarray(a) for name, a in model.arrays().items()}
     return [arrays[name] for name in names]
 
 
-def gaussian(model, *given):
-    """The truncated Gaussian of the units, given rows and what outputs say."""
-    return jax.jit(lambda hidden, *given: hidden.gaussian(*given))(model.hidden, *given)
+def truncated(mu, sigma):
+    """Return mean and variance of N(mu, sigma²) truncated to positive values."""
+    alpha = mu / sigma
+    r = np.exp(stats.norm.logpdf(alpha) - special.log_ndtr(alpha))
+    return mu + sigma * r, sigma**2 * (1 - alpha * r - r**2)
 
 
-def exponents(tg, H):
-    """−½ hᵀPh + γᵀh of the first row at several h."""
-    P, gamma = map(np.asarray, jax.jit(lambda tg: (tg.precision.dense(), tg.shift[0]))(tg))
-    return -0.5 * np.einsum("bi,ij,bj->b", H, P, H) + H @ gamma
+def assert_gradient(value, model, rng, *, eps=1e-5, rtol=1e-5):
+    """Compare the derivative along a random direction with a central difference; s0 stays fixed."""
+    both = jax.jit(jax.value_and_grad(value))
+    along = {name: jnp.asarray(rng.standard_normal(a.shape)) for name, a in model.arrays().items()}
+    along = model.replaced(along | {"hidden.s0": jnp.zeros(())})
+    pairs = zip(jax.tree.leaves(both(model)[1]), jax.tree.leaves(along), strict=True)
+    slope = sum(float(jnp.vdot(g, u)) for g, u in pairs)
+    ends = [both(jax.tree.map(lambda p, u, e=e: p + e * u, model, along))[0] for e in (eps, -eps)]
+    np.testing.assert_allclose(slope, float(ends[0] - ends[1]) / (2 * eps), rtol=rtol)

@@ -1,35 +1,24 @@
-"""A new feature map, likelihood, unit or method is one class and a line in a table: each is added here."""
+"""Add a feature map, a hidden layer and a likelihood as a user would: one class each, nothing else."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.scipy.special import gammaln
-from numpy.testing import assert_allclose
-from scipy import stats
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
-from tggm import TGGMRegressor
-from tggm.models import Architecture, Model
-from tggm.models.features import FEATURES, Features
-from tggm.models.hidden import HIDDEN
-from tggm.models.hidden.base import Hidden
-from tggm.models.hidden.shallow import Independent
-from tggm.models.likelihoods import LIKELIHOODS
-from tggm.models.likelihoods.base import Likelihood, Output
-from tggm.models.part import part
-from tggm.training.layout import Layout
-from tggm.training.methods import METHODS, Method, MomentMatching, Rows
-from tggm.training.rows import Blocks, RowBlock, hold_out, membership
-from tggm.training.state import Plan, hyper_parameters
-from tggm.training.training import train
+import tggm
+from tggm import TGGMClassifier, TGGMRegressor
+from tggm.models import Features, Hidden, Latent, Likelihood, Network, Output, part
+from tggm.models.network import PARTS
 
 
 @part
 class Squared(Features):
-    """ψ(x) = (x, c x²), c learned."""
+    """ψ(x) = (x, c x²) with learned c."""
 
     c: jax.Array  # (d,)
 
@@ -46,148 +35,117 @@ class Squared(Features):
     def draw(cls, rng, n_inputs):
         return cls(np.ones(n_inputs))
 
-    @classmethod
-    def template(cls, zeros, n_inputs):
-        return cls(zeros(n_inputs))
-
 
 @part
-class StudentT(Likelihood):
-    """y given x is a t distribution of 4 degrees of freedom with the moments of y, trained by them."""
+class Exact(Latent):
+    """Units without noise."""
 
-    output: Output
-    log_noise: jax.Array
+    h: jax.Array
 
-    offers: ClassVar = frozenset({"moments"})
-    judged_by_moments: ClassVar = True
-
-    def by_moments(self, y, latent):
-        h, var = latent.variances(self.output.W1)
-        scale2 = 0.5 * (var + jnp.exp(self.log_noise)[None, :])  # the variance is twice its square
-        z2 = (y - self.output.of(h)) ** 2 / scale2
-        constant = gammaln(2.5) - gammaln(2.0) - 0.5 * jnp.log(4 * jnp.pi)
-        return (constant - 0.5 * jnp.log(scale2) - 2.5 * jnp.log1p(z2 / 4)).sum(1)
-
-    def by_mean(self, y, mean):
-        raise NotImplementedError
-
-    def by_engine(self, y, hidden, psi, engine):
-        raise NotImplementedError
-
-    @classmethod
-    def draw(cls, output, noise):
-        return cls(output, np.log(np.broadcast_to(noise, np.shape(output.b1))))
-
-    @classmethod
-    def template(cls, zeros, output):
-        return cls(output, output.b1)
+    def covariance(self, W):
+        return self.h, jnp.zeros((len(self.h), len(W), len(W)), self.h.dtype)
 
 
 @part
 class Rectified(Hidden):
-    """Units without noise: h = max(0, W0 ψ + b0), a ReLU."""
+    """One layer of units without noise: h = max(0, W0 ψ + b0)."""
 
     W0: jax.Array
     b0: jax.Array
     s0: jax.Array
 
-    offers: ClassVar = frozenset({"moments", "mean"})
-    by_moments: ClassVar = True
-
-    @property
-    def gauge(self):
-        return jax.lax.stop_gradient(self.s0)
-
-    def moments(self, psi, engine):
-        h = jax.nn.relu(psi @ self.W0.T + self.b0[None, :])
-        return Independent(h, jnp.zeros_like(h))
-
-    def mean(self, psi, W, engine):
-        return self.moments(psi, engine).mean @ W.T
+    def moments(self, psi):
+        return Exact(jax.nn.relu(psi @ self.W0.T + self.b0[None, :]))
 
     @classmethod
-    def draw(cls, rng, ends, s0, layers, **own):
-        return cls(*ends, np.asarray(s0))
+    def draw(cls, rng, W0, b0, s0, units):
+        return cls(W0, b0, np.asarray(s0))
+
+
+@part
+class StudentT(Likelihood):
+    """y given x has a t distribution with 4 degrees of freedom and the moments of y."""
+
+    output: Output
+    log_variance: jax.Array
+
+    init: ClassVar = "small"
+
+    def variances(self, latent):
+        h, var = latent.variances(self.output.W1)
+        return self.output.of(h), var + jnp.exp(self.log_variance)[None, :]
+
+    def moments(self, latent):
+        mean, var = self.variances(latent)
+        return mean, var[:, :, None] * jnp.eye(var.shape[1], dtype=var.dtype)[None]
+
+    def log_density(self, y, latent):
+        mean, var = self.variances(latent)
+        scale2 = 0.5 * var  # the variance is twice the squared scale
+        constant = gammaln(2.5) - gammaln(2.0) - 0.5 * jnp.log(4 * jnp.pi)
+        return (constant - 0.5 * jnp.log(scale2) - 2.5 * jnp.log1p((y - mean) ** 2 / scale2 / 4)).sum(1)
 
     @classmethod
-    def template(cls, zeros, width, layers, lateral):
-        return cls(zeros(layers[0], width), zeros(layers[0]), zeros())
+    def draw(cls, output):
+        return cls(output, np.zeros(np.shape(output.b1)))
 
 
-@dataclass(frozen=True)
-class Absolute(Method):
-    """The absolute error of E[y | x]."""
-
-    needs: ClassVar = "mean"
-
-    def __call__(self, model: Model, rows: Rows, progress):
-        return -jnp.abs(rows.y - model.mean(rows.X, None)).sum(1)
+NEW: dict[str, dict[str, Any]] = {
+    "features": {"features": Squared},
+    "layers": {"layers": Rectified},
+    "likelihood": {"likelihood": StudentT},
+    "all": {"features": Squared, "layers": Rectified, "likelihood": StudentT},
+}
 
 
-@pytest.fixture
-def tables(monkeypatch):
-    monkeypatch.setitem(FEATURES, "squared", Squared)
-    monkeypatch.setitem(LIKELIHOODS, "student", StudentT)
-    monkeypatch.setitem(HIDDEN, "rectified", Rectified)
-    monkeypatch.setitem(METHODS, "absolute", Absolute)
-
-
-def bent(n=200):
+def curve(n=300):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 2)).astype(np.float32)
-    y = X[:, :1] ** 2 + 0.1 * rng.normal(size=(n, 1))
-    return X, ((y - y.mean()) / y.std()).astype(np.float32)
+    X = rng.normal(size=(n, 2))
+    return X, X[:, 0] ** 2 + 0.1 * rng.normal(size=n)
 
 
-def trained(architecture, method, epochs=60):
-    """A model trained for some epochs, its first score and its last."""
-    X, y = bent()
-    rng = np.random.default_rng(1)
-    model = architecture.members(rng, 1, "float32", init="scaled")
-    members = membership([hold_out(rng, np.arange(len(X)), 0.2)])
-    blocks = Blocks.of(RowBlock(members, Rows(X, y), np.ones(len(X), np.float32)))
-    layout = Layout.of(model, axes=1)
-    hyper = hyper_parameters(
-        1, layout.rates(["hidden.s0"]), "float32", learning_rate=0.03, total_steps=epochs * blocks.steps(40)
+@pytest.mark.parametrize("name", NEW)
+def test_a_new_part_is_fitted_cloned_saved_and_loaded(name, tmp_path):
+    X, y = curve()
+    network = Network((8,), **NEW[name])
+    model = TGGMRegressor(network=network, n_members=2, max_epochs=120, learning_rate=0.03, random_state=0)
+    model.fit(X, y)
+    assert model.score(*curve(100)) > 0.7  # a linear model has a score of 0
+    again = clone(model)
+    assert again.network == network
+    assert_array_equal(again.fit(X, y).predict(X), model.predict(X))
+    tggm.save(model, tmp_path / "m")
+    loaded = tggm.load(tmp_path / "m")
+    assert loaded.fitted_.network == model.fitted_.network
+    assert_array_equal(loaded.predict(X), model.predict(X))
+    assert_array_equal(loaded.predict_dist(X).logpdf(y), model.predict_dist(X).logpdf(y))
+
+
+def test_a_new_likelihood_starts_as_it_defines_and_needs_no_array_of_the_gaussian_one():
+    X, _ = curve()
+    model = TGGMRegressor(
+        network=Network((4,), likelihood=StudentT), n_members=2, max_epochs=1, random_state=0
     )
-    result = train(Plan(layout, 40, 64), method, model, blocks, hyper, max_epochs=epochs)
-    return jax.tree.map(lambda a: np.asarray(a)[0], result.params), result.held[0]
+    model.fit(X, X[:, 0])  # a linear model, which is blended with a Gaussian likelihood, would be better
+    assert np.std(model.fitted_.model.hidden.W0) < 0.2  # "small"
 
 
-def test_a_feature_map(tables):
-    model, held = trained(Architecture(2, (8,), 1, features="squared"), MomentMatching())
-    assert model.hidden.W0.shape == (8, 4)
-    assert not np.allclose(model.features.c, 1)  # it learns
-    assert held[-1] > held[0] + 0.3
+def test_new_parts_serve_several_outputs_and_classes():
+    X, y = curve()
+    network = Network((8,), features=Squared, layers=Rectified, likelihood=StudentT)
+    settings = {"n_members": 2, "max_epochs": 20, "learning_rate": 0.03, "random_state": 0}
+    both = TGGMRegressor(network=network, **settings).fit(X, np.column_stack([y, -y]))
+    assert np.isfinite(both.predict_dist(X).logpdf(np.column_stack([y, -y]))).all()
+    network = Network((8,), features=Squared, layers=Rectified)
+    classifier = TGGMClassifier(network=network, **settings).fit(X, y > 0.5)
+    assert classifier.score(X, y > 0.5) > 0.8
 
 
-def test_a_likelihood(tables):
-    model, held = trained(Architecture(2, (8,), 1, "student"), MomentMatching())
-    assert held[-1] > held[0] + 0.3
-    X, y = bent(5)
-    latent = model.latent(X, None)
-    h, var = latent.variances(model.likelihood.output.W1)
-    scale = np.sqrt(0.5 * (np.asarray(var) + np.exp(model.likelihood.log_noise)))
-    wanted = stats.t(4, np.asarray(model.likelihood.output.of(h)), scale).logpdf(y)[:, 0]
-    assert_allclose(model.likelihood.by_moments(y, latent), wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_a_unit(tables):
-    model, held = trained(Architecture(2, (8,), 1, form="rectified"), MomentMatching())
-    X, _ = bent(5)
-    relu = np.maximum(X @ model.hidden.W0.T + model.hidden.b0, 0) @ model.likelihood.output.W1.T
-    assert_allclose(model.mean(X, None), relu + model.likelihood.output.b1, rtol=1e-4, atol=1e-5)
-    assert held[-1] > held[0] + 0.3
-
-
-def test_a_method(tables):
-    X, y = bent()
-    model = TGGMRegressor.one_layer(
-        hidden=(8,), method="absolute", n_members=1, max_epochs=60, random_state=0
-    ).fit(X, y[:, 0])
-    assert np.abs(model.predict(X) - y[:, 0]).mean() < 0.5 * np.abs(y[:, 0] - np.median(y)).mean()
-
-
-def test_what_a_likelihood_does_not_offer_is_refused(tables):
-    assert Architecture(2, (8,), 1, "student").offers == {"moments"}
-    assert Architecture(2, (8,), 1, "student", form="rectified").offers == {"moments"}
+def test_a_file_with_a_part_that_is_not_imported_is_refused(tmp_path, monkeypatch):
+    X, y = curve(60)
+    network = Network((2,), layers=Rectified)
+    model = TGGMRegressor(network=network, n_members=1, max_epochs=1, random_state=0).fit(X, y)
+    tggm.save(model, tmp_path / "m")
+    monkeypatch.delitem(PARTS, "Rectified")
+    with pytest.raises(tggm.ModelFileError, match=r"'Rectified' are unknown; import the module that defines"):
+        tggm.load(tmp_path / "m")

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.paper import ExactJointPredictive, ExactPredictive, PaperClassifier, PaperRegressor
-from tggm.predictive.moment import MomentPredictive
+from tggm.predictive import GaussianMixture
 
 QUICK = {"hidden": (8,), "max_epochs": 40, "batch_size": 32, "n_cycles": 3, "random_state": 0}
 DOUBLE = {**QUICK, "dtype": "float64", "n_members": 2, "max_epochs": 10}
@@ -94,7 +94,7 @@ def test_several_layers_predict_gaussians(rows, deep, method):
     settings = {**DOUBLE, "hidden": (6, 4), "max_epochs": 3}
     model = PaperRegressor(**settings, deep=deep, method=method).fit(X[:100], y[:100])
     dist = model.predict_dist(X[100:])
-    assert isinstance(dist, MomentPredictive)
+    assert isinstance(dist, GaussianMixture)
     mean, std = model.predict(X[100:], return_std=True)
     assert_allclose(dist.mean(), mean, rtol=1e-8)
     assert_allclose(dist.std(), std, rtol=1e-8)

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from scipy import integrate, sparse, stats
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from tggm.data.standardise import Columns
 
 from tggm import Graph
+from tggm.data.standardise import Columns
 from tggm.plotting import plot_graph
-from tggm.predictive.moment import MomentPredictive
+from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.report._case import Scored, baselines_of, examine, score_all
 from tggm.report._effects import Feature, effects, importances, rank_features
 from tggm.report._page import Cell, number, numeric_columns, picture
@@ -40,7 +40,7 @@ def by_key(scores):
 def test_regression_scores_of_a_normal(rng):
     mean, sd = rng.normal(size=300), 0.7
     y = mean + rng.normal(size=300)
-    got = by_key(regression_scores(MomentPredictive(mean[None], np.full((1, 300), sd**2)), y))
+    got = by_key(regression_scores(GaussianMixture(mean[None], np.full((1, 300), sd**2)), y))
     assert got["rmse"] == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)))
     assert got["r2"] == pytest.approx(1 - np.mean((y - mean) ** 2) / np.var(y))
     assert got["mae"] == pytest.approx(np.mean(np.abs(y - mean)))
@@ -56,7 +56,7 @@ def test_regression_scores_of_a_normal(rng):
         )
         for m, at in zip(mean[:5], y[:5], strict=True)
     ]
-    five = MomentPredictive(mean[None, :5], np.full((1, 5), sd**2))
+    five = GaussianMixture(mean[None, :5], np.full((1, 5), sd**2))
     assert by_key(regression_scores(five, y[:5]))["crps"] == pytest.approx(np.mean(crps), rel=1e-6)
 
 
@@ -93,7 +93,7 @@ def test_calibration_error_by_hand():
 
 def test_coverage_and_width_of_a_normal():
     y = stats.norm.ppf((np.arange(1000) + 0.5) / 1000)
-    dist = MomentPredictive(np.zeros((1, 1000)), np.ones((1, 1000)))
+    dist = GaussianMixture(np.zeros((1, 1000)), np.ones((1, 1000)))
     for level, inside, width in coverage(dist, y):
         assert inside == pytest.approx(level, abs=1.1e-3)
         assert width == pytest.approx(2 * stats.norm.ppf(0.5 + level / 2), rel=1e-6)
@@ -142,9 +142,7 @@ class Known(RegressorMixin, BaseEstimator):
     """A model with mean 5 x0 + x1 x2 and standard deviation 2; the last column has no effect."""
 
     n_features_in_ = 4
-
-    def table_preparation(self):
-        return None
+    table_ = None
 
     def __sklearn_is_fitted__(self):
         return True
@@ -156,7 +154,7 @@ class Known(RegressorMixin, BaseEstimator):
         return 5 * X[:, 0] + X[:, 1] * X[:, 2]
 
     def predict_dist(self, X):
-        return MomentPredictive(self.predict(X)[None], np.full((1, len(X)), 4.0))
+        return GaussianMixture(self.predict(X)[None], np.full((1, len(X)), 4.0))
 
 
 class KnownClasses(ClassifierMixin, Known):

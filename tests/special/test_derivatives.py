@@ -16,7 +16,7 @@ POINTS = np.array([-300.0, -20.0, -4.0, -1.1, -0.01, 0.01, 0.24, 0.26, 0.49, 0.5
 
 
 def central_difference(f, x, step):
-    """Fourth-order difference quotient; the errors left are of order step^4 and 1e-15 / step."""
+    """Return the fourth-order difference quotient; errors are of order step^4 and 1e-15 / step."""
     h = step
     return (8 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12 * h)
 
@@ -74,9 +74,3 @@ def test_transformations_agree(case):
     reverse = jax.jit(jax.vmap(jax.grad(f)))(mu, sigma)
     forward = jax.jit(lambda x, s: jax.jvp(lambda y: f(y, s), (x,), (jnp.ones_like(x),))[1])(mu, sigma)
     assert_allclose(forward, reverse, rtol=eps, atol=0)
-
-
-def test_default_precision_mode():
-    with jax.enable_x64(False):
-        value, slope = jax.value_and_grad(special.truncated_mean)(-3.0, 2.0)
-        assert value.dtype == slope.dtype == np.float32

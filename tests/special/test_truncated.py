@@ -1,4 +1,4 @@
-"""Literals, laws and edges of the truncated-normal functions. The table tests are in test_reference.py."""
+"""Literals, laws and limits of the truncated-normal functions. The table tests are in test_reference.py."""
 
 import jax
 import numpy as np
@@ -21,20 +21,6 @@ from tggm.special import (
 ONE = (log_ndtr, hazard)
 TWO = (truncated_mean, truncated_var, truncated_third, truncated_entropy, truncated_log_z)
 INF, NAN = float("inf"), float("nan")
-
-
-# mpmath, 60 digits: a + npdf(a) / (erfc(-a / sqrt(2)) / 2)
-@pytest.mark.parametrize(
-    ("alpha", "expected"),
-    [
-        (-1e4, 9.9999998000000100e-05),
-        (-37.0, 0.026987686126990096),
-        (0.0, 0.79788456080286536),
-        (5.0, 5.0000014867199409),
-    ],
-)
-def test_mean_literal(alpha, expected):
-    assert_allclose(truncated_mean(alpha, 1.0), expected, rtol=5e-15)
 
 
 # half-normal: closed forms at alpha = 0
@@ -65,15 +51,6 @@ def test_quadrature(alpha):
     assert_allclose(truncated_entropy(alpha, 1.0), entropy, rtol=1e-10)
 
 
-def test_scale_equivariance():
-    mu = np.linspace(-50, 50, 201)
-    assert_allclose(truncated_mean(3 * mu, 3.0), 3 * truncated_mean(mu, 1.0), rtol=1e-14)
-    assert_allclose(truncated_var(3 * mu, 3.0), 9 * truncated_var(mu, 1.0), rtol=1e-14)
-    third = truncated_third(mu, 1.0)
-    assert_allclose(truncated_third(3 * mu, 3.0), 27 * third, rtol=1e-14, atol=1e-300)
-    assert_allclose(truncated_entropy(3 * mu, 3.0) - truncated_entropy(mu, 1.0), np.log(3), rtol=1e-14)
-
-
 def test_relu_limit():
     mu = np.linspace(-50, 50, 201)
     assert_allclose(truncated_mean(mu, 1e-8), np.maximum(mu, 0), atol=1e-8)
@@ -87,17 +64,7 @@ def test_bounds_and_monotonicity(dtype):
     assert np.all((g > 0) & (v > 0) & (v <= 1))
     for values, sign in ((g, 1), (v, 1), (log_ndtr(a), 1), (hazard(a), -1), (truncated_entropy(a, 1.0), 1)):
         y = np.asarray(values)
-        assert np.all(sign * np.diff(y) >= -SPECIAL[dtype] * np.abs(y[1:]))  # up to the promised rounding
-
-
-def test_natural_and_moment_parameters_agree():
-    # entropy = log Z + E[p h^2 / 2 - theta h], with p = 1 / sigma^2 and theta = mu / sigma^2
-    mu, sigma = np.linspace(-8, 8, 201), 2.0
-    m, v = truncated_mean(mu, sigma), truncated_var(mu, sigma)
-    energy = (v + m * m) / 8 - mu / 4 * m
-    assert_allclose(
-        truncated_log_z(mu / 4, 0.25) + energy, truncated_entropy(mu, sigma), rtol=1e-13, atol=1e-13
-    )
+        assert np.all(sign * np.diff(y) >= -SPECIAL[dtype] * np.abs(y[1:]))  # up to rounding
 
 
 def test_not_a_number(dtype):
@@ -117,7 +84,7 @@ def test_scale_must_be_positive(f, dtype):
 
 
 def test_limits(dtype):
-    ends, two = np.array([-INF, INF, INF], dtype), np.full(3, 2.0, dtype)  # three: as in the tests above
+    ends, two = np.array([-INF, INF, INF], dtype), np.full(3, 2.0, dtype)
     assert list(log_ndtr(ends)) == [-INF, 0, 0]
     assert list(hazard(ends)) == [INF, 0, 0]
     for f, left, right in (
@@ -162,13 +129,6 @@ def test_dtypes():
         assert truncated_mean(np.array([1.0]), 1.0).dtype == np.float32
 
 
-def test_complex_is_refused():
+def test_complex_arguments_raise():
     with pytest.raises(TypeError, match=r"`mu` must be real, got dtype complex128"):
         truncated_mean(np.array(1j), 1.0)
-
-
-def test_broadcasting():
-    mu, sigma = np.linspace(-3, 3, 4), np.array([[0.5], [2.0]])
-    got = truncated_mean(mu, sigma)
-    assert got.shape == (2, 4)
-    assert_allclose(got[1, 2], truncated_mean(mu[2], 2.0), rtol=1e-15)

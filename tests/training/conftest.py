@@ -1,4 +1,4 @@
-"""Data of the straight line that the tests of the loop fit."""
+"""Data of the linear model in `straight_line`."""
 
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""The folder of compiled programs, and processes that were forked."""
+
 import os
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from tggm.training.compilation_cache import prune, use_compilation_cache
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions of this kind exist on POSIX only")
-def test_shared_folder_is_refused(tmp_path):
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
     tmp_path.chmod(0o777)
     with pytest.raises(PermissionError, match=r"writable by you alone, .* its mode is 0777"):
         use_compilation_cache(tmp_path)
@@ -16,13 +18,13 @@ def test_shared_folder_is_refused(tmp_path):
 
 FIT = """
 import jax, numpy as np
-jax.jit(lambda x: x + 1)(1.0)  # the cache may be switched on after something was compiled
+jax.jit(lambda x: x + 1)(1.0)  # the cache can be enabled after a compilation
 from tggm import TGGMRegressor
-TGGMRegressor.one_layer(hidden=(2,), n_members=1, max_epochs=1).fit(np.eye(8), np.arange(8.0))
+TGGMRegressor(2, features=None, n_members=1, max_epochs=1).fit(np.eye(8), np.arange(8.0))
 print(jax.config.jax_compilation_cache_dir)
 """
 
-# what a fit does first, without the fit
+# the first step of a fit
 DECISION = """
 import jax
 from tggm.training.compilation_cache import keep_compiled
@@ -41,26 +43,42 @@ print(jax.config.jax_compilation_cache_dir)
         ({"JAX_COMPILATION_CACHE_DIR": "other"}, DECISION, False),
     ],
 )
-def test_a_fit_keeps_its_programs_unless_told_otherwise(tmp_path, given, script, kept):
+def test_a_fit_stores_its_programs_unless_configured_otherwise(tmp_path, given, script, kept):
     clean = {k: v for k, v in os.environ.items() if "COMPILATION_CACHE" not in k}
     here = {k: str(tmp_path / v) if v == "other" else v for k, v in given.items()}
     env = clean | {"XDG_CACHE_HOME": str(tmp_path)} | here
     done = subprocess.run([sys.executable, "-c", script], env=env, check=True, capture_output=True, text=True)
     programs = [*(tmp_path / "tggm").rglob("*-cache")]
     assert bool(programs) == kept
-    assert any((tmp_path / "tggm").rglob("*-traced")) == kept
     assert {path.parent.stat().st_mode & 0o777 for path in programs} == ({0o700} if kept else set())
     assert done.stdout.strip().startswith(str(tmp_path)) == ("off" not in here.values())
 
 
-def test_the_longest_unused_programs_go(tmp_path):
+def test_the_least_recently_used_programs_are_deleted(tmp_path):
     for age, name in enumerate("abc"):
         path = tmp_path / f"{name}-cache"
         path.write_bytes(bytes(100))
         os.utime(path, (1000 - age, 1000 - age))
     (tmp_path / "c-atime").write_bytes(b"")  # read just now
-    (tmp_path / "d-traced").write_bytes(bytes(100))
-    os.utime(tmp_path / "d-traced", (990, 990))
     prune(tmp_path, 200)
-    assert not (tmp_path / "d-traced").exists()
     assert sorted(path.name for path in tmp_path.glob("*-cache")) == ["a-cache", "c-cache"]
+
+
+FORK = """
+import os
+from tggm.training.compilation_cache import require_unforked
+require_unforked()
+if os.fork() == 0:
+    try:
+        require_unforked()
+    except RuntimeError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_raises_instead_of_hanging():
+    done = subprocess.run([sys.executable, "-c", FORK], check=True, capture_output=True, text=True)
+    assert "multiprocessing.get_context('spawn')" in done.stdout

@@ -1,4 +1,4 @@
-"""A fit that is killed continues from its checkpoint and ends with the same model."""
+"""A killed fit resumes from its checkpoint and gives the same model."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def killed(folder, delay):
     return child.returncode < 0
 
 
-@pytest.mark.slow  # several processes; tests/training/test_checkpoints.py damages checkpoints one by one
+@pytest.mark.slow  # several processes; tests/training/test_checkpoint.py damages checkpoints one by one
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
 def test_a_killed_fit_ends_with_the_same_model(tmp_path):
     whole, interrupted = tmp_path / "whole", tmp_path / "interrupted"

@@ -1,76 +1,72 @@
-"""The training loop, followed by hand for a straight line."""
+"""The training loop against gradient descent in NumPy, and training runs that fail."""
 
+import sys
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.training.straight_line import ROWS, Squares, as_vector, descend, everything, fit, zeros
+from tests.training.straight_line import ROWS, Squares, all_rows, as_vector, descend, fit, zeros
 from tggm.training.layout import Layout
-from tggm.training.observer import Observer
-from tggm.training.state import Membership
+from tggm.training.loop import FAILURES, _drop_inputs
+from tggm.training.progress import Observer
+from tggm.training.rows import Membership
+
+train_module = sys.modules["tggm.training.train"]  # the package has a function of this name
+drop_inputs = jax.jit(_drop_inputs)
 
 
-def test_full_batch_training_is_gradient_descent(data):
-    got = fit(data, weight_decay=3.0)
-    assert_allclose(as_vector(got.params), descend(data, 5, decay=3.0), rtol=1e-12)
+WEIGHT = np.linspace(0, 2, ROWS)
+COSINE = {"rate": lambda t: 0.05 * (1 + np.cos(np.pi * t / 5))}
 
 
-def test_cosine_schedule(data):
-    got = fit(data, schedule="cosine", total_steps=5)
-    want = descend(data, 5, rate=lambda t: 0.05 * (1 + np.cos(np.pi * t / 5)))
-    assert_allclose(as_vector(got.params), want, rtol=1e-12)
+@pytest.mark.parametrize(
+    ("options", "by_hand"),
+    [
+        ({"weight_decay": 3.0}, {"decay": 3.0}),
+        ({"schedule": "cosine", "total_steps": 5}, COSINE),
+        ({"clip": 0.5}, {"clip": 0.5}),
+        ({"rates": Layout.of(zeros(1), axes=1).rates(["b"])}, {"fixed": [0]}),
+        ({"weight": WEIGHT}, {"weight": WEIGHT}),
+    ],
+    ids=["penalty", "cosine", "clipped", "fixed", "weighted"],
+)
+def test_full_batch_training_is_gradient_descent(data, options, by_hand):
+    assert_allclose(as_vector(fit(data, **options).params), descend(data, 5, **by_hand), rtol=1e-12)
 
 
-def test_clipping(data):
-    assert_allclose(as_vector(fit(data, clip=0.5).params), descend(data, 5, clip=0.5), rtol=1e-12)
-
-
-def test_sample_weights(data, rng):
-    weight = rng.exponential(size=ROWS)
-    weight /= weight.mean()
-    got = fit(data, weight=weight)
-    assert_allclose(as_vector(got.params), descend(data, 5, weight=weight), rtol=1e-12)
-
-
-def test_rate_of_zero_holds_a_parameter(data):
-    got = fit(data, rates=Layout.of(zeros(1), axes=1).rates(["b"]))
-    assert got.params["b"][0] == 0
-    assert np.all(got.params["w"] != 0)
-
-
-def test_members_with_their_own_settings_train_as_if_alone(data):
+def test_each_member_has_its_own_settings(data):
     both = fit(data, 2, learning_rate=np.array([0.1, 0.2]), weight_decay=np.array([0.0, 5.0]), batch=7)
-    rows = everything(1)
-    alone = fit(data, rows=rows, learning_rate=0.1, batch=7, seed=0)
+    alone = fit(data, rows=all_rows(1), learning_rate=0.1, batch=7, seed=0)
     assert_allclose(as_vector(both.params, 0), as_vector(alone.params), rtol=1e-12)
     assert not np.allclose(as_vector(both.params, 0), as_vector(both.params, 1))
 
 
-def test_padding_changes_nothing(data):
+def test_padding_changes_no_result(data):
     rows = np.arange(ROWS, dtype=np.int32)
     bare = Membership(rows[None, 4:], np.array([ROWS - 4], np.int32), rows[None, :4], np.array([4], np.int32))
-    padded = everything(1, held=4)
+    padded = all_rows(1, held=4)
     assert padded.train.shape[1] > ROWS - 4 or padded.held.shape[1] > 4
     a, b = (fit(data, rows=r, batch=16) for r in (bare, padded))
     assert_allclose(as_vector(a.params), as_vector(b.params), rtol=1e-12)
     assert_allclose(a.held, b.held, rtol=1e-12)
 
 
-def test_result_does_not_depend_on_where_training_was_cut(data):
+def test_training_continued_from_a_state_gives_the_same_result(data):
     options = {"batch": 6, "held": 4, "optimizer": "adam", "schedule": "cosine", "total_steps": 40}
     whole = fit(data, 2, epochs=9, capacity=16, **options)
     part = fit(data, 2, epochs=4, capacity=16, **options)
-    saved = jax.tree.map(np.asarray, part.state)  # a checkpoint is this pytree of arrays
+    saved = jax.tree.map(np.asarray, part.state)
     rest = fit(data, 2, epochs=5, capacity=3, state=saved, **options)
     assert_array_equal(whole.params["w"], rest.params["w"])
     assert_array_equal(whole.held, np.concatenate([part.held, rest.held], axis=1))
 
 
-def test_optax_optimiser_equals_the_named_one(data):
+def test_named_adam_equals_that_of_optax(data):
     mine = fit(data, optimizer=optax.adam(0.1), batch=6)
     named = fit(data, optimizer="adam", batch=6)
     assert_allclose(as_vector(mine.params), as_vector(named.params), rtol=1e-10)
@@ -86,23 +82,26 @@ def test_rmsprop_has_the_decay_of_the_paper(data):
     assert_allclose(as_vector(fit(data, optimizer="rmsprop").params), theta, rtol=1e-6)
 
 
-def test_running_average(data):
+def test_history_is_the_mean_objective_and_the_average_has_a_shorter_memory_at_first(data):
     got = fit(data, averaged=True, average=0.15, epochs=3)
-    average = np.zeros(4)
-    for t, decay in ((1, 1 / 10), (2, 0.15), (3, 0.15)):  # at first it forgets faster than asked
+    X, average = np.column_stack([np.ones(ROWS), data["x"]]), np.zeros(4)
+    for t, decay in ((1, 1 / 10), (2, 0.15), (3, 0.15)):
         average = decay * average + (1 - decay) * descend(data, t)
     assert_allclose(as_vector(got.params), average, rtol=1e-12)
+    want = [-0.5 * np.mean((X @ descend(data, t) - data["y"]) ** 2) for t in range(3)]
+    assert_allclose(got.train[0], want, rtol=1e-12)
+    assert_array_equal(got.undone, [0])
 
 
 @dataclass(frozen=True)
 class Distracted(Squares):
-    """Held-out rows want w = 0, so that every step makes the score worse."""
+    """The held-out score is best at w = 0, so that every step lowers it."""
 
     def score(self, params, rows):
         return -(params["w"] ** 2).sum() - 0.0 * rows["y"]
 
 
-def test_best_epoch_is_kept(data):
+def test_the_best_epoch_is_kept(data):
     got = fit(data, objective=Distracted(), held=4, epochs=6)
     assert_array_equal(got.best_epoch, [0])
     first = fit(data, held=4, epochs=1)
@@ -111,7 +110,7 @@ def test_best_epoch_is_kept(data):
     assert np.all(np.diff(got.held[0]) < 0)
 
 
-def test_patience_ends_training(data):
+def test_training_ends_when_patience_is_used_up(data):
     got = fit(data, objective=Distracted(), held=4, epochs=500, capacity=2, patience=3)
     assert got.stopped_early
     assert got.held.shape[1] == 4
@@ -119,23 +118,13 @@ def test_patience_ends_training(data):
     assert_array_equal(got.held, longer.held)
 
 
-@dataclass(frozen=True)
-class Broken(Squares):
-    """Not a number as soon as a batch contains the row whose target is infinite."""
-
-    def __call__(self, params, rows, progress):
-        return jnp.where(jnp.isinf(rows["y"]), jnp.nan, super().__call__(params, rows, progress))
+def test_a_time_budget_ends_training(data):
+    got = fit(data, epochs=500, budget=1e-9)
+    assert got.stopped_early
+    assert got.train.shape[1] <= 3  # the first chunk has one epoch, the second two
 
 
-def test_unsound_steps_are_not_taken(data):
-    data["y"][3] = np.inf
-    got = fit(data, objective=Broken(), batch=5, epochs=10)
-    assert_array_equal(got.undone, [10])  # once in each epoch, as each row is visited once
-    assert np.isfinite(as_vector(got.params)).all()
-    assert np.any(got.params["w"] != 0)
-
-
-def test_interruption_keeps_the_best_so_far(data):
+def test_interruption_keeps_the_best_parameters(data):
     reported = []
 
     class Impatient(Observer):
@@ -150,8 +139,133 @@ def test_interruption_keeps_the_best_so_far(data):
     assert_allclose(as_vector(got.params), descend(data, reported[-1]), rtol=1e-12)
 
 
-def test_history_is_the_mean_objective(data):
-    got = fit(data, epochs=2)
-    X = np.column_stack([np.ones(ROWS), data["x"]])
-    want = [-0.5 * np.mean((X @ descend(data, t) - data["y"]) ** 2) for t in (0, 1)]
-    assert_allclose(got.train[0], want, rtol=1e-12)
+@dataclass(frozen=True)
+class Cliff(Squares):
+    """A constant for |w| > 1: NaN, or a low number without a gradient that leads back."""
+
+    beyond: float = float("nan")
+
+    def __call__(self, params, rows, progress):
+        far = (params["w"] ** 2).sum() > 1.0
+        return jnp.where(far, self.beyond, super().__call__(params, rows, progress))
+
+
+@dataclass(frozen=True)
+class Slope(Squares):
+    """Lower by 1,000 everywhere except at the start."""
+
+    def __call__(self, params, rows, progress):
+        start = (params["w"] ** 2).sum() == 0
+        return super().__call__(params, rows, progress) - jnp.where(start, 0.0, 1e3)
+
+
+def test_steps_with_non_finite_values_are_undone(data):
+    data["y"][3] = np.nan
+    got = fit(data, batch=5, epochs=10)
+    assert_array_equal(got.undone, [10])  # once per epoch: each row is in one batch
+    assert np.isfinite(as_vector(got.params)).all()
+    assert np.any(got.params["w"] != 0)
+
+
+def marching(broken):
+    """An optimiser whose steps add 0.01 to all parameters, except for NaN in the first few."""
+
+    def update(grads, step, params=None):
+        length = jnp.where(step < broken, jnp.nan, 0.01)
+        return jax.tree.map(lambda grad: jnp.full_like(grad, length), grads), step + 1
+
+    return optax.GradientTransformation(lambda params: jnp.int32(0), update)
+
+
+def test_each_undone_step_halves_the_rate_and_each_finite_step_raises_it(data):
+    reached = [fit(data, optimizer=marching(3), epochs=n).params["b"][0] for n in (4, 5, 20)]
+    rates = np.minimum(1.25 ** np.arange(17) / 8, 1.0)
+    assert_allclose(np.array(reached) / 0.01, np.cumsum(rates)[[0, 1, 16]], rtol=1e-9)
+
+
+def test_a_member_stops_after_many_failures_with_finite_parameters(data):
+    got = fit(data, objective=Cliff(), epochs=500, batch=4, held=4)
+    assert got.failed.all()
+    assert got.train.shape[1] < 50
+    assert got.undone[0] >= FAILURES
+    assert np.isfinite(got.held[0][got.best_epoch[0]])
+    assert (got.params["w"][0] ** 2).sum() <= 1.0
+    assert (got.train[0][np.isfinite(got.train[0])] < 0).all()  # an undone step would count as 0
+
+
+def test_a_collapsed_epoch_is_undone(data):
+    got = fit(data, objective=Cliff(-1e6), epochs=40, batch=5)
+    assert got.undone[0] > 0
+    assert (got.params["w"][0] ** 2).sum() <= 1.01  # the epoch is judged before its last step
+    assert not got.failed.any()
+
+
+def test_the_reference_of_collapses_is_lowered(data):
+    """Every later epoch is far below the first: training must not return to the start forever."""
+    got = fit(data, objective=Slope(), epochs=40)
+    assert 0 < got.undone[0] < 5
+    assert got.train[0, -1] > got.train[0, 5] + 0.1
+
+
+def test_results_do_not_depend_on_the_number_of_groups(data, monkeypatch):
+    results = []
+    for cores in (1, 2, 3):  # three groups of two for four members: padded
+        monkeypatch.setattr(train_module, "n_cores", lambda cores=cores: cores)
+        results.append(fit(data, 4, batch=5, epochs=6, seed=3))
+    for result in results[1:]:
+        assert_allclose(result.params["w"], results[0].params["w"], rtol=1e-12)
+        assert_allclose(result.train, results[0].train, rtol=1e-12)
+
+
+@dataclass(frozen=True)
+class Factorising(Squares):
+    """An objective with batched factorisations, large enough for two threads to deadlock."""
+
+    def __call__(self, params, rows, progress):
+        matrices = jnp.eye(50)[None] * (1 + params["w"][0] ** 2) + jnp.zeros((128, 1, 1))
+        L = jax.lax.linalg.cholesky(matrices)
+        return super().__call__(params, rows, progress) - 0.0 * L.sum()
+
+
+def test_programs_that_factorise_matrices_run_in_one_thread(data, monkeypatch):
+    monkeypatch.setattr(train_module, "n_cores", lambda: 2)
+    assert np.isfinite(fit(data, 2, objective=Factorising(), epochs=8).train).all()
+
+
+def dropped(X, rate, *, rows=None, seed=0, step=0):
+    X, rows = jnp.asarray(X), jnp.asarray(np.arange(len(X)) if rows is None else rows)
+    return np.asarray(drop_inputs(X, rows, jnp.uint32(seed), jnp.int32(step), jnp.asarray(rate, X.dtype)))
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.9])
+def test_dropout_sets_a_fraction_to_zero_and_enlarges_the_rest(rate, dtype):
+    found = dropped(np.ones((400, 500), dtype), rate)
+    assert found.dtype == dtype
+    error = np.sqrt(rate * (1 - rate))
+    zero = found == 0
+    # five standard deviations of a mean of independent draws: of all, of each row and of each column
+    assert abs(zero.mean() - rate) < 5 * error / np.sqrt(zero.size)
+    assert_allclose(zero.mean(1), rate, atol=5 * error / np.sqrt(500))
+    assert_allclose(zero.mean(0), rate, atol=5 * error / np.sqrt(400))
+    assert_allclose(found[~zero], 1 / (1 - rate), rtol=1e-6)
+
+
+def test_dropout_depends_on_step_seed_and_row_but_not_on_the_batch(rng):
+    X = np.ones((50, 60))
+    first = dropped(X, 0.5) == 0
+    # independent draws agree in half of the places; five standard deviations
+    for other in (dropped(X, 0.5, step=1), dropped(X, 0.5, seed=1), dropped(X, 0.5, rows=np.arange(50, 100))):
+        assert abs(np.mean(first == (other == 0)) - 0.5) < 5 * 0.5 / np.sqrt(first.size)
+    order = rng.permutation(50)
+    assert_array_equal(dropped(X, 0.5, rows=order) == 0, first[order])
+    assert_array_equal(dropped(X, 0.0), X)
+
+
+def test_least_squares_with_dropout_is_ridge_regression(rng):
+    """On average over draws the squared error has the Hessian XᵀX + p/(1−p) diag(XᵀX)."""
+    X, rate, draws = rng.standard_normal((40, 3)), 0.25, 4000
+    every = jax.jit(jax.vmap(_drop_inputs, (None, None, None, 0, None)))
+    Z = np.asarray(every(X, jnp.arange(40), jnp.uint32(0), jnp.arange(draws), jnp.asarray(rate)))
+    each = Z.mT @ Z
+    expected = X.T @ X + rate / (1 - rate) * np.diag(np.diag(X.T @ X))
+    assert (np.abs(each.mean(0) - expected) < 5 * each.std(0) / np.sqrt(draws)).all()

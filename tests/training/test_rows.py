@@ -1,4 +1,4 @@
-"""Rows of a fit: who holds out which, in what order, and blocks of them that are trained on in turn."""
+"""Rows of a fit: folds, their order, and blocks of rows."""
 
 import threading
 
@@ -9,24 +9,29 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, as_vector, fit
-from tggm.training.rows import Blocks, RowBlock, bucket, dealt, hold_out, membership, read_ahead, shuffled
+from tggm.training import checkpoint
+from tggm.training.rows import (
+    Blocks,
+    RowBlock,
+    assign_folds,
+    bucket,
+    held_out_groups,
+    membership,
+    read_ahead,
+    shuffled,
+    training_rows,
+)
 
 HALF = ROWS // 2
 order = jax.jit(shuffled)
 
 
-def test_bucket_wastes_at_most_a_third():
+def test_buckets_are_few_and_at_most_half_larger():
     sizes = np.arange(1, 5000)
     buckets = np.array([bucket(int(n)) for n in sizes])
     assert np.all(buckets >= sizes)
     assert np.all(buckets[16:] <= 1.5 * sizes[16:])
     assert len(np.unique(buckets)) < 20
-
-
-def test_hold_out_splits_all_rows(rng):
-    train_rows, held = hold_out(rng, np.arange(10, 52), 0.1)
-    assert len(held) == 4
-    assert_array_equal(np.sort(np.r_[train_rows, held]), np.arange(10, 52))
 
 
 @pytest.mark.parametrize(
@@ -36,9 +41,9 @@ def test_hold_out_splits_all_rows(rng):
         (200, 10, {2}, 100), (1000, 10, {3, 4}, 300), (3000, 10, {5}, 600), (1000, 3, {1}, 300),
     ],
 )  # fmt: skip
-def test_rows_are_dealt_to_groups_of_members(rng, N, members, often, rows):
-    """As few groups as hold out 250 rows, two at least."""
-    parts = dealt(rng, np.arange(N), 0.1, members)
+def test_groups_of_members_hold_out_the_same_rows(rng, N, members, often, rows):
+    """The number of groups is the smallest that holds out 250 rows, at least two."""
+    parts = assign_folds(rng, np.arange(N), 0.1, members)
     assert len(parts) == members
     counts = np.zeros(N, int)
     for train_rows, held in parts:
@@ -49,8 +54,15 @@ def test_rows_are_dealt_to_groups_of_members(rng, N, members, often, rows):
     assert (counts > 0).sum() == rows
 
 
-def test_nothing_is_held_out_on_demand(rng):
-    assert all(len(held) == 0 for _, held in dealt(rng, np.arange(60), 0.0, 4))
+def test_a_membership_pads_and_returns_its_rows(rng):
+    parts = assign_folds(rng, np.arange(60), 0.1, 4)
+    members = membership(parts)
+    for (rows, _), found in zip(parts, training_rows(members), strict=True):
+        assert_array_equal(found, rows)
+    groups = held_out_groups(members)
+    assert [numbers for numbers, _ in groups] == [[0, 1], [2, 3]]
+    assert_array_equal(groups[1][1], parts[2][1])
+    assert held_out_groups(membership(assign_folds(rng, np.arange(60), 0.0, 4))) == []
 
 
 @pytest.mark.parametrize("packed", [2**16, 16])
@@ -68,20 +80,11 @@ def test_shuffled_is_a_new_permutation_each_epoch(monkeypatch, packed):
     assert all(np.mean(orders[0][:50] == other[:50]) < 0.2 for other in orders[1:3])
 
 
-def test_shuffling_is_uniform():
-    """Where row 0 lands in many epochs: chi-square with 49 degrees of freedom, p = 1e-4 at 95."""
-    rows = jnp.arange(50, dtype=jnp.int32)
-    every = jax.jit(jax.vmap(lambda e: shuffled(rows, jnp.int32(50), jnp.uint32(7), e)))
-    orders = every(jnp.arange(5000, dtype=jnp.int32))
-    counts = np.bincount(np.argmax(np.asarray(orders) == 0, axis=1), minlength=50)
-    assert ((counts - 100) ** 2 / 100).sum() < 95
-
-
 def readers():
     return [thread for thread in threading.enumerate() if thread.name == "tggm-read"]
 
 
-def test_items_are_read_ahead_in_their_order():
+def test_items_are_read_ahead_in_order():
     made = []
 
     def items():
@@ -91,12 +94,16 @@ def test_items_are_read_ahead_in_their_order():
 
     reading = read_ahead(items())
     assert [next(reading) for _ in range(3)] == [0, 1, 2]
-    assert len(made) <= 3 + 2 + 1  # two wait, one is made
+    assert len(made) <= 3 + 2 + 1  # two wait, one is produced
     assert list(reading) == list(range(3, 20))
+    assert not readers()
+    reading = read_ahead(iter(range(10**9)))
+    next(reading)
+    reading.close()
     assert not readers()
 
 
-def test_an_error_of_the_reader_reaches_who_waits():
+def test_an_error_while_reading_is_raised_to_the_caller():
     def items():
         yield 1
         raise OSError("the disk is gone")
@@ -107,15 +114,8 @@ def test_an_error_of_the_reader_reaches_who_waits():
         next(reading)
 
 
-def test_nothing_is_read_for_who_stopped_asking():
-    reading = read_ahead(iter(range(10**9)))
-    next(reading)
-    reading.close()
-    assert not readers()
-
-
 def halves(data):
-    """Two blocks of ten rows, which count for 3/4 and 1/4 of the penalty."""
+    """Return two blocks of ten rows that get 3/4 and 1/4 of the penalty."""
     rows = np.arange(HALF, dtype=np.int32)
     members = membership([(rows, rows[:0])])
     parts = [{name: a[k : k + HALF] for name, a in data.items()} for k in (0, HALF)]
@@ -125,7 +125,7 @@ def halves(data):
     return Blocks(lambda _: iter(each), 2, ROWS, 16)
 
 
-def test_a_table_in_memory_is_one_block_that_stays(data):
+def test_a_table_in_memory_is_one_block_prepared_once(data):
     rows = np.arange(ROWS, dtype=np.int32)
     block = RowBlock(membership([(rows, rows[:0]), (rows[:6], rows[6:])]), data, np.ones(ROWS))
     blocks = Blocks.of(block)
@@ -138,7 +138,7 @@ def test_a_table_in_memory_is_one_block_that_stays(data):
     assert len(prepared) == 1
 
 
-def test_blocks_come_pass_by_pass_but_those_done():
+def test_blocks_come_pass_by_pass_without_those_done():
     asked = []
 
     def each(epoch):
@@ -147,11 +147,11 @@ def test_blocks_come_pass_by_pass_but_those_done():
 
     blocks = Blocks(each, 3, 30, 10)
     assert list(blocks.coming(4, 3, str.upper)) == ["1B", "1C", "2A", "2B", "2C"]
-    assert asked == [1, 2]  # a pass that is done is not read
+    assert asked == [1, 2]  # the first pass is not read
     assert blocks.steps(4) == 9
 
 
-def test_each_block_has_its_steps_and_its_share_of_the_penalty(data):
+def test_each_block_takes_its_steps_with_its_share_of_the_penalty(data):
     got = fit(data, blocks=halves(data), epochs=3, batch=16, capacity=1, weight_decay=5.0)
     X = np.column_stack([np.ones(ROWS), data["x"]])
     theta, errors = np.zeros(4), []
@@ -161,15 +161,25 @@ def test_each_block_has_its_steps_and_its_share_of_the_penalty(data):
             errors.append(-0.5 * np.mean(error**2))
             theta = theta - 0.1 * (X[rows].T @ error + 5.0 * share * np.r_[0, theta[1:]]) / HALF
     assert_allclose(as_vector(got.params), theta, rtol=1e-12)
-    assert_allclose(got.train[0], np.reshape(errors, (3, 2)).mean(1), rtol=1e-12)  # one entry a pass
+    assert_allclose(got.train[0], np.reshape(errors, (3, 2)).mean(1), rtol=1e-12)  # one entry per pass
     assert got.best_epoch[0] == 2
 
 
-def test_training_goes_on_in_the_middle_of_a_pass(data):
-    kept = []
+def test_training_resumes_in_the_middle_of_a_pass(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     options = {"blocks": halves(data), "epochs": 3, "batch": 16, "capacity": 1, "weight_decay": 5.0}
-    whole = fit(data, keep=kept.append, **options)
-    assert [c.train.shape[1] for c in kept] == [1, 2, 3, 4, 5, 6]  # blocks
-    rest = fit(data, resume=kept[2], **options)
+    whole = fit(data, **options)
+    write = checkpoint.CheckpointFile.write
+
+    def failing(self, **finished):
+        write(self, **finished)
+        if self._last.train.shape[1] == 3:  # blocks
+            raise RuntimeError("power failure")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.CheckpointFile, "write", failing)
+        with pytest.raises(RuntimeError, match="power"):
+            fit(data, checkpoint=tmp_path / "c", **options)
+    rest = fit(data, checkpoint=tmp_path / "c", **options)
     assert_array_equal(as_vector(rest.params), as_vector(whole.params))
     assert_array_equal(rest.train, whole.train)

@@ -112,8 +112,8 @@ def fit(
     """
     for path in filter(None, (output, test_output)):
         check_output(path, force or resume, data)
-    _check_choices(task, target)
-    from tggm.cli.training import FitOptions, fit_folder, fit_table, parse_layers
+    _check_choices(task, target, test_size)
+    from tggm.cli.training import FitOptions, fit_folder, fit_table
     from tggm.files import model_file
     from tggm.tables import read_table
     from tggm.training.checkpoint import remove_checkpoints
@@ -123,7 +123,7 @@ def fit(
     named = [f"{name}={value}" for name, value in given.items() if value is not None]
     checkpoint, gaps = None if output == STREAM else f"{output}.checkpoint", tuple(missing or ())
     options = FitOptions(
-        target[0], task, parse_layers(hidden), members, epochs, seed, test_size, tuple(ignore or ()),
+        target[0], task, _layers(hidden), members, epochs, seed, test_size, tuple(ignore or ()),
         tuple(categorical or ()), gaps, quick, (*named, *(setting or ())), quiet, checkpoint, resume,
     )  # fmt: skip
     if os.path.isdir(data):
@@ -135,11 +135,9 @@ def fit(
     write_result(output, model_file(result.model, result.baselines, result.record))
     if test_output is not None and result.test is not None:
         write_result(test_output, csv_text({name: result.test.words(name) for name in result.test.names}))
-    text = json.dumps(_fit_facts(result, output), indent=1) if as_json else _fit_summary(result, output)
-    if output == STREAM and not quiet:
-        say(text)
-    elif output != STREAM and (as_json or not quiet):
-        print(text)
+    if not quiet or (as_json and output != STREAM):
+        text = json.dumps(_fit_facts(result, output), indent=1) if as_json else _fit_summary(result, output)
+        (say if output == STREAM else print)(text)
     if result.model.interrupted_:
         if not quiet:
             say("interrupted: the best model so far is written; continue with the same command and --resume")
@@ -148,8 +146,20 @@ def fit(
         remove_checkpoints(checkpoint)  # not before the model is written
 
 
-def _check_choices(task: str | None, target: list[str]) -> None:
+def _layers(text: str | None) -> tuple[int, ...] | None:
+    """Return the hidden units of each layer as --hidden gives them."""
+    try:
+        return None if text is None else tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise CommandError(
+            f"--hidden is a number of units, or one for each layer as 100,100; got {text!r}."
+        ) from None
+
+
+def _check_choices(task: str | None, target: list[str], test_size: float = 0.2) -> None:
     """Raise for values that an option does not take."""
+    if not 0 <= test_size < 1:
+        raise CommandError(f"--test-size must be at least 0 and less than 1, as 0.2; got {test_size:g}.")
     if len(target) > 1:
         raise CommandError(
             f"--target is one column; got {', '.join(map(repr, target))}. Fit each by itself, and keep the "
@@ -398,11 +408,11 @@ def compare(
     check_output(output, force, data)
     _check_choices(task, target)
     from tggm.cli.comparison import choose_models, comparison_columns, comparison_text, run_comparison
-    from tggm.cli.training import FitOptions, find_target, parse_layers
+    from tggm.cli.training import FitOptions, find_target
     from tggm.tables import read_table
 
     options = FitOptions(
-        target[0], task, parse_layers(hidden), members, epochs, seed, ignore=tuple(ignore or ()),
+        target[0], task, _layers(hidden), members, epochs, seed, ignore=tuple(ignore or ()),
         categorical=tuple(categorical or ()), missing=tuple(missing or ()), quick=quick,
         settings=tuple(setting or ()),
     )  # fmt: skip

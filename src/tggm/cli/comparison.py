@@ -14,6 +14,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tggm.arrays import Floats, Ints
 from tggm.cli.commands import OPPONENTS
@@ -61,12 +67,6 @@ def opponent(name: str, is_class: bool, seed: int, words: Sequence[str] = ()) ->
 
         kind = lightgbm.LGBMClassifier if is_class else lightgbm.LGBMRegressor
         return kind(random_state=seed, n_jobs=1, verbose=-1)
-    from sklearn.dummy import DummyClassifier, DummyRegressor
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    from sklearn.linear_model import LogisticRegression, RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     if name == "mean":
         return DummyClassifier() if is_class else DummyRegressor()
     if name == "hgb":
@@ -140,8 +140,6 @@ def score_opponent(name: str, data: Any, is_class: bool, seed: int) -> RowScores
 
     A regression that predicts only numbers gets one standard deviation, that of its errors in five folds.
     """
-    from sklearn.model_selection import KFold, cross_val_predict
-
     train, y, test, y_test = data
     encoder = TableTransformer(task="classification" if is_class else "regression")
     X, X_test, words = encoder.fit_transform(train, y), encoder.transform(test), []

@@ -3,7 +3,7 @@
 import math
 import warnings
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from tggm.cli.files import CommandError, read_model, say
 from tggm.cli.training import encoding_notes
 from tggm.tables import Preparation, Table, TableWarning, read_table
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 BLOCK = 100_000  # rows predicted at once
 MOST_DIGITS = 12  # of a number in the report's table of the worst rows
@@ -44,7 +47,7 @@ def read_inputs(
 
 
 def rows_with_target(
-    model: Any, stored: Preparation, table: Table, notes: list[str]
+    model: "BaseEstimator", stored: Preparation, table: Table, notes: list[str]
 ) -> tuple[Table, NDArray[Any]]:
     """Return the rows that have a target, and their targets; classes must be known to the model."""
     target = stored.target
@@ -101,7 +104,13 @@ def predicted_columns(
 
 
 def _numbers(
-    model: Any, name: str, rows: Table, interval: float, levels: list[float], parts: bool, guarantee: bool
+    model: "BaseEstimator",
+    name: str,
+    rows: Table,
+    interval: float,
+    levels: list[float],
+    parts: bool,
+    guarantee: bool,
 ) -> Columns:
     mean, std = model.predict(rows, return_std=True)
     tail = (1 - interval) / 2
@@ -114,7 +123,7 @@ def _numbers(
     return columns | {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(levels)}
 
 
-def _guaranteed(model: Any, rows: Table, level: float) -> tuple[Any, Any]:
+def _guaranteed(model: "BaseEstimator", rows: Table, level: float) -> tuple[Any, Any]:
     try:
         low, high = model.predict_interval(rows, level, guarantee=True)
     except ValueError as error:
@@ -122,7 +131,7 @@ def _guaranteed(model: Any, rows: Table, level: float) -> tuple[Any, Any]:
     return low, high
 
 
-def _classes(model: Any, name: str, rows: Table, threshold: float | None) -> Columns:
+def _classes(model: "BaseEstimator", name: str, rows: Table, threshold: float | None) -> Columns:
     p = model.predict_proba(rows)
     best = _chosen(p, threshold)
     columns = {name: model.classes_[best], f"{name}_probability": p[np.arange(len(p)), best]}

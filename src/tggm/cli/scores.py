@@ -22,8 +22,8 @@ from tggm.report.scores import (
 )
 from tggm.tables import Table, TableWarning
 from tggm.tables.baselines import Baselines
+from tggm.tables.schema import Figures
 
-Figures = dict[str, dict[str, float]]  # by model ("model", "linear", "naive") and measure
 Measure = Callable[[Any, np.ndarray], dict[str, float]]  # of a prediction and targets (labels as numbers)
 TITLES = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
 REGRESSION = {
@@ -38,10 +38,14 @@ QUANTILE = "quantile_loss"
 
 
 def evaluate_model(
-    model: Any, baselines: Baselines | None, table: Table, y: np.ndarray, more: Measure | None = None
+    model: BaseEstimator,
+    baselines: Baselines | None,
+    table: Table,
+    y: np.ndarray,
+    more: Measure | None = None,
 ) -> Figures:
     """Return scores of the model and of its baselines on rows with known targets, and `more` of each."""
-    is_class = hasattr(model, "classes_")
+    is_class = isinstance(model, ClassifierMixin)
     scores: Any = class_scores if is_class else regression_scores
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` reports these
@@ -101,7 +105,7 @@ def hint(figures: Figures) -> str:
     return ""
 
 
-def warnings_of(model: Any, known: Figures, table: Table, figures: Figures) -> list[str]:
+def warnings_of(model: BaseEstimator, known: Figures, table: Table, figures: Figures) -> list[str]:
     """Return warnings about shifted inputs and less likely observations, with a remedy."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
@@ -117,11 +121,11 @@ def _log_score(figures: dict[str, float]) -> float:
     return figures["log_density"] if "log_density" in figures else -figures["log_loss"]
 
 
-def require_threshold(threshold: float | None, model: Any) -> None:
+def require_threshold(threshold: float | None, model: BaseEstimator) -> None:
     """Raise unless it is a probability, for a model of two classes."""
     if threshold is None:
         return
-    if len(getattr(model, "classes_", ())) != 2:
+    if not isinstance(model, ClassifierMixin) or len(model.classes_) != 2:
         raise CommandError("--threshold is for two classes; leave it out.")
     if not 0 < threshold < 1:
         raise CommandError(f"--threshold is a probability, as 0.3; got {threshold:g}.")
@@ -130,9 +134,9 @@ def require_threshold(threshold: float | None, model: Any) -> None:
 class Metrics:
     """The scores that --metric and --threshold add: quantile losses and scorers of scikit-learn."""
 
-    def __init__(self, asked: Sequence[str], threshold: float | None, model: Any) -> None:
+    def __init__(self, asked: Sequence[str], threshold: float | None, model: BaseEstimator) -> None:
         require_threshold(threshold, model)
-        self._threshold, self._is_class = threshold, hasattr(model, "classes_")
+        self._threshold, self._is_class = threshold, isinstance(model, ClassifierMixin)
         self._scorers = {name: self._scorer(name) for name in asked}
         by_threshold = ("precision", "recall", "f1") if threshold is not None else ()
         self.names = (*by_threshold, *asked)

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from importlib.resources import files
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -32,6 +32,9 @@ from tggm.files import ModelFileError, load
 from tggm.tables import Table, TableError, TableWarning
 from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic
 from tggm.tables.reading import parse_csv
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 MOST_BYTES = 1 << 20  # of a body
 MOST_REQUESTS = 50  # predictions in a second
@@ -61,7 +64,7 @@ HEADERS = {
 class ServedModel:
     """A fitted model with the answers that the application gives."""
 
-    def __init__(self, model: Any, stored: Any) -> None:
+    def __init__(self, model: "BaseEstimator", stored: Any) -> None:
         self._model, self._stored = model, stored
         self._lock = Lock()  # one prediction at a time
 

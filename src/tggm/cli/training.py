@@ -7,20 +7,20 @@ suggests, and the estimator is fitted to a stream of all rows.
 import csv
 import os
 import re
+import sys
 import time
 import warnings
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Ints
 from tggm.cli.files import CommandError, say
-from tggm.cli.progress import Progress
 from tggm.cli.scores import evaluate_model
 from tggm.data import Piece, Stream
 from tggm.data.stream import hash_rows
@@ -31,6 +31,10 @@ from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
 from tggm.training.checkpoint import CheckpointError, remove_checkpoints
+from tggm.training.progress import Observer
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 LEAST_ROWS = 10
 MOST_HELD_OUT = 10_000  # rows; more would not make the scores more precise in a useful way
@@ -41,7 +45,9 @@ OPTIONS = {
     "features": "--features", "calibrate": "--calibrate", "class_weight": "--class-weight",
     "guarantee": "--guarantee",
 }  # fmt: skip
-FIXED = {"checkpoint", "random_state", "verbose"}  # settings that have options of their own
+_PLAIN_SECONDS = 10.0  # between lines that are not on a terminal
+_LONG_SECONDS = 30.0  # a fit that takes longer shows how to shorten it
+FIXED = {"checkpoint", "network", "random_state", "verbose"}  # not set by --set
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,6 @@ class FitOptions:
     checkpoint: str | None = None
     resume: bool = False
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.test_size < 1:
-            raise CommandError(
-                f"--test-size must be at least 0 and less than 1, as 0.2; got {self.test_size:g}."
-            )
-
 
 @dataclass(frozen=True)
 class FitResult:
@@ -84,16 +84,6 @@ class FitResult:
 
 
 # ---- settings --------------------------------------------------------------------------------------------
-
-
-def parse_layers(text: str | None) -> tuple[int, ...] | None:
-    """Return the hidden units of each layer as --hidden gives them."""
-    try:
-        return None if text is None else tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise CommandError(
-            f"--hidden is a number of units, or one for each layer as 100,100; got {text!r}."
-        ) from None
 
 
 def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -130,10 +120,9 @@ def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
     known = sorted(set(model.get_params()) - FIXED)
     for text in options.settings:
         name = text.partition("=")[0]
-        if name == "guarantee" and is_class:
-            raise CommandError("--guarantee is for intervals of a regression; leave it out for classes.")
-        if name == "class_weight" and not is_class:
-            raise CommandError("--class-weight is for classes, but the target is a number; leave it out.")
+        if name not in known and name in OPTIONS:
+            task, other = ("numbers", "classes") if is_class else ("classes", "numbers")
+            raise CommandError(f"{OPTIONS[name]} is for {task}, but the target has {other}; leave it out.")
         model.set_params(**dict([parse_setting(text, known)]))
     return model
 
@@ -158,18 +147,17 @@ def find_target(table: Table, options: FitOptions) -> tuple[Target, str]:
 
 def input_columns(table: Table, options: FitOptions) -> Table:
     """Return the inputs: without the target and ignored columns, with the categories that were named."""
-    ignore, categorical = (names_in(names, table.names) for names in (options.ignore, options.categorical))
+    known = list(table.columns)
+    ignore, categorical = names_in(options.ignore, known), names_in(options.categorical, known)
     table.require([*ignore, *categorical])
-    inputs = table.without(options.target, *ignore)
-    words = {name: table.words(name) for name in categorical if name in inputs.columns}
-    return Table(
-        table.source,
-        {**inputs.columns, **words},
-        table.decimal,
-        {**dict.fromkeys(words, ()), **table.categories},
-        table.origin,
-        options.missing,
-    )
+    words = {name: table.words(name) for name in categorical}
+    columns = {
+        name: words.get(name, column)
+        for name, column in table.columns.items()
+        if name not in (options.target, *ignore)
+    }
+    categories = {**dict.fromkeys(words, ()), **table.categories}
+    return Table(table.source, columns, table.decimal, categories, table.origin, options.missing)
 
 
 def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> tuple[Ints, Ints]:
@@ -271,8 +259,8 @@ def _talker(target: Target, reason: str, summary: str, quiet: bool) -> Callable[
 
 
 def _result(
-    model: Any, target: Target, source: str, X: Table, y: NDArray[Any], rows: int, test: Table | None,
-    begin: float, notes: list[str], options: FitOptions,
+    model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], rows: int,
+    test: Table | None, begin: float, notes: list[str], options: FitOptions,
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
     with warnings.catch_warnings():
@@ -286,7 +274,7 @@ def _result(
     return FitResult(model, target, record, baselines, test, notes)
 
 
-def encoding_notes(model: Any, table: Table, *, strict: bool = False) -> list[str]:
+def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False) -> list[str]:
     """Return notes on values that were filled or pooled; with `strict` such values are errors."""
     notes: list[str] = []
     table.require([column.name for column in model.table_.columns_])
@@ -295,7 +283,9 @@ def encoding_notes(model: Any, table: Table, *, strict: bool = False) -> list[st
     return notes
 
 
-def train_model(model: Any, data: tuple[Any, ...], y: NDArray[Any], options: FitOptions) -> list[str]:
+def train_model(
+    model: "BaseEstimator", data: tuple[Any, ...], y: NDArray[Any], options: FitOptions
+) -> list[str]:
     """Fit with progress and checkpoints; return what the fit warned about, which is also shown at once."""
     if options.checkpoint is not None:
         _check_checkpoint(options.checkpoint, options)
@@ -335,3 +325,94 @@ def _check_checkpoint(path: str, options: FitOptions) -> None:
         remove_checkpoints(path)
     elif not options.quiet and not os.path.exists(path):
         say(f"  no checkpoint {path}; starting again")
+
+
+# ---- progress --------------------------------------------------------------------------------------------
+
+
+class Progress(Observer):
+    """Show the epoch, the log-likelihood per row in training and validation, and the time left at most.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show only errors of checkpoints.
+    offset : float
+        Added to both scores.
+    """
+
+    def __init__(self, quiet: bool, offset: float = 0.0) -> None:
+        self._quiet, self._offset = quiet, offset
+        self._live: Any = None
+        self._begin = self._said = time.monotonic()
+        self._epochs = 0
+        self._first: int | None = None
+        self._advised = False
+
+    def __enter__(self) -> Self:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.status import Status
+
+            self._live = Status("compiling, a few seconds", console=Console(stderr=True))
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        """Print a line, above the live one if there is one."""
+        if self._quiet:
+            return
+        if self._live is not None:
+            self._live.console.print(text, highlight=False, markup=False)
+        else:
+            say(text)
+
+    def planned(self, epochs: int) -> None:
+        """Store the largest number of epochs."""
+        self._epochs = epochs
+
+    def resumed(self, epochs: int) -> None:
+        """Report that a checkpoint is continued."""
+        self.say(f"  continuing after epoch {epochs}")
+
+    def noted(self, text: str) -> None:
+        """Report an error of a checkpoint, also if quiet."""
+        say(f"  note: {text}")
+
+    def progressed(self, epochs: int, trace: Any) -> None:
+        """Update the line and, once, show what would make a long fit shorter."""
+        if self._first is None:  # the time before this is compilation, or an earlier run
+            self._first, self._begin = epochs, time.monotonic()
+        left = self._left(epochs)
+        if left is not None and not self._advised:
+            self._advised = True
+            if left > _LONG_SECONDS:
+                how = "shorter with --quick or --epochs; Ctrl-C keeps the best model so far"
+                self.say(f"  {_duration(left)} at most; {how}")
+        if self._live is not None:
+            self._live.update(self._line(epochs, trace, left))
+        elif time.monotonic() - self._said > _PLAIN_SECONDS:
+            self._said = time.monotonic()
+            self.say(self._line(epochs, trace, left))
+
+    def _left(self, done: int) -> float | None:
+        """Return the seconds to the planned end, None after the first report."""
+        if self._first is None or done <= self._first:
+            return None
+        return (time.monotonic() - self._begin) / (done - self._first) * (self._epochs - done)
+
+    def _line(self, done: int, trace: Any, left: float | None) -> str:
+        train, held = np.asarray(trace.train)[:, -1], np.asarray(trace.held)[:, -1]
+        text = f"epoch {done}/{self._epochs}  log-likelihood {train.mean() + self._offset:.3f}"
+        if np.isfinite(held).all():
+            text += f", {held.mean() + self._offset:.3f} in validation"
+        return text if left is None else f"{text}  at most {_duration(left)} left"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

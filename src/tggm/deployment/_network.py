@@ -28,7 +28,7 @@ from tggm.formulas import (
     unit_averages,
     unit_nodes,
 )
-from tggm.special.fits import FITS
+from tggm.special.coefficients import FITS
 
 Array = Any  # of the namespace
 SQRT_2PI = 2.5066282746310002

@@ -17,8 +17,8 @@ from scipy.special import ndtri
 from tggm.deployment._network import COSINE_TERMS, class_log_mixture, log_ndtr
 from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
 from tggm.formulas import cos_turns, log_sum
-from tggm.predictive.calibration import Calibration
-from tggm.predictive.student import ShapedPredictive, StudentPredictive
+from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.settings import one_of
 from tggm.storage import write_atomically
 from tggm.tables import Preparation
@@ -150,23 +150,16 @@ def _location_scale(
     xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None
 ) -> tuple[Array, Array, Array]:
     """Return mean and variance of z, or log E exp(k · scale · z) for k = 1, 2, and the quantiles of z."""
-    f, g, heaviness, *logs = pool.numbers
-    zero, one = np.zeros(1), np.ones(1)
-    standard = StudentPredictive(zero, one, heaviness)
-    if pool.kind == "shaped":
-        standard = ShapedPredictive(zero, one, heaviness, tuple(logs))
-    elif pool.kind != "student":
-        raise ValueError(f"the pool {pool.kind!r} cannot be exported; fit with calibrate=False.")
+    f, g, *shape = pool.numbers
+    one = GaussianMixture(np.zeros((1, 1)), np.ones((1, 1)))
+    standard = pooled(Calibration(pool.kind, (1.0, 1.0, *shape)), one)
     centre = xp.mean(mean, axis=0)
     between = xp.sum((mean - centre) ** 2, axis=0) / max(mean.shape[0] - 1, 1)
     width2 = f**2 * xp.mean(var, axis=0) + g**2 * between
     quantiles = centre[..., None] + xp.sqrt(width2)[..., None] * standard.ppf(np.array([levels]))[0]
     if log_scale is None:
         return centre, width2 * float(standard.var()[0]), quantiles
-    exponents = [standard.log_mean_exp(k * log_scale) for k in (1.0, 2.0)]
-    if any(each is None for each in exponents):
-        raise ValueError("a logarithm with the pool 'shaped' cannot be exported; fit with transform=None.")
-    first, second = (float(np.asarray(each)[0]) for each in exponents)
+    first, second = (0.5 * (k * log_scale) ** 2 for k in (1, 2))  # the pool of a logarithm is Gaussian
     return centre * log_scale + width2 * first, centre * (2 * log_scale) + width2 * second, quantiles
 
 

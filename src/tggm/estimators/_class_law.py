@@ -19,11 +19,11 @@ from tggm.arrays import Floats
 from tggm.data.standardise import Columns
 from tggm.estimators._data import model_inputs
 from tggm.estimators._fitted import Fitted
+from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
 from tggm.models import Model
 from tggm.models.sparse import Product
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.member_moments import block_size, over_blocks, padded_to
-from tggm.products import QUICKLY, full_precision
 from tggm.training import precision
 from tggm.training.rows import bucket
 
@@ -131,7 +131,7 @@ def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
     return mixed
 
 
-@partial(jax.jit, static_argnames="members", compiler_options=QUICKLY)
+@partial(jax.jit, static_argnames="members", compiler_options=GPU_COMPILER_OPTIONS)
 @full_precision
 def _scores(model: Model, X: Any, members: bool) -> tuple[Array, Array]:
     """Return means and deviations of z, (members, rows, n); `members`: each has inputs of its own."""

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 from tggm.data.standardise import Scales
-from tggm.estimators._data import UNNAMED, Data, StreamData
+from tggm.estimators._data import Data, StreamData
 from tggm.estimators._ridge import start_at_ridge
 from tggm.estimators._settings import Settings
+from tggm.estimators._targets import UNNAMED
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform
@@ -60,7 +61,7 @@ def draw(
     settings: Settings, network: Network, n_inputs: int, data: Data | StreamData, rng: np.random.Generator
 ) -> Model:
     """Draw the members of an ensemble."""
-    init = "small" if data.sparse else settings.task.likelihood.init
+    init = "small" if data.sparse else (network.likelihood or settings.task.likelihood).init
     return network.draw(
         rng, n_inputs, data.n_outputs,
         members=settings.n_members, dtype=settings.dtype, s0=settings.task.s0, init=init,

@@ -14,7 +14,6 @@ from tggm.data import Stream
 from tggm.estimators import _class_law as law
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import (
-    encoded_labels,
     read_labels,
     read_more_labels,
     require_rows,
@@ -23,6 +22,7 @@ from tggm.estimators._data import (
 from tggm.estimators._fitted import Fitted, initialise
 from tggm.estimators._pool import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
+from tggm.estimators._targets import encoded_labels
 from tggm.models import Network
 from tggm.tables.inputs import new_rows
 from tggm.training import precision, train
@@ -132,24 +132,10 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         verbose: bool = False,
     ) -> None:
         self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
-        self.n_members, self.optimizer, self.learning_rate, self.batch_size = (
-            n_members,
-            optimizer,
-            learning_rate,
-            batch_size,
-        )
-        self.max_epochs, self.time_budget, self.weight_decay, self.dropout = (
-            max_epochs,
-            time_budget,
-            weight_decay,
-            dropout,
-        )
-        self.validation_fraction, self.class_weight, self.standardize = (
-            validation_fraction,
-            class_weight,
-            standardize,
-        )
-        self.dtype = dtype
+        self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
+        self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
+        self.weight_decay, self.dropout, self.validation_fraction = weight_decay, dropout, validation_fraction
+        self.class_weight, self.standardize, self.dtype = class_weight, standardize, dtype
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "classification"

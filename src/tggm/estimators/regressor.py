@@ -54,8 +54,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Inputs of the first layer: each column and learned waves of it, columns bounded far out, or columns
         as they are. "auto" is "periodic" up to 200 columns, else "bounded".
     linear : bool or "auto", default "auto"
-        Whether the output has a linear part, which starts at ridge regression. Predictions are blended with
-        ridge regression if that predicts held-out rows better. "auto" is True.
+        Whether the output has a linear part, which starts at ridge regression. "auto" is True.
     network : tggm.models.Network or None, default None
         Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 10
@@ -156,18 +155,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         verbose: bool = False,
     ) -> None:
         self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
-        self.n_members, self.optimizer, self.learning_rate, self.batch_size = (
-            n_members,
-            optimizer,
-            learning_rate,
-            batch_size,
-        )
-        self.max_epochs, self.time_budget, self.weight_decay = max_epochs, time_budget, weight_decay
-        self.validation_fraction, self.standardize, self.target_transform = (
-            validation_fraction,
-            standardize,
-            target_transform,
-        )
+        self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
+        self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
+        self.weight_decay, self.validation_fraction = weight_decay, validation_fraction
+        self.standardize, self.target_transform = standardize, target_transform
         self.calibrate, self.guarantee, self.dtype = calibrate, guarantee, dtype
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 

@@ -31,9 +31,7 @@ from tggm.graph._structure import (
     draw,
     tie_weights,
 )
-from tggm.inference import hmc
-from tggm.inference.orthant import probability
-from tggm.inference.orthant.probability import Estimate
+from tggm.inference import Estimate, estimate_log_z, estimate_moments, hmc
 
 KINDS = ("weights", "bias", "log_noise", "coupling")
 
@@ -199,7 +197,7 @@ class Graph:
         """
 
         def moments(tg: TruncatedGaussian, sign: Array) -> Floats:
-            found = probability.moments(tg, engine, **options)
+            found = estimate_moments(tg, engine, **options)
             return np.stack([sign * found.mean, found.var])
 
         each = self._answers(data, np.array([1.0, 0.0]), moments)
@@ -249,7 +247,7 @@ class Graph:
         for group in self._groups(pattern, evidence, n, "truncated"):
             value[group.rows] = group.log_constant
             if group.gaussian is not None:
-                found = probability.log_z(group.gaussian, engine, **options)
+                found = estimate_log_z(group.gaussian, engine, **options)
                 value[group.rows] += np.asarray(found.value)
                 error[group.rows] = found.error
         return value, error

@@ -19,7 +19,7 @@ from tggm.gaussian import TruncatedGaussian
 from tggm.graph._conditional import Evidence, Pattern, log_likelihood, read
 from tggm.graph._structure import Parameters, Structure
 from tggm.graph.graph import Graph
-from tggm.inference.log_partition import log_partition
+from tggm.inference import log_partition
 from tggm.training.layout import Layout
 from tggm.training.loop import Plan, hyper_parameters
 from tggm.training.optimisers import SCHEDULES

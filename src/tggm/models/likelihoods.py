@@ -21,10 +21,10 @@ from jax.lax.linalg import cholesky, triangular_solve
 from numpy.typing import NDArray
 
 from tggm import formulas
+from tggm.matmul_precision import full_precision
 from tggm.models._part import part
 from tggm.models.hidden import Latent
 from tggm.models.sparse import Product
-from tggm.products import full_precision
 from tggm.special import log_ndtr
 from tggm.special.probit import log_probit
 
@@ -54,7 +54,11 @@ class Output:
 
 
 class Likelihood(ABC):
-    """p(y | h) of linear outputs."""
+    """p(y | h) of linear outputs.
+
+    Predictions of regressors use the methods `variances` and `moments` of `Gaussian`, those of classifiers
+    `contended_scores` of `Probit`.
+    """
 
     output: Output
     init: ClassVar[str]  # distribution of the initial weights, a key of `INITIALISERS`

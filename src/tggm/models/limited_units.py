@@ -30,7 +30,7 @@ from tggm.models.hidden import (
     draw_between,
     first_layer,
 )
-from tggm.special.box_standard import edge_moments
+from tggm.special.boxes import edge_moments
 
 LEAST_LOG_WIDTH, MOST_LOG_WIDTH = -4.0, 8.0  # range of learned widths in computations
 FARTHEST = 1e4  # largest learned limit in computations

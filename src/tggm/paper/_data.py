@@ -9,8 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import column_or_1d
 
 from tggm.data.standardise import Columns, require_moderate
-from tggm.models.sparse import SparseRows
-from tggm.training.rows import bucket
+from tggm.training.rows import bucket, sparse_rows
 
 
 def input_columns(X: Any, how: bool | str) -> Columns:
@@ -42,18 +41,9 @@ def prepare(X: Any, columns: Columns, dtype: Any) -> Any:
                 Z = columns.apply(np.asarray(X, np.float64)).astype(dtype)
         require_moderate(Z, "`X`", "use standardize=True, or remove such rows")
         return Z
-    X = X.tocsr()
-    counts = np.diff(X.indptr)
-    places = bucket(int(counts.max(initial=1)))
-    row = np.repeat(np.arange(X.shape[0]), counts)
-    place = np.arange(X.nnz) - np.repeat(X.indptr[:-1], counts)
-    # unused places hold 0 of different columns: parallel additions to one column would be serialised
-    indices = np.tile(np.arange(places, dtype=np.int32) % X.shape[1], (X.shape[0], 1))
-    values = np.zeros((X.shape[0], places), dtype)
-    indices[row, place] = X.indices
-    values[row, place] = X.data / columns.scale[X.indices]
-    require_moderate(values, "`X`", "use standardize=True, or remove such rows")
-    return SparseRows(indices, values)  # type: ignore[arg-type]  # NumPy until training
+    found = sparse_rows(X, columns.scale, dtype)
+    require_moderate(np.asarray(found.values), "`X`", "use standardize=True, or remove such rows")
+    return found
 
 
 def pad(rows: Any, size: int | None = None) -> Any:

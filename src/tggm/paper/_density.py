@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from tggm.arrays import Floats, Ints
-from tggm.inference.exact.fourier import log_density, log_tails
-from tggm.inference.exact.saddle import Sum
+from tggm.inference import Sum, log_density, log_tails
 from tggm.paper._spectrum import (
     MAX_NODES,
     NEGLIGIBLE,

@@ -15,15 +15,18 @@ from jax import Array, lax
 
 from tggm.blas_lock import sequenced
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference.ep.classes import class_ep
-from tggm.inference.exact.fourier import log_density
-from tggm.inference.exact.saddle import Sum
-from tggm.inference.linear import linear_mean, linear_moments
-from tggm.inference.log_partition import log_partition
-from tggm.inference.mean_field.classes import class_mean_field
-from tggm.inference.mean_field.engine import cyclic_moments
+from tggm.inference import (
+    Sum,
+    class_ep,
+    class_mean_field,
+    cyclic_moments,
+    linear_mean,
+    linear_moments,
+    log_density,
+    log_partition,
+)
 from tggm.models.likelihoods import training_nodes
-from tggm.special.probit_bound import Expansion, exact, factorised
+from tggm.special.probit import Expansion, expand_factorised, expand_probit
 
 MAX_ITER = 30  # Newton steps or EP sweeps of a training step
 
@@ -97,9 +100,9 @@ class Inference:
         def expand(eta: Array) -> Expansion:
             found: Expansion
             if self.factorised:
-                found = factorised(eta, label, n_steps=6)
+                found = expand_factorised(eta, label, n_steps=6)
             else:
-                found = exact(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+                found = expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
             return found
 
         return expand

@@ -34,11 +34,11 @@ from jax.tree_util import register_dataclass
 from tggm import formulas
 from tggm.arrays import Floats
 from tggm.gaussian import TruncatedGaussian
+from tggm.matmul_precision import full_precision
 from tggm.models.hidden import Independent, Latent, Propagated, propagate, unit_moments
 from tggm.models.likelihoods import LOG_2PI, gaussian_log_density, training_nodes
 from tggm.paper._inference import Inference
 from tggm.precision import Diagonal, Layered, LowRank
-from tggm.products import full_precision
 from tggm.special.probit import log_probit
 
 TRAINING_NODES = 3  # quadrature nodes of a directed model, in training and in predictions
@@ -96,10 +96,9 @@ class OneLayer:
         """Return no starting point: the prior of one layer needs no inference."""
 
 
-@register_dataclass
 @dataclass(frozen=True, eq=False)
-class UndirectedLayers:
-    """Several hidden layers as one joint truncated Gaussian; outputs depend on the last."""
+class _Layers:
+    """Weights and biases of several hidden layers; abstract."""
 
     W0: Array  # (m_1, d)
     b0: Array  # (m_1,)
@@ -118,6 +117,12 @@ class UndirectedLayers:
     def gauge(self) -> Array:
         """Return s0, not differentiated."""
         return lax.stop_gradient(self.s0)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class UndirectedLayers(_Layers):
+    """Several hidden layers as one joint truncated Gaussian; outputs depend on the last."""
 
     @full_precision
     def gaussian(self, X: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
@@ -182,26 +187,8 @@ Inferable = OneLayer | UndirectedLayers  # one joint truncated Gaussian
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class DirectedLayers:
+class DirectedLayers(_Layers):
     """Several hidden layers, each a truncated Gaussian given the one below."""
-
-    W0: Array  # (m_1, d)
-    b0: Array  # (m_1,)
-    W: tuple[Array, ...]  # W^l, (m_{l+1}, m_l)
-    b: tuple[Array, ...]  # b^l, (m_{l+1},)
-    s0: Array  # ()
-
-    independent: ClassVar = False
-
-    @property
-    def between(self) -> list[tuple[Array, Array]]:
-        """Return the weights and biases from each layer to the next."""
-        return list(zip(self.W, self.b, strict=True))
-
-    @property
-    def gauge(self) -> Array:
-        """Return s0, not differentiated."""
-        return lax.stop_gradient(self.s0)
 
     def moments(self, X: Any, inference: Inference, nodes: int = TRAINING_NODES) -> Propagated:
         """Return moments of the last layer by propagation."""

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tggm.matmul_precision import full_precision
 from tggm.paper._inference import Inference
 from tggm.paper._model import START_NODES, PaperModel
-from tggm.products import full_precision
 
 MEAN_FIELD = Inference("mean_field")
 

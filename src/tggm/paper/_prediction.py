@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tggm.arrays import Floats
 from tggm.blas_lock import blas_lock
 from tggm.data.standardise import Columns
+from tggm.matmul_precision import full_precision
 from tggm.paper._data import pad
 from tggm.paper._density import ExactJointPredictive, ExactPredictive
 from tggm.paper._inference import Inference
@@ -20,7 +21,6 @@ from tggm.paper._model import PaperModel
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import JointPredictive, MultivariateGaussianMixture
-from tggm.products import full_precision
 from tggm.training import precision
 from tggm.training.rows import bucket
 

@@ -21,8 +21,7 @@ import numpy as np
 from jax import Array
 
 from tggm.arrays import Floats, Ints
-from tggm.inference.exact.fourier import by_chunks
-from tggm.inference.exact.saddle import Sum, period
+from tggm.inference import Sum, by_chunks, period
 
 Complexes = np.ndarray[Any, np.dtype[np.complex128]]
 

@@ -1,4 +1,4 @@
-"""Precision matrices with structure that engines exploit. See `tggm.precision.protocol` for the contract."""
+"""Structured precision matrices. See `tggm.precision.protocol` for the contract."""
 
 from tggm.precision.dense import Dense as Dense
 from tggm.precision.diagonal import Diagonal as Diagonal

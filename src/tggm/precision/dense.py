@@ -8,8 +8,8 @@ import numpy as np
 from jax import Array
 from jax.lax.linalg import cholesky, triangular_solve
 
+from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import as_float, pytree, require_positive_definite
-from tggm.products import full_precision
 
 
 @pytree("matrix")
@@ -34,32 +34,32 @@ class Dense:
 
     @property
     def size(self) -> int:
-        """Number of variables m."""
+        """Return the number of variables m."""
         return int(self.matrix.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Floating dtype of the parameters."""
+        """Return the floating dtype of the parameters."""
         return np.dtype(self.matrix.dtype)
 
     def diagonal(self) -> Array:
-        """Diagonal of P."""
+        """Return the diagonal of P."""
         values: Array = jnp.diagonal(self.matrix)
         return values
 
     @full_precision
     def off_diagonal(self, v: Array) -> Array:
-        """P v less its diagonal part."""
+        """Return P v less its diagonal part."""
         product: Array = v @ self.matrix
         return product - v * self.diagonal()[None, :]
 
     def factor(self, extra: Array) -> "DenseFactor":
-        """P + diag(extra) for each row."""
+        """Factorise P + diag(extra) for each row."""
         eye = jnp.eye(self.size, dtype=self.matrix.dtype)
         return DenseFactor.of(self.matrix[None] + extra[:, :, None] * eye[None])
 
     def dense(self) -> Array:
-        """The matrix itself."""
+        """Return the matrix itself."""
         return self.matrix
 
 
@@ -68,8 +68,8 @@ class Dense:
 class DenseFactor:
     """One Cholesky factor L per row, and its inverse R.
 
-    Whatever is asked later is products only. Batched triangular solves that do not depend on each other would
-    run at the same time on a CPU, wait for threads of the same pool, and may never end (jaxlib 0.10).
+    All methods are products only. Independent batched triangular solves would run at the same time on a CPU,
+    wait for threads of the same pool, and may never end (jaxlib 0.10).
     """
 
     L: Array
@@ -77,25 +77,25 @@ class DenseFactor:
 
     @classmethod
     def of(cls, matrices: Array) -> "DenseFactor":
-        """Factors of matrices of shape (rows, m, m)."""
+        """Factorise matrices of shape (rows, m, m)."""
         L = cholesky(matrices)
         return cls(L, inverse_triangular(L))
 
     @full_precision
     def solve(self, r: Array) -> Array:
-        """Rᵀ(R r)."""
+        """Return Rᵀ(R r)."""
         return jnp.einsum("bji,bj->bi", self.R, jnp.einsum("bij,bj->bi", self.R, r))
 
     def variances(self) -> Array:
-        """Squared column norms of R."""
+        """Return the squared column norms of R."""
         return (self.R**2).sum(1)
 
     def log_det(self) -> Array:
-        """Twice the sum of the logarithms of diag L."""
+        """Return twice the sum of the logarithms of diag L."""
         return 2 * jnp.log(jnp.diagonal(self.L, axis1=1, axis2=2)).sum(-1)
 
 
 def inverse_triangular(L: Array) -> Array:
-    """L⁻¹ for each row."""
+    """Return L⁻¹ for each row."""
     eye = jnp.broadcast_to(jnp.eye(L.shape[-1], dtype=L.dtype)[None], L.shape)
     return triangular_solve(L, eye, left_side=True, lower=True)

@@ -30,28 +30,28 @@ class Diagonal:
 
     @property
     def size(self) -> int:
-        """Number of variables m."""
+        """Return the number of variables m."""
         return int(self.values.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Floating dtype of the parameters."""
+        """Return the floating dtype of the parameters."""
         return np.dtype(self.values.dtype)
 
     def diagonal(self) -> Array:
-        """Diagonal of P."""
+        """Return the diagonal of P."""
         return self.values
 
     def off_diagonal(self, v: Array) -> Array:
-        """Zero: there is nothing off the diagonal."""
+        """Return zero."""
         return jnp.zeros_like(v)
 
     def factor(self, extra: Array) -> "DiagonalFactor":
-        """P + diag(extra) for each row."""
+        """Factorise P + diag(extra) for each row."""
         return DiagonalFactor(self.values[None, :] + extra)
 
     def dense(self) -> Array:
-        """The matrix itself."""
+        """Return the matrix itself."""
         return jnp.diag(self.values)
 
 
@@ -63,13 +63,13 @@ class DiagonalFactor:
     values: Array
 
     def solve(self, r: Array) -> Array:
-        """Division by the diagonal."""
+        """Divide by the diagonal."""
         return r / self.values
 
     def variances(self) -> Array:
-        """Reciprocal of the diagonal."""
+        """Return the reciprocal of the diagonal."""
         return 1 / self.values
 
     def log_det(self) -> Array:
-        """Sum of the logarithms."""
+        """Return the sum of the logarithms."""
         return jnp.log(self.values).sum(-1)

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm.matmul_precision import full_precision
 from tggm.precision.dense import DenseFactor
 from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive_definite
-from tggm.products import full_precision
 
 
 @pytree("diagonal_blocks", "lower_blocks")
@@ -71,30 +71,30 @@ class Layered:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of variables in each layer."""
+        """Return the number of variables in each layer."""
         return tuple(int(a.shape[0]) for a in self.diagonal_blocks)
 
     @property
     def size(self) -> int:
-        """Number of variables m."""
+        """Return the number of variables m."""
         return sum(self.sizes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Floating dtype of the parameters."""
+        """Return the floating dtype of the parameters."""
         return np.dtype(self.diagonal_blocks[0].dtype)
 
     def split(self, v: Array) -> list[Array]:
-        """Cut the last axis of v into layers."""
+        """Split the last axis of v into layers."""
         return list(jnp.split(v, np.cumsum(self.sizes)[:-1].tolist(), axis=-1))
 
     def diagonal(self) -> Array:
-        """Diagonal of P."""
+        """Return the diagonal of P."""
         return jnp.concatenate([jnp.diagonal(a) for a in self.diagonal_blocks])
 
     @full_precision
     def off_diagonal(self, v: Array) -> Array:
-        """P v less its diagonal part, block by block."""
+        """Return P v less its diagonal part, block by block."""
         parts = self.split(v)
         out = [p @ a for p, a in zip(parts, self.diagonal_blocks, strict=True)]
         for i, b in enumerate(self.lower_blocks):
@@ -104,7 +104,7 @@ class Layered:
 
     @full_precision
     def factor(self, extra: Array) -> "LayeredFactor":
-        """P + diag(extra) for each row, by block elimination."""
+        """Factorise P + diag(extra) for each row, by block elimination."""
         roots: list[DenseFactor] = []
         gains: list[Array] = []
         for i, (a, e) in enumerate(zip(self.diagonal_blocks, self.split(extra), strict=True)):
@@ -120,13 +120,13 @@ class Layered:
         return LayeredFactor(tuple(roots), tuple(gains))
 
     def dense(self) -> Array:
-        """The matrix itself."""
+        """Return the matrix itself."""
         P: Array = _matrix(self.diagonal_blocks, self.lower_blocks, jnp)
         return P
 
 
 def _matrix(diagonal: tuple[Any, ...], lower: tuple[Any, ...], xp: Any) -> Any:
-    """The whole of its blocks, by JAX or, to look at known values, by NumPy."""
+    """Assemble the matrix from its blocks, with JAX or NumPy."""
     blocks = {(i, i): a for i, a in enumerate(diagonal)}
     for i, b in enumerate(lower):
         blocks |= {(i + 1, i): b, (i, i + 1): b.T}
@@ -149,7 +149,7 @@ class LayeredFactor:
 
     @full_precision
     def solve(self, r: Array) -> Array:
-        """Block forward and backward substitution."""
+        """Solve by block forward and backward substitution."""
         sizes = [root.L.shape[-1] for root in self.roots]
         parts = list(jnp.split(r, np.cumsum(sizes)[:-1].tolist(), axis=-1))
         for i, G in enumerate(self.gains):
@@ -164,7 +164,7 @@ class LayeredFactor:
 
     @full_precision
     def variances(self) -> Array:
-        """Diagonal blocks of the inverse by the backward recursion."""
+        """Return the diagonal of the inverse by the backward recursion."""
         out: list[Array] = []
         later: Array | None = None
         for i in reversed(range(len(self.roots))):
@@ -176,5 +176,5 @@ class LayeredFactor:
         return jnp.concatenate(out, axis=-1)
 
     def log_det(self) -> Array:
-        """Sum over the Schur complements."""
+        """Return the sum over the Schur complements."""
         return jnp.stack([root.log_det() for root in self.roots]).sum(0)

@@ -1,10 +1,11 @@
 """Diagonal plus low rank: P = diag(d) + UᵀU. The posterior of a shallow model, U = W1 / σ1.
 
-All questions are answered by the Woodbury identity with an n×n matrix per row, n the number of rows of U:
+The Woodbury identity needs an n×n matrix per row, n the number of rows of U:
 
     K = I + U E⁻¹ Uᵀ,  E = diag(d + extra),    (E + UᵀU)⁻¹ = E⁻¹ − E⁻¹ Uᵀ K⁻¹ U E⁻¹,    det = det E · det K.
 
-Cost O(m n²) per row and no m×m matrix anywhere.
+Cost O(m n²) per row and no m×m matrix. Small K are inverted by elimination over all rows at once, with rows
+along the last axis: much faster than one factorisation per row.
 """
 
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tggm.matmul_precision import full_precision
 from tggm.precision.dense import DenseFactor
 from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive, rounding
-from tggm.products import full_precision
+
+ELIMINATE_UP_TO = 24  # rows of U; elimination is unrolled over them
 
 
 @pytree("base", "weights")
@@ -52,81 +55,92 @@ class LowRank:
 
     @property
     def size(self) -> int:
-        """Number of variables m."""
+        """Return the number of variables m."""
         return int(self.base.shape[0])
 
     @property
     def rank(self) -> int:
-        """Number of rows n of U."""
+        """Return the number of rows n of U."""
         return int(self.weights.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Floating dtype of the parameters."""
+        """Return the floating dtype of the parameters."""
         return np.dtype(self.base.dtype)
 
     def diagonal(self) -> Array:
-        """Diagonal of P, d + the squared column norms of U."""
+        """Return the diagonal of P, d + the squared column norms of U."""
         return self.base + (self.weights**2).sum(0)
 
     @full_precision
     def off_diagonal(self, v: Array) -> Array:
-        """Uᵀ(U v) less its diagonal part."""
+        """Return Uᵀ(U v) less its diagonal part."""
         U = self.weights
         return (v @ U.T) @ U - v * (U**2).sum(0)[None, :]
 
     @full_precision
     def factor(self, extra: Array) -> "LowRankFactor":
-        """P + diag(extra) for each row."""
+        """Factorise P + diag(extra) for each row."""
         E = self.base[None, :] + extra
         U = self.weights
-        if self.rank == 1:  # a scalar per row: no batched Cholesky of 1×1 matrices
-            K = 1 + ((U**2) / E).sum(-1)
-            L = jnp.sqrt(K)[:, None, None]
-            return LowRankFactor(E, U, L, 1 / L)
         # one product with the n(n + 1)/2 distinct pairs of rows of U, unpacked by a gather
         i, j = np.tril_indices(self.rank)
         place = np.zeros((self.rank, self.rank), np.int32)
         place[i, j] = place[j, i] = np.arange(len(i))
-        K = ((1 / E) @ (U[i] * U[j]).T)[:, place] + jnp.eye(self.rank, dtype=E.dtype)[None]
-        root = DenseFactor.of(K)
-        return LowRankFactor(E, U, root.L, root.R)
+        K = ((U[i] * U[j]) @ (1 / E).T)[place] + jnp.eye(self.rank, dtype=E.dtype)[:, :, None]
+        if self.rank <= ELIMINATE_UP_TO:
+            return LowRankFactor(E, U, *_invert(K))
+        root = DenseFactor.of(jnp.moveaxis(K, 2, 0))
+        return LowRankFactor(E, U, jnp.moveaxis(root.R.mT @ root.R, 0, 2), root.log_det())
 
     @full_precision
     def dense(self) -> Array:
-        """The matrix itself."""
+        """Return the matrix itself."""
         return jnp.diag(self.base) + self.weights.T @ self.weights
 
 
-@pytree("E", "U", "L", "R")
+def _invert(K: Array) -> tuple[Array, Array]:
+    """Return inverses and log-determinants of K, shape (n, n, rows), by Gauss-Jordan elimination.
+
+    K ≽ I needs no pivoting.
+    """
+    n = K.shape[0]
+    log_det = jnp.zeros(K.shape[2:], K.dtype)
+    A = K
+    for j in range(n):  # in place: column j of the identity replaces column j of A
+        pivot = A[j, j]
+        log_det = log_det + jnp.log(pivot)
+        row = A[j].at[j].set(1) / pivot[None]
+        A = (A.at[:, j].set(0) - A[:, j][:, None] * row[None]).at[j].set(row)
+    return A, log_det
+
+
+@pytree("E", "U", "inverse", "log_det_inner")
 @dataclass(frozen=True, eq=False)
 class LowRankFactor:
-    """E + UᵀU per row, with the Cholesky factor L of K = I + U E⁻¹ Uᵀ and its inverse R."""
+    """E + UᵀU per row, with the inverse of K = I + U E⁻¹ Uᵀ, (n, n, rows), and its log-determinant."""
 
     E: Array
     U: Array
-    L: Array
-    R: Array
+    inverse: Array
+    log_det_inner: Array
 
     @full_precision
     def solve(self, r: Array) -> Array:
-        """E⁻¹ r − E⁻¹ Uᵀ K⁻¹ U E⁻¹ r."""
+        """Return E⁻¹ r − E⁻¹ Uᵀ K⁻¹ U E⁻¹ r."""
         x = r / self.E
-        s = x @ self.U.T
-        t = s / self.L[:, :, 0] ** 2 if self.U.shape[0] == 1 else DenseFactor(self.L, self.R).solve(s)
-        return x - (t @ self.U) / self.E
+        t = (self.inverse * (self.U @ x.T)[None]).sum(1)
+        return x - (t.T @ self.U) / self.E
 
     @full_precision
     def variances(self) -> Array:
-        """1/E_k − ‖R U_k‖² / E_k²."""
-        q = (
-            self.U**2 / self.L[:, :, 0] ** 2
-            if self.U.shape[0] == 1
-            else ((self.R @ self.U[None]) ** 2).sum(1)
-        )
-        # the difference is positive: q < E (‖K^-½ U_k‖² E_k⁻¹ < 1); written so that rounding keeps it so
+        """Return 1/E_k − U_kᵀ K⁻¹ U_k / E_k²."""
+        n = len(self.U)
+        pairs = (self.U[:, None] * self.U[None]).reshape(n * n, -1)
+        q = self.inverse.reshape(n * n, -1).T @ pairs
+        # the difference is positive in exact arithmetic, and after rounding
         return jnp.maximum(1 - q / self.E, rounding(self.E.dtype)) / self.E
 
     def log_det(self) -> Array:
-        """Σ log E + 2 Σ log diag L."""
-        return jnp.log(self.E).sum(-1) + 2 * jnp.log(jnp.diagonal(self.L, axis1=1, axis2=2)).sum(-1)
+        """Return Σ log E + log det K."""
+        return jnp.log(self.E).sum(-1) + self.log_det_inner

@@ -1,8 +1,8 @@
-"""What an engine may ask of a precision matrix, stated as identities against the dense matrix.
+"""The contract of a precision matrix, stated as identities against the dense matrix.
 
-A structure holds P once; a batch of rows shares it. What differs between rows is a nonnegative diagonal
-that an engine adds (curvature in mean field, sites in EP), so every linear-algebra question is asked of
-P + diag(extra) with `extra` of shape (rows, m). With D = dense() and r of shape (rows, m):
+A structure holds P once; a batch of rows shares it. Rows differ in a nonnegative diagonal that an engine adds
+(curvature in mean field, sites in EP), so all linear algebra concerns P + diag(extra) with `extra` of shape
+(rows, m). With D = dense() and r of shape (rows, m):
 
     diagonal()                       == diag(D)                                 (m,)
     off_diagonal(r)[i]               == (D - diag(diag(D))) @ r[i]              (rows, m)
@@ -10,8 +10,8 @@ P + diag(extra) with `extra` of shape (rows, m). With D = dense() and r of shape
     factor(extra).variances()[i]     == diag(inv(D + diag(extra[i])))           (rows, m)
     factor(extra).log_det()[i]       == log det(D + diag(extra[i]))             (rows,)
 
-Every structure is a pytree whose leaves are its parameters, and every answer is differentiable with
-respect to them.
+Every structure is a pytree whose leaves are its parameters, and every result is differentiable with respect
+to them.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,16 +25,16 @@ from jax.typing import ArrayLike
 
 
 class Factor(Protocol):
-    """P + diag(extra), one matrix per row, ready to answer questions about its inverse."""
+    """P + diag(extra), one factorised matrix per row."""
 
     def solve(self, r: Array) -> Array:
-        """(P + diag(extra))⁻¹ r for each row."""
+        """Return (P + diag(extra))⁻¹ r for each row."""
 
     def variances(self) -> Array:
-        """Diagonal of (P + diag(extra))⁻¹ for each row."""
+        """Return the diagonal of (P + diag(extra))⁻¹ for each row."""
 
     def log_det(self) -> Array:
-        """Logarithm of det(P + diag(extra)) for each row."""
+        """Return the logarithm of det(P + diag(extra)) for each row."""
 
 
 @runtime_checkable
@@ -43,23 +43,23 @@ class Precision(Protocol):
 
     @property
     def size(self) -> int:
-        """Number of variables m."""
+        """Return the number of variables m."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Floating dtype of the parameters."""
+        """Return the floating dtype of the parameters."""
 
     def diagonal(self) -> Array:
-        """Diagonal of P, shape (m,)."""
+        """Return the diagonal of P, shape (m,)."""
 
     def off_diagonal(self, v: Array) -> Array:
-        """(P − diag P) v for each row of v, shape (rows, m)."""
+        """Return (P − diag P) v for each row of v, shape (rows, m)."""
 
     def factor(self, extra: Array) -> Factor:
-        """P + diag(extra), extra ≥ 0 of shape (rows, m), prepared for solves."""
+        """Factorise P + diag(extra), extra ≥ 0 of shape (rows, m)."""
 
     def dense(self) -> Array:
-        """The matrix itself, shape (m, m)."""
+        """Return the matrix itself, shape (m, m)."""
 
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ T = TypeVar("T")
 def pytree(*fields: str) -> Callable[[type[T]], type[T]]:
     """Register a class as a pytree of the named fields.
 
-    Rebuilding skips the constructor: validation belongs to the public door and must not run again
-    (nor fail on placeholders) each time JAX takes the object apart.
+    Rebuilding skips the constructor, so that validation does not run again, or fail on placeholders, each
+    time JAX flattens the object.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -89,17 +89,17 @@ def pytree(*fields: str) -> Callable[[type[T]], type[T]]:
 
 
 def rounding(dtype: Any) -> float:
-    """Distance from 1 to the next number of a floating dtype."""
+    """Return the distance from 1 to the next number of a floating dtype."""
     return float(np.finfo(np.dtype(dtype)).eps)
 
 
 def is_concrete(*arrays: Array) -> bool:
-    """Whether all values are known now (not traced), so that they can be checked."""
+    """Return whether no array is traced, so that values can be checked."""
     return not any(isinstance(a, jax.core.Tracer) for a in arrays)
 
 
 def as_float(name: str, value: ArrayLike, *, ndim: int) -> Array:
-    """Array of a floating dtype with the given number of axes; errors name the argument."""
+    """Return an array of a floating dtype with the given number of axes; errors name the argument."""
     array = jnp.asarray(value)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         if not jnp.issubdtype(array.dtype, jnp.integer):
@@ -107,7 +107,7 @@ def as_float(name: str, value: ArrayLike, *, ndim: int) -> Array:
         array = array.astype(jnp.result_type(float))
     if array.ndim != ndim:
         raise ValueError(f"`{name}` must have {ndim} axes; got shape {array.shape}.")
-    # NumPy looks at values: JAX would compile a program for every shape
+    # with NumPy: JAX would compile a program for every shape
     if is_concrete(array) and not np.isfinite(np.asarray(array)).all():
         where = np.argwhere(~np.isfinite(np.asarray(array)))[0].tolist()
         raise ValueError(
@@ -128,7 +128,7 @@ def require_positive(name: str, array: Array) -> None:
 
 
 def require_positive_definite(name: str, matrix: Array) -> None:
-    """Raise unless the matrix is symmetric positive definite; errors tell its smallest eigenvalue."""
+    """Raise unless the matrix is symmetric positive definite; the error has its smallest eigenvalue."""
     if not is_concrete(matrix):
         return
     values = np.asarray(matrix, dtype=np.float64)

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Floats
 from tggm.blas_lock import blas_lock
+from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
 from tggm.models import Model
 from tggm.models.likelihoods import measured
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
-from tggm.products import QUICKLY, full_precision
 from tggm.training.rows import Membership, RowBlock, bucket
 from tggm.training.train import n_cores
 
@@ -190,7 +190,7 @@ def _means(members: Model, X: Array) -> tuple[Array, ...]:
 
 
 _COMPILED: dict[Program, Any] = {
-    each: jax.jit(each, compiler_options=QUICKLY) for each in (_variances, _means)
+    each: jax.jit(each, compiler_options=GPU_COMPILER_OPTIONS) for each in (_variances, _means)
 }
 
 

@@ -23,7 +23,7 @@ def standardise(model: "BaseEstimator", X: Any) -> Floats | None:
 
 def column_groups(model: "BaseEstimator") -> tuple[Any, Any] | None:
     """Return categories and other groups of encoded columns; None if the model was not fitted to a table."""
-    prepared = table_description(model)
+    prepared = None if model.table_ is None else table_description(model)
     return None if prepared is None else (prepared.groups, prepared.parts)
 
 

@@ -1,34 +1,44 @@
 r"""Values of the standard normal truncated to [a, b], each within a few units in the last place.
 
-No formula is safe everywhere, so there are three, and one is selected: no branches, on a CPU as on a GPU. The
-box is first mirrored, if need be, so that a is the limit nearer to zero. With its width w, its centre c and
-δ = w c:
+No formula is safe everywhere, so there are three, and one is selected without branches. The box is first
+mirrored, if necessary, so that a is the limit nearer to zero. With its width w, its centre c and δ = w c:
 
 * **tail**, a ≥ −¼ and δ > 3. The half-line beyond a is a mixture of the box and of the half-line beyond b,
   with weight ρ = e^{−δ} R(a)/R(b) (R(t) = φ(t)/Φ(−t)): the cumulants of the box follow from those of the
-  half-lines, which are fitted (`tggm.special.kernels`). As b grows ρ vanishes, and what is left is the
-  half-line.
+  half-lines, which are fitted (`tggm.special.kernels`). As b grows ρ vanishes, which leaves the half-line.
 * **middle**, a < −¼ and w > 2.5. Textbook formulas with the densities at the limits, p_a = φ(a)/Z and p_b =
   φ(b)/Z, Z = 1 − Φ(a) − Φ(−b): mean p_a − p_b, variance 1 + a p_a − b p_b − mean², and so on.
 * **narrow**, the rest: w ≤ 2.5 and δ ≤ 3. With h = c + uw/2 the density is proportional to exp(−κu − εu²) on
-  [−1, 1], κ = δ/2 and ε = w²/8: Gauss-Legendre nodes in pairs ±u, so that what is odd in c has no
-  cancellation.
+  [−1, 1], κ = δ/2 and ε = w²/8: Gauss-Legendre nodes in pairs ±u, so that terms odd in c do not cancel.
+
+`second_order` computes mass, mean and variance only, for inner loops. With p and q = p e^{−δ} the densities
+at the limits,
+
+    tail     p = R_a R_b / (R_b − e^{−δ} R_a),                        mean − a = G_a − (q/R_b)(w + G_b − G_a)
+    middle   p = E R_a R_b / (√(2π) R_a R_b − E (R_b + e^{−δ} R_a)),  mean = p − q
+    narrow   p = (1 − V) / (mean − a + e^{−δ} (b − mean)),            mean and V are fitted
+
+(in the middle R_a is taken at |a|, and E = e^{−a²/2}), and log(Φ(b) − Φ(a)) = log φ(a) − log p everywhere.
+Shared subexpressions end in a division or an exponential, because XLA computes those once and repeats cheaper
+operations for each result.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from tggm.special import kernels
-from tggm.special.truncated import Pair
+from tggm.special.coefficients import FITS, NARROW
 
-FAR = 1e8  # a limit this far from zero is as good as none; its fourth power is finite in float32
+FAR = 1e8  # a limit this far from zero counts as infinite; its fourth power is finite in float32
 WIDE = 2.5  # where the formulas change, in w
-STEEP = 3.0  # and in δ; a box that is steeper than this but narrower than that has a ≥ 0
-START = 0.25  # how far left of zero the fits reach
+STEEP = 3.0  # and in δ; a steeper and narrower box has a ≥ 0
+START = 0.25  # the fits start this far left of zero
+LOG_SQRT_2PI = 0.9189385332046727
 _PAIRS = {"float32": 4, "float64": 7}
 _SINH_TERMS = {"float32": 6, "float64": 10}
 
@@ -41,12 +51,12 @@ class Box(NamedTuple):
     w: Array  # width
     flipped: Array  # whether it was mirrored
     delta: Array  # (b² − a²) / 2, not negative
-    narrow: Array  # which formula serves it: this,
-    middle: Array  # this, or that of the tail
+    narrow: Array  # whether to use the narrow formula,
+    middle: Array  # the middle one, or else the tail
 
 
 class Cumulants(NamedTuple):
-    """Of the mirrored box."""
+    """Cumulants of the mirrored box."""
 
     log_mass: Array  # log(Φ(b) − Φ(a))
     integral: Array  # of exp((r² − h²)/2) over the box, r being a (tail), 0 (middle) or c (narrow)
@@ -63,7 +73,7 @@ class Cumulants(NamedTuple):
 
 
 def box(a: Array, b: Array, width: Array) -> Box:
-    """The mirrored box; `width` is b − a with all its digits."""
+    """Return the mirrored box; `width` is b − a with all its digits."""
     flipped = -a > b  # also where both round to the same number
     low, high = jnp.where(flipped, -b, a), jnp.where(flipped, -a, b)
     low = jnp.maximum(low, -FAR)
@@ -76,7 +86,7 @@ def box(a: Array, b: Array, width: Array) -> Box:
 
 
 def cumulants(at: Box, order: int) -> Cumulants:
-    """Up to this order, 2 to 4; those above it are wrong, others are dropped if not asked for."""
+    """Return cumulants up to `order`, 2 to 4; higher ones are undefined."""
     a, b = jnp.where(at.middle, -at.a, jnp.maximum(at.a, -START)), jnp.maximum(at.b, 0)
     means = kernels.tail("mean", a), kernels.tail("mean", b)
     tail, middle, narrow = _tail(at, means, order), _middle(at, means), _narrow(at)
@@ -87,7 +97,7 @@ def cumulants(at: Box, order: int) -> Cumulants:
     return Cumulants(*parts)
 
 
-def _tail(at: Box, means: Pair, order: int) -> Cumulants:
+def _tail(at: Box, means: tuple[Array, Array], order: int) -> Cumulants:
     a, b, w = jnp.maximum(at.a, -START), jnp.maximum(at.b, 0), at.w
     Ga, Gb = means
     zero = jnp.zeros_like(a)
@@ -113,7 +123,7 @@ def _tail(at: Box, means: Pair, order: int) -> Cumulants:
     about = all_ + odds * (all_ - beyond)
     fourth = about - 4 * third * near - 6 * var * near**2 - near**4 - 3 * var * var
     integral = rest / Ra
-    # a² / 2 + log(√(2π) R): the logarithm of Φ(−a), of which the box is a part
+    # −a² / 2 − log(√(2π) R) is the logarithm of Φ(−a)
     log_mass = -0.5 * a * a - jnp.log(kernels.SQRT_2PI * Ra) + kernels.log_complement(rho)
     density = Ra / rest
     return Cumulants(
@@ -122,7 +132,7 @@ def _tail(at: Box, means: Pair, order: int) -> Cumulants:
     )  # fmt: skip
 
 
-def _middle(at: Box, means: Pair) -> Cumulants:
+def _middle(at: Box, means: tuple[Array, Array]) -> Cumulants:
     a, b = jnp.minimum(at.a, 0), jnp.maximum(at.b, 0)
     Ea, Eb = kernels.gaussian(-a), kernels.gaussian(b)
     outside = (Ea / (means[0] - a) + Eb / (b + means[1])) / kernels.SQRT_2PI
@@ -174,16 +184,82 @@ def _narrow(at: Box) -> Cumulants:
 
 
 def fall_below_one(delta: Array) -> Array:
-    """1 − e^{−δ}; `jnp.expm1` errs by 100 units in the last place in float32."""
+    """Return 1 − e^{−δ}; `jnp.expm1` errs by 100 units in the last place in float32."""
     half = 0.5 * jnp.minimum(delta, STEEP)
     small = 2 * _sinh(half, _SINH_TERMS[str(delta.dtype)]) * jnp.exp(-half)
     return jnp.where(delta < 1, small, 1 - jnp.exp(-delta))
 
 
 def _sinh(x: Array, terms: int) -> Array:
-    """Hyperbolic sine of |x| ≤ 1.5 by its series."""
+    """Return the hyperbolic sine of |x| ≤ 1.5 by its series."""
     square = x * x
     p = jnp.full_like(x, 1 / math.factorial(2 * terms - 1))
     for k in range(terms - 2, -1, -1):
         p = p * square + 1 / math.factorial(2 * k + 1)
     return p * x
+
+
+def second_order(at: Box) -> Cumulants:
+    """Return everything up to the variance; higher cumulants are zeros."""
+    a, b, w, middle, narrow = at.a, jnp.maximum(at.b, 0), at.w, at.middle, at.narrow
+    t = jnp.where(middle, -a, jnp.maximum(a, -START))
+    Gt, Gb = _excess(t), _excess(b)
+    Rt, Rb = t + Gt, b + Gb
+    E, fall = kernels.gaussian(t), jnp.exp(-at.delta)
+    both, kappa, half = Rt * Rb, jnp.minimum(0.5 * at.delta, 0.5 * STEEP), 0.5 * jnp.minimum(w, WIDE)
+    m, v = _fitted_narrow(kappa, half)
+    low_n, var_n = half * (1 + m), half * half * v
+    outside = E * (Rb + fall * Rt) / (kernels.SQRT_2PI * both)
+
+    over = jnp.where(narrow, 1 - var_n, jnp.where(middle, E * both, both))
+    under = jnp.where(middle, kernels.SQRT_2PI * both * (1 - outside), Rb - fall * Rt)
+    p = over / jnp.where(narrow, low_n + fall * half * (1 - m), under)
+    q = p * fall
+
+    odds, d = q / Rb, w + Gb - Gt
+    first, mean_m = a * p - b * q, p * fall_below_one(at.delta)
+    Va, Vb = kernels.tail("var", t), kernels.tail("var", b)
+    tail_var = Va + odds * (Va - Vb - d * d * (1 + odds))
+    tail_low = Gt - odds * d
+
+    def chosen(tail: Array, middle_: Array, narrow_: Array) -> Array:
+        return jnp.where(narrow, narrow_, jnp.where(middle, middle_, tail))
+
+    low, var = chosen(tail_low, mean_m - a, low_n), chosen(tail_var, 1 + first - mean_m * mean_m, var_n)
+    eps, zero = 0.5 * half * half, jnp.zeros_like(p)
+    inside = 1 - outside
+    log = jnp.log(jnp.where(middle, inside, p))
+    return Cumulants(
+        jnp.where(middle, log - (outside - (1 - inside)) / inside, -0.5 * a * a - LOG_SQRT_2PI - log),
+        chosen(1 / p, kernels.SQRT_2PI * inside, jnp.exp(kappa - eps) / p),
+        chosen(low * (a + 0.5 * low) + 0.5 * var, 0.5 * (1 + first), kappa * m + eps * (v + m * m)),
+        chosen(a + low, mean_m, 0.5 * (a + at.b) + half * m),
+        low, jnp.where(narrow, half * (1 - m), jnp.where(middle, b - mean_m, w - low)), var, zero, zero,
+        p, q, chosen(Gt + odds * (Gt + a), p - a, p - a),
+    )  # fmt: skip
+
+
+def _excess(t: Array) -> Array:
+    """Return the mean of N(−t, 1) given h ≥ 0, ending in a division."""
+    start, c, coefficients = FITS[str(t.dtype)]["mean"]
+    u = 1 - 2 * (c + start) / (t + c)
+    return _polynomial(coefficients, u) / (t + c)
+
+
+def _fitted_narrow(kappa: Array, half: Array) -> tuple[Array, Array]:
+    """Return mean and variance of the density exp(−κu − εu²) on [−1, 1], ε = half²/2, ending in divisions."""
+    square = kappa * kappa
+    x, y = square * (8 / STEEP**2) - 1, half * half * (8 / WIDE**2) - 1
+    inverse, spread = (
+        _polynomial([_polynomial(row, x) for row in rows], y) for rows in NARROW[str(kappa.dtype)].values()
+    )
+    slope = lax.optimization_barrier(1 / inverse)
+    return -kappa * slope, slope / (1 + square * spread)
+
+
+def _polynomial(coefficients: Sequence[float | Array], u: Array) -> Array:
+    """Return the sum of c_k u^k."""
+    p = jnp.broadcast_to(coefficients[-1], u.shape).astype(u.dtype)
+    for c in coefficients[-2::-1]:
+        p = p * u + c
+    return p

@@ -1,4 +1,4 @@
-"""The truncated normal at complex arguments: characteristic function, mean and variance under a complex tilt.
+r"""Characteristic function, mean and variance of the truncated normal at complex arguments.
 
 For h ~ N(α, 1) truncated to h ≥ 0 and any complex s, with z = α + s,
 
@@ -8,8 +8,8 @@ On Re z ≤ 0 everything is a quotient of Laplace transforms, x = −z/√2:
 
     J_n(x) = (2/√π) ∫₀^∞ vⁿ e^{−v² − 2xv} dv,    e^L ∝ J₀ = erfcx(x),    g = √2 J₁/J₀,    g² + ω² = 2 J₂/J₀,
 
-all three from one polynomial (`tools/precompute/characteristic.py`). On Re z > 0 the reflection
-Φ(z) = 1 − ½ e^{−z²/2} erfcx(z/√2) is used, scaled by e^{−iτα}, so that no large phase is ever formed.
+all three from one polynomial (`tools/precompute/coefficients.py`). On Re z > 0 the reflection
+Φ(z) = 1 − ½ e^{−z²/2} erfcx(z/√2) is used, scaled by e^{−iτα}, so that no large phase is formed.
 """
 
 import math
@@ -21,63 +21,23 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from tggm.special.coefficients import ERFCX
+
 _L = 4.0
-_W = (
-    201.3573924950638431,
-    134.3497231720071453,
-    76.49162964214869719,
-    36.05889871196430247,
-    13.22644606446975015,
-    3.173380664260593672,
-    0.07926153568753637351,
-    -0.310274611268608953,
-    -0.119459542959977688,
-    -0.0001335076832300633585,
-    0.01523257840140628773,
-    0.003758553572115977143,
-    -0.001326789596404823007,
-    -0.0007881648757040292476,
-    0.00007876690620662216662,
-    0.0001326548942924327937,
-    5.945429884158734441e-7,
-    -0.00002189639405521077738,
-    -1.220185627381519303e-6,
-    3.784644591871642098e-6,
-    2.427725319405099011e-7,
-    -6.955867126745599791e-7,
-    -2.139360561457056903e-8,
-    1.338740814576225697e-7,
-    -5.526893509937847004e-9,
-    -2.604767541478787014e-8,
-    3.918271619034715223e-9,
-    4.86278398150517401e-9,
-    -1.500923344249041521e-9,
-    -7.972522765728454273e-10,
-    4.596656021556521332e-10,
-    8.880531433463161732e-11,
-    -1.19620162385532946e-10,
-    5.624953306499344103e-12,
-    2.594303966628693233e-11,
-    -7.526762098937626042e-12,
-    -4.148820122600024907e-12,
-    2.876418425968458802e-12,
-    1.93459313252205323e-13,
-    -7.501866558655052473e-13,
-)
 _C = 1 / math.sqrt(math.pi)
 _ROOT_HALF = math.sqrt(0.5)
 
 
-def _terms(dtype: Any) -> tuple[float, ...]:
-    """Coefficients that matter at the given precision."""
-    return _W if jnp.dtype(dtype) == np.float64 else _W[:20]
+def _terms(dtype: Any) -> list[float]:
+    """Return the coefficients that matter at the given precision."""
+    return ERFCX if jnp.dtype(dtype) == np.float64 else ERFCX[:20]
 
 
 def laplace(x: Array, y: Array, order: int = 0) -> tuple[Array, ...]:
-    """J₀(x + iy), …, J_order(x + iy) for x ≥ 0 and order ≤ 2; J₀ = erfcx.
+    """Return J₀(x + iy), …, J_order(x + iy) for x ≥ 0 and order ≤ 2; J₀ = erfcx.
 
-    Relative error in float64: 2e-15, 2e-14 and 5e-13, wherever x + iy is. The polynomial has real
-    coefficients, so Goertzel's recurrence needs only real arithmetic.
+    Relative errors in float64: 2e-15, 2e-14 and 5e-13. The polynomial has real coefficients, so Goertzel's
+    recurrence needs only real arithmetic.
     """
     d = _L + x
     scale = 1 / (d * d + y * y)
@@ -94,7 +54,7 @@ def laplace(x: Array, y: Array, order: int = 0) -> tuple[Array, ...]:
     J0 = u * (_C + u * (_C * _L + u * (_C * (_L**2 - 0.5) + u * V)))
     if order == 0:
         return (J0,)
-    A = u * W - _C * _L  # V less c L (L² − ½), so that the terms of J₁ that cancel are not there
+    A = u * W - _C * _L  # V less c L (L² − ½): no terms of J₁ cancel
     u2 = u * u
     J1 = u2 * (0.5 * _C - u * (A - _L * (u * V)))
     if order == 1:
@@ -104,10 +64,10 @@ def laplace(x: Array, y: Array, order: int = 0) -> tuple[Array, ...]:
 
 
 def _cis(t: Array) -> Array:
-    """e^{it}, faster than the library sine and cosine: a quarter of the angle, doubled twice."""
+    """Return e^{it}, faster than the library sine and cosine: a quarter of the angle, doubled twice."""
     turns = jnp.round(t * (0.5 / math.pi))
     x = (t - turns * 6.28125) - turns * 0.00193530717958647692  # 2π in two parts: the first product is exact
-    x = jnp.clip(0.25 * x, -1, 1)  # beyond 1/eps there is no phase left, but it must stay finite
+    x = jnp.clip(0.25 * x, -1, 1)  # beyond 1/eps the phase has no digits, but must stay finite
     x2 = x * x
     s, c1 = jnp.zeros_like(x), jnp.zeros_like(x)  # sin x / x, and cos x − 1
     for k in range(8 if t.dtype == np.float64 else 5, 0, -1):
@@ -120,20 +80,20 @@ def _cis(t: Array) -> Array:
 
 
 def times(factor: Array, z: Array) -> Array:
-    """Real times complex."""
+    """Multiply a complex array by a real one."""
     return lax.complex(factor * z.real, factor * z.imag)
 
 
 def _pieces(alpha: Array, tau: Array, scale: Array | float = 0.0) -> tuple[Array, Array]:
-    """e^{−τ²/2 − scale} (real) and e^{−α²/2 − iατ − scale}: weights of the line and of its negative half."""
+    """Return weights of the line, e^{−τ²/2 − scale}, and of its negative half, e^{−α²/2 − iατ − scale}."""
     turn = jnp.exp(-0.5 * jnp.square(jnp.maximum(alpha, 0)) - scale)
     return jnp.exp(-0.5 * tau * tau - scale), times(turn, _cis(-alpha * tau))
 
 
 def numerator(alpha: Array, tau: Array, scale: Array | float = 0.0) -> Array:
-    """E[e^{iτ(h − max(α, 0))}] · `mass`(α), the part with α > 0 times e^{−scale}; never overflows.
+    """Return E[e^{iτ(h − max(α, 0))}] · `mass`(α), the part with α > 0 times e^{−scale}; never overflows.
 
-    The shift by max(α, 0) leaves no large phase; its sum over variables is better formed once, outside.
+    The shift by max(α, 0) leaves no large phase; callers add its sum over variables once.
     """
     alpha, tau = jnp.broadcast_arrays(alpha, tau)
     positive = alpha > 0
@@ -146,14 +106,14 @@ def numerator(alpha: Array, tau: Array, scale: Array | float = 0.0) -> Array:
 def numerator_moments(
     alpha: Array, tau: Array, centre: Array, scale: Array | float = 0.0
 ) -> tuple[Array, Array, Array]:
-    """`numerator`, and E[h] and E[(h − centre)²] under the tilt iτ.
+    """Return `numerator`, and E[h] and E[(h − centre)²] under the tilt iτ.
 
     For α > 0 they are quotients of the moments of the whole line less those of its negative half,
 
         N_n = e^{−τ²/2} (1,  z,  1 + (z − c)²) − e^{−α²/2 − iατ} (½J₀,  −J₁/√2,  J₂ + √2 c J₁ + ½ c² J₀).
 
-    At a zero of N₀ the quotients have a pole; numerator times quotient is what is meaningful, so N₀ is kept
-    away from zero. With `centre` near g(α) the second moment does not cancel.
+    At a zero of N₀ the quotients have a pole; only numerator times quotient is used, so N₀ is kept away from
+    zero. With `centre` near g(α) the second moment does not cancel.
     """
     alpha, tau, centre = jnp.broadcast_arrays(alpha, tau, centre)
     positive = alpha > 0
@@ -171,7 +131,7 @@ def numerator_moments(
 
 
 def _erfcx(x: Array) -> Array:
-    """J₀ on the real half-line."""
+    """Return J₀ on the real half-line."""
     u = 1 / (_L + x)
     terms, Z = _terms(x.dtype), 2 * _L * u - 1
     W = jnp.full_like(x, terms[-1])
@@ -182,19 +142,19 @@ def _erfcx(x: Array) -> Array:
 
 
 def mass(alpha: Array) -> Array:
-    """`numerator` at τ = 0: Φ(α) for α > 0, erfcx(−α/√2) = 2 e^{α²/2} Φ(α) otherwise."""
+    """Return `numerator` at τ = 0: Φ(α) for α > 0, erfcx(−α/√2) = 2 e^{α²/2} Φ(α) otherwise."""
     J0 = _erfcx(jnp.abs(alpha) * _ROOT_HALF)
     return jnp.where(alpha > 0, 1 - 0.5 * jnp.exp(-0.5 * alpha * alpha) * J0, J0)
 
 
 def log_mass(alpha: Array) -> Array:
-    """L(α) − max(α, 0)²/2: log Φ(α) for α > 0, log(½ erfcx(−α/√2)) otherwise; accurate at both ends."""
+    """Return L(α) − max(α, 0)²/2: log Φ(α) for α > 0, log(½ erfcx(−α/√2)) otherwise."""
     J0 = _erfcx(jnp.abs(alpha) * _ROOT_HALF)
     return jnp.where(alpha > 0, jnp.log1p(-0.5 * jnp.exp(-0.5 * alpha * alpha) * J0), jnp.log(0.5 * J0))
 
 
 def log_characteristic(alpha: ArrayLike, tau: ArrayLike) -> Array:
-    """Log E[e^{iτh}] for h ~ N(α, 1) truncated to h ≥ 0, up to a multiple of 2πi.
+    """Return log E[e^{iτh}] for h ~ N(α, 1) truncated to h ≥ 0, up to a multiple of 2πi.
 
     Parameters
     ----------
@@ -213,14 +173,14 @@ def log_characteristic(alpha: ArrayLike, tau: ArrayLike) -> Array:
 
 
 def complex_moments(alpha: ArrayLike, tau: ArrayLike) -> tuple[Array, Array]:
-    """g(z) and ω²(z) at z = α + iτ: the analytic continuation of the truncated mean and variance."""
+    """Return g(z) and ω²(z) at z = α + iτ: the analytic continuation of the truncated mean and variance."""
     moments: tuple[Array, Array] = _complex_moments(*_broadcast(alpha, tau))
     return moments
 
 
 @jax.jit
 def _complex_moments(alpha: Array, tau: Array) -> tuple[Array, Array]:
-    centre = jnp.where(jnp.abs(tau) > alpha, 0, alpha)  # near g(z), on either side of the line of zeros
+    centre = jnp.where(jnp.abs(tau) > alpha, 0, alpha)  # near g(z)
     _, g, second = numerator_moments(alpha, tau, centre, _larger(alpha, tau))
     away = g - lax.complex(centre, jnp.zeros_like(tau))
     return g, second - away * away
@@ -233,7 +193,7 @@ def _broadcast(alpha: ArrayLike, tau: ArrayLike) -> tuple[Array, Array]:
 
 
 def _larger(alpha: Array, tau: Array) -> Array:
-    """Logarithm of the larger of the two weights in `_pieces`; scaling by it avoids underflow."""
+    """Return the logarithm of the larger weight in `_pieces`; scaling by it avoids underflow."""
     return -0.5 * jnp.square(jnp.minimum(jnp.maximum(alpha, 0), jnp.abs(tau)))
 
 

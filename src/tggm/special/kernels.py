@@ -7,7 +7,7 @@ For h ~ N(alpha, 1) given h >= 0 the hazard r = φ/Φ, the mean g, the variance 
 which cancel when alpha << 0. So there is one change of form, at or near alpha = 0:
 
 * left of it, with t = −alpha, each cumulant is a polynomial in u = 1 − 2(c + start)/(t + c) over a power of
-  t + c, fitted on the whole half-line by ``tools/precompute/fits.py``: nothing cancels;
+  t + c, fitted on the whole half-line by ``tools/precompute/coefficients.py``: nothing cancels;
 * right of it, one exponential E = exp(−alpha²/2) and the fit at the mirrored point, R = r(−alpha), give
   r(alpha) = E / (√(2π) − E/R), and the formulas above are safe.
 
@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from tggm.special.fits import FITS
+from tggm.special.coefficients import FITS
 
 SQRT_2PI = 2.5066282746310002
 # Right of this the limits are reached in every dtype; its fourth power is still finite in float32.
@@ -39,17 +39,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def traced_once(function: F) -> F:
-    """The same function; a program that calls it many times traces it once for each shape."""
+    """Trace the function once for each shape in programs that call it many times."""
     return cast(F, jax.jit(function))
 
 
 def near(a: Array) -> Array:
-    """The argument kept finite, for products whose other factor has reached its limit."""
+    """Clip the argument to finite values, for products whose other factor has reached its limit."""
     return jnp.clip(a, -1e30, FAR)
 
 
 def tail(name: str, t: Array, *, times_t: bool = False) -> Array:
-    """Fitted cumulant at alpha = -t, for t not below the start of its fit; or t times the cumulant."""
+    """Return the fitted cumulant at alpha = -t, for t not below the start of its fit, or t times it."""
     start, c, coefficients = FITS[str(t.dtype)][name]
     w = 1 / (t + c)
     u = 1 - 2 * (c + start) * w
@@ -61,7 +61,7 @@ def tail(name: str, t: Array, *, times_t: bool = False) -> Array:
 
 
 def _horner(coefficients: tuple[float, ...], u: Array) -> Array:
-    """Sum of c_k u^k."""
+    """Return the sum of c_k u^k."""
     p = jnp.full_like(u, coefficients[-1])
     for c in coefficients[-2::-1]:
         p = p * u + c
@@ -69,7 +69,7 @@ def _horner(coefficients: tuple[float, ...], u: Array) -> Array:
 
 
 def _clenshaw(coefficients: tuple[float, ...], u: Array) -> Array:
-    """Sum of c_k T_k(u): twice the work, but safe where the monomials would cancel."""
+    """Return the sum of c_k T_k(u): twice the work, but safe where the monomials would cancel."""
     b1, b2 = jnp.full_like(u, coefficients[-1]), jnp.zeros_like(u)
     for c in coefficients[-2:0:-1]:
         b1, b2 = 2 * u * b1 - b2 + c, b1
@@ -77,16 +77,16 @@ def _clenshaw(coefficients: tuple[float, ...], u: Array) -> Array:
 
 
 def half_length(x: Array) -> Array:
-    """Leading half of the digits of x, so that products of two such numbers are exact."""
+    """Return the leading half of the digits of x; products of two such numbers are exact."""
     mask = _HALF_LENGTH[str(x.dtype)]
     return lax.bitcast_convert_type(lax.bitcast_convert_type(x, mask.dtype) & mask, x.dtype)
 
 
 def residual(numerator: Array, denominator: Array, quotient: Array) -> Array:
-    """What rounding took from a quotient: numerator / denominator - quotient, to a few digits.
+    """Return the rounding error of a quotient, numerator / denominator - quotient, to a few digits.
 
-    Zero where it does not matter (outside 0 < quotient < 40). All products are exact, so the compiler may
-    contract them into fused operations without harm.
+    Zero outside 0 < quotient < 40, where it does not matter. All products are exact, so the compiler may fuse
+    them.
     """
     n, d, q = numerator, denominator, quotient
     q1, d1 = half_length(q), half_length(d)
@@ -96,7 +96,7 @@ def residual(numerator: Array, denominator: Array, quotient: Array) -> Array:
 
 
 def gaussian(a: Array, low: Array | None = None, shift: Array | float = 0.0) -> Array:
-    """exp(shift - (a + low)^2 / 2) for |a| <= FAR.
+    """Return exp(shift - (a + low)^2 / 2) for |a| <= FAR.
 
     The exponent is kept to twice the working precision: rounding a^2 alone would cost a^2 units in the last
     place. A shift is exact if it is 32 and a > 8, where the last digit of the square is coarse enough.
@@ -111,7 +111,7 @@ def gaussian(a: Array, low: Array | None = None, shift: Array | float = 0.0) -> 
 
 
 class _Right(NamedTuple):
-    """The textbook quantities right of the change of form (meaningless left of it)."""
+    """The textbook quantities right of the change of form; undefined left of it."""
 
     r: Array  # hazard, divided by `scale`
     scale: Array
@@ -120,12 +120,12 @@ class _Right(NamedTuple):
 
 
 def _fold(a: Array) -> Array:
-    """Where the fits of mean and variance are evaluated: t = -a left of the change of form, a right of it."""
+    """Return the argument t of the fits: -a left of the change of form, a right of it."""
     return jnp.where(_left("mean", a), -a, a)
 
 
 def _left(name: str, a: Array) -> Array:
-    """Whether the fitted form is used."""
+    """Return whether the fitted form is used."""
     return a < -FITS[str(a.dtype)][name][0]
 
 
@@ -143,7 +143,7 @@ def _right(a: Array, low: Array | None = None) -> _Right:
 
 
 def _mean_or_hazard(a: Array) -> Array:
-    """The mean g left of the change of form, the hazard r right of it.
+    """Return the mean g left of the change of form, the hazard r right of it.
 
     It ends in a division because XLA computes a division once for all its users, but repeats cheaper
     operations, here the polynomial, for each. (The fit of the variance has its own c for the same reason:
@@ -160,14 +160,14 @@ def _mean_or_hazard(a: Array) -> Array:
 
 @traced_once
 def hazard(a: Array) -> Array:
-    """φ(a) / Φ(a)."""
+    """Return φ(a) / Φ(a)."""
     q = _mean_or_hazard(a)
     return jnp.where(_left("mean", a), q - a, q)
 
 
 @traced_once
 def moments(a: Array) -> tuple[Array, Array]:
-    """First two cumulants, g and ω²."""
+    """Return the first two cumulants, g and ω²."""
     t, left = _fold(a), _left("mean", a)
     q = _mean_or_hazard(a)
     g = a + q
@@ -176,14 +176,14 @@ def moments(a: Array) -> tuple[Array, Array]:
 
 @traced_once
 def third(a: Array, low: Array | None = None) -> Array:
-    """Third cumulant κ3."""
+    """Return the third cumulant κ3."""
     r, scale, g, v = _right(a, low)
     return jnp.where(_left("third", a), _high_tail("third", a), r * (g * g - v) * scale)
 
 
 @traced_once
 def fourth(a: Array) -> Array:
-    """Fourth cumulant κ4."""
+    """Return the fourth cumulant κ4."""
     r, scale, g, v = _right(a)
     textbook = r * (3 * g * v - g * g * g - r * scale * (g * g - v)) * scale
     return jnp.where(_left("fourth", a), _high_tail("fourth", a), textbook)
@@ -191,14 +191,14 @@ def fourth(a: Array) -> Array:
 
 @traced_once
 def decay(a: Array) -> Array:
-    """The decay r g = 1 − ω²: the product on the right, the difference on the left."""
+    """Return r g = 1 − ω²: the product on the right, the difference on the left."""
     right = _right(a)
     return jnp.where(_left("var", a), 1 - tail("var", _fold(a)), right.r * right.g * right.scale)
 
 
 @traced_once
 def spread(a: Array, low: Array | None = None) -> Array:
-    """Derivative of σ g(μ/σ) with respect to σ, g − a ω² = r (1 + a g): either form where it is safe."""
+    """Return the derivative of σ g(μ/σ) by σ, g − a ω² = r (1 + a g), in the form that does not cancel."""
     t, right = _fold(a), _right(a, low)
     left = tail("mean", t) + tail("var", t, times_t=True)
     return jnp.where(_left("var", a), left, right.r * (1 + jnp.minimum(a, FAR) * right.g) * right.scale)
@@ -206,7 +206,7 @@ def spread(a: Array, low: Array | None = None) -> Array:
 
 @traced_once
 def third_spread(a: Array) -> Array:
-    """Derivative of σ³ κ3(μ/σ) with respect to σ at σ = 1, 3 κ3 − a κ4."""
+    """Return the derivative of σ³ κ3(μ/σ) by σ at σ = 1, 3 κ3 − a κ4."""
     r, scale, g, v = _right(a)
     ratio = g * g - v  # κ3 / r; the last bracket is κ4 / r
     textbook = r * (3 * ratio - jnp.minimum(a, FAR) * (3 * g * v - g * g * g - r * scale * ratio)) * scale
@@ -227,7 +227,7 @@ class Tails(NamedTuple):
 
 
 def tails(a: Array) -> Tails:
-    """r(-|a|) and Φ(-|a|)."""
+    """Return r(-|a|) and Φ(-|a|)."""
     t = jnp.abs(a)
     R = t + tail("mean", t)
     return Tails(R, gaussian(jnp.minimum(t, FAR)) / (SQRT_2PI * R))
@@ -235,13 +235,13 @@ def tails(a: Array) -> Tails:
 
 @traced_once
 def log_ndtr(a: Array) -> Array:
-    """Log Φ(a): −a²/2 − log(√(2π) r(a)) on the left, log(1 − Φ(−a)) on the right."""
+    """Return log Φ(a): −a²/2 − log(√(2π) r(a)) on the left, log(1 − Φ(−a)) on the right."""
     R, upper = tails(a)
     return jnp.where(a < 0, -0.5 * a * a - jnp.log(SQRT_2PI * R), log_complement(upper))
 
 
 def log_ndtr_and_hazard(a: Array) -> tuple[Array, Array]:
-    """Log Φ(a) and φ(a) / Φ(a) at once, in half of the time; off by a² roundings, as exp(−a²/2) is."""
+    """Return log Φ(a) and φ(a) / Φ(a) in half of the time, with an error of a² roundings."""
     t, left = jnp.abs(a), a < 0
     root = SQRT_2PI * (t + tail("mean", t))
     E = jnp.exp(-0.5 * t * t)
@@ -253,6 +253,6 @@ def log_ndtr_and_hazard(a: Array) -> tuple[Array, Array]:
 
 
 def log_complement(x: Array) -> Array:
-    """log(1 - x) for 0 <= x <= 1/2. `jnp.log1p` errs by 100 units in the last place in float64."""
+    """Return log(1 - x) for 0 <= x <= 1/2. `jnp.log1p` errs by 100 units in the last place in float64."""
     y = 1 - x
     return jnp.log(y) - (x - (1 - y)) / y

@@ -1,4 +1,4 @@
-r"""Multinomial probit: which of n independent normals is the largest.
+r"""Multinomial probit: the probability that one of n independent normals is the largest.
 
 With z_j ~ N(mu_j, sigma_j²) independent,
 
@@ -8,13 +8,25 @@ With z_j ~ N(mu_j, sigma_j²) independent,
           \prod_{j \ne c} \Phi\!\Big(\frac{t - \mu_j}{\sigma_j}\Big)\, dt .
 
 The integrand is log-concave and entire, so the trapezoidal rule converges geometrically on any grid that
-reaches over its bulk. `log_probit` finds that bulk for one class a row; `log_probit_all` uses one grid a row
-for all classes, n evaluations of Φ a node and not n². Everything is done in logarithms.
+covers its bulk. `log_probit` finds that bulk for one class per row; `log_probit_all` uses one grid per row
+for all classes, n evaluations of Φ per node instead of n². All is computed in logarithms.
+
+`expand_probit` and `expand_factorised` are second-order expansions for unit variances. Both are concave
+functions of the means η of z ~ N(η, I), and for both η plus the gradient is the mean of z under the
+distribution that they describe: z ~ N(η, I) given that z_c is the largest, or the mean-field bound in which s
+= T_c z (s_c = z_c, s_j = z_c − z_j; T_c is its own inverse) has independent components. The optimum of that
+bound over all components but s_c is explicit, which leaves
+
+.. math::
+    F_c(\eta) = \max_u \Big[ -\tfrac12 (u - \eta_c)^2 + \sum_{j \ne c} \log\Phi(u - \eta_j) \Big]
+        - \tfrac12 \log n \;\le\; \log P_c(\eta),
+
+with u the mean of s_c, whose variance is 1/n. The paper's supplement reaches the same point by cycling.
 """
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,17 +34,16 @@ import numpy as np
 from jax import Array, lax
 
 from tggm import formulas
-from tggm.special import standard
-from tggm.special.probit_sums import Sums, sums
+from tggm.special import kernels, standard
 
 _LOG_ROOT_2PI = 0.9189385332046727
-MANY = 100  # classes beyond which it pays to measure how far the grid of a class reaches
+MANY = 100  # classes above which the length of the grid of a class is measured
 ArrayPair = tuple[Array, Array]
 Primals = tuple[Array, Array, Any]
 
 
 def default_nodes(n_classes: int, dtype: Any) -> int:
-    """Nodes at which `log_probit` keeps its promise: 1e-8 (float64) or a few roundings (float32)."""
+    """Return the number of nodes for an error of 1e-8 (float64) or a few roundings (float32)."""
     # the narrowest integrand has a width of 1/√n of the widest
     width = 20 if np.dtype(dtype).itemsize == 8 else 10
     return int(np.ceil((16 + width * np.sqrt(n_classes)) / 8)) * 8
@@ -41,18 +52,18 @@ def default_nodes(n_classes: int, dtype: Any) -> int:
 def log_probit(
     mean: Array, std: Array, label: Array, *, n_nodes: int | None = None, n_steps: int = 6
 ) -> Array:
-    r"""Logarithm of the probability that the class `label` has the largest of n independent normals.
+    r"""Return the logarithm of the probability that class `label` has the largest of n independent normals.
 
     Parameters
     ----------
     mean, std : Array, shape (rows, n)
         Their means and (positive) standard deviations.
     label : Array of int, shape (rows,)
-        Which class, 0 to n − 1.
+        Class of each row, 0 to n − 1.
     n_nodes : int, optional
         Nodes of the trapezoidal rule; :func:`default_nodes` otherwise.
     n_steps : int
-        Newton steps to the mode of the integrand. They rise to it from the left and never overshoot.
+        Newton steps to the mode of the integrand; they approach it from the left and never overshoot.
 
     Returns
     -------
@@ -89,8 +100,47 @@ def _(n_nodes: int, n_steps: int, primals: Primals, tangents: Primals) -> ArrayP
     return jnp.minimum(value + jnp.log(h), 0.0), (by_mean * tangents[0] + by_std * tangents[1]).sum(-1)
 
 
+class Sums(NamedTuple):
+    """Sums of a quadrature with equal weights."""
+
+    log: Array  # (rows,) log Σ exp(f)
+    slope: Array  # (rows, n) a
+    moment: Array  # (rows, n) b
+
+
+def sums(mean: Array, std: Array, own: Array, t: Array) -> Sums:
+    r"""Sum over nodes t, (rows, nodes), one after the other; `own` marks the class of each row, (rows, n).
+
+    With x_j = (t − μ_j)/σ_j, f the logarithm of the integrand and w = exp(f)/Σ exp(f) at the nodes,
+
+    .. math::
+        \log \sum_t e^{f(t)}, \qquad a_j = \sum_t w_t\, s_j(t), \qquad b_j = \sum_t w_t\, s_j(t)\, x_j(t),
+
+    s_j the slope of the logarithm of factor j: x for the class itself, minus the hazard for its rivals.
+    Arrays of rows × classes stay in the cache, and each Φ is computed once.
+    """
+    inverse = 1 / std
+    constant = jnp.where(own, jnp.log(std) + _LOG_ROOT_2PI, 0.0).sum(1)
+
+    def add(k: Array, so_far: tuple[Array, ...]) -> tuple[Array, ...]:
+        top, total, a, b = so_far
+        x = (lax.dynamic_slice_in_dim(t, k, 1, 1) - mean) * inverse
+        log_cdf, hazard = kernels.log_ndtr_and_hazard(x)
+        f = jnp.where(own, -0.5 * x * x, log_cdf).sum(1) - constant
+        slope = jnp.where(own, x, -hazard)
+        highest = jnp.maximum(top, f)  # the sums so far are in units of exp(top)
+        before, w = jnp.exp(top - highest), jnp.exp(f - highest)
+        old, new = before[:, None], w[:, None]
+        return highest, total * before + w, a * old + new * slope, b * old + new * slope * x
+
+    rows, none = jnp.zeros_like(t[:, 0]), jnp.zeros_like(mean)
+    lowest = jnp.full_like(rows, np.finfo(t.dtype).min)
+    top, total, a, b = lax.fori_loop(0, t.shape[1], add, (lowest, rows, none, none))
+    return Sums(top + jnp.log(total), a / total[:, None], b / total[:, None])
+
+
 def table_sums(mean: Array, std: Array, own: Array, t: Array) -> Sums:
-    """As `probit_sums.sums`, from one table: quicker for few classes."""
+    """Compute `sums` from one table of rows × classes × nodes, which is faster for few classes."""
     terms = log_integrand(mean, std, own, t)
     value = log_sum(terms)
     p = jnp.exp(terms - value[:, None])[:, None, :]
@@ -104,11 +154,11 @@ _log_probit = jax.jit(_probit, static_argnums=(0, 1), inline=True)
 
 @partial(jax.jit, static_argnames="n_nodes", inline=True)
 def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
-    """Logarithms of the probabilities of all n classes, shape (rows, n), from one table of log Φ a row.
+    """Return the log probabilities of all n classes, shape (rows, n), from one table of log Φ per row.
 
-    The grid of a row reaches from the lowest class's integrand to the highest's, so its nodes are
-    `grid_length` / `n_nodes` apart; the result has full accuracy where that is at most 1/(2√n) standard
-    deviations, and sums to 1 in any case.
+    The grid of a row covers the integrands of all classes, so its nodes are `grid_length` / `n_nodes` apart.
+    The result has full accuracy where that is at most 1/(2√n) standard deviations; probabilities always sum
+    to 1.
     """
     x = _shared_grid(mean, std, n_nodes)
     return formulas.class_log_probabilities(jnp, standard.log_ndtr, x, std)
@@ -116,15 +166,15 @@ def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
 
 @partial(jax.jit, static_argnames="n_nodes", inline=True)
 def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
-    """The probabilities themselves, shape (rows, n), on the same grid, at a third of the cost.
+    """Return the probabilities of all classes, shape (rows, n), on the same grid, at a third of the cost.
 
-    P_c is the sum over nodes of Π_j Φ_j times the hazard of class c: no logarithm is taken, so what is below
-    the smallest number of the dtype comes out as 0.
+    P_c is the sum over nodes of Π_j Φ_j times the hazard of class c, without logarithms: probabilities below
+    the smallest number of the dtype are 0.
     """
     x = _shared_grid(mean, std, n_nodes)
     r = standard.hazard(x)
     pdf = jnp.exp(-0.5 * x * x) * math.exp(-_LOG_ROOT_2PI)
-    cdf = jnp.where(x > 9, 1.0, pdf / r)  # beyond, both underflow in the end
+    cdf = jnp.where(x > 9, 1.0, pdf / r)  # beyond, both may underflow
     below = cdf.prod(1, keepdims=True)
     p = (below * r).sum(-1) / std
     return p / p.sum(-1, keepdims=True)
@@ -137,7 +187,7 @@ def _shared_grid(mean: Array, std: Array, n_nodes: int) -> Array:
 
 @partial(jax.jit, inline=True)
 def grid_length(mean: Array, std: Array) -> Array:
-    """Length of the grid of each row in `log_probit_all`, in units of the row's smallest deviation."""
+    """Return the length of the grid of each row in `log_probit_all`, in units of its smallest deviation."""
     low, high = _reach(mean, std)
     return (high - low) / std.min(-1)
 
@@ -147,19 +197,20 @@ def _reach(mean: Array, std: Array) -> ArrayPair:
 
 
 def _reach_of(dtype: Any) -> float:
-    """Distance, in standard deviations, at which a normal density has lost what the dtype can tell."""
+    """Return the distance, in standard deviations, at which a normal density is negligible in the dtype."""
     return 6.5 if np.dtype(dtype).itemsize == 8 else 5.0
 
 
 def own_class(mean: Array, label: Array) -> Array:
-    """Mask of each row's own class, (rows, n)."""
+    """Return the mask of each row's own class, (rows, n)."""
     return label[:, None] == jnp.arange(mean.shape[1], dtype=label.dtype)[None, :]
 
 
 def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
-    """Where each row's integrand is largest, (rows,), and minus the second derivative of its logarithm there.
+    """Return the mode of each row's integrand, (rows,), and minus its second log-derivative there.
 
-    The logarithm's derivative is convex and decreasing, so Newton's steps from the left rise to the mode.
+    The derivative of the logarithm is convex and decreasing, so Newton steps from the left increase to the
+    mode.
     """
     mu, sigma = (jnp.where(own, a, 0.0).sum(-1) for a in (mean, std))
     precision = 1 / sigma**2
@@ -179,13 +230,13 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
         slope, bend = slopes(t)
         return t + slope / bend, bend
 
-    # the curvature is that of the last but one point: near enough to measure a width by
+    # the curvature is that of the last but one point, which is accurate enough for a width
     found: ArrayPair = lax.fori_loop(0, n_steps, step, (t, precision))
     return found
 
 
 def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> ArrayPair:
-    """Equidistant nodes over the bulk of each row's integrand, (rows, n_nodes), and their distance."""
+    """Return equidistant nodes over the bulk of each row's integrand, (rows, n_nodes), and their distance."""
     mean, std = lax.stop_gradient((mean, std))
     t, bend = mode(mean, std, own, n_steps)
     z = _reach_of(mean.dtype)
@@ -198,10 +249,10 @@ def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) 
 
 
 def _right_reach(mean: Array, std: Array, own: Array, t: Array, sigma: Array, z: float) -> Array:
-    r"""Distance right of the mode t at which the integrand has fallen to exp(−z²/2), z σ at most.
+    r"""Return the distance right of the mode t at which the integrand is exp(−z²/2) of it, at most z σ.
 
     The density of the class falls by s d + d²/2σ², s = (t − μ)/σ² its slope at t, and all rivals together
-    gain G = −Σ log Φ at most. Among many classes the mode is far above the mean of one, and s is large.
+    gain at most G = −Σ log Φ. With many classes the mode is far above the mean of one class, and s is large.
     """
     mu = jnp.where(own, mean, 0.0).sum(-1)
     x = (t[:, None] - mean) / std
@@ -216,13 +267,57 @@ def _standardised(mean: Array, std: Array, t: Array) -> Array:
 
 
 def log_integrand(mean: Array, std: Array, own: Array, t: Array) -> Array:
-    """Logarithm of the integrand at each node, (rows, nodes)."""
+    """Return the logarithm of the integrand at each node, (rows, nodes)."""
     x = _standardised(mean, std, t)
     log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
     return jnp.where(own[:, :, None], log_pdf, standard.log_ndtr(x)).sum(1)
 
 
 def log_sum(terms: Array) -> Array:
-    """Log of the sum of exponentials over the last axis."""
+    """Return the log of the sum of exponentials over the last axis."""
     top = lax.stop_gradient(terms.max(-1, keepdims=True))
     return jnp.log(jnp.exp(terms - top).sum(-1)) + top[..., 0]
+
+
+class Expansion(NamedTuple):
+    """Value, gradient and Hessian at η."""
+
+    value: Array  # (rows,)
+    gradient: Array  # (rows, n)
+    hessian: Array  # (rows, n, n), negative semidefinite
+
+
+@partial(jax.jit, static_argnames=("n_nodes", "n_steps"), inline=True)
+def expand_probit(eta: Array, label: Array, n_nodes: int, n_steps: int) -> Expansion:
+    """Return log P_c(η) and its first two derivatives, all from one grid."""
+    one = jnp.ones_like(eta)
+    own = own_class(eta, label)
+    t, h = class_grid(eta, one, own, n_nodes, n_steps)
+    terms = log_integrand(eta, one, own, t)
+    value = log_sum(terms)
+    p = jnp.exp(terms - value[:, None])[:, None, :]
+    x = t[:, None, :] - eta[:, :, None]
+    slope = jnp.where(own[:, :, None], x, -standard.hazard(x))
+    bend = jnp.where(own[:, :, None], 1.0, standard.decay(x))
+    gradient = (p * slope).sum(-1)
+    spread = slope - gradient[:, :, None]
+    hessian = jnp.matmul(p * spread, spread.mT, precision="highest") - _diagonal((p * bend).sum(-1))
+    return Expansion(jnp.minimum(value + jnp.log(h), 0.0), gradient, hessian)
+
+
+@partial(jax.jit, static_argnames="n_steps", inline=True)
+def expand_factorised(eta: Array, label: Array, n_steps: int) -> Expansion:
+    """Return F_c(η) and its first two derivatives, by the envelope theorem."""
+    own = own_class(eta, label)
+    u, _ = mode(eta, jnp.ones_like(eta), own, n_steps)
+    x = u[:, None] - eta
+    bend = jnp.where(own, 1.0, standard.decay(x))
+    value = jnp.where(own, -0.5 * x * x, standard.log_ndtr(x)).sum(-1)
+    gradient = jnp.where(own, x, -standard.hazard(x))
+    hessian = bend[:, :, None] * bend[:, None, :] / bend.sum(-1)[:, None, None] - _diagonal(bend)
+    return Expansion(value - 0.5 * math.log(eta.shape[1]), gradient, hessian)
+
+
+def _diagonal(values: Array) -> Array:
+    """Return diagonal matrices, (rows, n, n)."""
+    return values[:, :, None] * jnp.eye(values.shape[1], dtype=values.dtype)[None]

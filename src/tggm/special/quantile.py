@@ -1,15 +1,28 @@
-"""Inverse tail functions of the normal, in logs, so that nothing under- or overflows.
+r"""Inverse tail functions of the normal in logs, which cannot overflow, and quantiles of a box.
 
-`survival_quantile` inverts log(1 − Φ); `truncated_excess` is the quantile of a truncated normal, however far
-out in the tail it is cut, without ever forming the tail probability.
+`survival_quantile` inverts log(1 − Φ); `truncated_excess` is the quantile of a normal truncated to the
+half-line, computed without the tail probability; `box_quantile` that of a normal in a box. On the box
+mirrored as in `tggm.special.box_kernels`, with q the probability below h and s = 1 − q above it:
+
+* tail: h − a is exceeded with probability s + qρ by a normal beyond a (`truncated_excess`);
+* middle: Φ(h) = Φ(a) + qZ or Φ(−h) = Φ(−b) + sZ, whichever is below one half;
+* narrow: steps of fourth order, from the quantile of an exponential, towards the t = (h − a)/w with
+  ∫₀ᵗ e^{−awv − w²v²/2} dv = q ∫₀¹, the integrals by Gauss-Legendre.
 """
 
 import math
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
-from tggm.special.truncated import hazard, log_ndtr
+from tggm.special import kernels
+from tggm.special.box_kernels import START, STEEP, WIDE, Box, Cumulants
+from tggm.special.boxes import box_standard, in_order, kernel
+from tggm.special.coefficients import SURVIVAL_QUANTILE
+from tggm.special.truncated import compiled, evaluate, hazard, log_ndtr, positive
 
 _LOG_2 = math.log(2)
 _LOG_2PI = math.log(2 * math.pi)
@@ -17,43 +30,12 @@ _W0 = math.sqrt(2 * _LOG_2)
 _FAR = 650.0  # where the fit ends
 _TAIL = 2.0  # where `truncated_excess` changes form
 
-# tools/precompute/survival_quantile.py
-_SCALE = 1.2956611733080820
-_OFFSET = 11.885579166984898
-_COEFFICIENTS = (
-    -3.02966922524680626e-7,
-    2.36157396731136914e-7,
-    1.30587479698263336e-6,
-    -8.10439454918174548e-7,
-    -3.19488747293566999e-6,
-    2.0747934316082526e-6,
-    3.75241166896891438e-6,
-    -1.67373615400398879e-6,
-    -5.07838325725940216e-6,
-    4.30462999638294105e-6,
-    -1.79528083051241832e-6,
-    5.92223225680323698e-6,
-    -0.0000141041929736380489,
-    0.0000235987195612353039,
-    -0.0000422084429286962368,
-    0.0000757974409121515283,
-    -0.000141074363026672373,
-    0.000256268760341248746,
-    -0.000483015330323268591,
-    0.000896822137383780407,
-    -0.00173031730015874366,
-    0.00330938523273969416,
-    -0.0066735097520289186,
-    0.013565850577986719,
-    -0.0300792955516106556,
-    0.067287041710231157,
-    -0.183634045052144813,
-    1.16743692520176274,
-)
+_NODES = {"float32": 8, "float64": 14}
+Five = tuple[Array, Array, Array, Array, Array]
 
 
 def survival_quantile(s: Array) -> Array:
-    r"""The x that a standard normal exceeds with probability exp(−s), s > 0.
+    r"""Return the x that a standard normal exceeds with probability exp(−s), s > 0.
 
     Probabilities above one half are mirrored, s → −log(1 − e⁻ˢ). Then, with w = √(2s) and w₀ = √(2 log 2),
     x / (w − w₀) is a polynomial of degree 27 in 1 / (w + 4) as far as s = 650; beyond, X = x² solves
@@ -66,12 +48,13 @@ def survival_quantile(s: Array) -> Array:
     """
     upper = s > _LOG_2
     y = 2 * jnp.maximum(s, _FAR) - _LOG_2PI
-    # the two regions that need a logarithm do not meet, so one serves both
+    # the two regions that need a logarithm do not overlap, so one serves both
     log = jnp.log(jnp.where(upper, y, -jnp.expm1(-jnp.minimum(s, _LOG_2))))
     w = jnp.sqrt(2 * jnp.where(upper, s, -log))
-    v = _SCALE - _OFFSET / (w + 4)
-    near = jnp.full_like(v, _COEFFICIENTS[0])
-    for coefficient in _COEFFICIENTS[1:]:
+    v = SURVIVAL_QUANTILE["scale"] - SURVIVAL_QUANTILE["offset"] / (w + 4)
+    first, *rest = SURVIVAL_QUANTILE["coefficients"]
+    near = jnp.full_like(v, first)
+    for coefficient in rest:
         near = near * v + coefficient
     near = near * (w - _W0)
     return jnp.where(upper, jnp.where(s < _FAR, near, _far_quantile(y, log)), -near)
@@ -86,7 +69,7 @@ def _far_quantile(y: Array, log_y: Array) -> Array:
 
 
 def truncated_excess(alpha: Array, u: Array) -> Array:
-    r"""Quantile of N(α, 1) truncated to [0, ∞): the h ≥ 0 exceeded with probability u in (0, 1).
+    r"""Return the h ≥ 0 that N(α, 1) truncated to [0, ∞) exceeds with probability u in (0, 1).
 
     .. math::
         1 - \Phi(h - \alpha) = u\, \Phi(\alpha).
@@ -97,19 +80,19 @@ def truncated_excess(alpha: Array, u: Array) -> Array:
     .. math::
         F(h) = h (t + h/2) + \log\frac{r(t + h)}{r(t)} + \log u, \qquad F' = r(t + h),
 
-    where neither the tail probability nor a difference t + h − t is formed: the error stays near rounding,
-    relative to the standard deviation, for t of any size.
+    where neither the tail probability nor a difference t + h − t is formed: the error relative to the
+    standard deviation is near rounding for any t.
     """
     return truncated_excess_of_log(alpha, jnp.log(u))
 
 
 def truncated_excess_of_log(alpha: Array, log_u: Array, *, loop: bool = False) -> Array:
-    """`truncated_excess` of a probability given by its logarithm; a loop compiles sooner and runs slower."""
+    """Compute `truncated_excess` from log u; with `loop` it compiles faster and runs slower."""
     bulk_alpha = jnp.maximum(alpha, -_TAIL)
     bulk = bulk_alpha + survival_quantile(-(log_u + log_ndtr(bulk_alpha)))
     t = jnp.maximum(-alpha, _TAIL)
     r_t = hazard(-t)
-    h = -2 * log_u / (r_t + jnp.sqrt(r_t * r_t - 2 * log_u))  # were r(x) to grow as x
+    h = -2 * log_u / (r_t + jnp.sqrt(r_t * r_t - 2 * log_u))  # the solution if r(x) grew as x
 
     def step(_: int, h: Array) -> Array:
         r = hazard(-(t + h))
@@ -117,3 +100,106 @@ def truncated_excess_of_log(alpha: Array, log_u: Array, *, loop: bool = False) -
 
     h = lax.fori_loop(0, 3, step, h) if loop else step(2, step(1, step(0, h)))
     return jnp.maximum(jnp.where(alpha > -_TAIL, bulk, h), 0)
+
+
+def box_quantile(q: ArrayLike, mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:
+    r"""Return the h in [lower, upper] such that a truncated normal is below h with probability q.
+
+    .. math:: \Phi\left(\frac{h - \mu}{\sigma}\right) = (1 - q)\,\Phi(a) + q\,\Phi(b).
+
+    The error is a few units in the last place of the standard deviation of h or of h itself, whichever is
+    larger. Draws of h are ``box_quantile(uniform, ...)``.
+    """
+    return evaluate(_box_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
+
+
+@jax.custom_jvp
+def _quantile(q: Array, mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
+    at, c = kernel(mu, sigma, lower, upper)
+    below, above = jnp.where(at.flipped, 1 - q, q), jnp.where(at.flipped, q, 1 - q)
+    middle = _middle(at, c, below, above)
+    wall = jnp.where(at.narrow, _narrow(at, below), _tail(at, below, above))
+    wall = jnp.clip(wall, 0, at.w)
+    near = jnp.where(at.flipped, upper - sigma * wall, lower + sigma * wall)
+    inside = mu + sigma * jnp.where(at.flipped, -middle, middle)
+    return jnp.clip(jnp.where(at.middle, inside, near), lower, upper)
+
+
+def _tail(at: Box, below: Array, above: Array) -> Array:
+    a = jnp.maximum(at.a, -START)
+    Ra, Rb = a + kernels.tail("mean", a), jnp.maximum(at.b, 0)
+    rho = jnp.exp(-at.delta) * Ra / (Rb + kernels.tail("mean", Rb))
+    small = below * (1 - rho)
+    log_u = jnp.where(
+        small < 0.5, kernels.log_complement(jnp.minimum(small, 0.5)), jnp.log(above + below * rho)
+    )
+    return truncated_excess_of_log(-a, log_u, loop=True)
+
+
+def _middle(at: Box, c: Cumulants, below: Array, above: Array) -> Array:
+    tails_a, tails_b = kernels.tails(at.a).upper, kernels.tails(at.b).upper
+    Z = c.integral / kernels.SQRT_2PI
+    low, high = tails_a + below * Z, tails_b + above * Z
+    tiny = float(np.finfo(at.a.dtype).tiny)
+    x = survival_quantile(-jnp.log(jnp.maximum(jnp.minimum(low, high), tiny)))
+    return jnp.clip(jnp.where(low < high, -x, x), at.a, at.b)
+
+
+def _narrow(at: Box, below: Array) -> Array:
+    w = jnp.minimum(at.w, WIDE)
+    slope = jnp.clip(at.a * w, -WIDE * WIDE, STEEP)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES[str(w.dtype)])
+
+    bend = 0.5 * w * w
+
+    def density(t: Array, slope: Array, bend: Array) -> Array:
+        return jnp.exp(-t * (slope + bend * t))
+
+    axis = (slice(None), *(None,) * w.ndim)
+    place, share = (jnp.asarray(x[axis], w.dtype) for x in (0.5 * (1 + nodes), 0.5 * weights))
+
+    def integral(t: Array) -> Array:
+        return (share * density(t[None] * place, slope[None], bend[None])).sum(0) * t
+
+    target = below * integral(jnp.ones_like(w))
+    rate = slope + 0.5 * w * w
+    safe = jnp.where(jnp.abs(rate) < 1e-3, 1.0, rate)
+    t = jnp.where(jnp.abs(rate) < 1e-3, below, -jnp.log1p(-below * -jnp.expm1(-safe)) / safe)
+
+    def step(_: int, t: Array) -> Array:
+        r = (integral(t) - target) / density(t, slope, bend)
+        xi = slope + w * w * t
+        return jnp.clip(t - r + 0.5 * xi * r * r - (2 * xi * xi + w * w) / 6 * r**3, 0, 1)
+
+    # a loop compiles faster
+    t = lax.fori_loop(0, 3 if w.dtype == jnp.float64 else 2, step, t)
+    found: Array = t * at.w
+    return found
+
+
+@_quantile.defjvp
+def _(primals: Five, tangents: Five) -> tuple[Array, Array]:
+    q, mu, sigma, lower, upper = primals
+    dq, dmu, dsigma, dlower, dupper = tangents
+    h, s = _quantile(*primals), box_standard(mu, sigma, lower, upper)
+    a, b = s.mean - s.low, s.mean + s.high
+    x = jnp.clip((h - mu) / sigma, a, b)
+    # densities at the limits, over that at h, times the probability beyond h on their other side
+    low = jnp.where(s.at_lower > 0, (1 - q) * jnp.exp(0.5 * (x - a) * (x + a)), 0)
+    high = jnp.where(s.at_upper > 0, q * jnp.exp(-0.5 * (b - x) * (b + x)), 0)
+    # one over the density at h, from the limit with the larger density
+    inverse = jnp.where(
+        s.at_lower > s.at_upper,
+        jnp.exp(0.5 * (x - a) * (x + a)) / s.at_lower,
+        jnp.exp(-0.5 * (b - x) * (b + x)) / s.at_upper,
+    )
+    free = jnp.where((s.at_lower > 0) | (s.at_upper > 0), inverse, kernels.SQRT_2PI * jnp.exp(0.5 * x * x))
+    change = sigma * free * dq + low * dlower + high * dupper
+    return h, change + (1 - low - high) * dmu + (x - a * low - b * high) * dsigma
+
+
+_box_quantile = compiled(
+    lambda q, mu, sigma, lower, upper: _quantile(
+        jnp.where((q >= 0) & (q <= 1), q, jnp.nan), mu, positive(sigma), lower, in_order(lower, upper)
+    )
+)

@@ -3,7 +3,7 @@ r"""The standard functions with closed-form derivatives: each is the derivative 
     (log Φ)' = r,   r' = −r g,   (r g)' = −κ3,   g' = ω²,   (ω²)' = κ3,   κ3' = κ4,   (r E[h²])' = −alpha κ3
 
 with the letters of :mod:`tggm.special.kernels`. The rules use these same functions, so derivatives of every
-order are right. `low` is the part of the argument lost to rounding, :func:`tggm.special.kernels.residual`.
+order are correct. `low` is the part of the argument lost to rounding, :func:`tggm.special.kernels.residual`.
 """
 
 import jax
@@ -18,49 +18,49 @@ WithLow = tuple[Array, Array | None]
 
 @jax.custom_jvp
 def log_ndtr(a: Array) -> Array:
-    """Log Φ(a)."""
+    """Return log Φ(a)."""
     return kernels.log_ndtr(a)
 
 
 @jax.custom_jvp
 def hazard(a: Array) -> Array:
-    """r(a) = φ(a) / Φ(a)."""
+    """Return r(a) = φ(a) / Φ(a)."""
     return kernels.hazard(a)
 
 
 @jax.custom_jvp
 def mean(a: Array) -> Array:
-    """g(a)."""
+    """Return g(a)."""
     return kernels.moments(a)[0]
 
 
 @jax.custom_jvp
 def var(a: Array) -> Array:
-    """ω²(a)."""
+    """Return ω²(a)."""
     return kernels.moments(a)[1]
 
 
 @jax.custom_jvp
 def third(a: Array, low: Array | None = None) -> Array:
-    """κ3(a)."""
+    """Return κ3(a)."""
     return kernels.third(a, low)
 
 
 @jax.custom_jvp
 def decay(a: Array) -> Array:
-    """r(a) g(a) = 1 − ω²(a)."""
+    """Return r(a) g(a) = 1 − ω²(a)."""
     return kernels.decay(a)
 
 
 @jax.custom_jvp
 def spread(a: Array, low: Array | None = None) -> Array:
-    """r(a) E[h²] = g − a ω²: the derivative of σ g(μ/σ) with respect to σ, free of cancellation."""
+    """Return r(a) E[h²] = g − a ω²: the derivative of σ g(μ/σ) by σ, without cancellation."""
     return kernels.spread(a, low)
 
 
 @jax.custom_jvp
 def moments(a: Array) -> tuple[Array, Array]:
-    """Both g(a) and ω²(a)."""
+    """Return g(a) and ω²(a)."""
     return kernels.moments(a)
 
 
@@ -114,6 +114,6 @@ def _(primals: Argument, tangents: Argument) -> tuple[tuple[Array, Array], tuple
 
 
 def second(a: Array) -> Array:
-    """Second raw moment E[h²] = ω² + g² = 1 + a g; each side uses the sum of positive terms."""
+    """Return the second raw moment E[h²] = ω² + g² = 1 + a g; each side sums positive terms."""
     g = mean(a)
     return jnp.where(a < 0, var(a) + g * g, 1 + a * g)

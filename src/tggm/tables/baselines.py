@@ -1,8 +1,8 @@
-"""Two baselines for a model, small enough for its file.
+"""Two baselines that a model file stores: one without inputs, and a linear one.
 
-*Naive* ignores the inputs: a normal distribution with the mean and variance of the target, or the class
-frequencies. *Linear* is ridge regression with its leave-one-out error as variance, or logistic regression,
-on standardised inputs; its coefficients are stored in the units of the inputs.
+*Naive* ignores the inputs: a normal distribution with the target's mean and variance, or the frequencies of
+the classes. *Linear* is scikit-learn's `RidgeCV`, with the leave-one-out error as its variance, or
+`LogisticRegression`, on standardised inputs; its coefficients are stored in the units of the inputs.
 """
 
 import warnings
@@ -16,14 +16,14 @@ from scipy.special import log_softmax
 from tggm.arrays import Floats, Ints
 from tggm.predictive.gaussian_mixture import GaussianMixture
 
-MOST_NUMBERS = 200_000  # of a linear baseline; a larger one is left out of the file
+MOST_NUMBERS = 200_000  # coefficients; a larger linear baseline is not stored
 _TINY = float(np.finfo(np.float64).tiny)
-_LEAST = np.log(1e-12)  # lower bound of log-probabilities
+_LEAST = np.log(1e-12)  # smallest log-probability of a class
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """Two plain models. For classes `naive` and each row of `linear` count the classes."""
+    """The numbers of both baselines; a classification has one output per class."""
 
     naive: Floats  # (mean, variance), or log-frequencies of the classes
     coef: Floats | None = None  # (outputs, features)
@@ -31,19 +31,19 @@ class Baselines:
     variance: float | None = None  # of the linear regression
 
     def is_finite(self) -> bool:
-        """Whether all its numbers are: squares of huge inputs overflow."""
+        """Return whether all numbers are finite: squares of huge inputs overflow."""
         numbers = [self.naive, self.coef, self.intercept, self.variance]
         return all(bool(np.isfinite(a).all()) for a in numbers if a is not None)
 
     def regression(self, X: Floats) -> dict[str, GaussianMixture]:
-        """Predictive distributions of the baselines."""
+        """Return the predictive distributions."""
         found = {"naive": _normal(np.full(len(X), self.naive[0]), self.naive[1])}
         if self.coef is not None and self.intercept is not None and self.variance is not None:
             found["linear"] = _normal(X @ self.coef[0] + self.intercept[0], self.variance)
         return found
 
     def classes(self, X: Floats) -> dict[str, Floats]:
-        """Log-probabilities of the classes under the baselines, (rows, classes)."""
+        """Return the log-probabilities of the classes, (rows, classes)."""
         found = {"naive": np.tile(self.naive, (len(X), 1))}
         if self.coef is not None and self.intercept is not None:
             score = X @ self.coef.T + self.intercept[None, :]
@@ -63,7 +63,7 @@ def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | Non
 
 
 def fit_regression(X: Floats, y: Floats) -> Baselines:
-    """Fit baselines of a number; leave-one-out errors choose among 13 ridge penalties."""
+    """Fit both to a regression; the ridge penalty is the best of 13 by leave-one-out errors."""
     from sklearn.linear_model import RidgeCV
 
     shift, scale = _standard(X)
@@ -74,13 +74,13 @@ def fit_regression(X: Floats, y: Floats) -> Baselines:
 
 
 def fit_classes(X: Floats, label: Ints, n_classes: int) -> Baselines:
-    """Fit baselines of classes, which are numbered from 0."""
+    """Fit both to classes, numbered from 0."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     shift, scale = _standard(X)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # convergence to full precision is not needed
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
         model = LogisticRegression(max_iter=300).fit((X - shift[None, :]) / scale[None, :], label)
     coef, intercept = model.coef_, model.intercept_
     if n_classes == 2:  # scikit-learn stores only the second class
@@ -90,12 +90,12 @@ def fit_classes(X: Floats, label: Ints, n_classes: int) -> Baselines:
 
 
 def naive_regression(y: Floats) -> Baselines:
-    """Return mean and variance of a number, without a linear model."""
+    """Return mean and variance, without a linear baseline."""
     return Baselines(np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), _TINY)]))
 
 
 def naive_classes(label: Ints, n_classes: int) -> Baselines:
-    """Return class frequencies with one added to each count, without a linear model."""
+    """Return the frequencies of the classes; one row is added to each, so that none is zero."""
     count = np.bincount(label, minlength=n_classes) + 1.0
     return Baselines(np.log(count / count.sum()))
 

@@ -109,7 +109,6 @@ class Number(Column):
 
     @property
     def features(self) -> list[str]:
-        """Return the names of the features."""
         ranked = [f"{self.name}: rank"] * bool(self.knots)
         marked = [f"{self.name} = {mark}" for mark in self.marks]
         outputs = () if self.encoding is None else self.encoding.outputs
@@ -123,7 +122,6 @@ class Number(Column):
 
     @property
     def description(self) -> str:
-        """Describe the column for the user."""
         parts = [f"number in {self.unit}" if self.unit else "number"]
         if self.decimal == ",":
             parts.append("with decimal commas")
@@ -143,7 +141,6 @@ class Number(Column):
         return f"{self.name}: no row has a value, but all training rows had one; filled with {self.fill:g}"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        """Return the features, shape (rows, features)."""
         values, where = self._read(table)
         gaps = np.isnan(values) & (where < 0)
         if gaps.any():
@@ -291,16 +288,13 @@ class Category(_Words):
 
     @property
     def features(self) -> list[str]:
-        """Return the names of the features."""
         return [f"{self.name} = {category}" for category in self.categories]
 
     @property
     def description(self) -> str:
-        """Describe the column for the user."""
         return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        """Return the features, shape (rows, features)."""
         code, size = self._code(table), len(self.levels)
         unknown, gaps = code == size, code == size + 1
         taken = "taken together as other" if self.other else "taken as none of the known ones"
@@ -330,16 +324,13 @@ class Ordinal(_Words):
 
     @property
     def features(self) -> list[str]:
-        """Return the names of the features."""
         return [self.name, *[f"{self.name} is missing"] * self.indicator]
 
     @property
     def description(self) -> str:
-        """Describe the column for the user."""
         return f"grade from {self.levels[0]} to {self.levels[-1]}"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        """Return the features, shape (rows, features)."""
         code = self._code(table)
         self._note_unknown(table, code == len(self.levels), notes, "taken as gaps", strict=strict)
         gaps = code >= len(self.levels)
@@ -384,16 +375,13 @@ class Statistic(_Words):
 
     @property
     def features(self) -> list[str]:
-        """Return the names of the features."""
         return [*(f"{self.name}: mean {output}" for output in self.outputs), f"{self.name}: rows"]
 
     @property
     def description(self) -> str:
-        """Describe the column for the user."""
         return f"one of {len(self.levels)} words, seen as their target encoding"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        """Return the features, shape (rows, features)."""
         code = self._code(table)
         refused = strict and not self.counts[-2]
         self._note_unknown(table, code == len(self.levels), notes, "taken together as other", strict=refused)
@@ -463,14 +451,12 @@ class DateColumn(Column):
 
     @property
     def features(self) -> list[str]:
-        """Return the names of the features."""
         waves = [f"{self.name}: {wave} of the {part}" for part in self.parts for wave in ("sine", "cosine")]
         trend = f"{self.name}: time of the day" if self.clock else f"{self.name}: years"
         return [trend, *waves, *[f"{self.name} is missing"] * self.indicator]
 
     @property
     def description(self) -> str:
-        """Describe the column for the user."""
         return "time of the day" if self.clock else f"date, seen as {', '.join(['trend', *self.parts])}"
 
     def doubt(self, table: Table) -> str:
@@ -482,7 +468,6 @@ class DateColumn(Column):
         return f"{self.name}: {_count(wrong)} with words that are no dates ({example!r}), taken as gaps"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        """Return the features, shape (rows, features)."""
         wrong = self._wrong(table)
         if wrong.any():
             if strict or wrong.sum() > 0.5 * len(wrong):

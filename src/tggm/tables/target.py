@@ -25,7 +25,7 @@ class NamedArray(np.ndarray):
 
 @dataclass(frozen=True)
 class Target:
-    """Name and task of the target, and whether its labels are whole numbers."""
+    """Name and task of the target, and whether its labels are whole numbers or words."""
 
     name: str
     task: str
@@ -41,7 +41,7 @@ class Target:
         return table.known(self.name)
 
     def values(self, table: Table) -> NDArray[Any]:
-        """Return the targets of a table whose rows all have one: numbers, or labels."""
+        """Return numbers or labels of a table whose rows all have a target."""
         if not self.is_class:
             return table.numbers(self.name)
         words = table.words(self.name)
@@ -60,7 +60,7 @@ class Target:
 
 
 def whole_label(table: Table, word: str) -> int:
-    """Return a label as a whole number: 7 for 7 and 7.0."""
+    """Return a label that is a whole number, in any spelling (7, 7.0)."""
     number = table.number(word)
     if number is None or number != int(number):
         raise TableError(f"{table.source} has the class {word!r}, but the model's classes are whole numbers.")
@@ -68,7 +68,7 @@ def whole_label(table: Table, word: str) -> int:
 
 
 def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, str]:
-    """Return the target and how its task was found; raise `TableError` if there is nothing to learn."""
+    """Return the target and how its task was found; raise `TableError` if it cannot be predicted."""
     table.require([name])
     refuse_dates(table, name)
     if not table.known(name).any():
@@ -107,7 +107,7 @@ def _labels(table: Table, name: str, numeric: Floats | None) -> tuple[list[str],
 
 
 def _numeric(table: Table, name: str) -> Floats | None:
-    """Return the known numbers, or None for words; true and false are words."""
+    """Return the numbers without missing ones, None for words; true and false are words."""
     values = table.numbers_or_none(name) if table.truth(name) is None else None
     return None if values is None else values[~np.isnan(values)]
 
@@ -117,8 +117,8 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
         readable = table.readable(name, table.spelling(name))
         strange = next(iter(odd_words(table, name, readable)))
         raise TableError(
-            f"the target {name!r} has {strange!r}, which is not a number; correct it, mark it as a "
-            f"gap (--missing {strange!r}), or pass --task classification."
+            f"the target {name!r} has {strange!r}, which is not a number; correct it, mark it as missing "
+            f"(--missing {strange!r}), or use --task classification."
         )
     if np.abs(numeric).max() > LARGEST:
         raise TableError(
@@ -128,7 +128,7 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
 
 
 def _decided(words: list[str], numeric: Floats | None) -> tuple[str, str]:
-    """Choose classes for words, two values, or at most 10 whole numbers with five rows each on average."""
+    """Choose classes for words, two values, or at most 10 whole numbers that each occur often."""
     if len(words) == 2:
         return "classification", f"the target has two values, {' and '.join(words)}"
     if numeric is None:

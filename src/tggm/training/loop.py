@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.arrays import Tree
-from tggm.products import QUICKLY
+from tggm.matmul_precision import GPU_COMPILER_OPTIONS
 from tggm.training.layout import Layout
 from tggm.training.optimisers import OPTIMISERS, SCHEDULES
 from tggm.training.rows import GOLDEN, Membership, hash32, shuffled
@@ -378,4 +378,4 @@ def chunk(
     return carry
 
 
-run_chunk = jax.jit(chunk, static_argnames=("plan", "objective"), compiler_options=QUICKLY)
+run_chunk = jax.jit(chunk, static_argnames=("plan", "objective"), compiler_options=GPU_COMPILER_OPTIONS)

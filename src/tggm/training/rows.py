@@ -20,6 +20,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from tggm.models.sparse import SparseRows
+
 Index = NDArray[np.int32]
 
 
@@ -48,6 +50,21 @@ def bucket(size: int) -> int:
         if size <= power + power // 2:
             return power + power // 2
         power *= 2
+
+
+def sparse_rows(X: Any, scale: NDArray[Any], dtype: Any) -> SparseRows:
+    """Return a SciPy sparse table, divided by `scale`, with as many places as the fullest row needs."""
+    X = X.tocsr()
+    counts = np.diff(X.indptr)
+    places = bucket(int(counts.max(initial=1)))
+    row = np.repeat(np.arange(X.shape[0]), counts)
+    place = np.arange(X.nnz) - np.repeat(X.indptr[:-1], counts)
+    # unused places hold 0 of different columns: parallel additions to one column would be serialised
+    indices = np.tile(np.arange(places, dtype=np.int32) % X.shape[1], (X.shape[0], 1))
+    values = np.zeros((X.shape[0], places), dtype)
+    indices[row, place] = X.indices
+    values[row, place] = X.data / scale[X.indices]
+    return SparseRows(indices, values)  # type: ignore[arg-type]  # NumPy until training
 
 
 GROUPED = 4  # from this many members on, several hold out the same rows

@@ -1,0 +1,135 @@
+r"""Mean field for the hidden units of a row with a known class: q(h) factorised, q(z) optimal given it.
+
+z = W h + b + ε, ε ~ N(0, I), depends on the last units of h, and the class is the largest z. With S_c the
+logarithm of the class's probability or its factorised bound (`tggm.special.probit`), the best q(z) given q(h)
+is known: N(η, I) on the region of class c (or its factorised counterpart), η = W m + b, m the means of q(h).
+The remaining problem is mean field of h, with WᵀW in its precision and the term
+
+.. math:: T(m) = S_c(W m + b) + \tfrac12 \|W m\|^2.
+
+The problem is strictly convex, because S_c is concave and its Hessian at least −I. So alternating q(h) and
+q(z) has one limit, which Newton's method reaches directly.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.tree_util import Partial
+
+from tggm.gaussian import TruncatedGaussian
+from tggm.inference._common import scaled, standardised, uncoupled_means
+from tggm.inference._mean_field import (
+    Term,
+    Terms,
+    cyclic,
+    expected_energy,
+    factor_moments,
+    limit_energy,
+    newton,
+    uncoupled_precision,
+)
+from tggm.matmul_precision import full_precision
+from tggm.special.probit import Expansion
+
+Score = Callable[[Array], Expansion]  # η (rows, n) to S_c and its derivatives
+
+
+@full_precision
+def class_mean_field(
+    tg: TruncatedGaussian,
+    W: Array,
+    b: Array,
+    expand: Score,
+    *,
+    start: Array | None,
+    steps: Array,
+    solver: str,
+) -> tuple[Array, Array]:
+    """Return a lower bound on log Z of h and z given each row's class, differentiable, and the means of h.
+
+    The bound is stationary in q, so the derivative with q held fixed is the whole derivative: the paper's EM
+    gradients.
+
+    Parameters
+    ----------
+    tg : TruncatedGaussian
+        Rows of h, with WᵀW added to the precision of the last units.
+    W : Array, shape (n, m)
+        Weights of z; it depends on the last m units.
+    b : Array, shape (n,)
+        Biases of z.
+    expand : callable
+        Maps η of shape (rows, n) to the `Expansion` of S_c.
+    start : Array, shape (rows, units), optional
+        Means to start from; by default those of the units without couplings.
+    steps : Array
+        Largest number of Newton steps, or the number of cycles.
+    solver : {"newton", "cyclic"}
+        Newton's method, or the paper's cycles over h and then z.
+    """
+    fixed = jax.tree.map(lax.stop_gradient, tg)
+    begin = (
+        uncoupled_means(fixed, uncoupled_precision(fixed.precision))
+        if start is None
+        else lax.stop_gradient(start)
+    )
+    term = class_term(*lax.stop_gradient((W, b)), expand)
+    if solver == "newton":
+        theta = fixed.shift - fixed.precision.off_diagonal(begin) + term(begin).gradient
+        theta = newton(fixed, theta, steps, term).point.theta
+    else:
+        theta = _cycles(fixed, term, begin, steps)
+    none = jnp.zeros(len(tg), jnp.int32)
+    q = lax.stop_gradient(factor_moments(fixed, theta, none > 0, none))
+    assert q.log_z is not None
+    energy = expected_energy(tg, q.mean, q.var)
+    if tg.limits is not None:
+        energy = energy + limit_energy(tg, theta)
+    return q.log_z + energy - lax.stop_gradient(energy) + _value(W, b, expand, q.mean), q.mean
+
+
+def _top(W: Array, v: Array) -> Array:
+    """Return the part of the last axis that z depends on."""
+    return v[..., v.shape[-1] - W.shape[1] :]
+
+
+def class_term(W: Array, b: Array, expand: Score) -> Terms:
+    """Build T with its gradient and curvature."""
+
+    def at_top(z: Array, like: Array) -> Array:
+        return jnp.pad(z @ W, ((0, 0), (like.shape[1] - W.shape[1], 0)))
+
+    def bend(hessian: Array, x: Array) -> Array:
+        along = _top(W, x) @ W.T
+        return at_top(along + jnp.einsum("bij,bj->bi", hessian, along), x)
+
+    def term(mean: Array) -> Term:
+        z = _top(W, mean) @ W.T
+        found = expand(z + b[None, :])
+        value = found.value + 0.5 * (z**2).sum(-1)
+        return Term(value, at_top(found.gradient + z, mean), Partial(bend, found.hessian))
+
+    return term
+
+
+def _value(W: Array, b: Array, expand: Score, mean: Array) -> Array:
+    """Return T at fixed means, differentiable in W and b."""
+    z = _top(W, mean) @ W.T
+    eta = z + b[None, :]
+    found = lax.stop_gradient(expand(lax.stop_gradient(eta)))
+    return found.value + (found.gradient * (eta - lax.stop_gradient(eta))).sum(-1) + 0.5 * (z**2).sum(-1)
+
+
+def _cycles(tg: TruncatedGaussian, term: Terms, start: Array, n_cycles: Array) -> Array:
+    """Return θ after coordinate updates of all units, with E[z] updated before each cycle."""
+    root = jnp.sqrt(tg.precision.diagonal())[None, :]
+
+    def cycle(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        mean, _ = carry
+        theta = cyclic(tg.with_shift(tg.shift + term(mean).gradient), mean, jnp.int32(1))
+        return standardised(theta / root, scaled(tg.walls(), root))[0] / root, theta
+
+    theta: Array = lax.fori_loop(jnp.int32(0), n_cycles, cycle, (start, tg.shift))[1]
+    return theta

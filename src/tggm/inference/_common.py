@@ -1,0 +1,141 @@
+"""Functions that several engines share: axes of rows, univariate factors, batched conjugate gradients.
+
+A univariate factor has precision p and natural parameter θ. A truncated coordinate is N_T(θ/p, 1/p); a free
+one is N(θ/p, 1/p). With α = θ/√p,
+
+    mean g(α)/√p,   variance ω²(α)/p,   A(θ) = log ∫ exp(−½ p h² + θ h) dh,
+
+where the integral is over h ≥ 0, over a box, or over the whole line. `Walls` are a mask of the coordinates
+with h ≥ 0, or `Limits`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
+from tggm.precision.protocol import rounding
+from tggm.special import box_log_z, box_moments, standard_moments, truncated_log_z
+
+# Squared Newton decrement, by bytes per number, after which one more full step ends at rounding error.
+STEP_TOLERANCE = {4: 1e-5, 8: 1e-12}
+LARGEST_REDUCTION = 1e-3  # an inexact Newton step reduces ‖r‖² at least by this factor
+
+
+def restore(moments: Moments, tg: TruncatedGaussian) -> Moments:
+    """Give results of shape (rows, ...) the leading axes of the shift."""
+    lead = tg.shift.shape[:-1]
+    draws = moments.draws
+    if draws is not None:
+        draws = draws.reshape((draws.shape[0], *lead, draws.shape[-1]))
+    rest = dataclasses.replace(moments, draws=None)
+    by_row: Moments = jax.tree.map(lambda a: a.reshape(lead + a.shape[1:]), rest)
+    return dataclasses.replace(by_row, draws=draws)
+
+
+def map_blocks(function: Callable[[Any], Any], rows: Any, size: int) -> Any:
+    """Apply a function to blocks of at most `size` rows of a tree of arrays.
+
+    Blocks have equal sizes; copies of the last row fill the last block.
+    """
+    count = jax.tree.leaves(rows)[0].shape[0]
+    if count <= size:
+        return function(rows)
+    n_blocks = -(-count // size)
+    size = -(-count // n_blocks)
+
+    def cut(a: Array) -> Array:
+        padding = ((0, n_blocks * size - count), *((0, 0),) * (a.ndim - 1))
+        return jnp.pad(a, padding, "edge").reshape(n_blocks, size, *a.shape[1:])
+
+    out = lax.map(function, jax.tree.map(cut, rows))
+    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:count], out)
+
+
+def scaled(walls: Walls, root: Array) -> Walls:
+    """Multiply limits by `root`; a mask stays the same."""
+    return walls.map(lambda a: a * root) if isinstance(walls, Limits) else walls
+
+
+def standardised(alpha: Array, walls: Walls) -> tuple[Array, Array]:
+    """Return mean g and variance ω² of N(α, 1) between walls."""
+    if isinstance(walls, Limits):
+        g, omega2 = box_moments(alpha, *walls)
+        return g, jnp.minimum(omega2, 1)
+    g, omega2 = standard_moments(alpha)
+    return jnp.where(walls, g, alpha), jnp.where(walls, omega2, 1)
+
+
+def gaussian_log_z(theta: Array, p: Array) -> Array:
+    """Return A(θ) of a free coordinate."""
+    return 0.5 * (math.log(2 * math.pi) - jnp.log(p)) + theta**2 / (2 * p)
+
+
+def log_normaliser(theta: Array, p: Array, walls: Walls) -> Array:
+    """Return A(θ), finite for every finite θ."""
+    if isinstance(walls, Limits):
+        return box_log_z(theta, p, *walls)
+    return jnp.where(walls, truncated_log_z(theta, p), gaussian_log_z(theta, p))
+
+
+def uncoupled_means(tg: TruncatedGaussian, p: Array) -> Array:
+    """Return the means of the coordinates without couplings, with precisions p of shape (m,)."""
+    root = jnp.sqrt(p)[None, :]
+    return standardised(tg.shift / root, scaled(tg.walls(), root))[0] / root
+
+
+def conjugate_gradient(
+    product: Callable[[Array], Array], r: Array, diagonal: Array, enough: float | None = None
+) -> Array:
+    """Solve A_i x_i = r_i for every row i by conjugate gradients, preconditioned by the diagonal of A_i.
+
+    Stops when ‖r − A x‖² in the preconditioner's norm is below rounding times ‖r‖², or below `enough`, after
+    at most 2 m steps. Every row with r ≠ 0 makes at least one step. Converged rows no longer change.
+
+    Parameters
+    ----------
+    product : callable
+        Maps (rows, m) to A_i x_i, each A_i symmetric positive definite.
+    r : Array, shape (rows, m)
+        Right-hand sides.
+    diagonal : Array, shape (rows, m)
+        Diagonals of the A_i, positive.
+    enough : float, optional
+        For Newton steps: reduce ‖r‖² by the factor ‖r‖², at least by `LARGEST_REDUCTION`, or to this value.
+        Newton's method then still converges quadratically.
+    """
+    z = r / diagonal
+    rho = (r * z).sum(-1)
+    target = rho * rounding(r.dtype)
+    if enough is not None:
+        target = jnp.maximum(rho * jnp.clip(rho, rounding(r.dtype), LARGEST_REDUCTION), enough)
+
+    def active_rows(i: Array, rho: Array) -> Array:
+        return (rho > target) | ((i == 0) & (rho > 0))
+
+    def unfinished(carry: Any) -> Array:
+        i, _, _, _, rho = carry
+        return jnp.asarray((i < 2 * r.shape[-1]) & active_rows(i, rho).any())
+
+    def step(carry: Any) -> Any:
+        i, x, res, d, rho = carry
+        Ad = product(d)
+        active = active_rows(i, rho)
+        length = jnp.where(active, rho / _nonzero((d * Ad).sum(-1)), 0)[:, None]
+        x, res = x + length * d, res - length * Ad
+        z = res / diagonal
+        new = (res * z).sum(-1)
+        beta = jnp.where(active, new / _nonzero(rho), 0)[:, None]
+        return i + 1, x, res, z + beta * d, jnp.where(active, new, rho)
+
+    x: Array = lax.while_loop(unfinished, step, (jnp.int32(0), jnp.zeros_like(r), r, z, rho))[1]
+    return x
+
+
+def _nonzero(a: Array) -> Array:
+    return jnp.where(a == 0, 1, a)

@@ -1,0 +1,113 @@
+"""Means of h and covariances of W h for the last units of a truncated Gaussian.
+
+Mean field gives means m; covariances are its linear response, ∂m/∂γ = (diag(1/v) + P̃)⁻¹, which includes the
+correlations that the factors leave out. EP uses the covariance of its Gaussian.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from tggm.gaussian import TruncatedGaussian
+from tggm.inference._common import conjugate_gradient, map_blocks
+from tggm.inference._ep import gaussian_sites, site_tolerance
+from tggm.inference._mean_field import Point, newton, visit
+from tggm.matmul_precision import full_precision
+from tggm.precision import Precision
+
+ENGINES = ("ep", "mean_field")
+BLOCK = 512  # rows computed at once: EP holds several matrices per row
+NEWTON_STEPS = 50
+SWEEPS = 200
+
+
+@full_precision
+def linear_moments(
+    tg: TruncatedGaussian, W: Array, *, engine: str, start: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the means of the last units and the covariance of W times them, for each row.
+
+    Parameters
+    ----------
+    tg : TruncatedGaussian
+        Rows that share a precision matrix.
+    W : Array, shape (n, m)
+        Acts on the last m units.
+    engine : {"ep", "mean_field"}
+        EP, or mean field with its linear response.
+    start : Array, shape of the shift, optional
+        Means to start mean field from.
+
+    Returns
+    -------
+    mean : Array, shape (rows, m)
+    cov : Array, shape (rows, n, n)
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
+    one = _ep if engine == "ep" else _mean_field
+
+    def block(part: tuple[Array, Array | None]) -> tuple[Array, Array]:
+        return one(tg.with_shift(part[0]), W, part[1])
+
+    result: tuple[Array, Array] = map_blocks(block, (tg.shift, start), BLOCK)
+    return result
+
+
+@full_precision
+def linear_mean(tg: TruncatedGaussian, W: Array, start: Array | None = None) -> Array:
+    r"""Return W E[h] of the last units by mean field, shape (rows, n), differentiable in all arguments.
+
+    At the solution m of r(m) = θ(m) + P̃m − γ = 0 a Newton step −H⁻¹ r is zero. Its derivative by the
+    parameters, with m and H held fixed, is that of m. (θ(m) depends on them through P_kk.)
+    """
+    held = jax.tree.map(lax.stop_gradient, tg)
+    q = lax.stop_gradient(_factors(held, start))
+    scale = held.precision.diagonal()[None, :] / q.omega2  # 1/v
+    moved = visit(tg, q.theta).mean
+    residual = tg.precision.off_diagonal(q.mean) - tg.shift - moved * scale
+    step = lax.custom_linear_solve(
+        lambda x: held.precision.off_diagonal(x) + scale * x,
+        residual - lax.stop_gradient(residual),
+        lambda product, r: conjugate_gradient(product, r, scale),
+        symmetric=True,
+    )
+    mean: Array = _last(q.mean - step, W)
+    return mean @ W.T
+
+
+def _response(solve: Callable[[Array], Array], W: Array, like: Array) -> Array:
+    """Return W A⁻¹ Wᵀ for each row, (rows, n, n); `solve` computes A⁻¹ r, and W acts on the last units."""
+
+    def column(w: Array) -> Array:
+        return solve(jnp.broadcast_to(jnp.pad(w, (like.shape[1] - len(w), 0))[None, :], like.shape))
+
+    return jnp.einsum("ik,jbk->bij", W, _last(jax.vmap(column)(W), W))
+
+
+def _last(v: Array, W: Array) -> Array:
+    return v[..., v.shape[-1] - W.shape[1] :]
+
+
+def _factors(tg: TruncatedGaussian, start: Array | None) -> Point:
+    means = visit(tg, tg.shift).mean if start is None else lax.stop_gradient(start)
+    return newton(tg, tg.shift - tg.precision.off_diagonal(means), jnp.int32(NEWTON_STEPS)).point
+
+
+def _mean_field(tg: TruncatedGaussian, W: Array, start: Array | None) -> tuple[Array, Array]:
+    q = _factors(tg, start)
+    P: Precision = tg.precision
+    scale = P.diagonal()[None, :] / q.omega2
+
+    def solve(r: Array) -> Array:
+        return conjugate_gradient(lambda x: P.off_diagonal(x) + scale * x, r, scale)
+
+    return _last(q.mean, W), _response(solve, W, tg.shift)
+
+
+def _ep(tg: TruncatedGaussian, W: Array, _: Array | None) -> tuple[Array, Array]:
+    sites = gaussian_sites(tg, jnp.int32(SWEEPS), site_tolerance(tg.shift.dtype))
+    factor = tg.precision.factor(sites.precision)
+    return _last(factor.solve(tg.shift + sites.shift), W), _response(factor.solve, W, tg.shift)

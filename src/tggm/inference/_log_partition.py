@@ -1,0 +1,93 @@
+"""log Z(P, γ) as a differentiable function; its gradient is an engine's moments.
+
+    ∂log Z/∂γ = E[h],     ∂log Z/∂P = −½ E[hhᵀ].
+
+No iteration is differentiated. Mean field and EP are stationary in the quantities that they iterate, so the
+derivative with those held fixed is the whole derivative. First derivatives only: a second derivative would
+miss the movement of the fixed point.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from tggm.gaussian import Moments, TruncatedGaussian
+from tggm.inference._ep import ep_log_z, gaussian_sites, layered_ep, site_tolerance
+from tggm.inference._exact import exact_log_z
+from tggm.inference._mean_field import (
+    SOLVERS,
+    cyclic_moments,
+    expected_energy,
+    limit_energy,
+    newton_moments,
+)
+from tggm.matmul_precision import full_precision
+from tggm.precision import Diagonal, Layered
+
+ENGINES = ("mean_field", "ep", "exact")
+
+
+@full_precision
+def log_partition(
+    tg: TruncatedGaussian,
+    *,
+    engine: str = "ep",
+    solver: str = "newton",
+    n_cycles: ArrayLike = 10,
+    max_iter: ArrayLike = 50,
+    start: Array | None = None,
+) -> Array:
+    """Return log Z for each row, differentiable in `shift` and every parameter of the precision.
+
+    Parameters
+    ----------
+    tg : TruncatedGaussian
+        Rows that share a precision matrix.
+    engine : {"ep", "mean_field", "exact"}
+        "mean_field" gives a lower bound.
+    solver, n_cycles, max_iter, start
+        Passed to the engine where it takes them; `n_cycles` and `max_iter` may be traced. `start` has the
+        shape of the shift and holds means for mean field.
+
+    Returns
+    -------
+    Array, shape of the shift without its last axis
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
+    if solver not in SOLVERS:
+        raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
+    rows = tg.rows()
+    if engine == "exact" or isinstance(tg.precision, Diagonal):  # independent variables have a closed form
+        value = exact_log_z(rows)
+    elif engine == "ep":
+        value = _by_ep(rows, jnp.asarray(max_iter, jnp.int32))
+    else:
+        run: Callable[..., Moments] = newton_moments if solver == "newton" else cyclic_moments
+        steps = jnp.asarray(max_iter if solver == "newton" else n_cycles, jnp.int32)
+        value = _by_mean_field(rows, run, start, steps)
+    return value.reshape(tg.shift.shape[:-1])
+
+
+def _by_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
+    if isinstance(tg.precision, Layered):
+        return layered_ep(tg, max_iter)
+    fixed = jax.tree.map(lax.stop_gradient, tg)
+    return ep_log_z(tg, gaussian_sites(fixed, max_iter, site_tolerance(tg.shift.dtype)))
+
+
+def _by_mean_field(
+    tg: TruncatedGaussian, run: Callable[..., Moments], start: Array | None, steps: Array
+) -> Array:
+    """Return the value of the bound, with the gradient of its energy under a fixed q."""
+    fixed = jax.tree.map(lax.stop_gradient, tg)
+    start = None if start is None else lax.stop_gradient(start).reshape(tg.shift.shape)
+    q = jax.tree.map(lax.stop_gradient, run(fixed, start, steps))
+    energy = expected_energy(tg, q.mean, q.var)
+    if tg.limits is not None:
+        energy = energy + limit_energy(tg, fixed.shift - fixed.precision.off_diagonal(q.mean))
+    value: Array = q.log_z + energy - lax.stop_gradient(energy)
+    return value

@@ -1,0 +1,371 @@
+"""Samplers of truncated Gaussians: Gibbs sampling and exact Hamiltonian Monte Carlo.
+
+`gibbs` draws one variable after the other from its univariate truncated normal. It is exact in the limit for
+any precision matrix and mixes slowly when variables are strongly correlated. A sweep costs O(m²) per chain
+and row; all chains of all rows move together. Draws invert the distribution function in logs, so they are
+accurate for variables any number of standard deviations behind their wall.
+
+`hmc` moves particles along ellipses that are reflected at the walls. With potential −log p and kinetic energy
+½ vᵀPv a particle moves along h(t) = μ + v sin t + (h₀ − μ) cos t, known in closed form, as are the times at
+which a variable reaches a limit. Nothing is discretised, and only trajectories with too many reflections are
+rejected. It mixes well under strong correlations, and is slow when variables are many standard deviations
+behind their walls, because they are reflected often. Each reflection costs O(m) per chain and row, each
+trajectory O(m²).
+
+A. Pakman and L. Paninski, Exact Hamiltonian Monte Carlo for truncated multivariate Gaussians, JCGS 23 (2014).
+"""
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.lax.linalg import cholesky, triangular_solve
+from jax.typing import ArrayLike
+
+from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
+from tggm.inference._common import restore, scaled, standardised, uncoupled_means
+from tggm.matmul_precision import full_precision
+from tggm.precision.protocol import is_concrete
+from tggm.special import box_quantile
+from tggm.special.quantile import survival_quantile, truncated_excess
+
+_PRECISE = 0.1  # error of a mean, in standard deviations, that counts as converged
+
+
+class ChainPlan(NamedTuple):
+    """The schedule of a sampler; all chains run in parallel."""
+
+    n: int  # total number of draws
+    n_chains: int
+    per_chain: int  # draws kept from each chain, n_chains * per_chain >= n
+    burn_in: int  # steps before the first kept draw
+    thin: int  # steps from one kept draw to the next
+
+    def sweeps(self) -> Array:
+        """Return the number of steps before each kept draw, shape (per_chain,)."""
+        return jnp.full(self.per_chain, self.thin, jnp.int32).at[0].add(self.burn_in)
+
+
+def plan(n: int, n_chains: int, burn_in: int, thin: int) -> ChainPlan:
+    """Check the arguments and divide the draws among the chains."""
+    for name, value, least in (
+        ("n", n, 1),
+        ("n_chains", n_chains, 1),
+        ("burn_in", burn_in, 0),
+        ("thin", thin, 1),
+    ):
+        if value < least:
+            raise ValueError(f"`{name}` must be at least {least}; got {value}. Raise it to {least} or more.")
+    n_chains = min(n, n_chains)
+    return ChainPlan(n, n_chains, -(-n // n_chains), burn_in, thin)
+
+
+def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None) -> Array:
+    """Return first states of all chains, shape (m, n_chains * rows), the chains of a row `rows` apart.
+
+    By default the means of the coordinates without couplings.
+    """
+    rows, m = tg.shift.shape
+    if init is None:
+        h = jnp.broadcast_to(uncoupled_means(tg, tg.precision.diagonal())[None], (n_chains, rows, m))
+    else:
+        h = jnp.asarray(init, tg.shift.dtype)
+        if h.size not in (rows * m, n_chains * rows * m) or h.shape[-1:] != (m,):
+            raise ValueError(
+                f"`init` must have the shape of the shift, or that with {n_chains} chains in front; "
+                f"got shape {h.shape} for {rows} rows of {m} variables."
+            )
+        h = jnp.broadcast_to(h.reshape(-1, rows, m), (n_chains, rows, m))
+        _check_inside(tg, h)
+    return h.reshape(n_chains * rows, m).T
+
+
+def _check_inside(tg: TruncatedGaussian, h: Array) -> None:
+    walls = tg.walls()
+    if not is_concrete(h, *jax.tree.leaves(walls)):
+        return
+    if isinstance(walls, Limits):
+        outside = float(jnp.maximum(walls.lower - h, h - walls.upper).max())
+    else:
+        outside = -float(jnp.where(walls, h, 0).min())
+    if outside > 0:
+        raise ValueError(
+            f"`init` must be within the limits; it is outside by {outside:.3g}. Clip it, or omit it."
+        )
+
+
+def agreement(draws: Array) -> Array:
+    """Return whether the chains of each row agree; draws of shape (per_chain, n_chains, rows, m).
+
+    Splits every chain in halves. For each variable the standard error of the mean, from the spread of the
+    halves' means, must be at most a tenth of the standard deviation, and the first halves must agree with the
+    second to a fifth. Slow mixing fails the first condition, a drift from the start the second.
+    """
+    per_chain, n_chains = draws.shape[:2]
+    half = max(per_chain // 2, 1)
+    pieces = jnp.stack([draws[:half].mean(0), draws[-half:].mean(0)])[: min(per_chain, 2)]
+    n_pieces = pieces.shape[0] * n_chains
+    if n_pieces == 1:
+        return jnp.zeros(draws.shape[2], bool)
+    std = jnp.sqrt(draws.var((0, 1)))
+    error = pieces.std((0, 1), ddof=1) / math.sqrt(n_pieces)
+    drift = jnp.abs(pieces[0].mean(0) - pieces[-1].mean(0))
+    return ((error <= _PRECISE * std) & (drift <= 2 * _PRECISE * std)).all(-1)
+
+
+def gibbs(
+    tg: TruncatedGaussian,
+    key: Array,
+    n: int,
+    *,
+    n_chains: int = 64,
+    burn_in: int = 100,
+    thin: int = 1,
+    init: ArrayLike | None = None,
+) -> Moments:
+    r"""Draw by systematic scan; means and variances integrate each variable out given the others.
+
+    .. math::
+        h_k \mid h_{-k} \sim N_T(\theta_k / P_{kk}, 1 / P_{kk}), \qquad \theta_k = \gamma_k - \sum_{j \ne k}
+        P_{kj} h_j,
+
+    untruncated where the variable is free. The moments average E[h_k | h₋ₖ] and E[h_k² | h₋ₖ] over the kept
+    sweeps (Rao and Blackwell), which usually has a smaller error than the average of the draws.
+
+    Parameters
+    ----------
+    tg : TruncatedGaussian
+        Rows that share a precision matrix.
+    key : Array
+        Random key.
+    n : int
+        Draws per row, from all chains.
+    n_chains : int
+        Independent chains per row, at most `n`.
+    burn_in, thin : int
+        Sweeps before the first draw, and between draws.
+    init : array_like, shape of the shift or (n_chains, shape of the shift), optional
+        States to start from, within the limits.
+
+    Returns
+    -------
+    Moments
+        With kind "sample", `draws` of shape (n, …, m) and no `log_z`. `converged` is true if the chains
+        of a row agree; `n_iter` counts sweeps.
+    """
+    rows = tg.rows()
+    schedule = plan(n, n_chains, burn_in, thin)
+    start = starting_point(rows, schedule.n_chains, init)
+    return restore(_run_gibbs(rows, key, start, schedule.sweeps(), schedule.n), tg)
+
+
+@partial(jax.jit, static_argnames="n")
+@full_precision
+def _run_gibbs(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: int) -> Moments:
+    m, n_rows = tg.shift.shape[1], tg.shift.shape[0]
+    n_chains = h.shape[1] // n_rows
+    gamma = jnp.tile(tg.shift.T, (1, n_chains))  # (m, walkers): walker = chain * rows + row
+    P = tg.precision.dense()
+    walls: Walls = tg.truncated
+    if tg.limits is not None:  # (m, walkers)
+        walls = tg.limits.map(lambda a: jnp.tile(jnp.broadcast_to(a, tg.shift.shape).T, (1, n_chains)))
+
+    def sweep(_: Array, state: Any) -> Any:
+        key, now = jax.random.split(state[0])
+        return key, *_sweep(P, walls, gamma, now, state[1])
+
+    def keep(state: Any, n_sweeps: Array) -> tuple[Any, Any]:
+        state = lax.fori_loop(0, n_sweeps, sweep, state)
+        return state, state[1:]
+
+    _, kept = lax.scan(keep, (key, h, jnp.zeros_like(h), jnp.zeros_like(h)), sweeps)
+    draws, means, variances = (a.reshape(-1, m, n_chains, n_rows).transpose(0, 2, 3, 1) for a in kept)
+    mean = means.mean((0, 1))
+    var = (variances + (means - mean[None, None]) ** 2).mean((0, 1))
+    n_iter = jnp.broadcast_to(sweeps.sum(), (n_rows,))
+    return Moments(
+        mean, var, None, agreement(draws), n_iter, "sample", draws=draws.reshape(-1, n_rows, m)[:n]
+    )
+
+
+def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[Array, Array, Array]:
+    """Update every variable once; return new states and the conditional means and variances."""
+    m = h.shape[0]
+    tiny = 2.0**-24 if h.dtype == jnp.float32 else 2.0**-54
+    u = jax.random.uniform(key, h.shape, h.dtype, minval=tiny)
+
+    def variable(h: Array, given: Any) -> tuple[Array, tuple[Array, Array]]:
+        k, row, wall, gamma_k, u_k = given
+        p = row[k]
+        theta = gamma_k - row @ h + p * h[k]
+        alpha, sigma = theta / jnp.sqrt(p), 1 / jnp.sqrt(p)
+        if isinstance(wall, Limits):
+            drawn = box_quantile(u_k, theta / p, sigma, *wall)
+        else:
+            bounded = truncated_excess(alpha, u_k)
+            drawn = sigma * jnp.where(wall, bounded, alpha + survival_quantile(-jnp.log(u_k)))
+        g, omega2 = standardised(alpha, scaled(wall, jnp.sqrt(p)))
+        return lax.dynamic_update_index_in_dim(h, drawn, k, 0), (sigma * g, sigma * sigma * omega2)
+
+    h, (mean, var) = lax.scan(variable, h, (jnp.arange(m, dtype=jnp.int32), P, walls, gamma, u))
+    return h, mean, var
+
+
+class _Flight(NamedTuple):
+    h: Array  # (m, walkers) position
+    v: Array  # (m, walkers) velocity
+    left: Array  # (walkers,) time still to travel
+    n_bounces: Array  # ()
+
+
+def hmc(
+    tg: TruncatedGaussian,
+    key: Array,
+    n: int,
+    *,
+    n_chains: int = 64,
+    burn_in: int = 20,
+    thin: int = 1,
+    travel_time: float = math.pi / 2,
+    max_bounces: int | None = None,
+    init: ArrayLike | None = None,
+) -> Moments:
+    r"""Draw at the ends of trajectories of fixed length, each with a new velocity v ~ N(0, P⁻¹).
+
+    A wall h_k = 0 is reached at time t = φ + arccos(−μ_k / u), where h_k(t) = μ_k + u cos(t − φ); the
+    reflection that keeps the energy is
+
+    .. math::
+        v \leftarrow v - 2\, \Sigma_{\cdot k}\, v_k / \Sigma_{kk}, \qquad \Sigma = P^{-1}.
+
+    Parameters
+    ----------
+    tg, key, n, n_chains, init
+        As in `gibbs`.
+    burn_in, thin : int
+        Trajectories before the first draw, and between draws.
+    travel_time : float
+        Length of a trajectory, in (0, π]; without walls π/2 makes the new state independent of the old.
+    max_bounces : int, optional
+        Trajectories with more reflections are rejected, which keeps the distribution; 1000 + 100 m by
+        default.
+
+    Returns
+    -------
+    Moments
+        With kind "sample", `draws` of shape (n, …, m) and no `log_z`. `converged` is true if the chains
+        of a row agree; `n_iter` counts trajectories.
+    """
+    if not 0 < travel_time <= math.pi:
+        raise ValueError(f"`travel_time` must be in (0, pi]; got {travel_time}. Use pi / 2.")
+    if max_bounces is None:
+        max_bounces = 1000 + 100 * tg.size
+    if max_bounces < 1:
+        raise ValueError(f"`max_bounces` must be at least 1; got {max_bounces}. Omit it for a safe default.")
+    rows = tg.rows()
+    schedule = plan(n, n_chains, burn_in, thin)
+    start = starting_point(rows, schedule.n_chains, init)
+    time, most = jnp.asarray(travel_time, start.dtype), jnp.int32(max_bounces)
+    return restore(_run_hmc(rows, key, start, time, most, schedule.sweeps(), schedule.n), tg)
+
+
+@partial(jax.jit, static_argnames="n")
+@full_precision
+def _run_hmc(
+    tg: TruncatedGaussian,
+    key: Array,
+    h: Array,
+    travel_time: Array,
+    max_bounces: Array,
+    flights: Array,
+    n: int,
+) -> Moments:
+    m, n_rows = tg.shift.shape[1], tg.shift.shape[0]
+    n_chains = h.shape[1] // n_rows
+    L = cholesky(tg.precision.dense())
+    root = triangular_solve(L, jnp.eye(m, dtype=L.dtype), left_side=True, lower=True)  # Σ = rootᵀ root
+    covariance = root.T @ root
+    mean = jnp.tile(covariance @ tg.shift.T, (1, n_chains))  # (m, walkers): walker = chain * rows + row
+    lower, upper = _limits(tg, n_chains)
+
+    def move(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        key, h = state
+        key, now = jax.random.split(key)
+        v = root.T @ jax.random.normal(now, h.shape, h.dtype)
+        return key, _fly(mean, covariance, lower, upper, h, v, travel_time, max_bounces)
+
+    def keep(state: tuple[Array, Array], n_flights: Array) -> tuple[tuple[Array, Array], Array]:
+        state = lax.fori_loop(0, n_flights, move, state)
+        return state, state[1]
+
+    _, kept = lax.scan(keep, (key, h), flights)
+    draws = kept.reshape(-1, m, n_chains, n_rows).transpose(0, 2, 3, 1)
+    average = draws.mean((0, 1))
+    var = ((draws - average[None, None]) ** 2).mean((0, 1))
+    n_iter = jnp.broadcast_to(flights.sum(), (n_rows,))
+    return Moments(
+        average, var, None, agreement(draws), n_iter, "sample", draws=draws.reshape(-1, n_rows, m)[:n]
+    )
+
+
+def _limits(tg: TruncatedGaussian, n_chains: int) -> tuple[Array, Array | None]:
+    """Return lower and upper limits, (m, 1 or walkers); None if there are no upper limits."""
+    if tg.limits is None:
+        return jnp.where(tg.truncated, 0.0, -jnp.inf).astype(tg.shift.dtype)[:, None], None
+    lower, upper = tg.limits.map(lambda a: jnp.tile(jnp.broadcast_to(a, tg.shift.shape).T, (1, n_chains)))
+    return lower, upper
+
+
+def _fly(
+    mean: Array,
+    covariance: Array,
+    lower: Array,
+    upper: Array | None,
+    h: Array,
+    v: Array,
+    travel_time: Array,
+    max_bounces: Array,
+) -> Array:
+    """Return each particle's place after `travel_time`, or its start if it was reflected too often."""
+
+    def flying(flight: _Flight) -> Array:
+        return (flight.left > 0).any() & (flight.n_bounces <= max_bounces)
+
+    def to_next_wall(flight: _Flight) -> _Flight:
+        offset, v, left = flight.h - mean, flight.v, flight.left
+        time = _hit_time(mean - lower, offset, v)
+        if upper is not None:
+            other = _hit_time(upper - mean, -offset, -v)
+            wall, time = jnp.where(other < time, upper, lower), jnp.minimum(time, other)
+        else:
+            wall = jnp.broadcast_to(lower, time.shape)
+        k = time.argmin(0)
+        hit_time = time.min(0)
+        hits = hit_time < left
+        t = jnp.where(hits, hit_time, left)[None, :]
+        h = mean + v * jnp.sin(t) + offset * jnp.cos(t)
+        v = v * jnp.cos(t) - offset * jnp.sin(t)
+        at_wall = (jnp.arange(h.shape[0])[:, None] == k[None, :]) & hits[None, :]
+        h = jnp.where(at_wall, wall, jnp.clip(h, lower, upper))  # against rounding
+        # the lower wall is reached going down and the upper one going up; rounding must not change that
+        up = jnp.abs(v) if upper is None else jnp.where(wall == upper, -1, 1) * jnp.abs(v)
+        inward = jnp.where(at_wall, up, 0).sum(0) / jnp.diagonal(covariance)[k]
+        return _Flight(h, v + 2 * covariance[:, k] * inward[None, :], left - t[0], flight.n_bounces + 1)
+
+    left = jnp.broadcast_to(travel_time, h.shape[1:])
+    end = lax.while_loop(flying, to_next_wall, _Flight(h, v, left, jnp.int32(0)))
+    return jnp.where((end.left > 0)[None, :], h, end.h)
+
+
+def _hit_time(mean: Array, offset: Array, v: Array) -> Array:
+    """Return the first time at which mean + v sin t + offset cos t falls through zero, or infinity.
+
+    `mean` is relative to a wall, and infinite where there is none.
+    """
+    radius = jnp.hypot(v, offset)
+    reaches = radius > jnp.abs(mean)
+    angle = jnp.arccos(jnp.where(reaches, -mean / jnp.where(reaches, radius, 1), 0))
+    return jnp.where(reaches, jnp.maximum(angle + jnp.arctan2(v, offset), 0), jnp.inf)

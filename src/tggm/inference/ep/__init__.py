@@ -1,1 +1,0 @@
-"""Expectation propagation: Gaussian sites in place of walls."""

@@ -1,1 +1,0 @@
-"""Mean field: the best factorised approximation, and bounds on log Z."""

@@ -1,1 +1,0 @@
-"""Orthant probabilities by separation of variables."""

@@ -1,1 +1,0 @@
-"""Samplers: Gibbs and exact Hamiltonian Monte Carlo."""

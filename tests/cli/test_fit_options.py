@@ -1,0 +1,225 @@
+"""Options of `tggm fit`: settings, columns, held-out rows, progress and notes."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tggm
+from tests.cli.commands import answer, rows, write
+from tggm.cli.app import run
+from tggm.cli.scores import figures_table, hint
+from tggm.cli.training import MOST_HELD_OUT, FitOptions, Progress, build_estimator, rare_classes, split
+from tggm.tables import Target
+from tggm.training.loop import Trace
+
+SMALL = ["--hidden", "4,3", "--members", "2", "--epochs", "10"]  # less to compile than one layer
+
+
+def test_settings_are_numbers_words_and_tuples():
+    settings = ("hidden=(20, 4)", "dropout=0.1", "linear=False", "features=None", "class_weight=balanced")
+    model = build_estimator(FitOptions("y", settings=settings), True, 500)
+    assert (model.hidden, model.dropout, model.linear, model.features) == ((20, 4), 0.1, False, None)
+    assert model.class_weight == "balanced"
+
+
+def test_options_with_names_of_their_own_are_settings(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("tggm.cli.training.fit_table", lambda table, options: asked.append(options) or 1 / 0)
+    words = [
+        "--features",
+        "none",
+        "--no-calibrate",
+        "--time",
+        "2.5",
+        "--guarantee",
+        "0.9",
+        "--set",
+        "weight_decay=0.2",
+    ]
+    fit = ["fit", write(tmp_path / "t.csv", rows(90, 0)), "-t", "price", "-o", str(tmp_path / "m.tggm")]
+    with pytest.raises(ZeroDivisionError):
+        run([*fit, *words])
+    model = build_estimator(asked[0], False, 500)
+    assert (model.features, model.calibrate, model.time_budget) == (None, False, 2.5)
+    assert (model.guarantee, model.weight_decay) == (0.9, 0.2)
+
+
+def test_notes_describe_the_encoding_of_columns(tmp_path, capsys):
+    doses = [f"{(k * k) % 97}.5" if k % 5 else "<LOD" for k in range(60)]
+    table = [(doses[k], f"{k * k:,} km", f"2024-01-{k % 28 + 1:02d}", k % 5, k % 5 + 1) for k in range(60)]
+    file = write(tmp_path / "t.csv", table, ("dose", "driven", "day", "ill", "sick"))
+    assert run(["fit", file, "-t", "ill", "-o", str(tmp_path / "m.tggm"), *SMALL]) == 0
+    said = capsys.readouterr().err
+    # counts that become classes
+    assert "5 different whole numbers; as a number: --task regression" in said
+    assert "dose: numbers with marks ('<LOD')" in said
+    assert "driven: " in said
+    assert "note: columns are left out: sick (it repeats the target)" in said
+    told = answer(capsys, "info", str(tmp_path / "m.tggm"))
+    assert "dose: number marked <LOD" in told
+    assert "driven: number in km" in told
+    assert "day: date, seen as trend" in told
+
+
+def figures(ours, linear, key="rmse", more="log_density"):
+    return {
+        "model": {key: ours, more: 0.0, "cover50": 0.5, "cover90": 0.9, "crps": 1.0},
+        "linear": {key: linear, more: 0.1, "cover50": 0.5, "cover90": 0.9, "crps": 1.0},
+    }
+
+
+def test_the_hint_compares_with_a_linear_model():
+    assert "is better on these rows (RMSE 1.17 against 5.2)" in hint(figures(5.2, 1.17))
+    assert "is as good" in hint(figures(1.0, 1.01))
+    assert hint(figures(1.0, 1.5)) == ""  # it gives more probability, but errs far more
+    assert "is better on these rows (NLL" in hint(figures(0.5, 0.4, "log_loss", "ece"))
+    assert "is as good" in hint(figures(0.5, 0.49, "log_loss", "ece"))
+    assert hint(figures(0.4, 0.5, "log_loss", "ece")) == ""
+    assert hint({"model": {}}) == ""
+
+
+def test_columns_of_figures_are_those_that_all_have():
+    shown = figures_table(figures(1.0, 2.0))
+    assert "RMSE" in shown
+    assert "R²" not in shown
+
+
+@pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False")])
+def test_booleans_of_csv_equal_those_of_parquet(tmp_path, capsys, spelled):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    flag = [k % 3 == 0 for k in range(60)]
+    x, y = ([float(k * k % 37) for k in range(60)], [float(k * 7 % 23) for k in range(60)])
+    columns = {"flag": flag, "x": x, "y": y}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = [(spelled[0] if f else spelled[1], x, y) for f, x, y in zip(*columns.values(), strict=True)]
+    csv = write(tmp_path / "t.csv", table, tuple(columns))
+    model = str(tmp_path / "m.tggm")
+    assert run(["fit", str(tmp_path / "t.parquet"), "-t", "y", "-o", model, *SMALL, "--quiet"]) == 0
+    first = answer(capsys, "predict", model, str(tmp_path / "t.parquet"), "--strict")
+    assert first == answer(capsys, "predict", model, csv, "--strict")
+
+
+def test_dates_are_copied(tmp_path, capsys):
+    table = [(f"2024-01-{k % 28 + 1:02d}", f"{k}.123456789012", k * 7 % 23 / 2) for k in range(60)]
+    file = write(tmp_path / "t.csv", table, ("day", "x", "y"))
+    model = str(tmp_path / "m.tggm")
+    assert run(["fit", file, "-t", "y", "-o", model, *SMALL, "--quiet"]) == 0
+    copied = answer(capsys, "predict", model, file, "--inputs", "--quiet").splitlines()
+    assert copied[2].startswith("2024-01-02,1.123456789012,3.5,")
+    (first, *_) = json.loads(answer(capsys, "predict", model, file, "--inputs", "--json", "--quiet"))
+    assert (first["day"], first["y_observed"]) == ("2024-01-01", 0.0)
+
+
+def test_a_guarantee_is_that_of_python(tmp_path):
+    """Rows that are set aside must not be used for target encodings: both ways set the same rows aside."""
+    rng = np.random.default_rng(0)
+    town, x = rng.integers(0, 80, 300), rng.normal(size=300)
+    table = [
+        (f"town {k}", f"{v:.6f}", f"{0.1 * k + v + rng.normal():.6f}") for k, v in zip(town, x, strict=True)
+    ]
+    file = write(tmp_path / "t.csv", table, ("town", "x", "y"))
+    words = ["--test-size", "0", "--guarantee", "0.8", "--hidden", "4,3", "--members", "2", "--epochs", "5"]
+    assert run(["fit", file, "-t", "y", "-o", str(tmp_path / "m.tggm"), *words, "--quiet"]) == 0
+    frame = pd.read_csv(file)
+    model = tggm.TGGMRegressor(hidden=(4, 3), n_members=2, max_epochs=5, guarantee=0.8, random_state=0)
+    model.fit(frame[["town", "x"]], frame["y"])
+    ours = tggm.load(tmp_path / "m.tggm")
+    assert ours.table_.columns_ == model.table_.columns_
+    for end, other in zip(
+        *(m.predict_interval(frame, 0.8, guarantee=True) for m in (ours, model)), strict=True
+    ):
+        np.testing.assert_array_equal(end, other)
+
+
+def test_columns_and_words_that_were_named_are_kept_with_the_model(tmp_path, capsys):
+    table = [(k, k % 4, "lost" if k % 7 == 0 else f"{k * k % 31}", k * 7 % 23) for k in range(60)]
+    file, model = write(tmp_path / "t.csv", table, ("id", "zone", "x", "y")), str(tmp_path / "m.tggm")
+    words = [
+        "--ignore",
+        "id",
+        "--categorical",
+        "zone",
+        "--missing",
+        "lost",
+        "--task",
+        "regression",
+        "--quiet",
+    ]
+    assert run(["fit", file, "-t", "y", "-o", model, *SMALL, *words]) == 0
+    told = answer(capsys, "info", model)
+    assert "zone: one of 0, 1, 2, 3" in told
+    assert "id: " not in told
+    predicted = [
+        float(line.split(",")[0])
+        for line in answer(capsys, "predict", model, file, "--quiet").splitlines()[1:]
+    ]
+    np.testing.assert_allclose(tggm.load(model).predict(pd.read_csv(file)), predicted, rtol=1e-9)
+
+
+def test_held_out_rows_are_a_random_part():
+    y = np.arange(100.0)
+    train, test = split(y, 0.2, 0, stratified=False)
+    assert sorted([*train, *test]) == list(range(100))
+    assert len(test) == 20
+    assert not np.array_equal(test, split(y, 0.2, 1, stratified=False)[1])
+    assert np.array_equal(test, split(y, 0.2, 0, stratified=False)[1])
+    assert len(split(y, 0.0, 0, stratified=False)[1]) == 0
+    assert len(split(np.zeros(200_000), 0.2, 0, stratified=False)[1]) == MOST_HELD_OUT
+
+
+def test_held_out_rows_are_stratified_by_class():
+    y = np.repeat(["a", "b", "c", "d"], [50, 10, 2, 1])
+    train, test = split(y, 0.4, 0, stratified=True)
+    assert sorted([*train, *test]) == list(range(63))
+    assert [int(np.sum(y[test] == c)) for c in "abcd"] == [20, 4, 1, 0]
+    train, _ = split(y, 0.9, 0, stratified=True)
+    assert set(y[train]) == set("abcd")
+
+
+def test_settings_by_the_number_of_rows_unless_asked_for():
+    small, large = (build_estimator(FitOptions("y"), False, n) for n in (500, 100_000))
+    assert (small.hidden, small.n_members, large.hidden, large.n_members) == ("auto", 10, "auto", 5)
+    assert build_estimator(FitOptions("y"), True, 500).n_members == 5
+    options = FitOptions("y", hidden=(7, 5), members=2, epochs=9, seed=3)
+    for is_class in (True, False):
+        model = build_estimator(options, is_class, 500)
+        got = (model.hidden, model.n_members, model.max_epochs, model.random_state)
+        assert got == ((7, 5), 2, 9, 3)
+
+
+def test_rare_classes_are_noted():
+    kind = Target("kind", "classification")
+    assert rare_classes(np.repeat(["a", "b"], [9, 5]), kind) == []
+    (note,) = rare_classes(np.repeat(["a", "b"], [9, 4]), kind)
+    assert note == "kind: classes of fewer than 5 rows are hard to learn ('b')"
+
+
+def test_quick_fits_are_shorter():
+    whole, quick = (build_estimator(FitOptions("y", quick=q), False, 10_000) for q in (False, True))
+    assert quick.n_members == 3 < whole.n_members
+    assert (whole.max_epochs, quick.max_epochs) == ("auto", 102)  # 2,000 steps of 512 rows
+    assert build_estimator(FitOptions("y", quick=True, epochs=7, members=2), False, 10_000).max_epochs == 7
+
+
+def test_a_long_fit_shows_how_to_shorten_it(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("tggm.cli.training.time.monotonic", lambda: now[0])
+    trace = Trace(np.zeros((1, 1)), np.zeros((1, 1)))
+    with Progress(quiet=False) as progress:
+        progress.planned(601)
+        for done, at in ((1, 5.0), (3, 5.4), (7, 6.2)):  # the first epoch compiles
+            now[0] = at
+            progress.progressed(done, trace)
+        now[0] = 20.0
+        progress.progressed(76, trace)
+    first, second = capsys.readouterr().err.splitlines()
+    assert (
+        first == "  2 min 00 s at most; shorter with --quick or --epochs; Ctrl-C keeps the best model so far"
+    )
+    assert second.startswith(
+        "epoch 76/601  log-likelihood 0.000, 0.000 in validation  at most 1 min 45 s left"
+    )

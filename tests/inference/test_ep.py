@@ -1,0 +1,66 @@
+"""EP against exact results, mean field, other structures and float64."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tests.inference.references import deep, shallow
+from tggm.gaussian import TruncatedGaussian
+from tggm.inference import ep, exact, mean_field
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+@pytest.mark.parametrize("noise", [0.05, 0.5])
+def test_log_z_has_an_error_below_two_thousandths_of_a_nat(scale, noise, rng):
+    tg = shallow(rng, m=50, scale=scale, noise=noise)
+    got, want = ep(tg), exact(tg)
+    assert got.converged.all()
+    assert np.abs(got.log_z - want.log_z).max() <= 2e-3
+    assert np.abs((got.mean - want.mean) / np.sqrt(want.var)).max() < 0.02
+    gap = want.log_z - mean_field(tg).log_z
+    assert gap.min() > 10 * np.abs(got.log_z - want.log_z).max()
+
+
+def test_structures_agree(rng):
+    tg = shallow(rng, m=12, n=3, rows=6)
+    same = TruncatedGaussian(tg.precision.dense(), tg.shift)
+    assert_allclose(ep(tg).log_z, ep(same).log_z, rtol=1e-9)
+    layers = deep(rng, m=6)
+    dense = TruncatedGaussian(layers.precision.dense(), layers.shift)
+    assert_allclose(ep(layers).mean, ep(dense).mean, rtol=1e-7)
+
+
+def test_many_outputs_converge(rng):
+    got = ep(shallow(rng, m=50, n=20, scale=3.0, noise=0.05))
+    assert got.converged.all()
+    assert np.isfinite(got.log_z).all()
+
+
+def test_float32_keeps_its_digits(rng):
+    seeds = (np.random.default_rng(5), np.random.default_rng(5))
+    single = ep(shallow(seeds[0], m=50, noise=0.05, dtype=np.float32))
+    double = ep(shallow(seeds[1], m=50, noise=0.05))
+    assert single.converged.all()
+    # log Z is in the thousands here, a rounding error of float32 about 1e-4 of a nat
+    assert np.abs(np.asarray(single.log_z) - np.asarray(double.log_z)).max() < 0.01
+
+
+def test_bad_arguments_and_failed_convergence_are_reported(rng):
+    tg = shallow(rng, m=50)
+    with pytest.raises(ValueError, match="`max_iter` must be at least 1"):
+        ep(tg, max_iter=0)
+    with pytest.raises(ValueError, match="`tol` must be positive; got -1"):
+        ep(tg, tol=-1)
+    with pytest.warns(RuntimeWarning, match="ep did not converge on"):
+        ep(tg, max_iter=1)
+
+
+@pytest.mark.parametrize(("m", "scale", "seed"), [(6, 5, 4), (10, 3, 4)])
+def test_strong_couplings_need_damping(m, scale, seed):
+    """Without damping one or two rows never converge."""
+    rng = np.random.default_rng(seed)
+    W = scale * rng.normal(size=(m, m))
+    P = np.block([[np.eye(m) + W.T @ W, -W.T], [-W, np.eye(m)]])
+    found = ep(TruncatedGaussian(P, 30 * rng.normal(size=(60, 2 * m))))
+    assert found.converged.all()
+    assert np.isfinite(found.log_z).all()

@@ -1,0 +1,226 @@
+"""Checkpoints: atomic, with a predecessor, and never used for another fit."""
+
+import errno
+import os
+from fractions import Fraction
+
+import numpy as np
+import optax
+import pytest
+
+import tggm
+from tggm import storage
+from tggm.training import checkpoint as module
+from tggm.training.checkpoint import Checkpoint, CheckpointError, CheckpointFile, identity, remove_checkpoints
+from tggm.training.loop import State
+from tggm.training.progress import CheckpointWarning, Observer
+
+
+def state(number):
+    vector, count = np.full((2, 3), number, np.float32), np.full(2, number, np.int32)
+    scalar = np.full(2, number, np.float32)
+    return State(
+        vector, vector, (vector,), count.astype(np.uint32), count, count, vector, scalar, count, count,
+        scalar, count, scalar,
+    )  # fmt: skip
+
+
+def file_of(path, fit="a fit", template=None):
+    return CheckpointFile(path, fit, state(0) if template is None else template, Observer())
+
+
+def write(file, epochs, **options):
+    file._last = Checkpoint(state(epochs), np.zeros((2, epochs)), np.full((2, epochs), np.nan))
+    file.write(**options)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Write a checkpoint after 2 epochs, with a predecessor after 1."""
+    file = file_of(tmp_path / "c")
+    write(file, 1)
+    write(file, 2)
+    return tmp_path / "c"
+
+
+def epochs_at(path, fit="a fit", template=None):
+    found = file_of(path, fit, template).read()
+    assert found is None or found.state.params[0, 0] == found.train.shape[1] == found.state.step[0]
+    return None if found is None else found.train.shape[1]
+
+
+def test_the_identity_depends_on_settings_and_every_bit():
+    X = np.arange(6.0).reshape(2, 3)
+    same = identity({"a": 1, "b": [2]}, (X, None))
+    assert same == identity({"b": [2], "a": 1}, (X.copy(order="F"), None))
+    others = [
+        identity({"a": 1, "b": [3]}, (X, None)),
+        identity({"a": 1, "b": [2]}, (np.nextafter(X, 9), None)),
+        identity({"a": 1, "b": [2]}, (X.reshape(3, 2), None)),
+        identity({"a": 1, "b": [2]}, (X.astype(np.float32), None)),
+        identity({"a": Fraction(1, 4), "b": [2]}, (X, None)),
+    ]
+    assert len({same, *others}) == 6
+
+
+def test_the_newest_checkpoint_is_read(path):
+    assert epochs_at(path.with_name("other")) is None
+    assert epochs_at(path) == 2
+    os.unlink(path)  # as between the two renames
+    assert epochs_at(path) == 1
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + b"\1" + b[-8:], lambda b: b""]
+)
+def test_a_damaged_checkpoint_falls_back_to_its_predecessor(path, damage):
+    path.write_bytes(damage(path.read_bytes()))
+    file = file_of(path)
+    with pytest.warns(
+        CheckpointWarning, match=r"c is not a usable checkpoint .*; resuming from .*c.previous"
+    ):
+        assert file.read().train.shape[1] == 1
+    write(file, 3)  # the damaged file must not become the predecessor
+    assert (epochs_at(path), epochs_at(path.with_name("c.previous"))) == (3, 1)
+
+
+def test_files_of_others_are_never_replaced(path):
+    with pytest.raises(CheckpointError, match="unfinished fit with other data or settings; repeat"):
+        epochs_at(path, "another")
+    with pytest.raises(CheckpointError, match="another version"):
+        epochs_at(path, template=state(0)._replace(params=np.zeros((2, 4), np.float32)))
+    for name in (path, path.with_name("c.previous")):
+        name.write_bytes(b"a photograph")
+    with pytest.raises(CheckpointError, match=r"not a usable checkpoint .* delete it to start again"):
+        epochs_at(path)
+
+
+def test_the_checkpoint_of_a_finished_fit_may_be_replaced(path):
+    write(file_of(path), 4, finished=True)
+    assert epochs_at(path) == 4
+    assert epochs_at(path, "another") is None
+
+
+def test_two_fits_with_one_path_do_not_overwrite_each_other(tmp_path):
+    path = tmp_path / "c"
+    first, second = file_of(path), file_of(path, "another")
+    for file in (first, second):
+        assert file.read() is None
+    write(first, 1)
+    with pytest.warns(CheckpointWarning, match="now belongs to another fit and is not changed"):
+        write(second, 1)
+    write(first, 2)
+    write(second, 2)  # reported once
+    assert epochs_at(path) == 2
+    first.write(finished=True)
+    second.write()
+    assert epochs_at(path, "another") == 2
+    path.write_bytes(b"a photograph")
+    write(second, 3)
+    assert path.read_bytes() == b"a photograph"
+
+
+@pytest.mark.parametrize(
+    ("make", "place", "reason"),
+    [(os.mkdir, "c", "This is a folder"), (os.mkfifo, "c.previous", "not a regular file")],
+)
+def test_folders_and_pipes_are_neither_read_nor_replaced(tmp_path, make, place, reason):
+    make(tmp_path / place)
+    with pytest.raises(CheckpointError, match=f"`checkpoint` cannot be stored in .*{place} .*{reason}"):
+        epochs_at(tmp_path / "c")
+    with pytest.raises(OSError, match=reason):
+        remove_checkpoints(tmp_path / "c")
+    with pytest.warns(CheckpointWarning, match="regular file|folder"):
+        write(file_of(tmp_path / "c"), 1)
+    assert [entry.name for entry in tmp_path.iterdir()] == [place]
+    assert not (tmp_path / place).is_file()
+
+
+def test_temporary_files_of_a_killed_write_are_removed(path):
+    path.with_name(".c.0123.tmp").write_bytes(b"half")
+    path.with_name(".cc.0123.tmp").write_bytes(b"of another file")
+    assert epochs_at(path) == 2
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [".cc.0123.tmp", "c", "c.previous"]
+
+
+def test_writes_are_seconds_apart(path, monkeypatch):
+    file = file_of(path)
+    file.keep(Checkpoint(state(5), np.zeros((2, 5)), np.zeros((2, 5))))
+    assert epochs_at(path) == 2
+    monkeypatch.setattr(module, "SECONDS", 0.0)
+    file.keep(Checkpoint(state(6), np.zeros((2, 6)), np.zeros((2, 6))))
+    assert epochs_at(path) == 6
+
+
+def no_space(handle):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    settings = {"hidden": 3, "n_members": 2, "max_epochs": 40, "random_state": 3}
+    y = X[:, 0] + 0.1 * rng.normal(size=60)
+    return settings, X, y, tggm.TGGMRegressor(**settings).fit(X, y)
+
+
+def test_a_resumed_fit_gives_the_same_model(problem, tmp_path, monkeypatch, capsys):
+    settings, X, y, witness = problem
+    monkeypatch.setattr(module, "SECONDS", 0.0)
+    path = tmp_path / "fit"
+    model = tggm.TGGMRegressor(**settings, checkpoint=path)
+    with monkeypatch.context() as patch:
+        original, calls = CheckpointFile.write, []
+
+        def failing(self, **options):
+            original(self, **options)
+            calls.append(self._last.train.shape[1])
+            if calls[-1] >= 7:
+                raise RuntimeError("power failure")
+
+        patch.setattr(CheckpointFile, "write", failing)
+        with pytest.raises(RuntimeError, match="power"):
+            model.fit(X, y)
+    assert calls[-1] < 40
+    with pytest.raises(CheckpointError, match="other data or settings"):
+        model.fit(X, y[::-1])
+    for done in (calls[-1], witness.n_iter_):  # the second time nothing is left to do
+        model.set_params(verbose=True).fit(X, y)
+        assert f"resuming after epoch {done}\n" in capsys.readouterr().out
+        assert all(np.array_equal(getattr(model, a), getattr(witness, a)) for a in ("W0_", "b1_", "noise_"))
+        assert np.array_equal(model.history_["held_out"], witness.history_["held_out"])
+    before = path.stat().st_mtime_ns
+    model.fit(X, y)
+    assert path.stat().st_mtime_ns == before  # it is marked as finished already
+    tggm.save(model, tmp_path / "m")
+    assert tggm.load(tmp_path / "m").checkpoint is None
+
+
+@pytest.mark.parametrize("trouble", ["full", "no folder"])
+def test_a_fit_continues_if_checkpoints_cannot_be_written(problem, tmp_path, monkeypatch, trouble):
+    settings, X, y, witness = problem
+    path = tmp_path / "fit" if trouble == "full" else tmp_path / "nowhere" / "fit"
+    if trouble == "full":
+        monkeypatch.setattr(storage.os, "fsync", no_space)
+    match = "No space left on device" if trouble == "full" else "There is no such folder; make it first"
+    match = rf"no checkpoint could be .* \({match}\); training continues"
+    with pytest.warns(CheckpointWarning, match=match) as caught:
+        model = tggm.TGGMRegressor(**settings, checkpoint=str(path)).fit(X, y)
+    assert len(caught) == 1
+    assert np.array_equal(model.W0_, witness.W0_)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"checkpoint": "c"}, "`checkpoint` needs a fixed `random_state`.*; got None"),
+        ({"checkpoint": 3, "random_state": 0}, "`checkpoint` must be None or .* file; got 3"),
+        ({"checkpoint": "a\0b", "random_state": 0}, "`checkpoint` must be .* file; got 'a.x00b'"),
+        ({"checkpoint": "c", "random_state": 0, "optimizer": optax.sgd(0.1)}, "`checkpoint` .*optimizer"),
+    ],
+)
+def test_settings_that_cannot_have_a_checkpoint_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        tggm.TGGMClassifier(**settings).fit([[0.0], [1.0]], [0, 1])
