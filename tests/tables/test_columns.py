@@ -9,13 +9,7 @@ from tggm import TableTransformer
 from tggm.tables import Table, TableError, TableWarning
 from tggm.tables.columns import LEAST_DIFFERENT, Category, DateColumn, Statistic, knots_of
 from tggm.tables.kinds import learn_columns
-from tggm.tables.target_encoding import (
-    Outcomes,
-    TargetEncoding,
-    beats_neighbours,
-    code_numbers,
-    encode_codes,
-)
+from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
 
 pytestmark = pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")
 MANY = [str(100 + k * k) for k in range(12)]
