@@ -12,7 +12,8 @@ from tests.estimators.small import ALL_ROWS, NAMES, small_classifier, three_clas
 from tests.models.sampling import truncated_draws
 from tggm import TGGMClassifier
 from tggm.data import from_arrays
-from tggm.estimators._data import known_classes, standardisation
+from tggm.estimators._data import standardisation
+from tggm.estimators._targets import known_classes
 from tggm.models import Identity
 
 
