@@ -97,10 +97,7 @@ class Data:
 
 
 class StreamData:
-    """A stream: all members hold out the same rows and see the rows of a block in different orders.
-
-    `decode` turns its targets into `Targets` or labels.
-    """
+    """A stream: all members hold out the same rows and see the rows of a block in different orders."""
 
     mean_weight, sparse, transform, calibration_rows = 1.0, False, None, None
 
