@@ -11,8 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, Squares, all_rows, as_vector, descend, fit, zeros
-from tggm.training.layout import Layout
-from tggm.training.loop import FAILURES, WORST, _drop_inputs
+from tggm.training.loop import FAILURES, WORST, Layout, _drop_inputs
 from tggm.training.progress import Observer
 from tggm.training.rows import Membership
 

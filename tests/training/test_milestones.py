@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from tests.training.straight_line import fit
 from tggm.training import Milestones
-from tggm.training.optimisers import SCHEDULES, WHOLE, cycle_ends
+from tggm.training.loop import SCHEDULES, WHOLE, cycle_ends
 
 
 def test_each_cycle_is_three_times_as_long_and_ends_at_zero():

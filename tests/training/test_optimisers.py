@@ -4,8 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tggm.training.layout import Layout
-from tggm.training.optimisers import OPTIMISERS, ORTHOGONAL, orthogonalised
+from tggm.training.loop import OPTIMISERS, ORTHOGONAL, Layout, orthogonalised
 
 
 def spectrum(matrix):

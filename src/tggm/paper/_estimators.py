@@ -44,7 +44,7 @@ from tggm.training import (
     precision,
     train,
 )
-from tggm.training.layout import Layout
+from tggm.training.loop import Layout
 from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock, assign_folds, membership
 
