@@ -11,14 +11,7 @@ from scipy.stats import norm
 from tests.cli.commands import answer, complaint, rows, write
 from tggm.cli import comparison
 from tggm.cli.app import run
-from tggm.cli.comparison import (
-    OURS,
-    assign_folds,
-    class_scores,
-    comparison_text,
-    gaussian_scores,
-    summarise,
-)
+from tggm.cli.comparison import OURS, assign_folds, class_scores, comparison_text, gaussian_scores, summarise
 
 SMALL = ["--hidden", "6,5", "--members", "2", "--epochs", "2", "--folds", "2", "--quiet"]
 

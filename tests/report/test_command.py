@@ -60,10 +60,7 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
     [
         (["-o", "{folder}/m.tggm"], "exists already; pass --force to replace it"),
         (["-o", "{folder}"], "is a folder; name a file in it"),
-        (
-            ["-o", "{folder}/x.html", "--interval", "90"],
-            "--interval is a probability, as 0.9; got 90.",
-        ),
+        (["-o", "{folder}/x.html", "--interval", "90"], "--interval is a probability, as 0.9; got 90."),
         (["-o", "{folder}/none/x.html"], "there is no folder"),
     ],
 )

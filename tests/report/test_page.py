@@ -20,10 +20,7 @@ from tggm.report._effects import importances, rank_features
 
 HOUSES = {"house": [f"No. {k}" for k in range(64)]}
 KINDS = pytest.mark.parametrize("kind", ["regression", "classes"])
-BROWSER = pytest.mark.skipif(
-    chromium.found() is None,
-    reason="no Chromium (on Debian: apt install chromium)",
-)
+BROWSER = pytest.mark.skipif(chromium.found() is None, reason="no Chromium (on Debian: apt install chromium)")
 SORTED = """
 (() => {
   const table = document.querySelector("#%s table"), head = table.tHead.rows[0].cells[%d];

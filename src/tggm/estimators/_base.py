@@ -24,7 +24,7 @@ from tggm.tables import TableTransformer
 from tggm.tables.errors import warn
 from tggm.tables.inputs import new_rows
 from tggm.training import Trained, train
-from tggm.training.layout import Layout
+from tggm.training.loop import Layout
 from tggm.training.progress import Observer, Printer
 from tggm.training.rows import RowBlock, held_out_groups
 

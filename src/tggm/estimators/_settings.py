@@ -13,9 +13,7 @@ from tggm.models.features import FEATURES
 from tggm.models.likelihoods import Gaussian, Likelihood, Probit
 from tggm.models.network import NARROW
 from tggm.training import OPTIMISERS, Milestones, Plan, Program, hyper_parameters
-from tggm.training.layout import Layout
-from tggm.training.loop import Hyper
-from tggm.training.optimisers import WHOLE, cycle_ends
+from tggm.training.loop import WHOLE, Hyper, Layout, cycle_ends
 from tggm.training.rows import Blocks, bucket
 
 CYCLE_STEPS = 300  # gradient steps of the first cycle

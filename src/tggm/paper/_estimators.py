@@ -44,7 +44,7 @@ from tggm.training import (
     precision,
     train,
 )
-from tggm.training.layout import Layout
+from tggm.training.loop import Layout
 from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock, assign_folds, membership
 
@@ -493,7 +493,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         dtype = np.dtype(self.dtype)
         Z = prepare(rows, self._x, dtype)
         mean, std = member_scores(self.model_, Z, self._inference(), dtype)
-        with precision(dtype):
+        with precision(dtype.name):
             log_p = class_mixture(mean, std, log=True).astype(np.float64)
         log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
         limits = np.finfo(np.float64)

@@ -7,7 +7,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.graph import Graph
-from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, SECOND, axes_or_new, one_output, shade
+from tggm.plotting.canvas import (
+    DATA,
+    GREY,
+    MODEL,
+    REFERENCE,
+    SECOND,
+    axes_or_new,
+    new_axes,
+    one_output,
+    shade,
+)
 from tggm.settings import count
 from tggm.special import truncated_mean
 
@@ -181,10 +191,7 @@ def plot_graph(graph: Graph, *, ax: Any = None) -> Any:
     """
     from matplotlib.patches import FancyArrowPatch
 
-    if ax is None:
-        from matplotlib import pyplot
-
-        _, ax = pyplot.subplots(figsize=(6.0, 3.0), layout="constrained")
+    ax = new_axes(6.0, 3.0) if ax is None else ax
     ax.set_axis_off()
     place, widths = _positions(graph), _strengths(graph)
     boxes = {block.name: _box(ax, block, place[block.name]) for block in graph.structure.blocks}

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ _LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U
 TARGET_OPTIONS = ("multi_output", "y_numeric")  # of scikit-learn's checks
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True)
+class Columns:
     """Number and names of the input columns, and the encoder of a table."""
 
     width: int

@@ -179,10 +179,6 @@ class Table:
         values[known] = [readable[word] for word in words]
         return values
 
-    def number(self, word: str | None) -> float | None:
-        """Return the number a single word stands for: NaN for a gap, None if it is not a finite number."""
-        return float("nan") if word is None else Spelling(self.decimal).value(word)
-
     def dates(self, name: str, first: bool) -> Dates:
         """Return a column of words as dates, NaT for other words; with `first`, the day comes first."""
 

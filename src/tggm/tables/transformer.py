@@ -126,16 +126,10 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         found = [name for column in columns for name in replace(column, name=renamed[column.name]).features]
         return np.asarray(found, dtype=object)
 
-    @property
-    def column_names(self) -> list[str]:
-        """Return the names of all input columns, in order."""
-        return list(self._names)
-
     def preparation(self, target: Target) -> Preparation:
         """Return what a model file stores."""
-        left_out, gaps = tuple(self.left_out_.items()), self._missing
-        notes = tuple(self.notes_)
-        return Preparation(self.columns_, target, left_out, gaps, self._names, self._named, notes)
+        left_out, notes = tuple(self.left_out_.items()), tuple(self.notes_)
+        return Preparation(self.columns_, target, left_out, self._missing, self._names, self._named, notes)
 
     @classmethod
     def of(cls, preparation: Preparation) -> Self:
@@ -172,9 +166,6 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         """Learn the columns of a table; warn about columns that are left out, and pass on notes."""
         ignore, categorical = tuple(self.ignore), tuple(self.categorical)
         found = learn_columns(table, y, is_class, ignore=ignore, categorical=categorical)
-        if not found.columns:
-            why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
-            raise TableError(f"{table.source} has no column that a model could use ({why}).")
         left_out = [f"{name} ({why})" for name, why in found.left_out if name not in ignore]
         listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
         if listed or found.notes:
@@ -230,11 +221,7 @@ def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransfo
     Rows of a stream come again, so that a target encoding would contain the row's own target.
     """
     made = TableTransformer(missing=table.missing, task=task)
-    found = learn_columns(table, y, task == "classification", target_encoding=False)
-    if not found.columns:
-        why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
-        raise TableError(f"{table.source} has no column that a model could use ({why}).")
-    made._set_columns(found)
+    made._set_columns(learn_columns(table, y, task == "classification", target_encoding=False))
     made._set_names(tuple(table.names), True)
     made._missing = table.missing
     return made
