@@ -7,9 +7,11 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.linear_model import Ridge as SklearnRidge
 
 from tests.cases import few
-from tests.estimators.small import small_classifier, untrained
-from tggm import TGGMClassifier
+from tests.estimators.small import settings_of, small_classifier, untrained
+from tggm import TGGMClassifier, TGGMRegressor
 from tggm.estimators import _ridge
+from tggm.estimators._data import read_numbers
+from tggm.estimators._fitted import initialise
 from tggm.estimators._logistic import PROBIT, Logits, blended, regressions
 from tggm.estimators._ridge import OUTPUT, PENALTIES, ridge, start_at_ridge
 from tggm.models import Identity, Network
@@ -75,6 +77,16 @@ def test_members_start_at_the_ridge_regression_of_their_rows(rng, learned):
         # only the first output is nearly linear
         assert_allclose(after[NOISE][k, 0], np.log(found.error[0]) if learned else before[NOISE][k, 0])
         assert_allclose(after[NOISE][k, 1], before[NOISE][k, 1])
+
+
+@pytest.mark.parametrize(("settings", "low"), [({}, True), ({"max_epochs": 5}, False)])
+def test_the_noise_starts_low_only_if_training_is_automatic(rng, settings, low):
+    """Steps of a size that the user chose could be too large at first."""
+    X = rng.standard_normal((60, 3))
+    checked = settings_of(TGGMRegressor(hidden=4, **settings))
+    data = read_numbers(TGGMRegressor(), X, X[:, 0], None, None, checked, rng)
+    model, _ = initialise(checked, data, rng)
+    assert (model.arrays()[NOISE] < -6).all() == low
 
 
 def rows_of_classes(rng, count, n=3, d=4, slope=2.0):

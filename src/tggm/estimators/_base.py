@@ -188,11 +188,12 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Return which inputs of the model belong to which column."""
         from tggm.explanation import ColumnMap
 
-        if self.table_ is not None:
-            widths = {column.name: len(column.features) for column in self.table_.columns_}
-            return ColumnMap.from_widths(self.table_.column_names, widths)
         plain = [f"x{k}" for k in range(self.n_features_in_)]
-        return ColumnMap.identity([str(name) for name in getattr(self, "feature_names_in_", plain)])
+        names = [str(name) for name in getattr(self, "feature_names_in_", plain)]
+        if self.table_ is None:
+            return ColumnMap.identity(names)
+        widths = {column.name: len(column.features) for column in self.table_.columns_}
+        return ColumnMap.from_widths(names, widths)
 
     def _background(self, numbers: Floats, given: Any) -> Floats:
         if given is None:
