@@ -126,6 +126,11 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         found = [name for column in columns for name in replace(column, name=renamed[column.name]).features]
         return np.asarray(found, dtype=object)
 
+    @property
+    def column_names(self) -> list[str]:
+        """Return the names of all input columns, in order."""
+        return list(self._names)
+
     def preparation(self, target: Target) -> Preparation:
         """Return what a model file stores."""
         left_out, notes = tuple(self.left_out_.items()), tuple(self.notes_)
