@@ -69,14 +69,6 @@ def test_scores_are_computed_on_held_out_rows(folder, tmp_path, capsys):
     assert again["figures"] == facts["figures"]
 
 
-def test_the_same_seed_gives_the_same_file(folder, tmp_path):
-    (tmp_path / "a.tggm").write_bytes(b"old")
-    words = ["fit", str(folder / "train.csv"), "-t", "price", "-o", str(tmp_path / "a.tggm"), *LAYERS, Q]
-    assert run([*words, "--force"]) == 0
-    a, b = tggm.load(tmp_path / "a.tggm"), tggm.load(folder / "m.tggm")
-    assert np.array_equal(a.W0_, b.W0_)
-
-
 def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
     from tggm.cli import training
 

@@ -78,14 +78,10 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn how to encode the columns.
+        """Learn how to encode the columns of a data frame, an array or a `Table`.
 
-        Parameters
-        ----------
-        X : DataFrame, array or Table
-        y : array_like, optional
-            Targets. Without them, columns of many words become the frequency of each word, and numbers that
-            repeat are not target-encoded.
+        Without targets, columns of many words become the frequency of each word, and numbers that repeat are
+        not target-encoded.
         """
         self._learn(X, y)
         return self
@@ -153,18 +149,20 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         table, named = as_table(values, tuple(self.missing))
         if not len(table) or not table.names:
             raise TableError(f"{table.source} has no rows or no columns; there is nothing to learn from.")
-        target = None if y is None else np.asarray(y)
+        target, is_class = None if y is None else np.asarray(y), self.task == "classification"
         if target is not None and len(target) != len(table):
             raise ValueError(f"`y` has {len(target)} targets, but `X` has {len(table)} rows.")
-        outcome = None if target is None else Outcomes.of(target, self._is_class(target))
+        if target is not None and self.task == "auto":
+            is_class = type_of_target(target, input_name="y") in ("binary", "multiclass")
+        outcome = None if target is None else Outcomes.of(target, is_class)
         self._set_names(tuple(table.names), named)
         self._missing = (*self.missing, *table.missing)
         if mixed:
-            self._set_columns(self._learn_columns(table, target, outcome is not None and outcome.is_class))
+            self._set_columns(self._learn_columns(table, target, is_class))
             self._warn_doubts(table)
         else:
-            numbers = (Number.of(table, name, Spelling()) for name in table.names)
-            self._set_columns(LearnedColumns(tuple(replace(number, knots=()) for number in numbers), (), ()))
+            numbers = (replace(Number.of(table, name, Spelling()), knots=()) for name in table.names)
+            self._set_columns(LearnedColumns(tuple(numbers)))
         return table, outcome
 
     def _learn_columns(self, table: Table, y: NDArray[Any] | None, is_class: bool) -> LearnedColumns:
@@ -194,11 +192,6 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.__dict__.pop("feature_names_in_", None)
         if named:
             self.feature_names_in_ = np.asarray(names, dtype=object)
-
-    def _is_class(self, y: NDArray[Any]) -> bool:
-        if self.task != "auto":
-            return self.task == "classification"
-        return type_of_target(y, input_name="y") in ("binary", "multiclass")
 
     def _table(self, X: Any) -> Table:
         """Return new rows as a table with the names of the training columns."""
