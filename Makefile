@@ -1,11 +1,11 @@
-# Two commands do everything on a machine that has git, make and Python >= 3.11:
-#   make demo    runs the main job            make test    runs the checks (make test-all: slow ones, too)
-# Both first bring .venv into order if it is missing, out of date, moved or damaged (tools/setup_venv.py).
+# Commands for a machine with git, make and Python >= 3.11:
+#   make demo    runs examples/demo.py        make test    runs the checks (make test-all: also the slow ones)
+# Both create or repair .venv if it is missing, out of date, moved or damaged (tools/setup_venv.py).
 
 PYTHON ?= python3
 BIN    := .venv/bin
 
-# Nothing installed outside .venv may be seen, and nobody's private settings change what is run.
+# Ignore packages outside .venv and personal settings of Python and pytest.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -15,28 +15,25 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: venv-demo
 	@$(BIN)/python examples/demo.py
 
-# Most of the time of a test goes into compiling its programs, so the compiler is told to hurry (where it knows
-# these words). Tables of special functions in double precision, whose last digits depend on the code that it
-# makes, get its best (DIGITS).
-# `pytest` by hand uses the best for all, and so does `make test-all` for all of tests/special.
-# A file stays with one worker, which compiles its programs once.
-# Programs are kept in .venv: a run after the first compiles only those that changed since (half of the time).
+# Most of the time of a test goes into compilation, so programs are compiled without optimisation (if the compiler
+# has these flags). Reference tables of special functions in double precision, whose last digits depend on the
+# compiled code, are compiled with optimisation (DIGITS), and so are plain `pytest` and, in `make test-all`,
+# tests/special. All tests of a file run in one worker, which compiles its programs once.
+# Programs are stored in .venv: later runs compile only those that changed.
 HURRY := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false \
 	--xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1
 OLDER := --xla_cpu_use_fusion_emitters=false
-# `make test ISA=SSE4_2` (or AVX, AVX2) compiles for other processors: no test may depend on the last digit of one.
+# `make test ISA=SSE4_2` (or AVX, AVX2) compiles for other processors: no test may depend on the last digit.
 ISA ?=
 OTHER := $(if $(ISA),--xla_cpu_max_isa=$(ISA))
 
 DIGITS := tests/special/test_reference.py tests/special/test_box_reference.py
 PROGRAMS := $(CURDIR)/.venv/programs
 KEPT := JAX_COMPILATION_CACHE_DIR="$(PROGRAMS)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.02
-# The workers fill two cores. Further threads of BLAS would wait for work in a loop: a third of the processor time
-# of tests that use NumPy much.
+# The workers fill two cores. More BLAS threads would take up to a third of the processor time by waiting.
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-# Types and digits are checked by one process beside the two that run all other tests: two cores are busy from
-# the first minute to the last.
+# mypy and the reference tables run in one process beside the two workers of all other tests.
 test: style
 	@mkdir -p -m 700 $(PROGRAMS) && find $(PROGRAMS) -type f -mtime +30 -delete
 	@$(MAKE) --no-print-directory -j 2 others digits
@@ -50,7 +47,7 @@ others: venv-dev
 digits: types
 	$(KEPT) $(ALONE) XLA_FLAGS="$(OTHER)" $(BIN)/python -m pytest $(DIGITS) -k float64
 
-# Further cases of tests that `make test` runs with a few, and whole examples and pages of the documentation.
+# Also the tests marked slow: more cases, all examples and all documentation pages.
 test-all: test
 	$(KEPT) $(ALONE) $(BIN)/python -m pytest tests/special
 	$(KEPT) $(ALONE) $(BIN)/python -m pytest -n 2 --dist loadfile -m slow

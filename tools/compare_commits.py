@@ -45,7 +45,7 @@ def case(name):
 
 
 def curve(outputs=1):
-    """Training and test part of a bent surface with noise that grows along the second input."""
+    """Return training and test parts of a nonlinear surface; noise grows along the second input."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(180, 3))
     noise = (0.1 + 0.2 * np.abs(X[:, 1:2])) * rng.normal(size=(180, outputs))
@@ -55,7 +55,7 @@ def curve(outputs=1):
 
 
 def classes(number=3):
-    """The same inputs with a class in place of the target."""
+    """Return the same inputs with a class instead of the target."""
     X, y, X_test, y_test = curve()
     cuts = np.quantile(y, np.arange(1, number) / number)
     return X, np.digitize(y, cuts), X_test, np.digitize(y_test, cuts)
@@ -71,7 +71,7 @@ def probability(model, X):
 
 
 def regressor(name, *, outputs=1, preset=None, fit=None, **settings):
-    """A small fit of a regressor; `fit` makes further arguments from the training part and may change it."""
+    """Add a small fit of a regressor; `fit` returns further arguments, and may replace the targets."""
 
     @case(name)
     def predictions():
@@ -120,7 +120,7 @@ def experiments():
 
 
 def development(table, split, *, frame=False):
-    """The default on one split of a development table, as numbers or as a data frame."""
+    """Add the default on one split of a development table, as numbers or as a data frame."""
     how = "frame" if frame else "default"
 
     @case(f"table {table} {split}, {how}, {AS_USERS}")

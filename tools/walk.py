@@ -1,17 +1,13 @@
-"""Which files of the package a call passes through.
+"""List the files of the package that a call passes through.
 
     python tools/walk.py                     both walks, each in a fresh process
     python tools/walk.py regressor --json    one walk as JSON: [[file, function], ...]
 
-A walk is the list of functions of `src/tggm` in the order of their first calls. Counted are distinct pairs
-(file, qualified name) that the calling thread enters; lambdas, generators and comprehensions count, the code
-of modules that are imported on the way does not, nor what it calls, nor bodies of classes. What JAX calls
-while it traces a program counts, so every walk begins in a process that has compiled nothing yet and reads
-no programs that others kept. A change of file is a pair of neighbours in the list that lie in different
-files.
-
-By this definition commit 9eaf392, before the package was built around one type of model, has walks of
-30 files, 174 functions and 92 changes (`regressor`), and 53 files and 156 changes (`undirected`).
+A walk is the list of functions of `src/tggm` in the order of their first calls. It counts distinct pairs
+(file, qualified name) that the calling thread enters, with lambdas, generators and comprehensions, and with
+functions that JAX calls while it traces a program. It does not count code that runs while a module is
+imported, or bodies of classes. Every walk starts in a process that has compiled nothing, without a cache of
+compiled programs. A change of file is a pair of neighbours in the list that are in different files.
 """
 
 import argparse
@@ -45,23 +41,8 @@ def regressor():
     return lambda: model.fit(X, y)
 
 
-def one_layer():
-    from tggm import TGGMRegressor
-
-    model, (X, y) = TGGMRegressor.one_layer(max_epochs=2), table()
-    return lambda: model.fit(X, y)
-
-
-def undirected():
-    from tggm import TGGMClassifier
-
-    model = TGGMClassifier.one_layer(hidden=(5, 5), deep="undirected", method="meanfield", max_epochs=2)
-    X, y = table()
-    return lambda: model.fit(X, y > 0)
-
-
 def command_line():
-    """`tggm fit --quick` on a small CSV file, in this process."""
+    """Run `tggm fit --quick` on a small CSV file, in this process."""
     import tempfile
 
     from tggm.cli import main
@@ -80,14 +61,12 @@ def command_line():
 
 WALKS = {
     "regressor": regressor,
-    "one_layer": one_layer,
-    "undirected": undirected,
     "command_line": command_line,
 }
 
 
 def traced(call, folder=PACKAGE):
-    """Pairs (file, function) in the order of their first calls; files relative to `folder`."""
+    """Return pairs (file, function) in the order of their first calls; files are relative to `folder`."""
     prefix, visits = f"{folder}/", {}
 
     def entered(frame, event, _):
@@ -107,7 +86,7 @@ def traced(call, folder=PACKAGE):
 
 
 def imported(frame, prefix):
-    """Whether a module of the package is being imported, and this frame is part of that."""
+    """Return whether this frame runs while a module of the package is imported."""
     while frame := frame.f_back:
         if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(prefix):
             return True
@@ -115,7 +94,7 @@ def imported(frame, prefix):
 
 
 def in_a_fresh_process(name):
-    """Trace a walk where nothing was compiled before."""
+    """Return a walk, traced in a process that has compiled nothing."""
     command = [sys.executable, __file__, name, "--json"]
     env = os.environ | {"TGGM_COMPILATION_CACHE": "off"}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
@@ -123,12 +102,12 @@ def in_a_fresh_process(name):
 
 
 def files_of(visits):
-    """Files in the order of their first visits."""
+    """Return files in the order of their first visits."""
     return list(dict.fromkeys(file for file, _ in visits))
 
 
 def counts(visits):
-    """Numbers of files, of functions, and of changes of file."""
+    """Return the numbers of files, of functions and of changes of file."""
     changes = sum(one != other for (one, _), (other, _) in pairwise(visits))
     return {"files": len(files_of(visits)), "functions": len(visits), "changes": changes}
 

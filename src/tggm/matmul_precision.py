@@ -2,8 +2,7 @@
 
 Accelerators multiply float32 matrices in fewer digits by default: NVIDIA GPUs round the factors to 10 bits
 (TensorFloat-32). Engines subtract such products: without full precision, on an H200, EP converges on four
-rows in ten of a posterior with 100 units and 5 outputs, and its log Z errs by 1.5 nats
-(benchmarks/inference_gpu.py).
+rows in ten of a posterior with 100 units and 5 outputs, and its log Z errs by 1.5 nats.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,10 @@
-"""The code of a page of the documentation, run in order in one namespace and one folder.
+"""Run the code of a documentation page, in order, in one namespace and one folder.
 
     ```python   is executed
-    ```sh       each `tggm …` line is run; lines that only set something up (INERT) are not
-    ```text     right after one of them is what it prints: words exactly, numbers roughly
+    ```sh       `tggm …`, `cat …` and `head …` lines are run; lines that begin with one of `INERT` are not
+    ```text     directly after one of them is its output: words exactly, numbers roughly
 
-`python -m tests.docs.blocks PAGE ...` runs pages and writes what they print into them.
+`python -m tests.docs.blocks PAGE ...` runs pages and writes their outputs into them.
 """
 
 import contextlib
@@ -20,30 +20,20 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent.parent
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
-INERT = (
-    "pip install",
-    "make ",
-    "git clone",
-    "cd ",
-    "mkdocs ",
-    "python ",
-    "python3 ",
-    "source ",
-    "#",
-)
+INERT = ("pip install", "make ", "git clone", "cd ", "mkdocs ", "python ", "python3 ", "source ", "#")
 
 
 class Block(NamedTuple):
-    """One fenced block: its language, its text, and where in the page they are."""
+    """A fenced block."""
 
     kind: str
     text: str
     line: int
-    span: tuple[int, int]  # of the text
+    span: tuple[int, int]  # of the text in the page
 
 
 def blocks(page: str) -> list[Block]:
-    """All fenced blocks of a page, in order."""
+    """Return all fenced blocks of a page."""
     return [
         Block(found[1], found[2], page.count("\n", 0, found.start()) + 1, found.span(2))
         for found in FENCE.finditer(page)
@@ -51,7 +41,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def run_page(name: str, page: str) -> list[tuple[Block, str, Block | None]]:
-    """Run a page in the current folder: each block, what it printed, and what it should print."""
+    """Run a page in the current folder; return each block, its output, and the block of expected output."""
     found, namespace = blocks(page), {"__name__": "__main__"}
     results = []
     for k, block in enumerate(found):
@@ -69,32 +59,28 @@ def run_page(name: str, page: str) -> list[tuple[Block, str, Block | None]]:
 
 
 def _python(block: Block, name: str, namespace: dict[str, object]) -> str:
-    code = compile("\n" * block.line + block.text, name, "exec")
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(code, namespace)
+        exec(compile("\n" * block.line + block.text, name, "exec"), namespace)
     return printed.getvalue()
 
 
 def _shell(block: Block) -> str:
-    printed = ""
-    for line in block.text.replace("\\\n", " ").splitlines():
-        command = re.sub(r"\s{2,}#.*", "", line).strip()
-        if not command or command.startswith(INERT):
-            continue
-        assert command.startswith(("tggm ", "cat ", "head ")), f"no test knows how to run: {command}"
-        printed += _command(command)
-    return printed
+    lines = [re.sub(r"\s{2,}#.*", "", line).strip() for line in block.text.replace("\\\n", " ").splitlines()]
+    commands = [line for line in lines if line and not line.startswith(INERT)]
+    unknown = [command for command in commands if not command.startswith(("tggm ", "cat ", "head "))]
+    assert not unknown, f"unknown command: {unknown[0]}"
+    return "".join(map(_command, commands))
 
 
 def _command(line: str) -> str:
-    """What `[… |] tggm … [> FILE]` or a plain command prints; tggm runs in this process, compiled already."""
+    """Run `[… |] tggm … [> FILE]`, tggm in this process, or a plain command; return what it prints."""
     source, piped, command = line.rpartition("|")
-    command, sent, target = (part.strip() for part in command.partition(">"))
+    command, redirected, target = (part.strip() for part in command.partition(">"))
     if not command.startswith("tggm "):
         return subprocess.run(line, shell=True, capture_output=True, text=True, check=True).stdout
     given = subprocess.run(source, shell=True, capture_output=True, check=True).stdout if piped else b""
     printed = _tggm(shlex.split(command)[1:], given)
-    if not sent:
+    if not redirected:
         return printed
     Path(target).write_text(printed)
     return ""
@@ -106,16 +92,16 @@ def _tggm(words: list[str], given: bytes) -> str:
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as said:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as messages:
             code = run(words)
     finally:
         sys.stdin = before
-    assert code == 0, f"tggm {shlex.join(words)}: {said.getvalue()}"
+    assert code == 0, f"tggm {shlex.join(words)}: {messages.getvalue()}"
     return out.buffer.getvalue().decode()
 
 
 def differences(printed: str, expected: str) -> list[str]:
-    """Lines that differ in their words, or by more than a quarter in a number; "…" stands for any lines."""
+    """Return lines that differ in words, or by more than a quarter in a number; "…" matches any lines."""
     shown = [line.rstrip() for line in expected.strip().splitlines()]
     got = [line.rstrip() for line in printed.strip().splitlines()]
     if "…" in shown:
@@ -124,10 +110,10 @@ def differences(printed: str, expected: str) -> list[str]:
         shown, got = shown[:cut] + tail, got[:cut] + got[len(got) - len(tail) :]
     if len(shown) != len(got):
         return [f"{len(got)} lines instead of {len(shown)}: {got}"]
-    return [f"{b!r} instead of {a!r}" for a, b in zip(shown, got, strict=True) if not _alike(a, b)]
+    return [f"{b!r} instead of {a!r}" for a, b in zip(shown, got, strict=True) if not _similar(a, b)]
 
 
-def _alike(a: str, b: str) -> bool:
+def _similar(a: str, b: str) -> bool:
     words = [" ".join(NUMBER.sub("0", line).split()) for line in (a, b)]
     numbers = [[float(n.replace("−", "-")) for n in NUMBER.findall(line)] for line in (a, b)]
     if words[0] != words[1]:
@@ -136,11 +122,11 @@ def _alike(a: str, b: str) -> bool:
 
 
 def refreshed(name: str, page: str) -> str:
-    """The page with what its blocks print now."""
+    """Return the page with the present outputs of its blocks."""
     for block, printed, after in reversed(run_page(name, page)):
         if after is not None and "…" not in after.text and printed.strip() != after.text.strip():
             page = page[: after.span[0]] + printed.strip("\n") + "\n" + page[after.span[1] :]
-            sys.stderr.write(f"{name}: output after line {block.line} written anew\n")
+            sys.stderr.write(f"{name}: new output after line {block.line}\n")
     return page
 
 

@@ -1,4 +1,4 @@
-"""What tests of estimators share."""
+"""Fixtures of the tests of estimators."""
 
 import pytest
 
@@ -7,14 +7,12 @@ from tests.conftest import PREDICTION, TRAINING, USUAL
 
 @pytest.fixture
 def one_shape(monkeypatch, request):
-    """Tables padded to 256 rows at least, 512 to be predicted: checks of tables of one width share programs.
+    """Pad tables to at least 256 rows, and to 512 in predictions, so that checks share compiled programs.
 
-    Checks of invariance compare predictions of tables of different lengths: these are padded as users' are.
+    Checks of invariance compare predictions of tables of different lengths; these are padded as in use.
     """
-    predicting = () if "invariance" in request.node.name else PREDICTION
-    for module in PREDICTION:
-        monkeypatch.setattr(module, "bucket", USUAL)
-    for module in predicting:
-        monkeypatch.setattr(module, "bucket", lambda size: max(USUAL(size), 512))
     for module in TRAINING:
         monkeypatch.setattr(module, "bucket", lambda size: max(USUAL(size), 256))
+    least = 0 if "invariance" in request.node.name else 512
+    for module in PREDICTION:
+        monkeypatch.setattr(module, "bucket", lambda size: max(USUAL(size), least))

@@ -1,13 +1,20 @@
-import jax
+"""The classifier: fits, probabilities, labels, class weights, sparse tables, and further training."""
+
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
-from tests.estimators.small import NAMES, quick, three_classes
-from tggm import TGGMClassifier, load, save
+from tests.estimators.small import ALL_ROWS, NAMES, small_classifier, three_classes
+from tests.models.sampling import truncated_draws
+from tggm import TGGMClassifier
+from tggm.data import from_arrays
+from tggm.estimators._data import standardisation
+from tggm.estimators._targets import known_classes
+from tggm.models import Identity
 
 
 @pytest.fixture(scope="module")
@@ -17,114 +24,110 @@ def table():
 
 @pytest.fixture(scope="module")
 def fitted(table):
-    return quick().fit(*table)
+    return small_classifier().fit(*table)
 
 
-def test_it_learns(table, fitted):
-    X, y = table
-    assert fitted.score(X, y) > 0.7
+def short(**settings):
+    return small_classifier(**{"max_epochs": 3, **settings})
+
+
+def test_a_fit_learns_and_stores_its_history(table, fitted):
+    assert fitted.score(*table) > 0.7
     assert_array_equal(fitted.classes_, ["high", "low", "middle"])
-    assert fitted.history_["train"].shape == fitted.history_["held_out"].shape == (2, 200)
-    assert fitted.converged_
+    assert fitted.history_["train"].shape == fitted.history_["held_out"].shape == (2, fitted.n_iter_)
+    assert_array_equal(small_classifier().fit(*table).predict_proba(table[0]), fitted.predict_proba(table[0]))
+    assert not np.array_equal(small_classifier(random_state=1).fit(*table).W0_, fitted.W0_)
 
 
-# by the default, above; gradients of all methods: tests/training/test_class_methods.py; bp is the least
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"method": "bp"},
-        pytest.param({"method": "meanfield", "factorised": True}, marks=pytest.mark.slow),
-        pytest.param({"method": "meanfield", "solver": "cyclic", "n_cycles": (4, 2)}, marks=pytest.mark.slow),
-        pytest.param({"method": "ep"}, marks=pytest.mark.slow),
-    ],
-    ids=lambda s: "-".join(map(str, s.values())),
-)
-@pytest.mark.usefixtures("usual_shapes")  # some take their time for each row
-def test_every_method_learns(table, settings):
-    assert quick(**settings).fit(*table).score(*table) > 0.6
-
-
-def test_sparse_rows_are_the_same_rows(table):
+def test_probabilities_labels_and_scores_agree(table, fitted):
     X, y = table
-    settings = {
-        "standardize": False,
-        "init": "scaled",
-        "weight_decay": 0.1,
-        "max_epochs": 40,
-    }  # "auto" depends on the kind
-    dense = quick(**settings).fit(X, y)
-    for kind in (sparse.csr_matrix, sparse.csc_array):
-        model = quick(**settings).fit(kind(X), y)
-        assert_allclose(model.predict_proba(kind(X)), dense.predict_proba(X), atol=1e-4)
+    far = np.r_[X, 1e3 * X, 1e8 * X]
+    p, log_p = fitted.predict_proba(far), fitted.predict_log_proba(far)
+    assert p.shape == (180, 3)
+    assert np.all((p > 0) & (p < 1))
+    assert_allclose(p.sum(1), 1, rtol=1e-12)
+    assert np.isfinite(log_p).all()
+    assert_allclose(log_p[:60], np.log(p[:60]), rtol=1e-5)
+    assert_array_equal(fitted.predict(far), fitted.classes_[p.argmax(1)])
+    assert_array_equal(fitted.decision_function(far).argmax(1), p.argmax(1))
+    picked = log_p[np.arange(60), np.searchsorted(fitted.classes_, y)]
+    assert_allclose(fitted.label_log_proba(X, y), picked, rtol=1e-5)
+    two = short().fit(X, y == "low")
+    p, score = two.predict_proba(X), two.decision_function(X)
+    assert_allclose(score, np.log(p[:, 1] / p[:, 0]), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.slow  # fewer of them, above
-def test_hundred_thousand_sparse_columns():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 40)
-    column = np.where(rng.random((40, 5)) < 0.9, y[:, None] * 50_000, 1) + rng.integers(0, 20, (40, 5))
-    X = sparse.csr_matrix((np.ones(200), (np.repeat(np.arange(40), 5), column.ravel())), shape=(40, 100_000))
-    model = quick(max_epochs=15, early_stopping=False, n_members=1, weight_decay=1.0).fit(X, y)
-    assert model.W0_.shape == (1, 6, 100_000)
-    assert model.score(X, y) > 0.9
+def test_probabilities_are_those_of_the_model_by_simulation(table, fitted):
+    """The approximation by moments has an error of a few thousandths here."""
+    X, _ = table
+    rng, s0 = np.random.default_rng(1), fitted.fitted_.model.hidden.s0[0]
+    p = np.zeros((10, 3))
+    for W0, b0, W1, b1 in zip(fitted.W0_, fitted.b0_, fitted.W1_, fitted.b1_, strict=True):
+        a = (X[:10] @ W0.T + b0[None, :])[None]
+        h = truncated_draws(rng, np.broadcast_to(a, (20_000, 10, 6)), s0)
+        z = h @ W1.T + b1 + rng.standard_normal((20_000, 10, 3))
+        p += np.eye(3)[z.argmax(-1)].mean(0) / 2
+    assert_allclose(fitted.predict_proba(X[:10]), p, atol=0.025)
 
 
-def test_standardising_the_whole_keeps_columns_alike(table):
-    X, y = table
-    model = quick(standardize="whole", max_epochs=2).fit(5 * X + 3, y)
-    assert_allclose(model.fitted_.scales.x.shift, (5 * X + 3).mean(), rtol=1e-12)
-    assert_allclose(model.fitted_.scales.x.scale, (5 * X + 3).std(), rtol=1e-12)
-    scale = quick(max_epochs=2).fit(sparse.csr_matrix(X), y).fitted_.scales.x.scale
+@pytest.mark.parametrize("exponent", [3, 12, 37])
+def test_rows_far_away_have_probabilities(fitted, exponent):
+    for sign in (-1, 1):
+        far = sign * 10.0**exponent * np.eye(3)[:1]
+        p = fitted.predict_proba(far)
+        assert_allclose(p.sum(), 1, rtol=1e-6)
+        assert_array_equal(fitted.predict(far), fitted.classes_[p.argmax(1)])
+        with pytest.raises(ValueError, match="`X` has values that are too large"):
+            fitted.predict_proba(sign * 1e60 * np.eye(3)[:1])
+
+
+def test_a_sparse_table_is_predicted_and_standardised_like_the_dense_one(table, fitted):
+    X, _ = table
+    dense, scaled = short().fit(*table), copy.copy(fitted)
+    for model in (dense, scaled):
+        for kind in (sparse.csr_matrix, sparse.csc_array):
+            assert_allclose(model.predict_proba(kind(X)), model.predict_proba(X), atol=1e-6)
+    scale = standardisation(sparse.csr_matrix(X), np.ones(60), "robust").scale
     assert_allclose(scale, np.sqrt((X**2).mean()), rtol=1e-12)
 
 
-def test_same_seed_same_model(table, fitted):
-    assert_array_equal(quick().fit(*table).predict_proba(table[0]), fitted.predict_proba(table[0]))
-    assert not np.array_equal(quick(random_state=1).fit(*table).W0_, fitted.W0_)
-
-
-@pytest.mark.slow  # the same code as of the regressor, test_regressor.py
-def test_global_configuration_is_left_alone(table):
-    before = jax.config.jax_enable_x64
-    with jax.enable_x64(False):
-        model = quick(dtype="float64", max_epochs=3).fit(*table)
-        assert model.fitted_.model.hidden.W0.dtype == np.float64
-        model.predict(table[0])
-        assert not jax.config.jax_enable_x64
-    assert jax.config.jax_enable_x64 == before
-
-
-def test_feature_names(table):
+def test_a_fit_to_a_sparse_table(table):
     X, y = table
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = quick(max_epochs=3).fit(frame, pd.Series(y))
-    assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
-    assert_array_equal(model.predict_proba(frame[["b", "a", "c"]]), model.predict_proba(frame))
-    with pytest.raises(ValueError, match="'b'"):
-        model.predict(frame[["a", "c"]])
+    model = small_classifier(max_epochs=100, weight_decay=0.1).fit(sparse.csr_matrix(X), y)
+    assert model.score(sparse.csr_array(X), y) > 0.7
+    assert not hasattr(model, "feature_importances_")
+    automatic = short(features="auto", linear="auto").fit(sparse.csr_matrix(X), y)
+    assert (automatic.fitted_.network.features, automatic.A_) == (Identity, None)
 
 
-def test_zero_weights_leave_rows_out(table):
+def test_columns_of_one_kind_are_standardised_as_one(rng):
+    """A pixel that is rarely set is not amplified; columns of different units are separate."""
+    X = 5 * rng.standard_normal((50, 3)) + 3
+    for found, expected in zip(standardisation(X, np.ones(50), "whole"), (X.mean(), X.std()), strict=True):
+        assert_allclose(found, expected, rtol=1e-12)
+    pixels = rng.integers(0, 17, (50, 300)).astype(float)
+    pixels[:, :100] *= rng.random((50, 100)) < 0.02
+    pixels[:, 0] = 0.0
+    same, units, few = (
+        standardisation(X, np.ones(50), "robust").scale
+        for X in (pixels, pixels * np.geomspace(1, 1e3, 300), pixels[:, :200])
+    )
+    assert len(set(same)) == 1
+    assert len(set(units)) > 200
+    assert len(set(few)) > 100
+
+
+def test_dropout_changes_the_fit_and_predictions_stay_deterministic(table, fitted):
     X, y = table
-    weight = np.r_[np.zeros(6), np.ones(54)]
-    spoiled = np.r_[np.full(6, "low"), y[6:]]
-    got = quick(max_epochs=5).fit(X, spoiled, sample_weight=weight).predict_proba(X)
-    assert_array_equal(got, quick(max_epochs=5).fit(X[6:], y[6:]).predict_proba(X))
-
-
-def test_warm_start_goes_on(table):
-    X, y = table
-    model = quick(warm_start=True, max_epochs=20, early_stopping=False).fit(X, y)
-    first = model.history_["train"][:, 0].mean()
-    model.fit(X, y)
-    assert model.history_["train"][:, 0].mean() > first + 0.2
-    model.fit(X, np.where(y == "low", "few", y))  # other classes start afresh
-    assert_array_equal(model.classes_, ["few", "high", "middle"])
+    model = small_classifier(dropout=0.2).fit(X, y)
+    assert not np.array_equal(model.W0_, fitted.W0_)
+    assert model.score(X, y) > 0.6
+    assert_array_equal(model.predict_proba(X), model.predict_proba(X))
 
 
 def test_partial_fit_learns_in_pieces(table):
     X, y = table
-    model = quick(learning_rate=0.02)
+    model = small_classifier(learning_rate=0.02)
     order = np.argsort(y)  # the first part has one class only
     parts = [np.resize(part, 60) for part in (order[:20], order[20:40], order[40:])]
     for _ in range(20):
@@ -137,26 +140,8 @@ def test_partial_fit_learns_in_pieces(table):
         model.partial_fit(X, y, classes=["a", "b"])
     with pytest.raises(ValueError, match="class_weight='balanced' needs rows of every class"):
         model.set_params(class_weight="balanced").partial_fit(X[parts[0]], y[parts[0]])
-
-
-def test_progress_is_printed(table, capsys):
-    quick(verbose=True, max_epochs=5).fit(*table)
-    assert "epoch 5/5" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("labels", ["names", "numbers", "flags"])
-def test_saved_model_predicts_bit_identically(table, labels, tmp_path):
-    X, y = table
-    y = {"names": y, "numbers": np.where(y == "low", 3, 1), "flags": y == "low"}[labels]
-    weight = {label: 1.0 + k for k, label in enumerate(np.unique(y).tolist())}
-    model = quick(max_epochs=3, class_weight=weight).fit(X, y)
-    save(model, tmp_path / "model.tggm")
-    again = load(tmp_path / "model.tggm")
-    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert_array_equal(again.classes_, model.classes_)
-    assert again.classes_.dtype == model.classes_.dtype
-    assert again.get_params() == model.get_params()
-    again.partial_fit(X, y)
+    with pytest.raises(ValueError, match="must stay as in the first fit"):
+        model.set_params(class_weight=None, hidden=5).partial_fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -169,20 +154,78 @@ def test_saved_model_predicts_bit_identically(table, labels, tmp_path):
         ([[0.0], [1.0]], [0.5, 1.25], "Unknown label type"),
         (np.zeros((0, 2)), [], r"Found array with 0 sample\(s\)"),
         ([[0.0], [1.0]], [1], "inconsistent numbers of samples"),
+        (from_arrays(np.zeros((9, 2)), np.linspace(0, 1, 9)), None, "Unknown label type"),
     ],
 )
 def test_bad_data(X, y, message):
     with pytest.raises(ValueError, match=message):
-        quick().fit(X, y)
+        small_classifier().fit(X, y)
 
 
-def test_bad_weights(table):
-    with pytest.raises(ValueError, match=r"[Nn]egative"):
-        quick().fit(*table, sample_weight=np.full(60, -1.0))
-    with pytest.raises(ValueError, match="at least one non-zero"):
-        quick().fit(*table, sample_weight=np.zeros(60))
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"low": -1.0}, "at least 0"),
+        ({"low": np.nan}, "finite"),
+        ({"low": 0.0, "middle": 0.0, "high": 0.0}, "no row has a positive weight"),
+        ({"low": 0.0, "middle": 0.0}, "at least two classes"),
+        ("fair", "class_weight"),
+    ],
+)
+def test_class_weights_are_checked(table, weights, message):
+    with pytest.raises(ValueError, match=message):
+        small_classifier(class_weight=weights).fit(*table)
 
 
-def test_not_fitted():
-    with pytest.raises(NotFittedError):
-        TGGMClassifier().predict_proba([[1.0]])
+def test_balanced_class_weights_count_the_weights_of_rows(table):
+    X, y = table
+    weight, settings = np.r_[np.zeros(8), np.ones(52)], {"class_weight": "balanced", **ALL_ROWS}
+    weighted = short(**settings).fit(X, y, sample_weight=weight).predict_proba(X)
+    assert_allclose(weighted, short(**settings).fit(X[8:], y[8:]).predict_proba(X), rtol=1e-6)
+    with pytest.raises(ValueError, match="needs rows of every class"):
+        short(**settings).fit(X, y, sample_weight=(y != "low") * 1.0)
+
+
+def test_probabilities_follow_class_weights(table):
+    """Equal rows have different labels."""
+    X = table[0]
+    even, uneven = np.tile([0, 1], 30), np.tile([0, 1, 0, 0], 15)
+    pairs, fours = np.repeat(X[:30], 2, 0), np.repeat(X[:15], 4, 0)
+    heavy = small_classifier(**ALL_ROWS, class_weight={0: 9.0, 1: 1.0}).fit(pairs, even)
+    assert_allclose(heavy.predict_proba(X[:30])[:, 0].mean(), 0.9, atol=0.06)
+    plain = small_classifier(**ALL_ROWS).fit(fours, uneven)
+    assert_allclose(plain.predict_proba(X[:15])[:, 0].mean(), 0.75, atol=0.08)
+    balanced = small_classifier(**ALL_ROWS, class_weight="balanced").fit(fours, uneven)
+    assert_allclose(balanced.predict_proba(X[:15])[:, 0].mean(), 0.5, atol=0.08)
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA])
+def test_a_row_without_a_label_is_named(gap):
+    with pytest.raises(ValueError, match=r"`y` has no label in row 4 \(.*\); leave such rows out"):
+        TGGMClassifier().fit(np.zeros((6, 2)), np.array(["a", "b", "a", gap, "b", "a"], object))
+
+
+def test_labels_of_label_log_proba_are_checked(table, fitted):
+    X, y = table
+    with pytest.raises(ValueError, match="1 labels, but `X` has 60 rows"):
+        fitted.label_log_proba(X, y[:1])
+    message = r"not in `classes_`: \['huge'\]; the model has \['high', 'low', 'middle'\]"
+    with pytest.raises(ValueError, match=message):
+        fitted.label_log_proba(X, np.full(60, "huge"))
+    assert fitted.score(X, np.full(60, "huge")) == 0
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ([0.5, 1, 2], "`classes` must be words, whole numbers or truth values; got"),
+        ([b"a", b"b"], "`classes` must be words"),
+        ([1j, 2], "`classes` must be words"),
+        (np.array([(1,), (2,)], object)[:, 0], "`classes` must be words"),
+        ([0, 1, np.nan], "`classes` must be finite"),
+        ([[0, 1, 2]], r"`classes` must be a list of labels; got an array of shape \(1, 3\)"),
+    ],
+)
+def test_classes_that_are_not_labels_are_refused(classes, message):
+    with pytest.raises(ValueError, match=message):
+        known_classes(classes)

@@ -1,8 +1,7 @@
-"""Estimators in several threads and processes, and how often a search compiles."""
+"""Estimators in several threads and processes, and the number of programs that a search compiles."""
 
 import concurrent.futures
 import os
-import pickle
 import select
 import signal
 import threading
@@ -10,9 +9,9 @@ import threading
 import jax
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
 
+from tests.estimators.small import PLAIN
 from tggm import TGGMClassifier, TGGMRegressor
 
 RNG = np.random.default_rng(8)
@@ -23,11 +22,11 @@ TINY = {"hidden": 3, "n_members": 1, "max_epochs": 5, "random_state": 0}
 
 @pytest.fixture(scope="module")
 def models():
-    """Two outputs, whose joint density factorises matrices, and labels."""
+    """Return a regressor of two outputs, whose joint density factorises matrices, and a classifier."""
     return [TGGMRegressor(**TINY).fit(X, Y), TGGMClassifier(**TINY).fit(X, X[:, 0] > 0)]
 
 
-def answers(models, rows):
+def predictions(models, rows):
     two, labels = models
     return [
         *two.predict(rows, return_std=True),
@@ -36,58 +35,41 @@ def answers(models, rows):
     ]
 
 
-def test_threads_get_what_one_thread_gets(models):
-    tables = [RNG.normal(size=(60, 2)) for _ in range(12)]  # whoever comes first compiles
-    found, errors = [None] * len(tables), []
-    barrier = threading.Barrier(4)
+def test_predictions_in_threads_equal_those_of_one_thread(models):
+    tables = [RNG.normal(size=(60, 2)) for _ in range(12)]  # the first thread compiles
+    found = {}
 
     def work(first):
-        try:
-            barrier.wait()
-            for k in range(first, len(tables), 4):
-                found[k] = answers(models, tables[k])
-        except BaseException as error:
-            errors.append(error)
+        for k in range(first, len(tables), 4):
+            found[k] = predictions(models, tables[k])
 
     threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=120)
-    assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
-    assert errors == []
-    for rows, got in zip(tables, found, strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(got, answers(models, rows), strict=True))
+    assert sorted(found) == list(range(12)), "an error or a deadlock"
+    for k, rows in enumerate(tables):
+        assert all(np.array_equal(a, b) for a, b in zip(found[k], predictions(models, rows), strict=True))
 
 
-def test_threads_may_fit_at_once():
+def test_threads_may_fit_at_the_same_time():
+    def weights(seed):
+        return TGGMRegressor(**{**TINY, "random_state": seed}).fit(X, Y).W0_
+
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        several = list(pool.map(lambda seed: clone(model(seed)).fit(X, Y), range(3)))
-    for seed, fitted in enumerate(several):
-        assert np.array_equal(fitted.W0_, model(seed).fit(X, Y).W0_)
+        for seed, found in enumerate(pool.map(weights, range(3))):
+            assert np.array_equal(found, weights(seed))
 
 
-def model(seed):
-    return TGGMRegressor(**{**TINY, "random_state": seed})
-
-
-def test_pickles_and_clones(models):
-    for fitted in models:
-        again = pickle.loads(pickle.dumps(fitted))
-        assert np.array_equal(again.predict(X), fitted.predict(X))
-        fresh = clone(fitted)
-        assert not hasattr(fresh, "W0_")
-        assert fresh.get_params() == fitted.get_params()
-
-
-def test_a_search_compiles_one_program_and_two_processes_find_the_same():
+def test_a_search_compiles_one_program_and_processes_give_the_same_scores():
     compiled = []
 
     def listener(event, duration, **more):
         if event == "/jax/core/compile/backend_compile_duration":
             compiled.append(more["fun_name"])
 
-    rows, plain = RNG.normal(size=(103, 4)), TGGMRegressor.one_layer(**TINY, calibrate=False)
+    rows, plain = RNG.normal(size=(103, 4)), TGGMRegressor(**TINY, **PLAIN, calibrate=False)
     grid = {"learning_rate": [0.003, 0.01, 0.03], "weight_decay": [0.1, 1.0]}
     jax.monitoring.register_event_duration_secs_listener(listener)
     try:
@@ -104,9 +86,9 @@ def test_a_search_compiles_one_program_and_two_processes_find_the_same():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*")  # what JAX and Python say about it; the model says it too
-def test_a_forked_process_is_told_instead_of_waiting_for_ever(models):
-    """JAX's threads do not live in it. Spawned processes are those of the search above."""
+@pytest.mark.filterwarnings("ignore:.*fork.*")  # of JAX and Python; the model raises an error
+def test_a_forked_process_gets_an_error_instead_of_a_deadlock(models):
+    """The threads of JAX do not exist in it; the search above uses spawned processes."""
     model = models[0]
     model.predict(X)
     received, sent = os.pipe()

@@ -1,15 +1,12 @@
-"""Rows set aside choose nothing, and guarantee intervals."""
-
-from copy import copy
+"""Guaranteed intervals: calibration rows are used for nothing else, and new rows are inside."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
-from tests.estimators.small import SMALL
-from tggm import TableTransformer, TGGMRegressor, load, save
-from tggm.data import from_arrays
+from tests.estimators.small import SMALL, settings_of
+from tggm import TableTransformer, TGGMRegressor
 
 QUICK = {**SMALL, "max_epochs": 30}
 
@@ -25,9 +22,14 @@ def fitted():
     return TGGMRegressor(**QUICK, guarantee=0.9).fit(*sample(0))
 
 
-def test_rows_set_aside_train_and_choose_nothing(fitted):
+def calibration_rows(model, n, count):
+    """Return the rows that a fit to n complete rows sets aside."""
+    return settings_of(model).generator().permutation(n)[:count]
+
+
+def test_calibration_rows_do_not_affect_training_or_pooling(fitted):
     X, y = sample(0)
-    aside = fitted.recipe().generator().permutation(60)[:9]  # a tenth would be 6, which is too few
+    aside = calibration_rows(fitted, 60, 9)  # a tenth would be 6, which is too few
     X[aside], y[aside] = 50.0, np.linspace(-1e6, 1e6, 9)
     other = TGGMRegressor(**QUICK, guarantee=0.9).fit(X, y)
     for name in ("W0_", "W1_", "noise_", "best_epoch_"):
@@ -36,29 +38,27 @@ def test_rows_set_aside_train_and_choose_nothing(fitted):
     assert other.fitted_.guarantee.min() > fitted.fitted_.guarantee.max()
 
 
-def test_columns_learn_nothing_from_rows_set_aside():
+def test_calibration_rows_do_not_affect_the_encoder():
     X, y = sample(0, 180)
     table = pd.DataFrame({"a": X[:, 0], "word": [f"w{k % 60}" for k in range(180)]})
     model = TGGMRegressor(**QUICK, guarantee=0.9).fit(table, y)
-    kept = np.sort(model.recipe().generator().permutation(180)[18:])
+    kept = np.setdiff1d(np.arange(180), calibration_rows(model, 180, 18))
     other = TableTransformer(task="regression").fit(table.iloc[kept], y[kept])
     assert model.table_.columns_ == other.columns_
     assert model.table_.columns_[1].outputs == ("target",)
 
 
-def test_widths_are_those_of_the_scores_and_follow_x(fitted):
-    X, _ = sample(1)
-    low, high = fitted.predict_interval(X, 0.9, guarantee=True)
-    assert_allclose(0.5 * (low + high), fitted.predict(X), rtol=1e-4, atol=1e-4)
-    half = fitted.predict_interval(X, 0.5, guarantee=True)
-    scores = fitted.fitted_.guarantee[0]
-    assert scores.shape == (9,)
-    assert_allclose((half[1] - half[0]) / (high - low), scores[4] / scores[8], rtol=1e-6)
-    assert (high - low).max() > 1.05 * (high - low).min()
+def test_calibration_rows_do_not_affect_the_target_transform():
+    X, y = sample(0)
+    y = np.exp(3 * y)
+    model = TGGMRegressor(**QUICK, guarantee=0.9)
+    aside = calibration_rows(model, 60, 9)
+    y[aside] = -1.0  # a row that is not positive would rule out the logarithm
+    assert model.fit(X, y).fitted_.transform.kind == "log"
 
 
 def test_new_rows_are_inside():
-    """Fits to small samples with heavy tails; the rows of a fit share its scores: a fit counts once."""
+    """Small samples with heavy tails; the new rows of one fit share its scores, so a fit counts once."""
     R, level, inside = 25, 0.8, []
     for seed in range(R):
         X, y = sample(100 + seed)
@@ -72,16 +72,7 @@ def test_new_rows_are_inside():
     assert abs(np.mean(inside) - exact) < 4 * error
 
 
-def test_files_keep_it(fitted, tmp_path):
-    X, _ = sample(1)
-    save(fitted, tmp_path / "m.tggm")
-    again = load(tmp_path / "m.tggm")
-    assert again.guarantee == 0.9
-    for a, b in zip(*(m.predict_interval(X, 0.8, guarantee=True) for m in (fitted, again)), strict=True):
-        assert_allclose(a, b, rtol=1e-6)
-
-
-def test_fresh_rows_guarantee_too():
+def test_recalibration_guarantees_intervals_and_partial_fit_ends_it():
     X, y = sample(2)
     Y = np.column_stack([y, y**2])
     model = TGGMRegressor(**QUICK).fit(X, Y)
@@ -93,12 +84,12 @@ def test_fresh_rows_guarantee_too():
     truth = np.column_stack([truth, truth**2])
     low, high = model.recalibrate(fresh, truth).predict_interval(fresh, 0.9, guarantee=True)
     assert low.shape == (60, 2)
-    # of the very rows that were set aside, ⌈61 · 0.9⌉ are inside
+    # ⌈61 · 0.9⌉ of the calibration rows themselves are inside
     assert_array_equal(((low <= truth) & (truth <= high)).sum(0), [55, 55])
     assert model.partial_fit(X, Y).fitted_.guarantee is None  # members have changed
 
 
-def test_limits_and_missing_targets_do_not_count():
+def test_only_measured_targets_are_calibration_rows():
     X, y = sample(4)
     side = np.zeros(60)
     side[::2] = 1
@@ -111,24 +102,10 @@ def test_limits_and_missing_targets_do_not_count():
         TGGMRegressor(**QUICK, guarantee=0.9).fit(X, either)
 
 
-def test_what_cannot_be_guaranteed_is_said(fitted):
+def test_levels_that_cannot_be_guaranteed_are_refused(fitted):
     X, y = sample(0)
-    with pytest.raises(
-        ValueError, match=r"`guarantee` is 0.99, for which 99 rows are set aside; at least 198"
-    ):
+    message = r"`guarantee` is 0.99, for which 99 rows are set aside; at least 198"
+    with pytest.raises(ValueError, match=message):
         TGGMRegressor(**QUICK, guarantee=0.99).fit(X, y)
-    with pytest.raises(ValueError, match="`guarantee` must be finite and greater than 0 and less than 1"):
-        TGGMRegressor(**QUICK, guarantee=1.0).fit(X, y)
-    with pytest.raises(ValueError, match="`guarantee` must be None for a stream"):
-        TGGMRegressor(**QUICK, guarantee=0.9).fit(from_arrays(X, y))
-    with pytest.raises(ValueError, match="`guarantee` must be None for a warm start"):
-        TGGMRegressor(**QUICK, guarantee=0.9, warm_start=True).fit(X, y).fit(X, y)
-
-
-def test_scores_beyond_all_floats_give_the_widest_interval(fitted):
-    far = copy(fitted)
-    far.fitted_ = fitted.fitted_._replace(guarantee=np.full((1, 9), np.inf))
-    low, high = far.predict_interval(sample(1)[0], 0.9, guarantee=True)
-    most = np.finfo(np.float64).max
-    assert (low == -most).all()
-    assert (high == most).all()
+    with pytest.raises(ValueError, match=r"0\.95"):
+        fitted.predict_interval(X, 0.95, guarantee=True)

@@ -1,26 +1,26 @@
-"""What a model file says of training: learning curves, all of a short one, and the steps that were undone."""
+"""States of estimators: round trips, refusal of every damaged entry, learning curves, undone steps."""
 
 import warnings
+from copy import copy
 
 import numpy as np
 import optax
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from tests.cases import few
-from tests.estimators.small import SMALL
+from tests.estimators.small import SMALL, small_classifier, small_regressor, three_classes, untrained
 from tggm import TGGMClassifier, TGGMRegressor, load, save
-from tggm.estimators import state
-from tggm.files import model_file, parse_model
-from tggm.storage import decode, encode
+from tggm.estimators import from_state, numeric_model, to_state
+from tggm.models import Identity, LearnedLimits, Network
+from tggm.predictive.calibration import Calibration
 
 X = np.random.default_rng(0).standard_normal((60, 3))
 y = (X[:, 0] > 0).astype(int)
-
-
 ESTIMATORS = [TGGMRegressor, TGGMClassifier]
-ONE = few(ESTIMATORS, "TGGMRegressor", name=lambda kind: kind.__name__)  # they share the loop that counts
+ERRORS = (ValueError, KeyError, TypeError)
+STUDENT = Calibration("student", (1.2, 0.5, 0.1))
 
 
 @pytest.fixture(scope="module", params=ESTIMATORS)
@@ -28,96 +28,207 @@ def model(request):
     return request.param(**SMALL, max_epochs=4).fit(X, y)
 
 
-def test_a_short_curve_is_kept_whole(model, tmp_path):
+def test_a_restored_estimator_predicts_bit_identically_and_trains_on(model, tmp_path):
     save(model, tmp_path / "model.tggm")
     again = load(tmp_path / "model.tggm")
-    assert again.history_["epoch"].tolist() == [1, 2, 3, 4]
-    assert np.array_equal(again.history_["held_out"], model.history_["held_out"])
+    predict = "predict" if model.task == "regression" else "predict_proba"
+    assert_array_equal(getattr(again, predict)(X), getattr(model, predict)(X))
+    assert again.get_params() == model.get_params()
+    for name in ("best_epoch_", "undone_", "W0_", "b1_"):
+        assert_array_equal(getattr(again, name), getattr(model, name))
+    for name in ("train", "held_out", "epoch"):
+        assert_array_equal(again.history_[name], model.history_[name])
+    again.partial_fit(X, y)
 
 
-def test_a_long_curve_is_thinned_evenly(model, tmp_path):
-    n, short = 60_000, len(model_file(model))
+@pytest.mark.parametrize("labels", ["names", "numbers", "flags", "bytes"])
+def test_labels_and_class_weights_are_stored(labels):
+    X, y = three_classes()
+    number = np.where(y == "low", 3, 1)
+    y = {"names": y, "numbers": number, "flags": y == "low", "bytes": number.astype(">i4")}[labels]
+    weight = {label: 1.0 + k for k, label in enumerate(np.unique(y).tolist())}
+    model = small_classifier(max_epochs=3, class_weight=weight).fit(X, y)
+    again = from_state(TGGMClassifier, *to_state(model))
+    assert_array_equal(again.classes_, model.classes_)
+    assert again.classes_.dtype == model.classes_.dtype
+    assert again.get_params() == model.get_params()
+
+
+def test_a_network_of_the_user_is_stored():
+    network = Network((6, 5), Identity, LearnedLimits, linear=False)
+    model = small_regressor(hidden="auto", features="auto", linear="auto", network=network, max_epochs=5)
+    model.fit(X, X[:, 0])
+    model.set_params(network=None)
+    arrays, meta = to_state(model)
+    again = from_state(TGGMRegressor, arrays, meta)
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert again.fitted_.network == model.fitted_.network
+    name = next(name for name in arrays if name.endswith("log_width"))
+    for value, message in ((1e20, "parameters reach"), (np.nan, "must be finite")):
+        with pytest.raises(ValueError, match=message):
+            from_state(TGGMRegressor, arrays | {name: np.full_like(arrays[name], value)}, meta)
+
+
+def test_settings_changed_after_a_fit_do_not_change_the_stored_model():
+    model = small_regressor(max_epochs=3).fit(X, X[:, 0])
+    expected = model.predict(X)
+    model.set_params(hidden=9, n_members=7, dtype="float64")
+    again = from_state(TGGMRegressor, *to_state(model))
+    assert_array_equal(again.predict(X), expected)
+    assert (again.hidden, again.n_members, again.dtype) == ((6,), 2, "float32")
+
+
+def test_the_numeric_model_takes_encoded_inputs():
+    frame = np.column_stack([X, np.where(X[:, 0] > 0, np.nan, X[:, 1])])
+    model = small_regressor(max_epochs=3).fit(frame, X[:, 0])
+    inner = numeric_model(model)
+    assert inner.feature_names_in_.tolist() == model.table_.get_feature_names_out().tolist()
+    assert (inner.table_, inner.n_features_in_, model.n_features_in_) == (None, 5, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # rows without names
+        assert_array_equal(inner.predict(model.table_.transform(frame)), model.predict(frame))
+
+
+STATES = {
+    kind.task: to_state(untrained(kind(hidden=(3, 2), n_members=2), 2, 2, **more))
+    for kind, more in (
+        (TGGMRegressor, {"calibration": (STUDENT, STUDENT), "guarantee": np.ones((2, 9))}),
+        (TGGMClassifier, {}),
+    )
+}
+KINDS = {kind.task: kind for kind in ESTIMATORS}
+
+
+@pytest.mark.parametrize("task", STATES)
+def test_every_damaged_array_is_refused(task):
+    arrays, meta = STATES[task]
+    from_state(KINDS[task], arrays, meta)
+    for name, array in arrays.items():
+        other = "f" if array.dtype.kind == "i" else "i"
+        damaged = {
+            "missing": {k: a for k, a in arrays.items() if k != name},
+            "shape": arrays | {name: np.zeros((*array.shape[:-1], array.shape[-1] + 1), array.dtype)},
+            "kind": arrays | {name: array.astype(f"{other}4")},
+        }
+        if array.dtype.kind == "f" and not name.startswith("history"):
+            damaged["NaN"] = arrays | {name: np.full_like(array, np.nan)}
+        if name.startswith("model."):
+            damaged["precision"] = arrays | {name: array.astype(np.float64)}
+            damaged["size"] = arrays | {name: np.full_like(array, 1e30)}
+        for how, changed in damaged.items():
+            if name == "guarantee.scores" and how != "kind":
+                continue  # optional, and any number of scores
+            with pytest.raises(ERRORS):
+                from_state(KINDS[task], changed, meta)
+    with pytest.raises(ValueError, match=r"arrays are missing or unknown: \['more'\]"):
+        from_state(KINDS[task], arrays | {"more": np.zeros(1)}, meta)
+
+
+WRONG = {
+    "settings": [{}, 3, {"checkpoint": "c"}],
+    "network": [None, {}, "deep"],
+    "features": ["x0", ["x0"], [1, 2]],
+    "vector_target": [1, None],
+    "calibration": [3, [["student", 1.0]], [["linear"]], [["magic"], ["magic"]]],
+    "transform": ["sqrt", 3],
+    "converged": ["yes"],
+    "importances": ["many", [1.0, "x"], [float("nan")], [True]],
+}
+
+
+@pytest.mark.parametrize("task", STATES)
+def test_every_damaged_description_is_refused(task):
+    arrays, meta = STATES[task]
+    for name, values in WRONG.items():
+        with pytest.raises(ERRORS):
+            from_state(KINDS[task], arrays, {k: v for k, v in meta.items() if k != name})
+        for value in values:
+            with pytest.raises(ERRORS):
+                from_state(KINDS[task], arrays, meta | {name: value})
+    changes = {"settings": {"n_members": 3, "hidden": [3], "dtype": "float64", "linear": False, "other": 1}}
+    changes["network"] = {"units": [3, 0], "features": "Waves", "linear": 1, "layers": "Gaussian"}
+    for part, values in changes.items():
+        for name, value in values.items():
+            with pytest.raises(ERRORS):
+                from_state(KINDS[task], arrays, meta | {part: meta[part] | {name: value}})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": ["a", "a"]}, "at least two different"),
+        ({"classes": ["a"]}, "at least two different"),
+        ({"classes": ["a", "b", "c"]}, "3 labels for 2 classes"),
+        ({"class_dtype": "V8"}, "labels of dtype 'V8' are not supported"),
+    ],
+)
+def test_damaged_labels_are_refused(change, message):
+    arrays, meta = STATES["classification"]
+    with pytest.raises(ValueError, match=message):
+        from_state(TGGMClassifier, arrays, meta | change)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y.scale": 1e-200}, r"standard deviation of 1e-200, whose square vanishes"),
+        ({"y.scale": 1e-140, "model.likelihood.log_noise": -600}, "the noise vanishes in the units of"),
+        ({"model.hidden.s0": 1.0}, "its gauge σ0² is not that of the task"),
+        ({"history.epoch": 1}, "epochs of the learning curve must be 2 rising numbers"),
+        ({"best_epoch": -1}, "must not be negative"),
+        ({"guarantee.scores": -1.0}, "must not be negative"),
+        ({"x.scale": 0.0}, "scales positive"),
+    ],
+)
+def test_impossible_values_are_refused(changes, message):
+    arrays, meta = STATES["regression"]
+    changed = {name: np.full_like(arrays[name], value) for name, value in changes.items()}
+    with pytest.raises(ValueError, match=message):
+        from_state(TGGMRegressor, arrays | changed, meta)
+
+
+def test_a_long_learning_curve_is_thinned_evenly(model):
+    long, n = copy(model), 60_000
     curve = np.tile(np.arange(n, dtype=np.float32), (2, 1))
-    before = model.history_
-    model.history_ = {"train": curve, "held_out": -curve, "epoch": np.arange(1, n + 1)}
-    content = model_file(model)
-    model.history_ = before
-    again = parse_model(content, "it").model
+    long.history_ = {"train": curve, "held_out": -curve, "epoch": np.arange(1, n + 1)}
+    again = from_state(type(model), *to_state(long))
     epoch = again.history_["epoch"]
-    assert len(epoch) == 1000
-    assert (epoch[0], epoch[-1], again.n_iter_) == (1, n, n)
+    assert (len(epoch), epoch[0], epoch[-1], again.n_iter_) == (1000, 1, n, n)
     assert set(np.diff(epoch)) <= {60, 61}
-    assert np.array_equal(again.history_["train"], np.tile(epoch - 1.0, (2, 1)))
-    assert np.array_equal(again.history_["held_out"], -again.history_["train"])
-    assert model_file(again) == content  # thinned once, not again and again
-    assert len(content) < short + 25_000
-
-
-def test_epochs_that_do_not_rise_are_refused(model):
-    arrays, description = decode(model_file(model))
-    arrays["history.epoch"][2] = 1
-    with pytest.raises(ValueError, match="epochs of the learning curve must be 4 rising numbers"):
-        parse_model(encode(arrays, description), "it")
+    assert_array_equal(again.history_["train"], np.tile(epoch - 1.0, (2, 1)))
+    assert_array_equal(to_state(again)[0]["history.epoch"], epoch)
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("random_state", np.random.RandomState(0)), ("optimizer", optax.adam(1e-3))]
 )
-def test_what_a_file_cannot_hold_is_named(model, name, value):
-    usual = model.get_params()
-    model.set_params(**{name: value})
+def test_settings_that_a_file_cannot_hold_are_named(model, name, value):
     with pytest.raises(TypeError, match=f"`{name}`.*set_params"):
-        model_file(model)
-    model.set_params(**usual)
+        to_state(copy(model).set_params(**{name: value}))
 
 
-def fitted(kind, rate):
-    """Two members, 10 epochs of full batches: 10 steps each."""
+def unstable(kind, rate):
+    """Train two members for 10 epochs of full batches, 10 steps each."""
     model = kind((4,), n_members=2, batch_size=60, max_epochs=10, learning_rate=rate, random_state=0)
-    return model.set_params(optimizer="sgd", clip=1e30).fit(X, y)
+    return model.set_params(optimizer="sgd").fit(X, y)
 
 
-@pytest.mark.parametrize("kind", ONE)
-def test_steps_into_overflow_are_counted_and_stored(kind, tmp_path):
-    """Of steps so long that the next objective overflows, at most the first is taken."""
-    with pytest.warns(ConvergenceWarning, match="(?i)lower `learning_rate`") as told:
-        model = fitted(kind, 1e30)
-    assert told[0].filename == __file__  # of who called `fit`
-    assert np.isfinite(model.predict(X)).all()
+@pytest.mark.parametrize("kind", few(ESTIMATORS, "TGGMRegressor", name=lambda kind: kind.__name__))
+def test_steps_that_overflow_are_undone_and_counted(kind):
+    """Gradients are clipped, so that only an enormous rate overflows."""
+    with pytest.warns(ConvergenceWarning, match="(?i)lower `learning_rate`") as warned:
+        model = unstable(kind, 1e30)
+    assert warned[0].filename == __file__
+    assert np.isfinite(model.predict(X) if kind is TGGMRegressor else model.predict_proba(X)).all()
     assert model.undone_.shape == (2,)
-    assert np.all((model.undone_ >= 9) & (model.undone_ <= 11))  # 10 steps, and an epoch that collapsed
-    save(model, tmp_path / "model.tggm")
-    assert_array_equal(load(tmp_path / "model.tggm").undone_, model.undone_)
+    assert np.all((model.undone_ >= 9) & (model.undone_ <= 11))  # 10 steps, and a collapsed epoch
+    assert_allclose(from_state(kind, *to_state(model)).undone_, model.undone_)
 
 
-@pytest.mark.parametrize("kind", ONE)
-def test_a_sound_run_takes_nothing_back(kind):
+@pytest.mark.parametrize("kind", few(ESTIMATORS, "TGGMRegressor", name=lambda kind: kind.__name__))
+def test_a_stable_fit_undoes_nothing_and_warns_of_nothing(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = fitted(kind, 1e-3)
+        model = unstable(kind, 1e-3)
     assert_array_equal(model.undone_, [0, 0])
-    arrays, meta = model.to_state()
-    with pytest.raises(ValueError, match="'undone' has shape"):
-        kind.from_state({**arrays, "undone": np.zeros(3, np.int32)}, meta)
-    del arrays["undone"]
-    with pytest.raises(ValueError, match=r"missing or do not belong to it: \['undone'\]"):
-        kind.from_state(arrays, meta)
-
-
-def test_a_gauge_that_is_not_that_of_the_settings_is_refused(model):
-    """However small both are."""
-    arrays, meta = model.to_state()
-    for sigma0 in (1e-5, 1.0):
-        gauge = np.full_like(arrays["model.hidden.s0"], sigma0**2)
-        state = {**arrays, "model.hidden.s0": gauge}
-        described = {**meta, "settings": {**meta["settings"], "sigma0": sigma0}}
-        assert type(model).from_state(state, described).sigma0 == sigma0
-        described["settings"]["sigma0"] = 3 * sigma0
-        with pytest.raises(ValueError, match="gauge of its arrays is not that of its settings"):
-            type(model).from_state(state, described)
-
-
-@pytest.mark.parametrize("value", ["many", [1.0, "x"], [float("nan")], [True]])
-def test_importances_of_a_file_are_numbers(value):
-    with pytest.raises(ValueError, match="importances must be"):
-        state.importances({"importances": value})
+    assert model.converged_

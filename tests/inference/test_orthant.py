@@ -9,7 +9,7 @@ from jax.scipy.special import log_ndtr as reference_log_ndtr
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
-from tests.inference.references import grid_moments, random_precision
+from tests.inference.references import random_precision
 from tggm.gaussian import Limits, TruncatedGaussian
 from tggm.inference import estimate_log_z, log_box_probability, orthant, weighted_points
 from tggm.inference._orthant import choose_engine
@@ -74,18 +74,6 @@ def test_tiny_probabilities_of_a_one_factor_model(rho, mean):
     want = one_factor_log_probability(d, rho, mean)
     assert_allclose(log_probability(tg, moments), want, atol=max(2e-3, 5 * float(moments.log_z_error)))
     assert float(moments.log_z_error) < 5e-3
-
-
-@pytest.mark.parametrize("truncated", [(True, True, True), (True, False, True)])
-def test_three_variables_against_a_grid(rng, truncated):
-    P = random_precision(rng, 3)
-    shift = rng.normal(0, 2, (4, 3))
-    moments = orthant(TruncatedGaussian(Dense(P), shift, np.array(truncated)))
-    for i in range(4):
-        log_z, mean, var = grid_moments(P, shift[i], truncated)
-        assert_allclose(moments.log_z[i], log_z, atol=1e-4)
-        assert_allclose(moments.mean[i], mean, atol=1e-3)
-        assert_allclose(moments.var[i], var, rtol=5e-3)
 
 
 def test_tolerance_is_met_by_doubling():

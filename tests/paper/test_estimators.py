@@ -2,16 +2,17 @@
 
 import pickle
 
+import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tggm.predictive.moment import MomentPredictive
 
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.paper import ExactJointPredictive, ExactPredictive, PaperClassifier, PaperRegressor
+from tggm.predictive import GaussianMixture
 
 QUICK = {"hidden": (8,), "max_epochs": 40, "batch_size": 32, "n_cycles": 3, "random_state": 0}
 DOUBLE = {**QUICK, "dtype": "float64", "n_members": 2, "max_epochs": 10}
@@ -94,11 +95,23 @@ def test_several_layers_predict_gaussians(rows, deep, method):
     settings = {**DOUBLE, "hidden": (6, 4), "max_epochs": 3}
     model = PaperRegressor(**settings, deep=deep, method=method).fit(X[:100], y[:100])
     dist = model.predict_dist(X[100:])
-    assert isinstance(dist, MomentPredictive)
+    assert isinstance(dist, GaussianMixture)
     mean, std = model.predict(X[100:], return_std=True)
     assert_allclose(dist.mean(), mean, rtol=1e-8)
     assert_allclose(dist.std(), std, rtol=1e-8)
     assert [W.shape for W, _ in model.between_] == [(2, 4, 6)]
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_distributions_are_computed_in_double_precision(rows, outputs):
+    """Also if JAX uses single precision by default; several layers, and the joint density of one layer."""
+    X, y = rows
+    Y = y if outputs == 1 else np.column_stack([y, -y])
+    hidden = (4, 4) if outputs == 1 else (4,)
+    model = PaperRegressor(**{**QUICK, "max_epochs": 2, "hidden": hidden}).fit(X, Y)
+    want = model.predict_dist(X).logpdf(Y)
+    with jax.enable_x64(False):
+        assert_allclose(model.predict_dist(X).logpdf(Y), want, rtol=1e-10)
 
 
 def test_predictions_do_not_depend_on_the_size_of_a_table(rows):

@@ -80,19 +80,6 @@ def test_kernel_has_relative_accuracy():
             assert abs(complex(a) / complex(b) - 1) < tol
 
 
-def test_laws():
-    alpha = np.linspace(-40, 40, 161)[:, None]
-    tau = np.linspace(-30, 30, 101)[None, :]
-    a, t = np.broadcast_arrays(alpha, tau)
-    log = np.asarray(log_characteristic(a, t))
-    assert np.all(np.isfinite(log))
-    assert np.all(log.real <= 1e-14)  # |E e^{i tau h}| <= 1
-    assert_allclose(
-        log.real, np.asarray(log_characteristic(a, -t)).real, atol=1e-12
-    )  # psi(-tau) = conj psi(tau)
-    assert_allclose(np.asarray(log_characteristic(alpha[:, 0], 0.0)), 0, atol=1e-15)
-
-
 def test_numerator_is_the_characteristic_function_times_mass():
     alpha, tau = np.array([-20.0, -1.0, 0.5, 3.0, 8.0]), np.array([1.3, -4.0, 2.0, 3.0, 0.1])
     psi = np.exp(np.asarray(log_characteristic(alpha, tau)))

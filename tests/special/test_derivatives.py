@@ -74,9 +74,3 @@ def test_transformations_agree(case):
     reverse = jax.jit(jax.vmap(jax.grad(f)))(mu, sigma)
     forward = jax.jit(lambda x, s: jax.jvp(lambda y: f(y, s), (x,), (jnp.ones_like(x),))[1])(mu, sigma)
     assert_allclose(forward, reverse, rtol=eps, atol=0)
-
-
-def test_default_precision_mode():
-    with jax.enable_x64(False):
-        value, slope = jax.value_and_grad(special.truncated_mean)(-3.0, 2.0)
-        assert value.dtype == slope.dtype == np.float32

@@ -32,35 +32,23 @@ def rivals(n, margin, kind):
     return jnp.asarray(mean)[None], jnp.asarray(std)[None]
 
 
-# mpmath, 30 digits: tools/precompute/probit_accuracy.py
+# mpmath, 30 digits (tools/precompute/probit_accuracy.py);
+# 10 and 1,000 classes are on both sides of `MANY`, where the code differs
 CASES = [
-    (3, -30, "equal", -307.00220796112717),
-    (3, -30, "unequal", -96.33210422086744),
-    (3, 0, "equal", -1.0986122886681098),
-    (3, 0, "unequal", -0.957575156799342),
     (10, -30, "equal", -424.73557855171975),
     (10, -30, "unequal", -112.82150214074102),
     (10, -3, "equal", -10.14172187543531),
     (10, -3, "unequal", -4.4663193171832525),
     (10, 3, "equal", -0.10259940021402919),
     (10, 3, "unequal", -0.6182249268154821),
-    (100, -30, "equal", -499.3553229875246),
-    (100, -30, "unequal", -138.127000059319),
-    (100, 0, "equal", -4.605170185988092),
-    (100, 0, "unequal", -5.039734565628164),
-    (100, 10, "equal", -7.599025791217699e-11),
-    (100, 10, "unequal", -0.050919071425783474),
     (1000, -30, "equal", -534.46876010488023),
     (1000, -3, "unequal", -15.782671202848789),
     (1000, 0, "equal", -6.9077552789821371),
     (1000, 10, "unequal", -0.25303723627384154),
 ]
-# 10 and 1,000 classes are on both sides of `MANY`, where the code differs
-FURTHER = pytest.mark.slow
-LITERALS = [case if case[0] in (10, 1000) else pytest.param(*case, marks=FURTHER) for case in CASES]
 
 
-@pytest.mark.parametrize(("n", "margin", "kind", "expected"), LITERALS)
+@pytest.mark.parametrize(("n", "margin", "kind", "expected"), CASES)
 def test_log_probit_literals(n, margin, kind, expected):
     mean, std = rivals(n, margin, kind)
     assert_allclose(log_probit(mean, std, FIRST)[0], expected, rtol=0, atol=1e-8)

@@ -34,7 +34,7 @@ BOUND_FOURTH = {"float32": 1e-3, "float64": 1e-10}
 
 
 def ours(name: str, arguments: list[np.ndarray]) -> list[np.ndarray]:
-    """The function and its derivative with respect to each argument."""
+    """Return the function and its derivative with respect to each argument."""
     function = getattr(tggm.special, name)
     outputs = [function(*arguments)]
     for i in range(len(arguments)):
@@ -43,7 +43,7 @@ def ours(name: str, arguments: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def scale_of(name: str, true: np.ndarray, at: dict[str, np.ndarray]) -> np.ndarray:
-    """What an error is divided by."""
+    """Return the scale of an error."""
     if name in ("truncated_entropy", "truncated_log_z"):
         return np.maximum(np.abs(true), 1)
     if name == "truncated_third_1":

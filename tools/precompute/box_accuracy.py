@@ -33,7 +33,7 @@ BOUND_FOURTH = {"float32": 1e-3, "float64": 1e-11}
 
 
 def arguments(name: str, at: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What the function is called with."""
+    """Return the arguments of the function."""
     row = tuple(at[x] for x in ARGUMENTS)
     if name == "mass":  # points with mu = 0; scales are powers of two
         return [at["lower"] / at["sigma"], at["upper"] / at["sigma"]]
@@ -43,7 +43,7 @@ def arguments(name: str, at: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def ours(name: str, at: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """The function and its derivatives by each argument."""
+    """Return the function and its derivatives with respect to each argument."""
     function = getattr(tggm.special, NAMES[name])
     given = arguments(name, at)
 
@@ -56,7 +56,7 @@ def ours(name: str, at: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def scale_of(name: str, k: int, true: dict[str, np.ndarray], at: dict[str, np.ndarray]) -> np.ndarray:
-    """What an error is divided by, at least."""
+    """Return the least scale of an error."""
     std, sigma = np.sqrt(true["var"]), at["sigma"].astype(float)
     zero = {"mean": 0 * std, "var": std**2, "third": std**3, "entropy": 1 + 0 * std, "log_z": 1 + 0 * std}
     power = {"mean": std, "var": std**2, "third": std**3, "entropy": 1 + 0 * std, "log_z": 1 + 0 * std}

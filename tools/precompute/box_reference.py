@@ -69,7 +69,7 @@ def _point(rng: np.random.Generator, region: int) -> tuple[float, float, float, 
 
 
 def exact(x: float) -> mp.mpf:
-    """A number of the dtype as it is."""
+    """Return a number of the dtype unchanged."""
     return mp.mpf(float(x)) if np.isfinite(x) else mp.sign(x) * mp.inf
 
 
@@ -136,12 +136,12 @@ def table(at: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def at_theta(row: tuple[np.floating, ...]) -> np.floating:
-    """The natural parameter of h, as a number of the dtype."""
+    """Return the natural parameter of h, as a number of the dtype."""
     return row[0] / row[1] / row[1]
 
 
 def at_precision(row: tuple[np.floating, ...]) -> np.floating:
-    """The precision, as a number of the dtype."""
+    """Return the precision, as a number of the dtype."""
     return 1 / row[1] / row[1]
 
 

@@ -107,7 +107,7 @@ def partition_row(theta: float, precision: float) -> dict[str, mp.mpf]:
 
 
 def table(at: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """True values at the points."""
+    """Return the true values at the points."""
     rows = [
         normal_row(float(a)) | moment_row(float(m), float(s)) | partition_row(float(t), float(p))
         for a, m, s, t, p in zip(at["a"], at["mu"], at["sigma"], at["theta"], at["precision"], strict=True)

@@ -3,6 +3,7 @@
 import sys
 from abc import abstractmethod
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -19,7 +20,6 @@ from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, draw
 from tggm.estimators._pool import fitted_of, members_only
 from tggm.estimators._settings import Settings
-from tggm.models import Network
 from tggm.tables import TableTransformer
 from tggm.tables.errors import warn
 from tggm.tables.inputs import new_rows
@@ -168,7 +168,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _held_out_importances(self) -> Floats:
         from tggm.explanation import permutation_importances
 
-        if not self._held or not isinstance(self._held[0][1].X, np.ndarray):
+        if not self._held:
             raise AttributeError(
                 "`feature_importances_` are available after `fit` to a dense table in memory, and in model "
                 "files if they were computed before; call permutation_importances(X, y) with rows that the "
@@ -204,25 +204,28 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return found
 
     def _observer(
-        self, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any, observer: Any
+        self,
+        settings: Settings,
+        data: Data | StreamData,
+        model: Any,
+        eval_set: Any,
+        observer: Observer | None,
     ) -> Observer | None:
         """Return the observer of a fit: the given one, a printer, or one that evaluates `eval_set`."""
         if observer is None and settings.verbose:
             observer = Printer(held=True)
-        self.__dict__.pop("evals_result_", None)
         if eval_set is None:
             return observer
-        probe = copy(self)
-        data.columns.set_on(probe)
-        watch = EvaluationObserver(probe, settings, data, model, eval_set, observer or Observer())
-        self.evals_result_ = watch.result
-        return watch
+        return EvaluationObserver(copy(self), settings, data, model, eval_set, observer or Observer())
 
-    def _store(self, fitted: Fitted, trained: Trained, block: RowBlock | None, sparse: bool = False) -> None:
-        """Store a fit and its history."""
+    def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
+        """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
         self._set_fitted(fitted)
+        self.__dict__.pop("evals_result_", None)
+        if isinstance(observer, EvaluationObserver):
+            self.evals_result_ = observer.result
         self._held, self._importances, self._state = None, None, None
-        if block is not None and not sparse:
+        if block is not None and isinstance(block.data.X, np.ndarray):
             self._held = _some_held_out_rows(block)
         self.n_iter_ = int(trained.train.shape[1])
         epochs = np.arange(1, self.n_iter_ + 1)
@@ -264,22 +267,19 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             model = draw(settings, network, n_inputs, data, rng)
         else:
             network, model = self.fitted_.network, self.fitted_.model
-            _require_same_model(settings, self.fitted_, self._network_now(settings, data))
+            _require_same_model(settings, self.fitted_, data)
         blocks = data.blocks(settings, network.features.most, rng, 0.0)
         trained = train(model, blocks, settings.one_pass(model, blocks, data, rng), state=self._state)
         fitted = fitted_of(trained.params, data, settings)
-        self._store(fitted if first else members_only(self.fitted_, trained.params), trained, None)
+        self._store(fitted if first else members_only(self.fitted_, trained.params), trained)
         self._state = jax.tree.map(np.asarray, trained.state)
 
-    def _network_now(self, settings: Settings, data: Data) -> Network:
-        """Return the network that the settings ask for; sizes left to the data are those of the model."""
-        now = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
-        if settings.network is None and settings.hidden is None:
-            now = Network(**{**vars(now), "units": self.fitted_.network.units})
-        return now
 
-
-def _require_same_model(settings: Settings, fitted: Fitted, now: Network) -> None:
+def _require_same_model(settings: Settings, fitted: Fitted, data: Data) -> None:
+    """Raise if the settings ask for another model; sizes left to the data are those of the model."""
+    now = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
+    if settings.network is None and settings.hidden is None:
+        now = replace(now, units=fitted.network.units)
     members = len(fitted.model.arrays()["hidden.W0"])
     if now != fitted.network or members != settings.n_members or fitted.dtype != settings.dtype:
         raise ValueError(

@@ -493,7 +493,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         dtype = np.dtype(self.dtype)
         Z = prepare(rows, self._x, dtype)
         mean, std = member_scores(self.model_, Z, self._inference(), dtype)
-        with precision(dtype):
+        with precision(dtype.name):
             log_p = class_mixture(mean, std, log=True).astype(np.float64)
         log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
         limits = np.finfo(np.float64)

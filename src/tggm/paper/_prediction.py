@@ -61,7 +61,7 @@ def distribution(
         return ExactJointPredictive(
             located, W1, b1, s0, s1, joint_log_density=density, loc=y.shift, scale=y.scale
         )
-    with precision(np.float64):
+    with precision("float64"):
         mean, cov = _over_blocks(partial(_covariances, double, inference), X)
     if one:
         units = {"loc": float(y.shift[0]), "scale": float(y.scale[0])}
@@ -70,7 +70,7 @@ def distribution(
 
 
 def _joint_log_density(model: PaperModel, X: Floats, inference: Inference, Y: Floats) -> Floats:
-    with precision(np.float64):
+    with precision("float64"):
         (found,) = _over_blocks(partial(_log_densities, model, inference), (X, Y))
     return found
 
