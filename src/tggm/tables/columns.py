@@ -110,6 +110,11 @@ class Number(Column):
         return [self.name, *ranked, *[f"{self.name} is missing"] * self.indicator, *marked, *encoded]
 
     @property
+    def ranks(self) -> Floats:
+        """Return the ranks of the knots."""
+        return np.concatenate([[SMALLEST_RANK], np.linspace(0.0, 1.0, len(self.knots) - 1)])
+
+    @property
     def description(self) -> str:
         parts = [f"number in {self.unit}" if self.unit else "number"]
         if self.decimal == ",":
@@ -142,11 +147,8 @@ class Number(Column):
                 f"{self.name}: {_count(gaps)} without a value, filled with the median {self.fill:g}{unseen}"
             )
         filled = np.where(np.isnan(values), self.fill, values)
-        parts = [filled]
-        if self.knots:
-            ranks = np.concatenate([[SMALLEST_RANK], np.linspace(0.0, 1.0, len(self.knots) - 1)])
-            parts.append(np.interp(filled, self.knots, ranks))
-        parts += [*[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
+        ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
+        parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
         encoded = [] if self.encoding is None else [self.encoding.encode(values)]
         return np.column_stack([*parts, *encoded]).astype(np.float64)
 
@@ -365,10 +367,15 @@ class Statistic(_Words):
         code = code_words(table, self.name, self.levels)
         refused = strict and not self.counts[-2]
         self._note_unknown(table, code == len(self.levels), notes, "taken together as other", strict=refused)
+        return self.lookup[code]
+
+    @property
+    def lookup(self) -> Floats:
+        """Return the features of each level, of the rare words together, and of gaps, one row each."""
         counts = np.asarray(self.counts, dtype=np.float64)
         counts[-2] = 1.0  # a rare word has one row
         values = np.asarray(self.values, dtype=np.float64).reshape(len(counts), len(self.outputs))
-        return np.column_stack([values, np.log1p(counts)])[code]
+        return np.column_stack([values, np.log1p(counts)])
 
     def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
         if outcome is None:
