@@ -51,12 +51,12 @@ def test_class_scores_by_definition(rng):
     label = rng.integers(3, size=200)
     got = by_key(class_scores(np.log(p), label))
     right = p.argmax(1) == label
-    assert got["accuracy"] == pytest.approx(right.mean())
-    assert got["balanced"] == pytest.approx(np.mean([right[label == c].mean() for c in range(3)]))
-    assert got["log_loss"] == pytest.approx(metrics.log_loss(label, p))
-    assert got["brier"] == pytest.approx(np.mean(np.sum((p - np.eye(3)[label]) ** 2, axis=1)))
-    assert got["auc"] == pytest.approx(metrics.roc_auc_score(label, p, multi_class="ovr"))
-    assert "average_precision" not in got
+    del got["ece"]
+    assert got == pytest.approx({
+        "accuracy": right.mean(), "balanced": np.mean([right[label == c].mean() for c in range(3)]),
+        "log_loss": metrics.log_loss(label, p), "brier": np.mean(((p - np.eye(3)[label]) ** 2).sum(1)),
+        "auc": metrics.roc_auc_score(label, p, multi_class="ovr"),
+    })  # fmt: skip
     assert "auc" not in by_key(class_scores(np.log(p), np.zeros(200, int)))  # needs every class
     two = by_key(class_scores(np.log(p[:, :2] / p[:, :2].sum(1, keepdims=True)), label % 2))
     assert {"auc", "average_precision"} <= set(two)
