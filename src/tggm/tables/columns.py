@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -517,15 +516,6 @@ def _varying(days: Floats) -> tuple[str, ...]:
 def _count(chosen: Bools) -> str:
     count = int(chosen.sum())
     return f"{count} row{'s' * (count != 1)}"
-
-
-def encode_training(
-    columns: Sequence[Column], table: Table, outcome: Outcomes | None, features: Floats
-) -> Floats:
-    """Replace features that depend on the target by out-of-fold ones."""
-    ends = np.cumsum([len(column.features) for column in columns])[:-1]
-    pairs = zip(columns, np.split(features, ends, axis=1), strict=True)
-    return np.concatenate([c.encode_training(table, outcome, part) for c, part in pairs], axis=1)
 
 
 COLUMNS: dict[str, type[Column]] = {

@@ -119,9 +119,12 @@ class Table:
 
     def readable(self, name: str, spelling: Spelling) -> dict[str, float]:
         """Return the words of a column that are numbers, with their values."""
-        return self._cached(
-            ("readable", name, spelling), lambda: spelling.values(set(self.columns[name].tolist()) - {None})
-        )
+
+        def find() -> dict[str, float]:
+            different = set(self.columns[name].tolist()) - {None}
+            return {word: x for word in different if (x := spelling.value(word)) is not None}
+
+        return self._cached(("readable", name, spelling), find)
 
     def numbers(self, name: str, spelling: Spelling | None = None) -> Floats:
         """Return a column as float64, NaN for gaps; raise `TableError` that lists words that are no numbers.

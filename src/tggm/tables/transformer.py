@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.arrays import Floats
 from tggm.settings import one_of
-from tggm.tables.columns import Column, Number, encode_training
+from tggm.tables.columns import Column, Number
 from tggm.tables.errors import TableError, warn
 from tggm.tables.frames import as_table, is_table
 from tggm.tables.kinds import LearnedColumns, learn_columns
@@ -93,7 +93,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         row's own target takes part.
         """
         table, outcome = self._learn(X, y)
-        return encode_training(self.columns_, table, outcome, self._encode(table))
+        return self._encode_training(table, outcome)
 
     def transform(self, X: Any) -> Any:
         """Return the numbers of a table; named columns may come in any order."""
@@ -178,6 +178,11 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def _encode(self, table: Table) -> Floats:
         return np.concatenate([column.encode(table, []) for column in self.columns_], axis=1)
 
+    def _encode_training(self, table: Table, outcome: Outcomes | None) -> Floats:
+        """Encode training rows; features that depend on the target are out of fold."""
+        parts = (c.encode_training(table, outcome, c.encode(table, [])) for c in self.columns_)
+        return np.concatenate(list(parts), axis=1)
+
     def _warn_doubts(self, table: Table) -> None:
         if doubts := [doubt for column in self.columns_ if (doubt := column.doubt(table))]:
             warn("; ".join(doubts))
@@ -227,5 +232,4 @@ def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransfo
 
 def training_features(transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool) -> Floats:
     """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
-    outcome = Outcomes.of(y, is_class)
-    return encode_training(transformer.columns_, table, outcome, transformer.transform(table))
+    return transformer._encode_training(table, Outcomes.of(y, is_class))
