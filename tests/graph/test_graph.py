@@ -24,7 +24,7 @@ BASE = Graph().input("x", 2).latent("h", 3).observed("y").connect("x", "h").conn
         (lambda: BASE.connect("h", "h"), "Edge 'h -> h' closes a directed cycle"),
         (lambda: BASE.connect("x", "h"), "Edge 'x -> h' already exists"),
         (lambda: BASE.connect("x", "z"), "'x -> z': there is no block 'z'; blocks are 'x', 'h', 'y'"),
-        (lambda: BASE.connect("x", "y", np.ones((2, 1))), r"Edge 'x -> y': weights .* shape \(1, 2\)"),
+        (lambda: BASE.connect("x", "y", np.ones((2, 1))), r"Edge 'x -> y': .* \(1, 2\) \(child by parent"),
         (lambda: BASE.couple("x", "h"), "Coupling 'x -- h': 'x' is an input"),
         (lambda: BASE.couple("h", "y").couple("y", "h"), "Coupling 'y -- h' already exists"),
         (lambda: BASE.parameters, "Edge 'x -> h' has no weights"),

@@ -22,15 +22,9 @@ DATA = Structure((*BLOCKS, Block("c", 2, "inequality")))
 X = np.ones((2, 2))
 
 
-@pytest.mark.parametrize(
-    ("unobserved", "kept"),
-    [((), ("h", "y", "z")), (("z",), ("h", "y")), (("y",), ("h", "y", "z")), (("h", "y", "z"), ("h",))],
-)
-def test_unobserved_leaves_are_removed_repeatedly(unobserved, kept):
-    assert CHAIN.without_leaves(unobserved) == kept
-
-
-def test_a_coupled_block_is_not_a_leaf():
+def test_unobserved_leaves_without_couplings_are_removed_repeatedly():
+    for unobserved, kept in (("", "hyz"), ("z", "hy"), ("y", "hyz"), ("hyz", "h")):
+        assert CHAIN.without_leaves(tuple(unobserved)) == tuple(kept)
     coupled = CHAIN.with_coupling(Coupling("z", "z", 2))
     assert not coupled.is_leaf("z")
     assert coupled.without_leaves(("y", "z")) == ("h", "y", "z")
@@ -40,8 +34,6 @@ def test_shapes_of_weights():
     assert CHAIN.shape(Edge("y", "z")) == (4, 1)
     assert CHAIN.shape(Coupling("y", "z")) == (1, 4)
     assert CHAIN.shape(Coupling("z", "z", 2)) == (2, 4)
-    with pytest.raises(ValueError, match=r"Edge 'a -> b': .* \(3, 2\) \(child by parent\); got shape"):
-        tie_weights(PAIR, PAIR.edges[0], np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"Coupling 'a -- b': weights must be finite, of shape \(2, 3\)"):
         tie_weights(PAIR, PAIR.couplings[0], np.full((2, 3), np.nan))
 
@@ -89,8 +81,7 @@ def test_bad_data_raise(data, message):
     ("side", "message"),
     [
         (["none", "up"], "`side`: sides are 'left', 'none' or 'right'; got 'up'"),
-        ([0, 2], "`side`: sides must be -1"),
-        ([1], r"shape \(2,\); got shape \(1,\)"),
+        ([1], r"`side`: sides must be -1 .* shape \(2,\); got shape \(1,\)"),
     ],
 )
 def test_bad_sides_raise(side, message):

@@ -82,12 +82,6 @@ def test_the_parameters_with_the_best_held_out_score_are_kept(rng):
     assert_allclose(kept, witness, rtol=1e-5, atol=1e-7)
 
 
-def test_training_on_inputs_alone_raises():
-    graph = Graph().input("x").latent("h").observed("y").connect("x", "h").connect("h", "y")
-    with pytest.raises(ValueError, match="cannot be trained on inputs alone"):
-        fit_graph(graph, {"x": [[1.0]]})
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -100,6 +94,8 @@ def test_training_on_inputs_alone_raises():
         ({"validation_fraction": 2}, "`validation_fraction` must be finite and at least 0 and less than 1"),
     ],
 )
-def test_bad_settings_raise(settings, message):
+def test_bad_settings_and_inputs_alone_raise(settings, message):
     with pytest.raises(ValueError, match=message):
         fit_graph(Graph().observed("y"), {"y": [1.0, 2.0]}, **settings)
+    with pytest.raises(ValueError, match="cannot be trained on inputs alone"):
+        fit_graph(Graph().input("x").observed("y").connect("x", "y"), {"x": [[1.0]]})
