@@ -54,8 +54,8 @@ def test_the_text_lists_who_is_ahead(houses, capsys, constant, tmp_path):
 
 
 def test_classes(houses, capsys, constant):
-    text = answer(capsys, "compare", houses, "--target", "garden", "--models", "mean", *SMALL, "--json")
-    found = json.loads(text)
+    words = ["compare", houses, "--target", "garden", "--models", "mean", *SMALL, "--json"]
+    found = json.loads(answer(capsys, *words))
     assert found["task"] == "classification"
     assert set(found["figures"][OURS]) == {"error", "log_score"}
     assert 0 <= found["figures"]["mean"]["error"]["value"] <= 1

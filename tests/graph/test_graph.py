@@ -24,7 +24,7 @@ BASE = Graph().input("x", 2).latent("h", 3).observed("y").connect("x", "h").conn
         (lambda: BASE.connect("h", "h"), "Edge 'h -> h' closes a directed cycle"),
         (lambda: BASE.connect("x", "h"), "Edge 'x -> h' already exists"),
         (lambda: BASE.connect("x", "z"), "'x -> z': there is no block 'z'; blocks are 'x', 'h', 'y'"),
-        (lambda: BASE.connect("x", "y", np.ones((2, 1))), r"Edge 'x -> y': weights .* shape \(1, 2\)"),
+        (lambda: BASE.connect("x", "y", np.ones((2, 1))), r"Edge 'x -> y': .* \(1, 2\) \(child by parent"),
         (lambda: BASE.couple("x", "h"), "Coupling 'x -- h': 'x' is an input"),
         (lambda: BASE.couple("h", "y").couple("y", "h"), "Coupling 'y -- h' already exists"),
         (lambda: BASE.parameters, "Edge 'x -> h' has no weights"),
@@ -38,9 +38,7 @@ def test_inconsistent_graphs_raise(build, message):
 
 def test_too_strong_couplings_raise_with_the_largest_possible_factor():
     J = np.full((3, 1), 0.7)  # norm 0.7 √3 = 1.21 in units of noise 1
-    with pytest.raises(
-        ValueError, match=r"norm is 1.21, and it must be below 1. Multiply its weights by 0.82"
-    ):
+    with pytest.raises(ValueError, match=r"norm is 1.21, .* below 1. Multiply its weights by 0.82"):
         BASE.couple("h", "y", J)
     graph = BASE.couple("h", "y", 0.8 * J).initial()
     P = np.asarray(graph.prior({"x": np.zeros((1, 2))}).precision.dense())
@@ -50,9 +48,7 @@ def test_too_strong_couplings_raise_with_the_largest_possible_factor():
     K = np.linalg.inv(A).T @ P @ np.linalg.inv(A)
     assert_allclose(K, np.block([[np.eye(3), -0.8 * J], [-0.8 * J.T, np.eye(1)]]), atol=1e-12)
     one = Graph().observed("v").latent("a").latent("b").couple("v", "a", [[0.9]])
-    with pytest.raises(
-        ValueError, match="Coupling 'v -- a' makes"
-    ):  # two couplings share a block's precision
+    with pytest.raises(ValueError, match="Coupling 'v -- a' makes"):  # both share the precision of v
         one.couple("v", "b", [[0.1]])
 
 
@@ -99,14 +95,9 @@ def test_the_example_of_the_paper_is_skew_normal():
 
 
 def shallow():
-    return (
-        Graph()
-        .input("x")
-        .latent("h", 2, noise=[0.8, 1.3], bias=[0.2, -0.4])
-        .observed("y", 2, noise=[0.5, 0.3], bias=[0.1, -0.2])
-        .connect("x", "h", [[1.0], [-0.7]])
-        .connect("h", "y", [[0.9, -0.6], [0.4, 0.8]])
-    )
+    graph = Graph().input("x").latent("h", 2, noise=[0.8, 1.3], bias=[0.2, -0.4])
+    graph = graph.observed("y", 2, noise=[0.5, 0.3], bias=[0.1, -0.2])
+    return graph.connect("x", "h", [[1.0], [-0.7]]).connect("h", "y", [[0.9, -0.6], [0.4, 0.8]])
 
 
 def grid(step=0.02, end=9.0):
@@ -126,8 +117,7 @@ def output_mean(h):
 
 def test_likelihood_of_exact_missing_and_censored_values():
     # exact and exact; missing and at most; at least and exact
-    value = np.array([[0.7, -0.1], [np.nan, 0.4], [0.3, 0.9]])
-    side = np.array([[0, 0], [0, -1], [1, 0]])
+    value, side = np.array([[0.7, -0.1], [np.nan, 0.4], [0.3, 0.9]]), np.array([[0, 0], [0, -1], [1, 0]])
     found = shallow().log_likelihood({"x": X, "y": Censored(value, side)}, engine="ep")
     h, sigma = grid(), np.sqrt([0.5, 0.3])
     mean = output_mean(h)
@@ -156,16 +146,8 @@ def test_moments_of_missing_and_censored_outputs():
 
 
 def deep():
-    return (
-        Graph()
-        .input("x")
-        .latent("a", bias=0.3)
-        .latent("b", bias=-0.2)
-        .observed("y", noise=0.4, bias=0.1)
-        .connect("x", "a", [[1.2]])
-        .connect("a", "b", [[0.8]])
-        .connect("b", "y", [[1.5]])
-    )
+    graph = Graph().input("x").latent("a", bias=0.3).latent("b", bias=-0.2).observed("y", noise=0.4, bias=0.1)
+    return graph.connect("x", "a", [[1.2]]).connect("a", "b", [[0.8]]).connect("b", "y", [[1.5]])
 
 
 def test_a_deep_graph_is_normalised_over_all_layers_at_once():
@@ -181,12 +163,8 @@ def test_a_deep_graph_is_normalised_over_all_layers_at_once():
 
 
 def coupled():
-    return (
-        Graph()
-        .observed("v", 1, noise=0.7, bias=0.2)
-        .latent("h", 2, noise=1.0, bias=[0.5, -0.3])
-        .couple("v", "h", [[0.6, -0.4]])
-    )
+    graph = Graph().observed("v", 1, noise=0.7, bias=0.2).latent("h", 2, noise=1.0, bias=[0.5, -0.3])
+    return graph.couple("v", "h", [[0.6, -0.4]])
 
 
 def test_coupled_graph_without_inputs():
@@ -218,14 +196,8 @@ def test_likelihood_with_a_lateral_coupling():
 
 
 def test_likelihoods_of_signs_are_probabilities():
-    graph = (
-        Graph()
-        .input("x")
-        .latent("h", bias=0.1)
-        .inequality("c", bias=-0.5)
-        .connect("x", "h", [[1.0]])
-        .connect("h", "c", [[0.9]])
-    )
+    graph = Graph().input("x").latent("h", bias=0.1).inequality("c", bias=-0.5)
+    graph = graph.connect("x", "h", [[1.0]]).connect("h", "c", [[0.9]])
     up, down = (graph.log_likelihood({"x": X, "c": np.full(3, s)}).value for s in (1.0, -1.0))
     assert_allclose(np.exp(up) + np.exp(down), 1, atol=1e-9)
     h = grid()[:, 0]
@@ -246,15 +218,9 @@ def test_samples_have_the_moments():
         assert np.abs(z).max() < 4.5
 
 
-def test_posterior_needs_one_pattern():
-    with pytest.raises(ValueError, match="rows have different known variables"):
-        shallow().posterior({"x": X[:2], "y": [[0.1, np.nan], [0.1, 0.2]]})
-
-
 def test_unobserved_leaves_do_not_change_the_likelihood():
-    graph = (
-        deep().observed("z", 2).connect("y", "z", [[1.0], [2.0]]).free("f").connect("z", "f", [[1.0, 1.0]])
-    )
+    graph = deep().observed("z", 2).connect("y", "z", [[1.0], [2.0]])
+    graph = graph.free("f").connect("z", "f", [[1.0, 1.0]])
     data = {"x": X, "y": np.array([0.5, 1.7, -0.3])}
     assert_allclose(graph.log_likelihood(data).value, deep().log_likelihood(data).value, rtol=1e-9)
 
@@ -268,7 +234,7 @@ def test_free_variables_are_integrated_out():
     assert_allclose(graph.log_likelihood({"y": [1.1]}).value, [want], rtol=1e-10)
 
 
-def test_known_values_are_returned_unchanged():
+def test_known_values_are_returned_unchanged_and_posteriors_need_unknown_ones():
     graph = Graph().input("x").observed("y", noise=0.5).connect("x", "y", [[2.0]])
     data = {"x": X, "y": [1.0, 2.0, 3.0]}
     mean, var = graph.moments(data)["y"]
@@ -277,3 +243,5 @@ def test_known_values_are_returned_unchanged():
     assert_allclose(graph.sample(data, n=2)["y"][..., 0], [data["y"]] * 2)
     with pytest.raises(ValueError, match="no unknown variables given these data"):
         graph.posterior(data)
+    with pytest.raises(ValueError, match="rows have different known variables"):
+        shallow().posterior({"x": X[:2], "y": [[0.1, np.nan], [0.1, 0.2]]})

@@ -9,17 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm import Censored, Graph
+from tggm.graph import _structure
 from tggm.graph._conditional import Terms, integrate_out, matrix, read, structured
-from tggm.graph._structure import (
-    Block,
-    Coupling,
-    Edge,
-    Structure,
-    contraction,
-    coupling_weights,
-    residual_precision,
-    tie_weights,
-)
+from tggm.graph._structure import Block, Coupling, Edge, Structure, residual_precision, tie_weights
 from tggm.precision import Dense, Diagonal, Layered, LowRank
 
 BLOCKS = (Block("x", 2, "input"), Block("h", 3, "latent"), Block("y", 1, "observed"))
@@ -30,15 +22,9 @@ DATA = Structure((*BLOCKS, Block("c", 2, "inequality")))
 X = np.ones((2, 2))
 
 
-@pytest.mark.parametrize(
-    ("unobserved", "kept"),
-    [((), ("h", "y", "z")), (("z",), ("h", "y")), (("y",), ("h", "y", "z")), (("h", "y", "z"), ("h",))],
-)
-def test_unobserved_leaves_are_removed_repeatedly(unobserved, kept):
-    assert CHAIN.without_leaves(unobserved) == kept
-
-
-def test_a_coupled_block_is_not_a_leaf():
+def test_unobserved_leaves_without_couplings_are_removed_repeatedly():
+    for unobserved, kept in (("", "hyz"), ("z", "hy"), ("y", "hyz"), ("hyz", "h")):
+        assert CHAIN.without_leaves(tuple(unobserved)) == tuple(kept)
     coupled = CHAIN.with_coupling(Coupling("z", "z", 2))
     assert not coupled.is_leaf("z")
     assert coupled.without_leaves(("y", "z")) == ("h", "y", "z")
@@ -48,19 +34,13 @@ def test_shapes_of_weights():
     assert CHAIN.shape(Edge("y", "z")) == (4, 1)
     assert CHAIN.shape(Coupling("y", "z")) == (1, 4)
     assert CHAIN.shape(Coupling("z", "z", 2)) == (2, 4)
-    with pytest.raises(
-        ValueError, match=r"Edge 'a -> b': .* of shape \(3, 2\) \(child by parent\); got shape"
-    ):
-        tie_weights(PAIR, PAIR.edges[0], np.ones((2, 3)))
-    with pytest.raises(
-        ValueError, match=r"Coupling 'a -- b': weights must be finite, of shape \(2, 3\); got"
-    ):
+    with pytest.raises(ValueError, match=r"Coupling 'a -- b': weights must be finite, of shape \(2, 3\)"):
         tie_weights(PAIR, PAIR.couplings[0], np.full((2, 3), np.nan))
 
 
 def test_given_couplings_are_reproduced(rng):
     J = 0.1 * rng.standard_normal((2, 3))
-    U = coupling_weights(PAIR, PAIR.couplings[0], J, {"log_noise": NOISE})
+    U = _structure.coupling_weights(PAIR, PAIR.couplings[0], J, {"log_noise": NOISE})
     K = residual_precision(PAIR, {"log_noise": NOISE, "coupling": {"a -- b": U}}, ("a", "b"))
     assert_allclose(K.coupled["a", "b"], -J, atol=1e-14)
     assert_allclose(K.coupled["b", "a"], -J.T, atol=1e-14)
@@ -72,7 +52,7 @@ def test_given_couplings_are_reproduced(rng):
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_a_contraction_has_norm_below_one(scale, rng):
     U = scale * rng.standard_normal((3, 5))
-    V = np.asarray(contraction(U))
+    V = np.asarray(_structure.contraction(U))
     L = np.linalg.cholesky(np.eye(3) + U @ U.T)
     assert_allclose(L @ V, U, rtol=1e-10, atol=1e-12 * scale)
     assert np.linalg.norm(V, 2) < 1
@@ -101,8 +81,7 @@ def test_bad_data_raise(data, message):
     ("side", "message"),
     [
         (["none", "up"], "`side`: sides are 'left', 'none' or 'right'; got 'up'"),
-        ([0, 2], "`side`: sides must be -1"),
-        ([1], r"shape \(2,\); got shape \(1,\)"),
+        ([1], r"`side`: sides must be -1 .* shape \(2,\); got shape \(1,\)"),
     ],
 )
 def test_bad_sides_raise(side, message):

@@ -48,9 +48,8 @@ def test_a_linear_graph_learns_least_squares(rng):
     x = rng.standard_normal((200, 2))
     y = x @ [1.0, -0.5] + 0.3 + 0.2 * rng.standard_normal(200)
     graph = Graph().input("x", 2).observed("y").connect("x", "y")
-    fitted = fit_graph(
-        graph, {"x": x, "y": y}, max_epochs=600, batch_size=200, learning_rate=0.05, weight_decay=0.0
-    )
+    settings = {"max_epochs": 600, "batch_size": 200, "learning_rate": 0.05, "weight_decay": 0.0}
+    fitted = fit_graph(graph, {"x": x, "y": y}, **settings)
     design = np.column_stack([x, np.ones(200)])
     want, residual, *_ = np.linalg.lstsq(design, y, rcond=None)
     params = fitted.parameters
@@ -59,14 +58,8 @@ def test_a_linear_graph_learns_least_squares(rng):
 
 
 def test_fixed_parameters_do_not_change(rng):
-    graph = (
-        Graph()
-        .input("x")
-        .latent("h")
-        .observed("y", noise=0.1)
-        .connect("x", "h", [[2.0]], fixed=True)
-        .connect("h", "y")
-    )
+    graph = Graph().input("x").latent("h").observed("y", noise=0.1)
+    graph = graph.connect("x", "h", [[2.0]], fixed=True).connect("h", "y")
     x = rng.standard_normal((50, 1))
     fitted = fit_graph(graph, {"x": x, "y": np.abs(x[:, 0])}, max_epochs=3)
     assert_allclose(fitted.parameters["weights"]["x -> h"], [[2.0]])
@@ -82,19 +75,11 @@ def test_the_parameters_with_the_best_held_out_score_are_kept(rng):
     graph = Graph().input("x", 2).observed("y").connect("x", "y")
     data = {"x": x, "y": y}
     fitted = fit_graph(graph, data, max_epochs=60, random_state=2, **settings)
-    held = fitted.history["held_out"]
-    best = int(np.argmax(held))
+    best = int(np.argmax(fitted.history["held_out"]))
     assert 0 < best < 59
     shorter = fit_graph(graph, data, max_epochs=best + 1, random_state=2, **settings)
-    assert_allclose(
-        fitted.parameters["weights"]["x -> y"], shorter.parameters["weights"]["x -> y"], rtol=1e-5, atol=1e-7
-    )
-
-
-def test_training_on_inputs_alone_raises():
-    graph = Graph().input("x").latent("h").observed("y").connect("x", "h").connect("h", "y")
-    with pytest.raises(ValueError, match="cannot be trained on inputs alone"):
-        fit_graph(graph, {"x": [[1.0]]})
+    kept, witness = (g.parameters["weights"]["x -> y"] for g in (fitted, shorter))
+    assert_allclose(kept, witness, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +94,8 @@ def test_training_on_inputs_alone_raises():
         ({"validation_fraction": 2}, "`validation_fraction` must be finite and at least 0 and less than 1"),
     ],
 )
-def test_bad_settings_raise(settings, message):
+def test_bad_settings_and_inputs_alone_raise(settings, message):
     with pytest.raises(ValueError, match=message):
         fit_graph(Graph().observed("y"), {"y": [1.0, 2.0]}, **settings)
+    with pytest.raises(ValueError, match="cannot be trained on inputs alone"):
+        fit_graph(Graph().input("x").observed("y").connect("x", "y"), {"x": [[1.0]]})

@@ -75,14 +75,11 @@ def test_parquet_keeps_types(tmp_path):
     }
     pq.write_table(pa.table(columns), tmp_path / "t.any")
     table = read_table(str(tmp_path / "t.any"))
-    np.testing.assert_array_equal(table.numbers("n"), [1, np.nan, 3])
     np.testing.assert_array_equal(table.numbers("f"), [0.5, 1.5, np.nan])
-    assert table.words("n").tolist() == ["1", None, "3"]
-    assert table.words("s").tolist() == ["u", None, "v"]
-    assert table.words("c").tolist() == ["p", "q", "p"]
-    assert table.words("t").tolist() == ["True", "False", None]
-    assert table.columns["d"].dtype == "datetime64[us]"
-    assert table.words("d").tolist() == ["1970-01-01", "1970-01-02", "1970-01-03"]
+    assert {name: table.words(name).tolist() for name in "nsctd"} == {
+        "n": ["1", None, "3"], "s": ["u", None, "v"], "c": ["p", "q", "p"], "t": ["True", "False", None],
+        "d": ["1970-01-01", "1970-01-02", "1970-01-03"],
+    }  # fmt: skip
     assert table.categories == {"c": ()}
 
 
@@ -96,19 +93,15 @@ def parquet(columns):
     ("content", "sentence"),
     [
         (b"", "is empty"),
-        (b"\n\n", "is empty"),
         (b"a,b\n", "column names but no rows"),
         (b"a b c\n1 2 3\n", "has one column only, 'a b c'.*--delimiter"),
         (b"a,b\n1,2\n1,2,3\n", "3 fields in row 2, but 2 column names"),
-        (b"a,b\n1,2\n1\n", "1 fields in row 2"),
         (b"a,a\n1,2\n", "more than one column 'a'"),
-        (b",column 1\n1,2\n", "more than one column 'column 1'"),
         (b'a,b\n"1,2\n', "not valid CSV at line"),
         (b"a,b\n\x00\x01\x02,3\n", "is a binary file"),
         (b"PK\x03\x04rest", "is a spreadsheet or a zip archive"),
         (b"\x1f\x8brest", "is compressed, but damaged"),
         (b"a,b\n\xe9,1\n", "not UTF-8 text.*--encoding latin-1"),
-        (b"\xff\xfea", "not UTF-8 text"),
         (b"PAR1 and nothing else", "damaged Parquet file"),
         (parquet({"a": pa.array([], pa.int64())}), "has no rows"),
         (parquet({"a": [1.0, float("inf")]}), "contains infinity .inf. in row 2 of column 'a'"),

@@ -62,10 +62,8 @@ def test_every_pandas_type():
     X = table.transform(FRAME)
     assert np.isfinite(X).all()
     got = pd.DataFrame(X, columns=table.get_feature_names_out())
-    np.testing.assert_array_equal(got["grade"][:3], [0, 2, 1])  # a gap is the median
-    np.testing.assert_array_equal(got["category = 7"][:3], [1, 0, 0])
-    np.testing.assert_array_equal(got["nullable"][:3], [1, 2, 3])
-    np.testing.assert_array_equal(got["bool"][:3], [1, 0, 1])
+    first = got[["grade", "category = 7", "nullable", "bool"]][:3]
+    np.testing.assert_array_equal(first.T, [[0, 2, 1], [1, 0, 0], [1, 2, 3], [1, 0, 1]])  # gaps: the median
     for name in FRAME.columns[FRAME.isna().any()]:
         there = got.get(f"{name} is missing", got.get(f"{name} = (missing)"))
         np.testing.assert_array_equal(there, FRAME[name].isna())
@@ -100,23 +98,16 @@ def test_polars_frames():
     assert column.levels == ("low", "middle", "high")
 
 
-@pytest.mark.parametrize("kind", ["frame", "arrow", "array", "list", "table"])
-def test_rows_of_any_kind_of_table(kind):
+def test_rows_of_any_kind_of_table():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]}, index=[7, 8, 9])
-    kinds = {
-        "frame": frame,
-        "arrow": pa.Table.from_pandas(frame, preserve_index=False),
-        "array": frame.to_numpy(),
-        "list": frame.to_numpy().tolist(),
-        "table": as_table(frame)[0],
-    }
-    X = kinds[kind]
-    some = rows_of(X, np.array([0, 2]))
-    assert type(some) is type(X)
-    table = as_table(some)[0]
-    number, word = table.names
-    assert table.numbers(number).tolist() == [1, 3]
-    assert table.words(word).tolist() == ["x", "z"]
+    array, arrow = frame.to_numpy(), pa.Table.from_pandas(frame, preserve_index=False)
+    for X in (frame, arrow, array, array.tolist(), as_table(frame)[0]):
+        some = rows_of(X, np.array([0, 2]))
+        assert type(some) is type(X)
+        table = as_table(some)[0]
+        number, word = table.names
+        assert table.numbers(number).tolist() == [1, 3]
+        assert table.words(word).tolist() == ["x", "z"]
 
 
 def test_arrays_of_words_dates_and_numbers():

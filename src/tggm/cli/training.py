@@ -256,9 +256,7 @@ def _result(
     test: Table | None, begin: float, notes: list[str], options: FitOptions,
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
-        features = training_features(model.table_, X, y, target.is_class)
+    features = training_features(model.table_, X, y, target.is_class)
     baselines = fit_baselines(features, y, target.is_class)
     seconds = time.perf_counter() - begin
     figures = {} if test is None else evaluate_model(model, baselines, test, target.values(test))

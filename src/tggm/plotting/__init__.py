@@ -2,9 +2,9 @@
 
 Every function draws on `ax`, or on a new figure if none is given, and returns the Axes. Global settings are
 not changed, and matplotlib is imported when something is drawn. Predictions are passed as a predictive
-distribution of one output (`model.predict_dist(X)`). For classifiers use scikit-learn's displays:
-`sklearn.metrics.ConfusionMatrixDisplay`, `sklearn.calibration.CalibrationDisplay` and
-`sklearn.inspection.DecisionBoundaryDisplay`.
+distribution `dist` of one output (`model.predict_dist(X)`), with observations `y` of shape (rows,). For
+classifiers use scikit-learn's `sklearn.metrics.ConfusionMatrixDisplay`,
+`sklearn.calibration.CalibrationDisplay` and `sklearn.inspection.DecisionBoundaryDisplay`.
 """
 
 from tggm.plotting.models import (

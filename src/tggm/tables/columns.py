@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -110,6 +109,11 @@ class Number(Column):
         return [self.name, *ranked, *[f"{self.name} is missing"] * self.indicator, *marked, *encoded]
 
     @property
+    def ranks(self) -> Floats:
+        """Return the ranks of the knots."""
+        return np.concatenate([[SMALLEST_RANK], np.linspace(0.0, 1.0, len(self.knots) - 1)])
+
+    @property
     def description(self) -> str:
         parts = [f"number in {self.unit}" if self.unit else "number"]
         if self.decimal == ",":
@@ -142,11 +146,8 @@ class Number(Column):
                 f"{self.name}: {_count(gaps)} without a value, filled with the median {self.fill:g}{unseen}"
             )
         filled = np.where(np.isnan(values), self.fill, values)
-        parts = [filled]
-        if self.knots:
-            ranks = np.concatenate([[SMALLEST_RANK], np.linspace(0.0, 1.0, len(self.knots) - 1)])
-            parts.append(np.interp(filled, self.knots, ranks))
-        parts += [*[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
+        ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
+        parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
         encoded = [] if self.encoding is None else [self.encoding.encode(values)]
         return np.column_stack([*parts, *encoded]).astype(np.float64)
 
@@ -365,10 +366,15 @@ class Statistic(_Words):
         code = code_words(table, self.name, self.levels)
         refused = strict and not self.counts[-2]
         self._note_unknown(table, code == len(self.levels), notes, "taken together as other", strict=refused)
+        return self.lookup[code]
+
+    @property
+    def lookup(self) -> Floats:
+        """Return the features of each level, of the rare words together, and of gaps, one row each."""
         counts = np.asarray(self.counts, dtype=np.float64)
         counts[-2] = 1.0  # a rare word has one row
         values = np.asarray(self.values, dtype=np.float64).reshape(len(counts), len(self.outputs))
-        return np.column_stack([values, np.log1p(counts)])[code]
+        return np.column_stack([values, np.log1p(counts)])
 
     def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
         if outcome is None:
@@ -510,15 +516,6 @@ def _varying(days: Floats) -> tuple[str, ...]:
 def _count(chosen: Bools) -> str:
     count = int(chosen.sum())
     return f"{count} row{'s' * (count != 1)}"
-
-
-def encode_training(
-    columns: Sequence[Column], table: Table, outcome: Outcomes | None, features: Floats
-) -> Floats:
-    """Replace features that depend on the target by out-of-fold ones."""
-    ends = np.cumsum([len(column.features) for column in columns])[:-1]
-    pairs = zip(columns, np.split(features, ends, axis=1), strict=True)
-    return np.concatenate([c.encode_training(table, outcome, part) for c, part in pairs], axis=1)
 
 
 COLUMNS: dict[str, type[Column]] = {

@@ -30,8 +30,8 @@ class LearnedColumns(NamedTuple):
     """Columns of inputs, those left out with the reason, and notes for the user."""
 
     columns: tuple[Column, ...]
-    left_out: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def learn_columns(

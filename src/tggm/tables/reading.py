@@ -48,27 +48,11 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
 ) -> Table:
-    """Read a CSV, Parquet or Excel file, compressed or not; ``-`` is standard input.
+    """Read a CSV, Parquet or Excel file, compressed or not, by its content; ``-`` is standard input.
 
-    Parameters
-    ----------
-    path : str
-        The file. Parquet and Excel are recognised by their content.
-    delimiter : str, optional
-        Delimiter of a CSV file; found from its first line by default (comma, semicolon, tab, bar).
-    decimal : str
-        Decimal point of numbers in a CSV file.
-    missing : tuple of str
-        Words that mark a missing value, besides `GAPS`.
-    encoding : str, optional
-        Encoding of a CSV file; by default UTF-8, or UTF-16 with a byte order mark.
-    sheet : str, optional
-        Sheet of an Excel file; the first by default.
-
-    Raises
-    ------
-    TableError
-        If the file cannot be read as a table; the message has the remedy.
+    `missing` are words that mark a gap, besides `GAPS`. For CSV files the delimiter is by default found from
+    the first line (comma, semicolon, tab, bar), and the encoding is UTF-8, or UTF-16 with a byte order mark.
+    A `TableError` has a message with the remedy.
     """
     name = "standard input" if path == "-" else path
     content = _decompress(sys.stdin.buffer.read() if path == "-" else _read(Path(path)), name)
