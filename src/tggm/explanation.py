@@ -67,45 +67,26 @@ class ColumnMap(NamedTuple):
 class Explanation(NamedTuple):
     """Parts of predictions by row and column.
 
-    Attributes
-    ----------
-    base : ndarray, shape () or (k,)
-        Mean prediction of the background rows, for each output or class if there are several.
-    parts : ndarray, shape (n_rows, n_columns) or (n_rows, n_columns, k)
-        Contribution of each column.
-    names : tuple of str
-        Names of the columns.
-    prediction : ndarray, shape (n_rows,) or (n_rows, k)
-        The explained predictions: ``base + parts.sum(1)``.
+    The last axis, k, is that of outputs or classes if there are several.
     """
 
-    base: Floats
-    parts: Floats
-    names: tuple[str, ...]
+    base: Floats  # () or (k,) mean prediction of the background rows
+    parts: Floats  # (n_rows, n_columns) or (n_rows, n_columns, k) contribution of each column
+    names: tuple[str, ...]  # of the columns
 
     @property
     def prediction(self) -> Floats:
-        """Sum of the base and all parts of each row."""
+        """Return the explained predictions: ``base + parts.sum(1)``, (n_rows,) or (n_rows, k)."""
         total: Floats = self.base + self.parts.sum(1)
         return total
 
 
 class Importances(NamedTuple):
-    """Importance of each column.
+    """Importance of each column: near 0, of either sign, for an irrelevant one."""
 
-    Attributes
-    ----------
-    mean : ndarray, shape (n_columns,)
-        Mean increase of the loss by shuffling; near 0, of either sign, for an irrelevant column.
-    error : ndarray, shape (n_columns,)
-        Its standard error over rows.
-    names : tuple of str
-        Names of the columns.
-    """
-
-    mean: Floats
-    error: Floats
-    names: tuple[str, ...]
+    mean: Floats  # (n_columns,) mean increase of the loss by shuffling
+    error: Floats  # (n_columns,) its standard error over rows
+    names: tuple[str, ...]  # of the columns
 
 
 def permutation_importances(
@@ -197,8 +178,7 @@ def _walk(orders: Ints) -> Bools:
     """Return whether each column is set after every step of every walk: (walks, steps + 1, columns)."""
     place = np.argsort(orders, axis=1)  # step at which each column is set
     steps = np.arange(orders.shape[1] + 1)
-    found: Bools = place[:, None, :] < steps[None, :, None]
-    return found
+    return place[:, None, :] < steps[None, :, None]
 
 
 def _shares(

@@ -103,14 +103,8 @@ def contended_std(
     .. math:: \min_D \sum_{i<j} w_i w_j\, (D_i + D_j - t_{ij})^2
 
     for more, in closed form. The class with the largest mean has half of the weight, the others share the
-    rest by the square of their probability to exceed it, and a part is shared equally.
-
-    Parameters
-    ----------
-    mean, var : Array, shape (..., rows, n)
-        Means of the scores, and the diagonal of C.
-    product : callable
-        Maps weights w, (..., rows, n), to C w of each row.
+    rest by the square of their probability to exceed it, and a part is shared equally. `mean` are the means
+    of the scores and `var` the diagonal of C, (..., rows, n); `product` maps weights w to C w of each row.
     """
     n = mean.shape[-1]
 

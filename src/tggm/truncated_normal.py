@@ -97,15 +97,7 @@ def _weighted_quantiles(x: Floats, w: Floats, levels: Floats) -> Floats:
 
 
 class _AdaptivePoints:
-    """Weighted points of N(mean, cov) in a box, doubled until their spread over shifts is small enough.
-
-    Parameters
-    ----------
-    cov : ndarray, shape (d, d)
-    mean, lower, upper : ndarray, shape (d,)
-    seed : int
-        Seed of the random shifts.
-    """
+    """Weighted points of N(mean, cov) in a box, doubled until their spread over shifts is small enough."""
 
     def __init__(self, cov: Floats, mean: Floats, lower: Floats, upper: Floats, seed: int) -> None:
         self._box, self._seed = (cov, mean, lower, upper), seed
@@ -132,7 +124,12 @@ class _AdaptivePoints:
             if error <= tol:
                 return points
             if 2 * self._n > most:
-                self._warn(error, tol)
+                warnings.warn(
+                    f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
+                    f"of points ({self._n} for each of {SHIFTS} shifts); use a larger `tol`.",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
                 return points
             # errors fall about as 1/n
             self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(np.clip(error / tol, 1.5, 16)))))
@@ -151,14 +148,6 @@ class _AdaptivePoints:
                 cov, mean, Limits(lower, upper), n_points=self._n, n_shifts=SHIFTS, seed=self._seed,
                 single=single, places=places,
             )  # fmt: skip
-
-    def _warn(self, error: float, tol: float) -> None:
-        warnings.warn(
-            f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
-            f"of points ({self._n} for each of {SHIFTS} shifts); use a larger `tol`.",
-            RuntimeWarning,
-            stacklevel=5,
-        )
 
 
 class MultivariateTruncatedNormal:
@@ -188,15 +177,9 @@ class MultivariateTruncatedNormal:
     """
 
     def __init__(
-        self,
-        mean: ArrayLike,
-        cov: ArrayLike,
-        lower: ArrayLike = -np.inf,
-        upper: ArrayLike = np.inf,
-        *,
-        engine: str = "auto",
-        seed: int = 0,
-    ) -> None:
+        self, mean: ArrayLike, cov: ArrayLike, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf, *,
+        engine: str = "auto", seed: int = 0,
+    ) -> None:  # fmt: skip
         if engine not in ENGINES:
             raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
         self.location = np.atleast_1d(np.asarray(mean, float))
@@ -233,10 +216,7 @@ class MultivariateTruncatedNormal:
     def log_prob_box(self, *, tol: float = 1e-3) -> BoxEstimate:
         """Return the log probability of the box under N(mean, cov), and its error.
 
-        Parameters
-        ----------
-        tol : float
-            Relative standard error of the probability to reach by "separation", by doubling the points.
+        "separation" doubles its points until the relative standard error of the probability is below `tol`.
         """
         _check_tol(tol)
         if self._engine == "independent":
@@ -253,10 +233,7 @@ class MultivariateTruncatedNormal:
     def moments(self, *, tol: float = 1e-2) -> MomentEstimates:
         """Return mean and covariance inside the box, with their errors.
 
-        Parameters
-        ----------
-        tol : float
-            Largest standard error of a mean, in standard deviations, to reach by "separation".
+        "separation" reaches standard errors of the means below `tol` standard deviations.
         """
         _check_tol(tol)
         if self._engine == "independent":
@@ -294,10 +271,8 @@ class MultivariateTruncatedNormal:
         z = solve_triangular(self._root, (x - self.location).reshape(-1, self.dim).T, lower=True)
         value = -0.5 * (z**2).sum(0) - np.log(np.diag(self._root)).sum() - 0.5 * self.dim * np.log(2 * np.pi)
         inside = ((x >= self.lower) & (x <= self.upper)).all(-1)
-        result: Floats = np.where(
-            inside, value.reshape(x.shape[:-1]) - self.log_prob_box(tol=tol).value, -np.inf
-        )
-        return result
+        value = value.reshape(x.shape[:-1]) - self.log_prob_box(tol=tol).value
+        return np.where(inside, value, -np.inf)
 
     def rvs(self, size: int = 1, *, random_state: int = 0) -> Floats:
         """Return independent draws, shape (size, d).

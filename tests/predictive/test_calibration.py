@@ -8,13 +8,7 @@ from scipy.stats import kstest
 from tests.cases import few
 from tests.predictive.held_out_rows import Ensemble, student
 from tggm.predictive import GaussianMixture
-from tggm.predictive.calibration import (
-    Calibration,
-    HeldOut,
-    checked_calibration,
-    fit_calibration,
-    pooled,
-)
+from tggm.predictive.calibration import Calibration, HeldOut, checked_calibration, fit_calibration, pooled
 
 FRESH = 5000
 WITHOUT = Calibration("student", (1.0, 0.07, 0.0))  # without the term of D

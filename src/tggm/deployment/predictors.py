@@ -170,8 +170,7 @@ class NumPyClassifier(PortablePredictor):
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class, (n_rows, n_classes), in the order of `classes_`."""
         limits = np.finfo(np.float64)
-        found: Floats = np.clip(np.exp(self.predict_log_proba(X)), limits.tiny, 1 - limits.epsneg)
-        return found
+        return np.clip(np.exp(self.predict_log_proba(X)), limits.tiny, 1 - limits.epsneg)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithms of the probabilities, with an absolute error of 1e-6 above −1000."""

@@ -226,10 +226,8 @@ def kept_blocks(
     kept = structure.variables if keep == "all" else structure.without_leaves(unobserved)
 
     def unknown(name: str) -> bool:
-        kind = kinds.get(name)
-        return kind in (None, "sided") or (
-            kind == "missing" and (keep == "all" or not structure.is_leaf(name))
-        )
+        partly = kinds.get(name) == "missing" and (keep == "all" or not structure.is_leaf(name))
+        return partly or kinds.get(name) in (None, "sided")
 
     return kept, tuple(filter(unknown, kept))
 
@@ -238,19 +236,10 @@ def kept_blocks(
 def conditional(
     structure: Structure, pattern: Pattern, params: Parameters, row: Evidence, *, keep: Keep = "tied"
 ) -> Conditional:
-    """Return the distribution of the unknown variables of one row.
+    """Return the distribution of the unknown variables of one row, whose arrays have shape (size,).
 
-    Parameters
-    ----------
-    structure, pattern : Structure, Pattern
-        Static when compiled.
-    params : Parameters
-        Parameters of the graph.
-    row : Evidence
-        Data of one row: arrays of shape (size,).
-    keep : {"all", "tied", "truncated"}
-        Which unknown variables to keep: all; all except unobserved leaves; or the truncated ones, and others
-        only where keeping their structure is cheaper than integrating them out.
+    `keep` tells which unknown variables to keep: "all"; "tied", all except unobserved leaves; or "truncated",
+    and others only where keeping their structure is cheaper than integrating them out.
     """
     kept, free = kept_blocks(structure, pattern, keep)
     known = _known(structure, dict(pattern), params, row, kept)
@@ -285,7 +274,10 @@ def conditional(
     tg = TruncatedGaussian(P, gamma[None, :], truncated)
     limited = np.repeat(np.logical_or(observed, latent), sizes)
     if keep == "truncated" and not limited.all() and isinstance(P, Dense | Layered):
-        smaller, log_z = _reduced(tg, limited)
+        P_kept, gamma, log_z = integrate_out(P.dense(), gamma, limited)
+        smaller = None
+        if P_kept is not None:
+            smaller = TruncatedGaussian(Dense(P_kept), gamma[None, :], truncated[limited])
         return Conditional(smaller, constant + log_z, offset[limited], sign[limited])
     return Conditional(tg, constant, offset, sign)
 
@@ -331,13 +323,6 @@ def _known(
             if edge.child == name and edge.parent in given:
                 out.beta[name] += params["weights"][edge.name] @ given[edge.parent]
     return out
-
-
-def _reduced(tg: TruncatedGaussian, kept: NDArray[np.bool_]) -> tuple[TruncatedGaussian | None, Array]:
-    """Integrate out the untruncated variables that are not kept; also return the log of the integral."""
-    P, gamma, log_z = integrate_out(tg.precision.dense(), tg.shift[0], kept)
-    smaller = None if P is None else TruncatedGaussian(Dense(P), gamma[None, :], tg.truncated[kept])
-    return smaller, log_z
 
 
 def _times(K: ResidualPrecision, r: dict[str, Array]) -> dict[str, Array]:

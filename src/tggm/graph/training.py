@@ -41,8 +41,7 @@ class GraphLikelihood:
         def one(row: Evidence) -> Array:
             return log_likelihood(self.structure, self.pattern, params, row, self._log_z)
 
-        out: Array = jax.vmap(one)(batch)
-        return out
+        return jax.vmap(one)(batch)
 
     def score(self, params: Parameters, batch: Evidence) -> Array:
         """Return the log-likelihood of held-out rows, or zeros if no rows are held out."""

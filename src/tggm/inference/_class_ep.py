@@ -63,18 +63,7 @@ class Joint(NamedTuple):
 def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: Array) -> Array:
     """Return EP's log Z of h and z given each row's class; differentiable, as it is stationary in the sites.
 
-    Parameters
-    ----------
-    tg : TruncatedGaussian
-        Rows of h without the information of z.
-    W : Array, shape (n, m)
-        Weights of z; it depends on the last m units.
-    b : Array, shape (n,)
-        Biases of z.
-    label : Array of int, shape (rows,)
-        The class of each row.
-    max_iter : Array
-        Largest number of sweeps over all sites.
+    `tg` is h without the information of z, W (n, m) acts on its last m units, and `label` has shape (rows,).
     """
     own = label[:, None] == jnp.arange(len(b), dtype=label.dtype)[None, :]
     if tg.limits is not None:

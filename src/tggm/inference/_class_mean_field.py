@@ -52,29 +52,14 @@ def class_mean_field(
     The bound is stationary in q, so the derivative with q held fixed is the whole derivative: the paper's EM
     gradients.
 
-    Parameters
-    ----------
-    tg : TruncatedGaussian
-        Rows of h, with WᵀW added to the precision of the last units.
-    W : Array, shape (n, m)
-        Weights of z; it depends on the last m units.
-    b : Array, shape (n,)
-        Biases of z.
-    expand : callable
-        Maps η of shape (rows, n) to the `Expansion` of S_c.
-    start : Array, shape (rows, units), optional
-        Means to start from; by default those of the units without couplings.
-    steps : Array
-        Largest number of Newton steps, or the number of cycles.
-    solver : {"newton", "cyclic"}
-        Newton's method, or the paper's cycles over h and then z.
+    `tg` is h with WᵀW added to the precision of the last units, on which W (n, m) acts. `start` holds means,
+    by default those of the units without couplings. `steps` is the largest number of steps of the solver
+    "newton", or the number of the paper's cycles over h and then z ("cyclic").
     """
     fixed = jax.tree.map(lax.stop_gradient, tg)
-    begin = (
-        uncoupled_means(fixed, uncoupled_precision(fixed.precision))
-        if start is None
-        else lax.stop_gradient(start)
-    )
+    if start is None:
+        start = uncoupled_means(fixed, uncoupled_precision(fixed.precision))
+    begin = lax.stop_gradient(start)
     term = class_term(*lax.stop_gradient((W, b)), expand)
     if solver == "newton":
         theta = fixed.shift - fixed.precision.off_diagonal(begin) + term(begin).gradient

@@ -57,6 +57,14 @@ def map_blocks(function: Callable[[Any], Any], rows: Any, size: int) -> Any:
     return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:count], out)
 
 
+def full_limits(rows: TruncatedGaussian) -> Limits:
+    """Return the limits of every row and variable, of the shape of the shift."""
+    if rows.limits is not None:
+        return rows.limits.map(lambda a: jnp.broadcast_to(a, rows.shift.shape))
+    lower = jnp.where(rows.truncated[None, :], jnp.zeros_like(rows.shift), -jnp.inf)
+    return Limits(lower, jnp.full_like(lower, jnp.inf))
+
+
 def scaled(walls: Walls, root: Array) -> Walls:
     """Multiply limits by `root`; a mask stays the same."""
     return walls.map(lambda a: a * root) if isinstance(walls, Limits) else walls
@@ -97,17 +105,9 @@ def conjugate_gradient(
     Stops when ‖r − A x‖² in the preconditioner's norm is below rounding times ‖r‖², or below `enough`, after
     at most 2 m steps. Every row with r ≠ 0 makes at least one step. Converged rows no longer change.
 
-    Parameters
-    ----------
-    product : callable
-        Maps (rows, m) to A_i x_i, each A_i symmetric positive definite.
-    r : Array, shape (rows, m)
-        Right-hand sides.
-    diagonal : Array, shape (rows, m)
-        Diagonals of the A_i, positive.
-    enough : float, optional
-        For Newton steps: reduce ‖r‖² by the factor ‖r‖², at least by `LARGEST_REDUCTION`, or to this value.
-        Newton's method then still converges quadratically.
+    `product` maps (rows, m) to A_i x_i, each A_i symmetric positive definite with the given diagonal.
+    `enough` is for Newton steps: reduce ‖r‖² by the factor ‖r‖², at least by `LARGEST_REDUCTION`, or to this
+    value. Newton's method then still converges quadratically.
     """
     z = r / diagonal
     rho = (r * z).sum(-1)
@@ -133,8 +133,7 @@ def conjugate_gradient(
         beta = jnp.where(active, new / _nonzero(rho), 0)[:, None]
         return i + 1, x, res, z + beta * d, jnp.where(active, new, rho)
 
-    x: Array = lax.while_loop(unfinished, step, (jnp.int32(0), jnp.zeros_like(r), r, z, rho))[1]
-    return x
+    return lax.while_loop(unfinished, step, (jnp.int32(0), jnp.zeros_like(r), r, z, rho))[1]
 
 
 def _nonzero(a: Array) -> Array:

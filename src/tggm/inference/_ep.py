@@ -98,14 +98,8 @@ def _general_ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     cavity = cavities(mean, var, sites)
     root = jnp.sqrt(cavity.precision)
     g, omega2 = standardised(cavity.shift / root, scaled(tg.walls(), root))
-    return Moments(
-        mean=g / root,
-        var=omega2 / cavity.precision,
-        log_z=ep_log_z(tg, sites),
-        converged=sites.mismatch <= tol,
-        n_iter=sites.n_iter,
-        kind="estimate",
-    )
+    converged, log_z = sites.mismatch <= tol, ep_log_z(tg, sites)
+    return Moments(g / root, omega2 / cavity.precision, log_z, converged, sites.n_iter, "estimate")
 
 
 class Sites(NamedTuple):
@@ -153,19 +147,7 @@ def fit_sites(
     max_iter: Array,
     tol: Array,
 ) -> Sites:
-    """Fit sites whose marginals match the tilted moments, by parallel updates.
-
-    Parameters
-    ----------
-    marginals : callable
-        Computes the marginals under given sites.
-    start : pair of Array, shape (rows, m)
-        First λ and ν.
-    walls : Array of bool, or Limits, shape (rows or 1, m)
-        Which coordinates are nonnegative, or the limits of all.
-    max_iter, tol : Array
-        Largest number of updates; largest mismatch of a converged row.
-    """
+    """Fit sites whose marginals match the tilted moments, by parallel updates from λ and ν in `start`."""
     one = jnp.ones(start[0].shape[0], start[0].dtype)
     first = Sites(*start, jnp.inf * one, one, jnp.zeros(one.shape, jnp.int32))
 
@@ -177,10 +159,9 @@ def fit_sites(
         i, old = carry
         mean, var, pull = marginals(old)
         cavity = cavities(mean, var, old)
-        g, omega2 = standardised(
-            cavity.shift / jnp.sqrt(cavity.precision), scaled(walls, jnp.sqrt(cavity.precision))
-        )
-        off_mean = jnp.abs(g / jnp.sqrt(cavity.precision) - mean) / jnp.sqrt(var)
+        root = jnp.sqrt(cavity.precision)
+        g, omega2 = standardised(cavity.shift / root, scaled(walls, root))
+        off_mean = jnp.abs(g / root - mean) / jnp.sqrt(var)
         off_var = jnp.abs(omega2 / (cavity.precision * var) - 1)
         off = jnp.maximum(off_mean, off_var)
         # ignore a mismatch below the rounding error of the marginals
@@ -191,13 +172,12 @@ def fit_sites(
         damping = jnp.where(worse, slower, jnp.minimum(1.5 * old.damping, 1))
         precision, shift = _sites_of(cavity, g, omega2)
         d = jnp.where(mismatch > tol, damping, 0)[:, None]
-        return i + 1, Sites(
+        precision, shift = (
             old.precision + d * (precision - old.precision),
             old.shift + d * (shift - old.shift),
-            mismatch,
-            damping,
-            old.n_iter + (mismatch > tol).astype(jnp.int32),
         )
+        n_iter = old.n_iter + (mismatch > tol).astype(jnp.int32)
+        return i + 1, Sites(precision, shift, mismatch, damping, n_iter)
 
     return lax.while_loop(unfinished, sweep, (jnp.int32(0), first))[1]
 

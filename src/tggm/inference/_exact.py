@@ -29,7 +29,7 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import log_normaliser, restore, scaled, standardised
+from tggm.inference._common import full_limits, log_normaliser, restore, scaled, standardised
 from tggm.inference._fourier import Sum, averages, log_density
 from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, LowRank
@@ -63,15 +63,13 @@ def exact(tg: TruncatedGaussian) -> Moments:
             single: Moments = _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
             return single
     rows, P = tg.rows(), tg.precision
-    found: tuple[Array, Array, Array]
     if isinstance(P, Diagonal) or P.size == 1:
-        found = _independent(P.diagonal(), rows)
+        log_z, mean, var = _independent(P.diagonal(), rows)
     elif _is_rank_one(rows):
-        found = _rank_one(P, rows)
+        log_z, mean, var = _rank_one(P, rows)
     else:
         dense = P.dense()
-        found = _quadrature_moments(dense, rows.shift, _limits(rows), _panels(dense))
-    log_z, mean, var = found
+        log_z, mean, var = _quadrature_moments(dense, rows.shift, full_limits(rows), _panels(dense))
     n = len(rows)
     return restore(Moments(mean, var, log_z, jnp.ones(n, bool), jnp.zeros(n, jnp.int32), "exact"), tg)
 
@@ -86,8 +84,7 @@ def exact_log_z(tg: TruncatedGaussian) -> Array:
     elif _is_rank_one(rows):
         value = _rank_one_log_z(P, rows)
     else:
-        dense = P.dense()
-        value = _quadrature_log_z(dense, rows.shift, _limits(rows), _panels(dense))
+        value = _quadrature_log_z(P.dense(), rows.shift, full_limits(rows), _panels(P.dense()))
     return value
 
 
@@ -155,14 +152,6 @@ def _rank_one(P: LowRank, rows: TruncatedGaussian) -> tuple[Array, Array, Array]
     mean = jnp.where(kept, found.mean, free_mean) / root
     var = jnp.where(kept, found.var, free_var) / root**2
     return _independent_log_z(P.base, rows) + _HALF_LOG_2PI + found.log_density, mean, var
-
-
-def _limits(rows: TruncatedGaussian) -> Limits:
-    """Return the limits of every row and variable, of the shape of the shift."""
-    if rows.limits is not None:
-        return rows.limits.map(lambda a: jnp.broadcast_to(a, rows.shift.shape))
-    lower = jnp.where(rows.truncated[None, :], jnp.zeros_like(rows.shift), -jnp.inf)
-    return Limits(lower, jnp.full_like(lower, jnp.inf))
 
 
 def _panels(P: Array) -> int:

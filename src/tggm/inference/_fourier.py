@@ -33,13 +33,7 @@ from jax import Array, lax
 
 from tggm.inference._common import map_blocks
 from tggm.special import standard_moments
-from tggm.special.characteristic import (
-    log_mass,
-    mass,
-    numerator,
-    numerator_moments,
-    times,
-)
+from tggm.special.characteristic import log_mass, mass, numerator, numerator_moments, times
 
 _MAX_ITER = 80
 _BLOCK = 16  # nodes per pass of the loop

@@ -238,6 +238,7 @@ def run(
     shared = pl.BlockSpec((1, width), lambda i: (0, 0))
     scalar = pl.BlockSpec((1, 1), lambda i: (0, 0))
     f32, i32 = jnp.float32, jnp.int32
+    scalars = [jnp.reshape(x, (1, 1)) for x in numbers]
     mean, var, log_z, done, count = pl.pallas_call(
         partial(_kernel, solve_row, m),
         grid=(rows,),
@@ -249,13 +250,7 @@ def run(
         ],
         compiler_params=triton.CompilerParams(num_warps=max(1, width // UNITS), num_stages=1),
         interpret=interpret,
-    )(
-        tg.shift,
-        P.base[None, :],
-        tg.truncated.astype(i32)[None, :],
-        P.weights,
-        *(jnp.reshape(x, (1, 1)) for x in numbers),
-    )
+    )(tg.shift, P.base[None, :], tg.truncated.astype(i32)[None, :], P.weights, *scalars)
     return Moments(mean, var, log_z[:, 0], done[:, 0] > 0, count[:, 0], kind)
 
 

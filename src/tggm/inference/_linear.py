@@ -29,21 +29,7 @@ def linear_moments(
 ) -> tuple[Array, Array]:
     """Return the means of the last units and the covariance of W times them, for each row.
 
-    Parameters
-    ----------
-    tg : TruncatedGaussian
-        Rows that share a precision matrix.
-    W : Array, shape (n, m)
-        Acts on the last m units.
-    engine : {"ep", "mean_field"}
-        EP, or mean field with its linear response.
-    start : Array, shape of the shift, optional
-        Means to start mean field from.
-
-    Returns
-    -------
-    mean : Array, shape (rows, m)
-    cov : Array, shape (rows, n, n)
+    W (n, m) acts on the last m units; `start` holds means for mean field. Shapes (rows, m) and (rows, n, n).
     """
     if engine not in ENGINES:
         raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")

@@ -17,13 +17,7 @@ from jax.typing import ArrayLike
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference._ep import ep_log_z, gaussian_sites, layered_ep, site_tolerance
 from tggm.inference._exact import exact_log_z
-from tggm.inference._mean_field import (
-    SOLVERS,
-    cyclic_moments,
-    expected_energy,
-    limit_energy,
-    newton_moments,
-)
+from tggm.inference._mean_field import SOLVERS, cyclic_moments, expected_energy, limit_energy, newton_moments
 from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, Layered
 
@@ -42,19 +36,8 @@ def log_partition(
 ) -> Array:
     """Return log Z for each row, differentiable in `shift` and every parameter of the precision.
 
-    Parameters
-    ----------
-    tg : TruncatedGaussian
-        Rows that share a precision matrix.
-    engine : {"ep", "mean_field", "exact"}
-        "mean_field" gives a lower bound.
-    solver, n_cycles, max_iter, start
-        Passed to the engine where it takes them; `n_cycles` and `max_iter` may be traced. `start` has the
-        shape of the shift and holds means for mean field.
-
-    Returns
-    -------
-    Array, shape of the shift without its last axis
+    The engine is "ep", "mean_field" (a lower bound) or "exact"; it gets the options that it takes. `n_cycles`
+    and `max_iter` may be traced, and `start` holds means for mean field.
     """
     if engine not in ENGINES:
         raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")

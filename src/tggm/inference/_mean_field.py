@@ -329,12 +329,9 @@ def bounded_step(delta: Array, var: Array, mean: Array, root: Array, walls: Wall
 
 
 def solve(
-    tg: TruncatedGaussian,
-    extra: Array,
-    r: Array,
-    bend: Callable[[Array], Array] | None = None,
+    tg: TruncatedGaussian, extra: Array, r: Array, bend: Callable[[Array], Array] | None = None,
     enough: float | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """Solve (P + diag(extra) − T″) x = r; with `enough`, only as accurately as a Newton step needs.
 
     Uses the precision's own factorisation where that is cheap and T = 0, and conjugate gradients elsewhere.

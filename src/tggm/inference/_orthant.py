@@ -21,7 +21,7 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import restore
+from tggm.inference._common import full_limits, restore
 from tggm.inference._ep import ep, ep_with_error
 from tggm.inference._exact import exact, exact_log_z, require_tractable
 from tggm.inference._separation import generator, integrate, next_prime, separate, tent_points
@@ -122,18 +122,13 @@ def _rows(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shi
     rows_at_once, shifts_at_once = _portions(len(tg), n_shifts, n * m)
     shifts = jax.random.uniform(key, (n_shifts // shifts_at_once, shifts_at_once, m), dtype=L.dtype)
     log_u = jnp.log(tent_points(z, n, shifts))
-    limits = tg.limits
-    if limits is None:
-        lower = jnp.where(tg.truncated, 0, -jnp.inf).astype(L.dtype)
-        limits = Limits(lower, jnp.full_like(lower, jnp.inf))
 
     def row(given: tuple[Array, Limits]) -> tuple[Array, ...]:
         box = separate(covariance, *given)
         average = partial(integrate, box, n_sets=shifts_at_once, half_lines=tg.limits is None)
         return _pool(*(a.reshape(n_shifts, *a.shape[2:]) for a in lax.map(average, log_u)))
 
-    limits = limits.map(lambda a: jnp.broadcast_to(a, tg.shift.shape))
-    log_p, error, mean, var = lax.map(row, (whitened @ root, limits), batch_size=rows_at_once)
+    log_p, error, mean, var = lax.map(row, (whitened @ root, full_limits(tg)), batch_size=rows_at_once)
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
     return Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error)
 
@@ -160,7 +155,6 @@ def _portions(n_rows: int, n_shifts: int, size: int) -> tuple[int | None, int]:
 
 
 ENGINES = ("auto", "exact", "ep", "orthant")
-_LOG_2PI = math.log(2 * math.pi)
 _ROUNDING = 1e-12  # relative error of log Z by `exact`
 
 
@@ -235,5 +229,5 @@ def _log_volume(tg: TruncatedGaussian) -> Array:
     rows = tg.rows()
     factor = tg.precision.factor(jnp.zeros_like(rows.shift))
     quadratic = (rows.shift * factor.solve(rows.shift)).sum(-1)
-    value = 0.5 * (tg.size * _LOG_2PI - factor.log_det() + quadratic)
+    value = 0.5 * (tg.size * math.log(2 * math.pi) - factor.log_det() + quadratic)
     return value.reshape(tg.shift.shape[:-1])

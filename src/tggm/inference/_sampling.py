@@ -26,7 +26,7 @@ from jax.lax.linalg import cholesky, triangular_solve
 from jax.typing import ArrayLike
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
-from tggm.inference._common import restore, scaled, standardised, uncoupled_means
+from tggm.inference._common import full_limits, restore, scaled, standardised, uncoupled_means
 from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
 from tggm.special import box_quantile
@@ -51,13 +51,9 @@ class ChainPlan(NamedTuple):
 
 def plan(n: int, n_chains: int, burn_in: int, thin: int) -> ChainPlan:
     """Check the arguments and divide the draws among the chains."""
-    for name, value, least in (
-        ("n", n, 1),
-        ("n_chains", n_chains, 1),
-        ("burn_in", burn_in, 0),
-        ("thin", thin, 1),
-    ):
-        if value < least:
+    given = {"n": n, "n_chains": n_chains, "burn_in": burn_in, "thin": thin}
+    for name, value in given.items():
+        if value < (least := int(name != "burn_in")):
             raise ValueError(f"`{name}` must be at least {least}; got {value}. Raise it to {least} or more.")
     n_chains = min(n, n_chains)
     return ChainPlan(n, n_chains, -(-n // n_chains), burn_in, thin)
@@ -171,7 +167,7 @@ def _run_gibbs(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: in
     P = tg.precision.dense()
     walls: Walls = tg.truncated
     if tg.limits is not None:  # (m, walkers)
-        walls = tg.limits.map(lambda a: jnp.tile(jnp.broadcast_to(a, tg.shift.shape).T, (1, n_chains)))
+        walls = full_limits(tg).map(lambda a: jnp.tile(a.T, (1, n_chains)))
 
     def sweep(_: Array, state: Any) -> Any:
         key, now = jax.random.split(state[0])
@@ -256,8 +252,7 @@ def hmc(
     Returns
     -------
     Moments
-        With kind "sample", `draws` of shape (n, …, m) and no `log_z`. `converged` is true if the chains
-        of a row agree; `n_iter` counts trajectories.
+        As of `gibbs`; `n_iter` counts trajectories.
     """
     if not 0 < travel_time <= math.pi:
         raise ValueError(f"`travel_time` must be in (0, pi]; got {travel_time}. Use pi / 2.")
@@ -289,7 +284,10 @@ def _run_hmc(
     root = triangular_solve(L, jnp.eye(m, dtype=L.dtype), left_side=True, lower=True)  # Σ = rootᵀ root
     covariance = root.T @ root
     mean = jnp.tile(covariance @ tg.shift.T, (1, n_chains))  # (m, walkers): walker = chain * rows + row
-    lower, upper = _limits(tg, n_chains)
+    lower = jnp.where(tg.truncated, 0.0, -jnp.inf).astype(h.dtype)[:, None]
+    upper: Array | None = None
+    if tg.limits is not None:  # (m, walkers)
+        lower, upper = (jnp.tile(a.T, (1, n_chains)) for a in full_limits(tg))
 
     def move(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         key, h = state
@@ -311,24 +309,10 @@ def _run_hmc(
     )
 
 
-def _limits(tg: TruncatedGaussian, n_chains: int) -> tuple[Array, Array | None]:
-    """Return lower and upper limits, (m, 1 or walkers); None if there are no upper limits."""
-    if tg.limits is None:
-        return jnp.where(tg.truncated, 0.0, -jnp.inf).astype(tg.shift.dtype)[:, None], None
-    lower, upper = tg.limits.map(lambda a: jnp.tile(jnp.broadcast_to(a, tg.shift.shape).T, (1, n_chains)))
-    return lower, upper
-
-
 def _fly(
-    mean: Array,
-    covariance: Array,
-    lower: Array,
-    upper: Array | None,
-    h: Array,
-    v: Array,
-    travel_time: Array,
+    mean: Array, covariance: Array, lower: Array, upper: Array | None, h: Array, v: Array, travel_time: Array,
     max_bounces: Array,
-) -> Array:
+) -> Array:  # fmt: skip
     """Return each particle's place after `travel_time`, or its start if it was reflected too often."""
 
     def flying(flight: _Flight) -> Array:

@@ -120,22 +120,11 @@ def ordered_cholesky(covariance: Array, limits: Limits) -> OrderedFactor:
         column = covariance[p] - columns[:, p] @ columns
         column = jnp.where(left, column, 0) / root[p]
         expected = sides.mean[p]
-        return (
-            columns.at[k].set(column),
-            order.at[k].set(p),
-            left.at[p].set(False),
-            jnp.maximum(var - column * column, _TINY),
-            drift + expected * column,
-        )
+        var, drift = jnp.maximum(var - column * column, _TINY), drift + expected * column
+        return columns.at[k].set(column), order.at[k].set(p), left.at[p].set(False), var, drift
 
-    start = (
-        jnp.zeros_like(covariance),
-        jnp.zeros(m, jnp.int32),
-        jnp.ones(m, bool),
-        jnp.diagonal(covariance),
-        jnp.zeros(m, covariance.dtype),
-    )
-    columns, order, *_ = lax.fori_loop(0, m, step, start)
+    first = jnp.zeros_like(covariance), jnp.zeros(m, jnp.int32), jnp.ones(m, bool)
+    columns, order, *_ = lax.fori_loop(0, m, step, (*first, jnp.diagonal(covariance), zero))
     return OrderedFactor(columns.T[order], order)
 
 
@@ -199,18 +188,9 @@ class Integral(NamedTuple):
 
 
 def integrate(box: SeparatedBox, log_u: Array, n_sets: int, *, half_lines: bool = False) -> Integral:
-    """Average over points u of the unit cube.
+    """Average over points u of the unit cube, given log u, (m, n_sets * n), set after set.
 
-    Parameters
-    ----------
-    box : SeparatedBox
-        Of m variables.
-    log_u : Array, shape (m, n_sets * n)
-        Logarithms of the points, set after set.
-    n_sets : int
-        Number of sets.
-    half_lines : bool
-        Whether no variable has an upper limit, which is faster.
+    `half_lines` means that no variable has an upper limit, which is faster.
     """
     log_w, h = walk(box, log_u, half_lines=half_lines)
     log_w, h = log_w.reshape(n_sets, -1), h.reshape(h.shape[0], n_sets, -1)
@@ -324,23 +304,10 @@ def next_prime(n: int) -> int:
 
 
 def tent_points(z: Array, n: int, shifts: Array, first: Array | float = 0.0) -> Array:
-    """Return the lattice under each shift, after the tent map.
+    """Return n points of the lattice `z` from index `first` on, under each shift, after the tent map.
 
-    Parameters
-    ----------
-    z : Array, shape (dim,)
-        From `generator(n, dim)`.
-    n : int
-        Number of points.
-    shifts : Array, shape (portions, s, dim)
-        Uniform on the unit cube.
-    first : Array or float
-        Index of the first point.
-
-    Returns
-    -------
-    Array, shape (portions, dim, s * n)
-        In the open interval (0, 1); sorted by shift.
+    Shifts, (portions, s, dim), are uniform on the unit cube. The points, (portions, dim, s * n), are in the
+    open interval (0, 1) and sorted by shift.
     """
     steps = z[:, None] * (first + jnp.arange(n, dtype=z.dtype))[None, :]
     u = steps[None, :, None, :] + shifts.transpose(0, 2, 1)[:, :, :, None]

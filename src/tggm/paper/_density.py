@@ -39,18 +39,8 @@ _tails = jax.jit(log_tails)
 class ExactPredictive(ScalarPredictive):
     """Y = loc + scale · (bias + weights · h + ε), h_i ~ N_T(locations_i, s0) independent, ε ~ N(0, s1).
 
-    A mixture over K ensemble members.
-
-    Parameters
-    ----------
-    locations : array_like, shape (K, N, m)
-        W0 x + b0 of each member at each row.
-    weights : array_like, shape (K, m)
-        Output weights W1.
-    bias, s0, s1 : array_like, shape (K,) or ()
-        Output bias b1, variance of the latent variables before truncation, and of the output noise.
-    loc, scale : float
-        Affine map from the model's scale to the output.
+    A mixture over K ensemble members: `locations` W0 x + b0 have shape (K, N, m), `weights` W1 (K, m), and
+    the bias b1 and the variances s0 and s1 (K,) or ().
     """
 
     def __init__(
@@ -64,9 +54,8 @@ class ExactPredictive(ScalarPredictive):
                 f"got {a.shape} and {w.shape}."
             )
         K = len(a)
-        self._bias, s0_, self._noise = (
-            np.broadcast_to(np.asarray(v, np.float64), (K,)) for v in (bias, s0, s1)
-        )
+        numbers = (np.broadcast_to(np.asarray(v, np.float64), (K,)) for v in (bias, s0, s1))
+        self._bias, s0_, self._noise = numbers
         for name, v in (("s0", s0_), ("s1", self._noise)):
             if not np.all(v > 0):
                 raise ValueError(f"`{name}` is a variance and must be positive; got {v.tolist()}.")
@@ -75,7 +64,6 @@ class ExactPredictive(ScalarPredictive):
         self._coef = w * np.sqrt(s0_)[:, None]
 
     def __getitem__(self, rows: slice | Ints) -> "ExactPredictive":
-        """Return the distributions of some rows."""
         units = {"loc": self._loc, "scale": self._scale}
         return ExactPredictive(self._alpha[:, rows], self._coef, self._bias, 1.0, self._noise, **units)
 
@@ -85,7 +73,7 @@ class ExactPredictive(ScalarPredictive):
             g, v = standard_moments(self._alpha)
             return np.asarray(g), np.asarray(v)
 
-    def _member_moments(self) -> tuple[Floats, Floats]:
+    def member_moments(self) -> tuple[Floats, Floats]:
         g, v = self.latent_moments()
         mean = self._bias[:, None] + np.einsum("knm,km->kn", g, self._coef)
         return mean, np.einsum("knm,km->kn", v, self._coef**2) + self._noise[:, None]
@@ -197,23 +185,10 @@ def _truncated_draws(alpha: Floats, rng: np.random.Generator) -> Floats:
 class ExactJointPredictive(JointPredictive[ExactPredictive]):
     """Y = loc + scale · (bias + weights h + ε), h_i ~ N_T(locations_i, s0) and ε_j ~ N(0, s1_j) independent.
 
-    A mixture over K ensemble members with exact marginals, means and covariances.
-
-    Parameters
-    ----------
-    locations : array_like, shape (K, N, m)
-        W0 x + b0 of each member at each row.
-    weights : array_like, shape (K, n, m)
-        Output weights W1.
-    bias, s1 : array_like, shape (K, n)
-        Output biases b1 and variances of the output noise.
-    s0 : array_like, shape (K,)
-        Variance of the latent variables before truncation.
-    joint_log_density : callable
-        Takes standardised outputs of shape (N, n), returns log-densities of each member, (K, N), NaN where it
-        cannot compute them: no exact formula is known for n > 1.
-    loc, scale : array_like, shape (n,)
-        Affine map from the model's scale to the outputs.
+    A mixture over K ensemble members with exact marginals, means and covariances. Arrays are those of
+    `ExactPredictive` with an axis of outputs: `weights` (K, n, m), `bias` and `s1` (K, n), `loc` and `scale`
+    (n,). `joint_log_density` maps standardised outputs (N, n) to log-densities of each member, (K, N), NaN
+    where it cannot compute them: no exact formula is known for n > 1.
     """
 
     def __init__(
@@ -221,10 +196,8 @@ class ExactJointPredictive(JointPredictive[ExactPredictive]):
         joint_log_density: Callable[[Floats], Floats], loc: Floats, scale: Floats,
     ) -> None:  # fmt: skip
         parts = [
-            ExactPredictive(locations, W, b, s0, v, loc=float(place), scale=float(width))
-            for W, b, v, place, width in zip(
-                np.moveaxis(weights, 1, 0), bias.T, s1.T, loc, scale, strict=True
-            )
+            ExactPredictive(locations, weights[:, j], bias[:, j], s0, s1[:, j], loc=loc[j], scale=scale[j])
+            for j in range(len(loc))
         ]
         super().__init__(parts, loc, scale)
         root = np.sqrt(s0)[:, None, None]

@@ -34,17 +34,8 @@ from tggm.paper._prediction import distribution, member_moments, member_scores
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.joint import JointPredictive
-from tggm.training import (
-    OPTIMISERS,
-    SCHEDULES,
-    Plan,
-    Program,
-    Trained,
-    hyper_parameters,
-    precision,
-    train,
-)
-from tggm.training.loop import Layout
+from tggm.training import OPTIMISERS, SCHEDULES, Plan, Program, Trained, hyper_parameters, precision, train
+from tggm.training.layout import Layout
 from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock, assign_folds, membership
 
@@ -98,11 +89,8 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _fit(self, X: Any, y: NDArray[Any], n_outputs: int, noise: Floats | None) -> None:
         """Draw and train all members; `noise` is a fixed or initial noise variance, None for classes."""
         dtype, layers, objective = settings.precision(self.dtype), self._layers(), self._objective(n_outputs)
-        members, epochs = (
-            settings.count("n_members", self.n_members),
-            settings.count("max_epochs", self.max_epochs),
-        )
-        batch = settings.count("batch_size", self.batch_size)
+        names = ("n_members", "max_epochs", "batch_size")
+        members, epochs, batch = (settings.count(name, getattr(self, name)) for name in names)
         average = settings.number("average", self.average, least=0, below=1)
         patience = np.inf if self.patience is None else settings.count("patience", self.patience)
         fraction = settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
@@ -149,10 +137,8 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.W0_ = hidden.W0 / self._x.scale[None, None, :]
         self.b0_ = hidden.b0 - self.W0_ @ self._x.shift
         self.between_ = hidden.between
-        self.W1_, self.b1_ = (
-            output.W1 * self._y.scale[None, :, None],
-            output.b1 * self._y.scale + self._y.shift,
-        )
+        self.W1_ = output.W1 * self._y.scale[None, :, None]
+        self.b1_ = output.b1 * self._y.scale + self._y.shift
         self.n_iter_ = int(result.train.shape[1])
         self.history_ = {"train": result.train, "held_out": result.held}
         self.best_epoch_, self.undone_ = result.best_epoch + 1, result.undone
@@ -280,31 +266,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        self.hidden = hidden
-        self.method = method
-        self.deep = deep
-        self.n_members = n_members
-        self.sigma0 = sigma0
-        self.noise = noise
-        self.init = init
-        self.solver = solver
-        self.n_cycles = n_cycles
-        self.prior = prior
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.weight_decay = weight_decay
-        self.average = average
-        self.clip = clip
-        self.validation_fraction = validation_fraction
-        self.early_stopping = early_stopping
-        self.patience = patience
-        self.standardize = standardize
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -425,31 +387,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        self.hidden = hidden
-        self.method = method
-        self.deep = deep
-        self.n_members = n_members
-        self.sigma0 = sigma0
-        self.init = init
-        self.solver = solver
-        self.n_cycles = n_cycles
-        self.prior = prior
-        self.factorised = factorised
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.weight_decay = weight_decay
-        self.average = average
-        self.clip = clip
-        self.validation_fraction = validation_fraction
-        self.early_stopping = early_stopping
-        self.patience = patience
-        self.standardize = standardize
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -478,14 +416,13 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        best = self.predict_log_proba(X).argmax(1)
+        best = self.predict_log_proba(X).argmax(1)  # raises if not fitted
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class, (n_rows, n_classes), in the order of `classes_`."""
-        probability: Floats = np.exp(self.predict_log_proba(X))
-        return probability
+        return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return logarithms of the probabilities, accurate also where a probability underflows."""
@@ -493,7 +430,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         dtype = np.dtype(self.dtype)
         Z = prepare(rows, self._x, dtype)
         mean, std = member_scores(self.model_, Z, self._inference(), dtype)
-        with precision(dtype.name):
+        with precision(str(dtype)):
             log_p = class_mixture(mean, std, log=True).astype(np.float64)
         log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
         limits = np.finfo(np.float64)

@@ -16,13 +16,9 @@ from jax import Array, lax
 from tggm.blas_lock import sequenced
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import (
-    Sum,
     class_ep,
     class_mean_field,
     cyclic_moments,
-    linear_mean,
-    linear_moments,
-    log_density,
     log_partition,
 )
 from tggm.models.likelihoods import training_nodes
@@ -63,23 +59,9 @@ class Inference:
             return value - self._prior_log_z(prior, value, start, None)
         steps = jnp.int32(MAX_ITER) if self.solver == "newton" else jnp.asarray(self.cycles, jnp.int32)
         expand = self._expansion(label)
-        value, mean = class_mean_field(
-            joint, W1, b1, expand, start=begin, steps=steps, solver=self.solver
-        )  # fmt: skip
+        value, mean = class_mean_field(joint, W1, b1, expand, start=begin, steps=steps, solver=self.solver)
         near = self.solver == "newton" or self.prior == "posterior"  # Newton's answer depends on no start
         return value - self._prior_log_z(prior, value, start, mean if near else None)
-
-    def sum_log_density(self, alpha: Array, coef: Array, noise: Array, y: Array) -> Array:
-        """Return the log-density of Σ c h + ε at y, h ~ N_T(α, 1) independent, by Fourier inversion."""
-        return log_density(Sum(alpha, coef, noise), y)
-
-    def linear_moments(self, tg: TruncatedGaussian, W: Array, start: Array) -> tuple[Array, Array]:
-        """Return means of the last units, and the covariance of W times them."""
-        return linear_moments(tg, W, engine=self.engine, start=start)
-
-    def linear_mean(self, tg: TruncatedGaussian, W: Array, start: Array) -> Array:
-        """Return W times the means of the last units, by mean field, differentiable."""
-        return linear_mean(tg, W, start)
 
     def _log_z(self, tg: TruncatedGaussian, start: Array | None) -> Array:
         return log_partition(
@@ -96,13 +78,6 @@ class Inference:
 
     def _expansion(self, label: Array) -> Callable[[Array], Expansion]:
         """Return the function η → S_c and its derivatives: log-probability of the class, or its bound."""
-
-        def expand(eta: Array) -> Expansion:
-            found: Expansion
-            if self.factorised:
-                found = expand_factorised(eta, label, n_steps=6)
-            else:
-                found = expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
-            return found
-
-        return expand
+        if self.factorised:
+            return lambda eta: expand_factorised(eta, label, n_steps=6)
+        return lambda eta: expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)

@@ -34,6 +34,7 @@ from jax.tree_util import register_dataclass
 from tggm import formulas
 from tggm.arrays import Floats
 from tggm.gaussian import TruncatedGaussian
+from tggm.inference import Sum, linear_mean, linear_moments, log_density
 from tggm.matmul_precision import full_precision
 from tggm.models.hidden import Independent, Latent, Propagated, propagate, unit_moments
 from tggm.models.likelihoods import LOG_2PI, gaussian_log_density, training_nodes
@@ -147,7 +148,7 @@ class UndirectedLayers(_Layers):
 
     def mean(self, X: Any, W: Array, inference: Inference) -> Array:
         """Return W E[h^L | x] by mean field, (rows, n), differentiable."""
-        return inference.linear_mean(self.gaussian(X), W, self.start(X))
+        return linear_mean(self.gaussian(X), W, self.start(X))
 
     def _precision(self, U: Array | None) -> Layered:
         blocks = []
@@ -179,7 +180,7 @@ class Inferred(Latent):
 
     def covariance(self, W: Array) -> tuple[Array, Array]:
         """Return E[h], (rows, m), and Cov[W h], (rows, n, n)."""
-        return self._inference.linear_moments(self._tg, W, self._start)
+        return linear_moments(self._tg, W, engine=self._inference.engine, start=self._start)
 
 
 Inferable = OneLayer | UndirectedLayers  # one joint truncated Gaussian
@@ -261,12 +262,12 @@ class GaussianOutput:
         constant = 0.5 * (squares + self.log_noise[None, :] + LOG_2PI).sum(-1)
         return inference.evidence(hidden.gaussian(X), posterior, hidden.start(X)) - constant
 
-    def by_density(self, y: Array, hidden: OneLayer, X: Any, inference: Inference) -> Array:
+    def by_density(self, y: Array, hidden: OneLayer, X: Any) -> Array:
         """Return the exact log-density of one output, y = b1 + Σ w h + ε, by Fourier inversion."""
         alpha = hidden.standard(X)
         coef = jnp.broadcast_to(jnp.sqrt(hidden.gauge) * self.W1, alpha.shape)
         noise = jnp.broadcast_to(jnp.exp(self.log_noise), alpha.shape[:1])
-        return inference.sum_log_density(alpha, coef, noise, y[:, 0] - self.b1[0])
+        return log_density(Sum(alpha, coef, noise), y[:, 0] - self.b1[0])
 
 
 @register_dataclass

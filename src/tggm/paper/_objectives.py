@@ -83,8 +83,7 @@ class EvidenceObjective(PaperObjective):
         """Return the log-likelihood by moments where predictions use moments: classes and several layers."""
         if model.has_exact_density:
             return super().score(model, rows)
-        latent = model.latent(rows.X, Inference(self.inference.engine))
-        return model.output.by_moments(rows.y, latent)
+        return model.output.by_moments(rows.y, model.latent(rows.X, Inference(self.inference.engine)))
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class ExactDensity(PaperObjective):
     def __call__(self, model: PaperModel, rows: PaperRows, progress: Array) -> Array:
         """Return the log-density of each row."""
         output: Any = model.output
-        value: Array = output.by_density(rows.y, model.hidden, rows.X, MEAN_FIELD)
+        value: Array = output.by_density(rows.y, model.hidden, rows.X)
         return value
 
 
@@ -114,5 +113,4 @@ def subtract_unit_variance(members: PaperModel, X: Any) -> PaperModel:
         log_noise = jnp.log(jnp.maximum(v - share.mean(0), 0.01 * v))
         return replace(model, output=replace(output, log_noise=log_noise))
 
-    finished: PaperModel = jax.vmap(one)(members)
-    return finished
+    return jax.vmap(one)(members)

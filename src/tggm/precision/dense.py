@@ -34,16 +34,13 @@ class Dense:
 
     @property
     def size(self) -> int:
-        """Return the number of variables m."""
         return int(self.matrix.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Return the floating dtype of the parameters."""
         return np.dtype(self.matrix.dtype)
 
     def diagonal(self) -> Array:
-        """Return the diagonal of P."""
         values: Array = jnp.diagonal(self.matrix)
         return values
 
@@ -54,12 +51,10 @@ class Dense:
         return product - v * self.diagonal()[None, :]
 
     def factor(self, extra: Array) -> "DenseFactor":
-        """Factorise P + diag(extra) for each row."""
         eye = jnp.eye(self.size, dtype=self.matrix.dtype)
         return DenseFactor.of(self.matrix[None] + extra[:, :, None] * eye[None])
 
     def dense(self) -> Array:
-        """Return the matrix itself."""
         return self.matrix
 
 

@@ -30,16 +30,13 @@ class Diagonal:
 
     @property
     def size(self) -> int:
-        """Return the number of variables m."""
         return int(self.values.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Return the floating dtype of the parameters."""
         return np.dtype(self.values.dtype)
 
     def diagonal(self) -> Array:
-        """Return the diagonal of P."""
         return self.values
 
     def off_diagonal(self, v: Array) -> Array:
@@ -47,11 +44,9 @@ class Diagonal:
         return jnp.zeros_like(v)
 
     def factor(self, extra: Array) -> "DiagonalFactor":
-        """Factorise P + diag(extra) for each row."""
         return DiagonalFactor(self.values[None, :] + extra)
 
     def dense(self) -> Array:
-        """Return the matrix itself."""
         return jnp.diag(self.values)
 
 

@@ -76,12 +76,10 @@ class Layered:
 
     @property
     def size(self) -> int:
-        """Return the number of variables m."""
         return sum(self.sizes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Return the floating dtype of the parameters."""
         return np.dtype(self.diagonal_blocks[0].dtype)
 
     def split(self, v: Array) -> list[Array]:
@@ -89,7 +87,6 @@ class Layered:
         return list(jnp.split(v, np.cumsum(self.sizes)[:-1].tolist(), axis=-1))
 
     def diagonal(self) -> Array:
-        """Return the diagonal of P."""
         return jnp.concatenate([jnp.diagonal(a) for a in self.diagonal_blocks])
 
     @full_precision
@@ -120,7 +117,6 @@ class Layered:
         return LayeredFactor(tuple(roots), tuple(gains))
 
     def dense(self) -> Array:
-        """Return the matrix itself."""
         P: Array = _matrix(self.diagonal_blocks, self.lower_blocks, jnp)
         return P
 

@@ -55,7 +55,6 @@ class LowRank:
 
     @property
     def size(self) -> int:
-        """Return the number of variables m."""
         return int(self.base.shape[0])
 
     @property
@@ -65,7 +64,6 @@ class LowRank:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Return the floating dtype of the parameters."""
         return np.dtype(self.base.dtype)
 
     def diagonal(self) -> Array:
@@ -80,7 +78,6 @@ class LowRank:
 
     @full_precision
     def factor(self, extra: Array) -> "LowRankFactor":
-        """Factorise P + diag(extra) for each row."""
         E = self.base[None, :] + extra
         U = self.weights
         # one product with the n(n + 1)/2 distinct pairs of rows of U, unpacked by a gather
@@ -95,7 +92,6 @@ class LowRank:
 
     @full_precision
     def dense(self) -> Array:
-        """Return the matrix itself."""
         return jnp.diag(self.base) + self.weights.T @ self.weights
 
 

@@ -32,15 +32,8 @@ class ScalarPredictive(ABC):
 
     Arguments `y` and `q` are broadcast against the rows: a scalar or shape (N,) gives one value per row,
     (N, k) gives k values per row, (1, k) the same k for every row. The result has shape (N,) or (N, k).
-
-    Parameters
-    ----------
-    rows : int
-        Number of rows N.
-    mix : array, shape (K,)
-        Weights of the ensemble members, nonnegative with sum 1 (`mixture_weights`).
-    loc, scale : float
-        Affine map y = loc + scale · z from standardised values z to the output.
+    `mix` are the weights of the K ensemble members; y = loc + scale · z maps standardised values z to the
+    output.
     """
 
     def __init__(self, rows: int, mix: Floats, loc: float, scale: float) -> None:
@@ -53,8 +46,7 @@ class ScalarPredictive(ABC):
         return self._rows
 
     @abstractmethod
-    def __getitem__(self, rows: slice | Ints) -> "ScalarPredictive":
-        """Return the distributions of some rows."""
+    def __getitem__(self, rows: slice | Ints) -> "ScalarPredictive": ...
 
     @property
     def units(self) -> tuple[float, float]:
@@ -66,13 +58,9 @@ class ScalarPredictive(ABC):
         """Return the weights of the ensemble members, (K,)."""
         return self._mix
 
+    @abstractmethod
     def member_moments(self) -> tuple[Floats, Floats]:
         """Return mean and variance of z under each member, (K, N) each."""
-        return self._member_moments()
-
-    @abstractmethod
-    def _member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance of each member, (K, N) each."""
 
     @abstractmethod
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
@@ -85,10 +73,6 @@ class ScalarPredictive(ABC):
     @abstractmethod
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         """Compute P(Z ≤ z) and density at pairs to absolute accuracy; faster than `_log_tails`."""
-
-    def _density(self, rows: Ints, z: Floats) -> Floats:
-        """Compute the density at pairs to absolute accuracy."""
-        return self._bulk(rows, z)[1]
 
     @abstractmethod
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
@@ -114,7 +98,7 @@ class ScalarPredictive(ABC):
     def logpdf(self, y: ArrayLike) -> Floats:
         """Compute the log-density; where it would overflow it is the most negative float."""
         rows, z, shape = self._pairs("y", y)
-        log = np.maximum(self._log_density(rows, _clipped(z)), -np.finfo(float).max)
+        log = np.maximum(self._log_density(rows, np.clip(z, -_LARGEST, _LARGEST)), -np.finfo(float).max)
         log[np.abs(z) > _LARGEST] = -np.finfo(float).max
         return (log - math.log(self._scale)).reshape(shape)
 
@@ -123,17 +107,19 @@ class ScalarPredictive(ABC):
         rows, z, shape = self._pairs("y", y)
         if len(shape) == 1:
             return exponential(self.logpdf(y))
-        return (self._density(rows, z) / self._scale).reshape(shape)
+        return (self._bulk(rows, z)[1] / self._scale).reshape(shape)
 
     def logcdf(self, y: ArrayLike) -> Floats:
         """Compute log P(Y ≤ y)."""
-        rows, z, shape = self._pairs("y", y)
-        return self._log_tails(rows, _clipped(z))[0].reshape(shape)
+        return self._tail(y, 0)
 
     def logsf(self, y: ArrayLike) -> Floats:
         """Compute log P(Y > y)."""
+        return self._tail(y, 1)
+
+    def _tail(self, y: ArrayLike, side: int) -> Floats:
         rows, z, shape = self._pairs("y", y)
-        return self._log_tails(rows, _clipped(z))[1].reshape(shape)
+        return self._log_tails(rows, np.clip(z, -_LARGEST, _LARGEST))[side].reshape(shape)
 
     def cdf(self, y: ArrayLike) -> Floats:
         """Compute P(Y ≤ y), with relative accuracy where it is small."""
@@ -141,7 +127,8 @@ class ScalarPredictive(ABC):
         p = np.clip(self._bulk(rows, z)[0], 0.0, 1.0)
         small = p < 1e-5
         if small.any():
-            p[small] = np.exp(self._log_tails(rows[small], _clipped(z[small]))[0])
+            near = np.clip(z[small], -_LARGEST, _LARGEST)
+            p[small] = np.exp(self._log_tails(rows[small], near)[0])
         return p.reshape(shape)
 
     def ppf(self, q: ArrayLike) -> Floats:
@@ -208,7 +195,7 @@ class ScalarPredictive(ABC):
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
         """Return mean and variance of the mixture, (N,) each."""
-        mean, var = self._member_moments()
+        mean, var = self.member_moments()
         centre = self._mix @ mean
         return centre, self._mix @ (var + (mean - centre) ** 2)
 
@@ -218,11 +205,7 @@ class ScalarPredictive(ABC):
         """Flatten rows and values; return them with the shape of the result."""
         values = np.asarray(y, dtype=np.float64)
         N = self._rows
-        if (
-            values.ndim > 2
-            or (values.ndim == 1 and len(values) != N)
-            or (values.ndim == 2 and len(values) not in (1, N))
-        ):
+        if values.ndim > 2 or (values.ndim > 0 and len(values) not in ((N,), (1, N))[values.ndim - 1]):
             raise ValueError(
                 f"`{name}` must be a scalar or have shape ({N},), ({N}, k) or (1, k), one row per "
                 f"distribution; got shape {values.shape}. For the same k values in every row pass (1, k)."
@@ -276,15 +259,9 @@ def _safeguarded_newton(excess: Excess, rows: Ints, bracket: Bracket) -> Floats:
     return z
 
 
-def _clipped(z: Floats) -> Floats:
-    clipped: Floats = np.clip(z, -_LARGEST, _LARGEST)
-    return clipped
-
-
 def exponential(log: Floats) -> Floats:
     """Compute the exponential, typed as an array."""
-    value: Floats = np.exp(log)
-    return value
+    return np.exp(log)
 
 
 def mixture_weights(weights: ArrayLike | None, members: int) -> Floats:

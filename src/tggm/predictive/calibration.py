@@ -233,14 +233,9 @@ def fit_calibrations(held: list[HeldOut], *, light_tails: bool) -> tuple[Calibra
 
 
 def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:
-    """Fit the calibration with the best penalised log-likelihood of held-out rows.
+    """Fit the calibration with the best penalised log-likelihood of held-out rows; others are ignored.
 
-    Parameters
-    ----------
-    held : HeldOut
-        Rows without a weight and rows that no member held out are ignored.
-    light_tails : bool
-        Use a Gaussian. A target whose logarithm is modelled by a distribution with heavier tails has no mean.
+    `light_tails` uses a Gaussian: a target whose logarithm has heavier tails has no mean.
     """
     usable = held.usable(_MOST_ROWS)
     if not usable.weight.size:

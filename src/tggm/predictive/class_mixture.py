@@ -22,12 +22,8 @@ SPACING = {"float32": 0.6, "float64": 0.4}
 def class_mixture(mean: NDArray[Any], std: NDArray[Any], *, log: bool) -> NDArray[Any]:
     """Return probabilities of classes, or their logarithms, (rows, n).
 
-    Parameters
-    ----------
-    mean, std : array, shape (members, rows, n)
-        Moments of the scores of each member; a class is the largest of independent normal scores.
-    log : bool
-        Whether logarithms are returned.
+    `mean` and `std`, (members, rows, n), are moments of the scores; a class is the largest of independent
+    normal scores.
     """
     result = np.asarray(_mixture(mean, std, NODES[0], log)).copy()
     kind = np.searchsorted(NODES, np.asarray(_lengths(mean, std)) / SPACING[str(mean.dtype)])

@@ -49,8 +49,7 @@ def centre_and_width(mean: Floats, var: Floats) -> tuple[Floats, Floats]:
 
 def sorted_scores(scores: Floats) -> Floats:
     """Sort the scores of each output, (n, M), in ascending order; NaN last."""
-    rows = scores[:, :MOST_ROWS] if scores.shape[1] > MOST_ROWS else scores
-    return np.sort(rows, axis=1)
+    return np.sort(scores[:, :MOST_ROWS], axis=1)
 
 
 def checked_scores(scores: Any) -> Floats:
@@ -65,15 +64,7 @@ def checked_scores(scores: Any) -> Floats:
 
 
 def quantile(scores: Floats, level: float) -> float:
-    """Return q of one output.
-
-    Parameters
-    ----------
-    scores : array, shape (M,)
-        Sorted; NaN at the end are ignored.
-    level : float
-        Smallest probability that the interval contains a new target.
-    """
+    """Return q of one output for sorted scores, (M,); NaN at the end are ignored."""
     require_level(level)
     count = int((~np.isnan(scores)).sum())
     rank = math.ceil((count + 1) * level - _ROUNDING)

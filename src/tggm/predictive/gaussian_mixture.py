@@ -17,25 +17,13 @@ _TINY = float(np.finfo(np.float64).tiny)
 class GaussianMixture(ScalarPredictive):
     """Y = loc + scale · Z, where row i of Z is a mixture of N(mean_ki, var_ki) over members k.
 
-    Parameters
-    ----------
-    mean, var : array_like, shape (K, N)
-        Mean and variance of each member at each row.
-    member_weights : array_like, shape (K,), optional
-        Equal by default.
-    loc, scale : float
-        Affine map from standardised values to the output.
+    `mean` and `var` have shape (K, N); members have equal weights unless `member_weights` are given.
     """
 
     def __init__(
-        self,
-        mean: ArrayLike,
-        var: ArrayLike,
-        *,
-        member_weights: ArrayLike | None = None,
-        loc: float = 0.0,
+        self, mean: ArrayLike, var: ArrayLike, *, member_weights: ArrayLike | None = None, loc: float = 0.0,
         scale: float = 1.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         m, v = np.asarray(mean, dtype=np.float64), np.asarray(var, dtype=np.float64)
         if m.ndim != 2 or m.shape != v.shape:
             raise ValueError(
@@ -47,16 +35,15 @@ class GaussianMixture(ScalarPredictive):
         self._mean, self._std = m, np.sqrt(v)
 
     def __getitem__(self, rows: slice | Ints) -> "GaussianMixture":
-        """Return the distributions of some rows."""
-        return GaussianMixture(
+        mean, var, units = (
             self._mean[:, rows],
             self._std[:, rows] ** 2,
-            member_weights=self._mix,
-            loc=self._loc,
-            scale=self._scale,
+            {"loc": self._loc, "scale": self._scale},
         )
+        return GaussianMixture(mean, var, member_weights=self._mix, **units)
 
-    def _member_moments(self) -> tuple[Floats, Floats]:
+    def member_moments(self) -> tuple[Floats, Floats]:
+        """Return mean and variance of each member."""
         return self._mean, self._std**2
 
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
@@ -105,11 +92,6 @@ class LognormalMixture(ScalarPredictive):
     """Y = exp(Z), row by row, where Z is a mixture of Gaussians; every method is in closed form.
 
     Values above the largest float are the largest float.
-
-    Parameters
-    ----------
-    log : GaussianMixture
-        Distributions of Z = log Y.
     """
 
     def __init__(self, log: GaussianMixture) -> None:
@@ -121,7 +103,6 @@ class LognormalMixture(ScalarPredictive):
         self._mean, self._std = self._log._mean, self._log._std
 
     def __getitem__(self, rows: slice | Ints) -> "LognormalMixture":
-        """Return the distributions of some rows."""
         return LognormalMixture(self._log[rows])
 
     def ppf(self, q: ArrayLike) -> Floats:
@@ -139,7 +120,7 @@ class LognormalMixture(ScalarPredictive):
     def _bulk(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
         return self._log._bulk(rows, to_log(y))[0], exponential(self._log_density(rows, y))
 
-    def _member_moments(self) -> tuple[Floats, Floats]:
+    def member_moments(self) -> tuple[Floats, Floats]:
         """Return mean and variance of the mixture, as of one member."""
         mean, var = self._moments
         return mean[None], var[None]

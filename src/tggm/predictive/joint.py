@@ -39,15 +39,7 @@ _TERMS = 20  # of the series in powers of a correlation
 
 
 class JointPredictive(ABC, Generic[Marginal]):
-    """Joint distributions of n outputs, one for each of N rows: y = loc + scale · z.
-
-    Parameters
-    ----------
-    marginals : sequence of ScalarPredictive
-        The distribution of each output.
-    loc, scale : array, shape (n,)
-        Affine map from standardised values to the outputs.
-    """
+    """Joint distributions of n outputs, one for each of N rows: y = loc + scale · z, loc and scale (n,)."""
 
     def __init__(self, marginals: Sequence[Marginal], loc: Floats, scale: Floats) -> None:
         self._parts, self._loc, self._scale = list(marginals), loc, scale
@@ -124,10 +116,7 @@ class JointPredictive(ABC, Generic[Marginal]):
     def rvs(self, size: int | None = None, random_state: Seed = None) -> Floats:
         """Draw joint samples: (N, n) if `size` is None, otherwise (size, N, n)."""
         draws: Floats = self._loc + self._scale * self._draw(checked_size(size), generator(random_state))
-        if size is not None:
-            return draws
-        single: Floats = draws[0]
-        return single
+        return draws[0] if size is None else draws
 
     def _points(self, y: ArrayLike) -> Floats:
         """Check one finite point per row."""
@@ -141,21 +130,13 @@ class JointPredictive(ABC, Generic[Marginal]):
 
     def _scaled(self, covariance: Floats) -> Floats:
         """Convert a covariance of z to one of y."""
-        scaled: Floats = covariance * self._scale[None, :, None] * self._scale[None, None, :]
-        return scaled
+        return covariance * self._scale[None, :, None] * self._scale[None, None, :]
 
 
 class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
     """Y = loc + scale · Z, where Z is a mixture of N(mean_k, cov_k), row by row.
 
-    Parameters
-    ----------
-    mean : array_like, shape (K, N, n)
-        Mean of each member at each row.
-    cov : array_like, shape (K, N, n, n)
-        Positive definite covariance of each member at each row.
-    loc, scale : array_like, shape (n,)
-        Affine map from standardised values to the outputs.
+    `mean` has shape (K, N, n), `cov` (K, N, n, n), and `loc` and `scale` (n,).
     """
 
     def __init__(
@@ -196,15 +177,7 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
 
 
 class CopulaPredictive(JointPredictive[ScalarPredictive]):
-    """Marginals joined by a Gaussian copula, row by row.
-
-    Parameters
-    ----------
-    marginals : sequence of ScalarPredictive
-        The distribution of each output, in its own units.
-    correlation : array, shape (N, n, n)
-        R of each row.
-    """
+    """Marginals in their own units, joined by a Gaussian copula with the correlation R, (N, n, n)."""
 
     def __init__(self, marginals: Sequence[ScalarPredictive], correlation: Floats) -> None:
         n = len(marginals)
@@ -238,8 +211,7 @@ class CopulaPredictive(JointPredictive[ScalarPredictive]):
         normal = np.stack([_normal(p, y) for p, y in pairs], 1)
         own = sum(np.maximum(p.logpdf(y), _LEAST_LOG_DENSITY) for p, y in pairs)
         apart = log_densities(normal, np.broadcast_to(np.eye(self.n_outputs), self._root.shape))
-        found: Floats = log_densities(normal, self._root) - apart + own
-        return found
+        return log_densities(normal, self._root) - apart + own
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         noise = rng.standard_normal((size, len(self), self.n_outputs))

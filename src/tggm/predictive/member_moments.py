@@ -155,14 +155,9 @@ def joint_gaussian_mixture(
     members: Model, X: Floats, shift: Floats, scale: Floats
 ) -> MultivariateGaussianMixture:
     """Return the mixture of the members for all outputs together, in double precision."""
-    return MultivariateGaussianMixture(*member_covariances(members, X), loc=shift, scale=scale)
-
-
-def member_covariances(members: Model, X: Floats) -> tuple[Floats, Floats]:
-    """Compute mean (members, rows, n) and covariance (members, rows, n, n), in double precision."""
     with jax.enable_x64(True), blas_lock():
-        mean, cov = _covariances(doubled(members), padded(X))
-        return np.asarray(mean)[:, : len(X)], np.asarray(cov)[:, : len(X)]
+        mean, cov = (np.asarray(a)[:, : len(X)] for a in _covariances(doubled(members), padded(X)))
+    return MultivariateGaussianMixture(mean, cov, loc=shift, scale=scale)
 
 
 def padded(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:

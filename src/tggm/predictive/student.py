@@ -32,16 +32,8 @@ _OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 class StudentPredictive(ScalarPredictive):
     """Y = loc + scale · (mean + width · T), T Student-t with 1/heaviness degrees of freedom.
 
-    Every method is in closed form; log-tails are accurate where the tails underflow.
-
-    Parameters
-    ----------
-    mean, width : array, shape (N,)
-        Centre and scale parameter of each row.
-    heaviness : float
-        1/ν, from 1e-4 to less than ½ (at ½ the variance is infinite).
-    loc, scale : float
-        Affine map from standardised values to the output.
+    Every method is in closed form; log-tails are accurate where the tails underflow. The heaviness 1/ν is
+    from 1e-4 to less than ½ (at ½ the variance is infinite).
     """
 
     def __init__(
@@ -58,12 +50,12 @@ class StudentPredictive(ScalarPredictive):
         self._nu = 1 / self._heaviness
 
     def __getitem__(self, rows: slice | Ints) -> "StudentPredictive":
-        """Return the distributions of some rows."""
         return StudentPredictive(
             self._mean[rows], self._width[rows], self._heaviness, loc=self._loc, scale=self._scale
         )
 
-    def _member_moments(self) -> tuple[Floats, Floats]:
+    def member_moments(self) -> tuple[Floats, Floats]:
+        """Return mean and variance, as of one member."""
         return self._mean[None], (self._width**2 / (1 - 2 * self._heaviness))[None]
 
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
@@ -72,8 +64,7 @@ class StudentPredictive(ScalarPredictive):
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
         u, width = self._standard(rows, z)
-        log: Floats = self._log_standard(u) - np.log(width)
-        return log
+        return self._log_standard(u) - np.log(width)
 
     def _log_standard(self, u: Floats) -> Floats:
         """Compute the log-density of T."""
@@ -147,12 +138,8 @@ class Shape:
     """A density g on [0, 1] that is linear between knots.
 
     Its integral G maps the distribution function F of a Student-t to G(F), with density g(F) f. The lower
-    tail keeps its relative accuracy; the upper tail is the lower tail of the reversed shape.
-
-    Parameters
-    ----------
-    logs : array, shape (KNOTS,)
-        Logarithms of g at the knots, up to a constant.
+    tail keeps its relative accuracy; the upper tail is the lower tail of the reversed shape. `logs` are the
+    logarithms of g at the knots, up to a constant.
     """
 
     def __init__(self, logs: Floats) -> None:
@@ -170,14 +157,12 @@ class Shape:
     def density(self, u: Floats) -> Floats:
         """Compute g(u)."""
         h, (k, t) = self._h, _cell(u)
-        found: Floats = h[k] * (1 - t) + h[k + 1] * t
-        return found
+        return h[k] * (1 - t) + h[k + 1] * t
 
     def cdf(self, u: Floats) -> Floats:
         """Compute G(u)."""
         h, (k, t) = self._h, _cell(u)
-        found: Floats = self._mass[k] + self._width[k] * t * (h[k] + 0.5 * t * (h[k + 1] - h[k]))
-        return found
+        return self._mass[k] + self._width[k] * t * (h[k] + 0.5 * t * (h[k + 1] - h[k]))
 
     def log_cdf(self, log_u: Floats) -> Floats:
         """Compute log G; in the first cell from log u, as u may underflow."""
@@ -239,10 +224,6 @@ class ShapedStudent(NamedTuple):
     apart: float  # E|S − S'|, S' an independent copy
     below: CubicHermiteSpline  # E max(s − S, 0), as a function of arcsinh s
 
-    def log_tails(self, log_low: Floats, log_high: Floats) -> tuple[Floats, Floats]:
-        """Compute the log-tails of S from those of the Student-t."""
-        return self.shape.log_cdf(log_low), self.reversed.log_cdf(log_high)
-
     def to(self, s: Floats) -> Floats:
         """Compute E|S − s|."""
         x = np.arcsinh(s)
@@ -253,34 +234,19 @@ class ShapedStudent(NamedTuple):
 class ShapedPredictive(StudentPredictive):
     """Y = loc + scale · (mean + width · (S − E S)), where S has the cdf G(F), F Student.
 
-    Density, cdf and quantiles are in closed form; variance and CRPS have errors of about 1e-9.
-
-    Parameters
-    ----------
-    mean, width, heaviness
-        As in `StudentPredictive`.
-    logs : tuple of float
-        Log-density of G at the knots, see `Shape`.
-    loc, scale : float
-        Affine map from standardised values to the output.
+    Density, cdf and quantiles are in closed form; variance and CRPS have errors of about 1e-9. `logs` are
+    those of `Shape`.
     """
 
     def __init__(
-        self,
-        mean: Floats,
-        width: Floats,
-        heaviness: float,
-        logs: tuple[float, ...],
-        *,
-        loc: float = 0.0,
+        self, mean: Floats, width: Floats, heaviness: float, logs: tuple[float, ...], *, loc: float = 0.0,
         scale: float = 1.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(mean, width, heaviness, loc=loc, scale=scale)
         self._logs = logs
         self._integrals = _integrated(self._heaviness, logs)
 
     def __getitem__(self, rows: slice | Ints) -> "ShapedPredictive":
-        """Return the distributions of some rows."""
         units = {"loc": self._loc, "scale": self._scale}
         return ShapedPredictive(self._mean[rows], self._width[rows], self._heaviness, self._logs, **units)
 
@@ -289,7 +255,8 @@ class ShapedPredictive(StudentPredictive):
         z = (y - self._loc) / self._scale
         return super()._bulk(np.arange(len(self)), z)[0]
 
-    def _member_moments(self) -> tuple[Floats, Floats]:
+    def member_moments(self) -> tuple[Floats, Floats]:
+        """Return mean and variance, as of one member."""
         return self._mean[None], (self._width**2 * self._integrals.var)[None]
 
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
@@ -301,7 +268,8 @@ class ShapedPredictive(StudentPredictive):
         return super()._log_density(rows, z) + reshaped
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        return self._integrals.log_tails(*super()._log_tails(rows, z))
+        low, high = super()._log_tails(rows, z)
+        return self._integrals.shape.log_cdf(low), self._integrals.reversed.log_cdf(high)
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, density = super()._bulk(rows, z)
@@ -344,26 +312,19 @@ def _integrated(heaviness: float, logs: tuple[float, ...]) -> ShapedStudent:
     x = np.linspace(-_REACH, _REACH, _POINTS)
     t = np.sinh(x)
     tails = student.logcdf(t[None, :])[0], student.logsf(t[None, :])[0]
-    low, high, shaped_low, shaped_high = map(
-        np.exp, (*tails, shape.log_cdf(tails[0]), reverse.log_cdf(tails[1]))
-    )
+    shaped = shape.log_cdf(tails[0]), reverse.log_cdf(tails[1])
+    low, high, shaped_low, shaped_high = map(np.exp, (*tails, *shaped))
     stretch = np.cosh(x)
     below = cumulative_simpson(shaped_low * stretch, x=x, initial=0)
     right = t > 0
     rest = np.where(right, shaped_high - reverse.end * high, shaped_low - shape.end * low)
-    squares = 0.5 * (shape.end + reverse.end) * student.var()[0] + 2 * _integral(
-        np.abs(t) * rest * stretch, x
-    )
+    squares = 0.5 * (shape.end + reverse.end) * student.var()[0]
+    squares = squares + 2 * _integral(np.abs(t) * rest * stretch, x)
     middle = _POINTS // 2  # where t = 0
     mean = _integral((shaped_high * stretch)[middle:], x[middle:]) - float(below[middle])
-    return ShapedStudent(
-        shape,
-        reverse,
-        mean,
-        float(squares - mean**2),
-        2 * _integral(shaped_low * shaped_high * stretch, x),
-        CubicHermiteSpline(x, below, shaped_low * stretch),
-    )
+    apart = 2 * _integral(shaped_low * shaped_high * stretch, x)
+    spline = CubicHermiteSpline(x, below, shaped_low * stretch)
+    return ShapedStudent(shape, reverse, mean, float(squares - mean**2), apart, spline)
 
 
 def _integral(values: Floats, x: Floats) -> float:

@@ -83,16 +83,8 @@ def choose_transform(X: Floats, y: Floats, weight: Floats | None = None) -> LogT
 
     Both log-likelihoods are those of y. The logarithm must gain 0.1 nats per row and three standard errors.
     It is not tried if a target is not positive, if no target is more than eight robust standard deviations
-    from the median, if targets have few distinct values, or if a tenth of the rows has the same target.
-
-    Parameters
-    ----------
-    X : array, shape (N, p)
-        Inputs.
-    y : array, shape (N,)
-        Targets in their own units.
-    weight : array, shape (N,), optional
-        Rows without a weight are ignored.
+    from the median, if targets have few distinct values, or if a tenth of the rows has the same target. Rows
+    without a weight are ignored.
     """
     w = np.ones(len(y)) if weight is None else weight
     all_rows = np.flatnonzero(w > 0)

@@ -106,20 +106,8 @@ def _(order: int, primals: Four, tangents: Four) -> tuple[Standard, Standard]:
     d_a, d_b = da - dmu - a * dsigma, db - dmu - b * dsigma
     mean = mean_h - dmu - s.mean * dsigma
     low, high = mean_h - da - x * dsigma, db - mean_h - y * dsigma
-    out = Standard(
-        log_mass,
-        mean,
-        low,
-        high,
-        var,
-        third,
-        fourth,
-        d_at_lower,
-        d_at_upper,
-        d_at_lower - d_a,
-        d_at_upper + d_b,
-    )
-    return s, out
+    gaps = d_at_lower - d_a, d_at_upper + d_b
+    return s, Standard(log_mass, mean, low, high, var, third, fourth, d_at_lower, d_at_upper, *gaps)
 
 
 def _finite(limit: Array, change: Array) -> Array:

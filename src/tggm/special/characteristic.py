@@ -156,17 +156,9 @@ def log_mass(alpha: Array) -> Array:
 def log_characteristic(alpha: ArrayLike, tau: ArrayLike) -> Array:
     """Return log E[e^{iτh}] for h ~ N(α, 1) truncated to h ≥ 0, up to a multiple of 2πi.
 
-    Parameters
-    ----------
-    alpha, tau : array_like
-        Location before truncation and frequency; broadcast together. For h ~ N_T(a, σ²) and a weight w in a
-        sum, α = a/σ and τ = σ w t.
-
-    Returns
-    -------
-    Array
-        Complex. In float64 its absolute error is below 1e-13 plus that of rounding the phase ατ; it neither
-        overflows nor underflows. Derivatives: ∂/∂α = g(z) − g(α), ∂/∂τ = i g(z), z = α + iτ.
+    For h ~ N_T(a, σ²) and a weight w in a sum, α = a/σ and τ = σ w t. In float64 the absolute error is below
+    1e-13 plus that of rounding the phase ατ; nothing overflows or underflows. Derivatives: ∂/∂α = g(z) −
+    g(α), ∂/∂τ = i g(z), z = α + iτ.
     """
     log: Array = jax.jit(_log_characteristic)(*_broadcast(alpha, tau))
     return log

@@ -54,26 +54,13 @@ def log_probit(
 ) -> Array:
     r"""Return the logarithm of the probability that class `label` has the largest of n independent normals.
 
-    Parameters
-    ----------
-    mean, std : Array, shape (rows, n)
-        Their means and (positive) standard deviations.
-    label : Array of int, shape (rows,)
-        Class of each row, 0 to n − 1.
-    n_nodes : int, optional
-        Nodes of the trapezoidal rule; :func:`default_nodes` otherwise.
-    n_steps : int
-        Newton steps to the mode of the integrand; they approach it from the left and never overshoot.
+    `mean` and `std` have shape (rows, n), `label` (rows,). `n_nodes` is the number of nodes of the
+    trapezoidal rule, by default :func:`default_nodes`; `n_steps` that of Newton steps to the mode of the
+    integrand, which approach it from the left and never overshoot.
 
-    Returns
-    -------
-    Array, shape (rows,)
-        Finite for finite arguments. Absolute error below 1e-8 in float64 for n up to 100 and margins up to
-        ±30 (``python tools/precompute/probit_accuracy.py`` prints the table).
-
-    Notes
-    -----
-    For unit variances, E[z | the class is c] = mean + gradient with respect to the mean.
+    Finite for finite arguments. Absolute error below 1e-8 in float64 for n up to 100 and margins up to ±30
+    (``python tools/precompute/probit_accuracy.py`` prints the table). For unit variances, E[z | the class is
+    c] = mean + gradient with respect to the mean.
     """
     nodes = default_nodes(mean.shape[-1], mean.dtype) if n_nodes is None else n_nodes
     result: Array = _log_probit(nodes, n_steps, mean, std, label)

@@ -6,6 +6,9 @@ with the letters of :mod:`tggm.special.kernels`. The rules use these same functi
 order are correct. `low` is the part of the argument lost to rounding, :func:`tggm.special.kernels.residual`.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -13,7 +16,6 @@ from jax import Array
 from tggm.special import kernels
 
 Argument = tuple[Array]
-WithLow = tuple[Array, Array | None]
 
 
 @jax.custom_jvp
@@ -64,46 +66,21 @@ def moments(a: Array) -> tuple[Array, Array]:
     return kernels.moments(a)
 
 
-@log_ndtr.defjvp
-def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
-    (a,), (da,) = primals, tangents
-    return log_ndtr(a), hazard(a) * da
+def _differentiate(function: Any, slope: Callable[..., Array]) -> None:
+    """Set the derivative of a function by its first argument."""
+
+    @function.defjvp  # type: ignore[untyped-decorator]
+    def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
+        return function(*primals), slope(*primals) * tangents[0]
 
 
-@hazard.defjvp
-def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
-    (a,), (da,) = primals, tangents
-    return hazard(a), -decay(a) * da
-
-
-@decay.defjvp
-def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
-    (a,), (da,) = primals, tangents
-    return decay(a), -third(a) * da
-
-
-@spread.defjvp
-def _(primals: WithLow, tangents: WithLow) -> tuple[Array, Array]:
-    (a, low), (da, _) = primals, tangents
-    return spread(a, low), -kernels.near(a) * third(a, low) * da
-
-
-@mean.defjvp
-def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
-    (a,), (da,) = primals, tangents
-    return mean(a), var(a) * da
-
-
-@var.defjvp
-def _(primals: Argument, tangents: Argument) -> tuple[Array, Array]:
-    (a,), (da,) = primals, tangents
-    return var(a), third(a) * da
-
-
-@third.defjvp
-def _(primals: WithLow, tangents: WithLow) -> tuple[Array, Array]:
-    (a, low), (da, _) = primals, tangents
-    return third(a, low), kernels.fourth(a) * da
+_differentiate(log_ndtr, hazard)
+_differentiate(hazard, lambda a: -decay(a))
+_differentiate(decay, lambda a: -third(a))
+_differentiate(spread, lambda a, low: -kernels.near(a) * third(a, low))
+_differentiate(mean, var)
+_differentiate(var, third)
+_differentiate(third, lambda a, _: kernels.fourth(a))
 
 
 @moments.defjvp

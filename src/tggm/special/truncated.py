@@ -101,13 +101,6 @@ def truncated_mean(mu: ArrayLike, sigma: ArrayLike) -> Array:
         E[h] = \sigma\, g(\alpha) = \mu + \sigma\, \phi(\alpha) / \Phi(\alpha), \qquad \alpha = \mu / \sigma.
 
     Increasing and convex in `mu`, above ``max(0, mu)``, which is its limit for small `sigma`.
-
-    Parameters
-    ----------
-    mu : array_like
-        Location before truncation.
-    sigma : array_like
-        Scale before truncation, positive.
     """
     return evaluate(_truncated_mean, mu=mu, sigma=sigma)
 
@@ -209,13 +202,6 @@ def truncated_log_z(theta: ArrayLike, precision: ArrayLike) -> Array:
             = \frac{\theta^2}{2 p} + \tfrac12 \log \frac{2 \pi}{p} + \log \Phi(\theta / \sqrt p).
 
     Convex; its derivatives are :math:`E[h]` and :math:`-\tfrac12 E[h^2]`.
-
-    Parameters
-    ----------
-    theta : array_like
-        Shift, the coefficient of h.
-    precision : array_like
-        Precision p, positive.
     """
     return evaluate(_truncated_log_z, theta=theta, precision=precision)
 
