@@ -1,4 +1,4 @@
-"""Cases of a parametrised test, of which `make test` runs a few; `make test-all` runs the others, too."""
+"""Cases of parametrised tests: `make test` runs some, `make test-all` runs all."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def few(values: Iterable[Any], *quick: str, name: Callable[[Any], str] = str) -> list[Any]:
-    """All values; those whose names are not among `quick` are marked as slow."""
+    """Return all values, and mark those whose names are not in `quick` as slow."""
     values = list(values)
     missing = set(quick) - {name(value) for value in values}
     assert not missing, f"no such cases: {missing}"

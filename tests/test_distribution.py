@@ -1,4 +1,4 @@
-"""Wheel and source distribution: what they hold, that they are the same each time, that they work."""
+"""Contents of the wheel and the source distribution; reproducible builds."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def build(folder):
-    """Both distributions, dated by nothing but a fixed second."""
+    """Build both distributions with a fixed date."""
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     env = {"SOURCE_DATE_EPOCH": "1700000000", "PATH": "/usr/bin:/bin"}
     subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True)
@@ -25,7 +25,7 @@ def built(tmp_path_factory):
     return build(tmp_path_factory.mktemp("dist"))
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(built):
+def test_the_wheel_contains_only_the_package(built):
     names = zipfile.ZipFile(built[0]).namelist()
     tops = {name.split("/")[0] for name in names}
     assert tops == {"tggm", next(top for top in tops if top.endswith(".dist-info"))}
@@ -35,27 +35,21 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     assert {"tggm/py.typed", "tggm/report/report.html.j2"} <= set(names)
 
 
-def test_the_source_distribution_has_tests_and_documentation(built):
+def test_the_source_distribution_contains_tests_and_documentation(built):
     with tarfile.open(built[1]) as archive:
         names = archive.getnames()
     inside = {name.split("/", 1)[1] for name in names if "/" in name}
-    assert {
-        "README.md",
-        "LICENSE",
-        "CHANGELOG.md",
-        "tests/conftest.py",
-        "docs/index.md",
-        "Makefile",
-    } <= inside
+    wanted = {"README.md", "LICENSE", "CHANGELOG.md", "tests/conftest.py", "docs/index.md", "Makefile"}
+    assert wanted <= inside
     assert not any(name.startswith((".venv", "demo/")) for name in inside)
 
 
-def test_building_again_gives_the_same_bytes(built, tmp_path):
+def test_builds_are_reproducible(built, tmp_path):
     for first, second in zip(built, build(tmp_path), strict=True):
         assert first.read_bytes() == second.read_bytes(), first.name
 
 
-def test_the_wheel_works_where_it_is_unpacked(built, tmp_path):
+def test_the_unpacked_wheel_can_be_imported(built, tmp_path):
     zipfile.ZipFile(built[0]).extractall(tmp_path)
     code = "import tggm; print(tggm.__file__); from tggm import load; from tggm.report import write_report"
     env = {"PYTHONPATH": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""What the repository promises on its first screen, and what importing the package must not do."""
+"""README, links of the documentation, the version, and side effects of imports."""
 
 import re
 import subprocess
@@ -30,16 +30,16 @@ WHOLE = pytest.param({}, marks=pytest.mark.slow, id="whole")
 
 @pytest.mark.parametrize("settings", [pytest.param(SHORT, id="short"), WHOLE])
 def test_the_readme_code_runs(settings, monkeypatch, capsys):
-    """A smaller model here; the default takes a minute and runs in `make test-all`."""
+    """Use a smaller model; the default takes a minute and runs in `make test-all`."""
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     monkeypatch.setattr(tggm, "TGGMRegressor", partial(tggm.TGGMRegressor, **settings), raising=False)
     monkeypatch.chdir(ROOT)
-    with pytest.warns(match="house"):  # a column that only counts the rows is said to be left out
+    with pytest.warns(match="house"):  # the column of row numbers is left out
         exec(block, {"__name__": "__main__"})
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert all(re.fullmatch(r"90 % between -?\d+ and \d+; sold for \d+", line) for line in lines[:3])
-    # the standard deviation of these prices is 120: knowing nothing but that is worth -6.2 nats
+    # a Gaussian with the mean and deviation of all prices has a mean log-density of -6.2
     assert -5.9 < float(lines[3].removeprefix("mean log-density ")) < -5.0
 
 
@@ -52,7 +52,7 @@ def test_the_readme_commands_exist():
 
 
 def anchors(page):
-    """Addresses of the headings of a page, as GitHub and the site make them, or as given in braces."""
+    """Return anchors of the headings of a page, as GitHub generates them, or as given in braces."""
     found = set()
     for heading in re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), re.MULTILINE):
         given = re.search(r"\{ *#([\w-]+) *\}", heading)
@@ -65,8 +65,7 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(path):
-    """To a file, and to a heading in it."""
+def test_links_lead_to_existing_files_and_headings(path):
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" not in link:
@@ -76,8 +75,8 @@ def test_links_lead_somewhere(path):
             assert not anchor or anchor in anchors(target.read_text()), link
 
 
-def test_files_that_pages_name_exist():
-    """Written in backticks, from the root of the repository or of the package."""
+def test_files_named_in_pages_exist():
+    """Look for paths in backticks from the root of the repository or of the package."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     named = {
         (page.name, path) for page in pages for path in re.findall(r"`(\w[\w/]*/\w+\.py)`", page.read_text())
@@ -87,12 +86,12 @@ def test_files_that_pages_name_exist():
     assert not [pair for pair in sorted(named) if not any((root / pair[1]).exists() for root in roots)]
 
 
-def test_there_is_one_version():
+def test_all_versions_are_equal():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert tggm.__version__ == declared == metadata.version("tggm")
 
 
-def test_public_names_are_there():
+def test_public_names_can_be_imported():
     assert (
         {"TGGMRegressor", "TruncatedGaussian", "save", "load", "ModelFileError"}
         <= set(tggm.__all__)
@@ -109,19 +108,19 @@ def test_a_bare_import_loads_nothing_heavy():
     assert not set(heavy) & set(loaded)
 
 
-def test_importing_loads_and_changes_nothing_unasked():
+def test_importing_changes_no_global_setting():
     code = """
 import jax, logging, os, sys, warnings
 import numpy as np
 def settings():
     python = list(warnings.filters), dict(os.environ), list(logging.root.handlers)
     return dict(jax.config.values), np.geterr(), *python
-import optax, sklearn.base, scipy.stats  # what they change on import is theirs
+import optax, sklearn.base, scipy.stats  # they may change settings on import
 before = settings()
 import tggm, tggm.special, tggm.inference, tggm.plotting
 [getattr(tggm, name) for name in tggm.__all__]
 loaded = {"typer", "rich", "matplotlib"} & set(sys.modules)
-assert not loaded, f"the library loads {loaded}, of the command line and of pictures"
+assert not loaded, f"importing the library loads {loaded}"
 import tggm.cli
 assert settings() == before, "importing tggm changed a global setting"
 """

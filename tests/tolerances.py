@@ -1,8 +1,8 @@
-"""Tolerances by dtype, in one place. A test that needs another one derives it beside its assertion."""
+"""Tolerances by dtype. A test that needs another tolerance derives it beside its assertion."""
 
 import numpy as np
 
-# relative error promised by tggm.special for every real function and its first derivative
+# relative error of the functions of tggm.special and of their first derivatives
 SPECIAL = {np.dtype("float32"): 1e-6, np.dtype("float64"): 5e-15}
 # the derivative of the third central moment
 SPECIAL_FOURTH = {np.dtype("float32"): 1e-3, np.dtype("float64"): 1e-10}

@@ -11,14 +11,7 @@ from scipy.stats import norm
 from tests.cli.commands import answer, complaint, rows, write
 from tggm.cli import comparison
 from tggm.cli.app import run
-from tggm.cli.comparison import (
-    OURS,
-    assign_folds,
-    class_scores,
-    comparison_text,
-    gaussian_scores,
-    summarise,
-)
+from tggm.cli.comparison import OURS, assign_folds, class_scores, comparison_text, gaussian_scores, summarise
 
 SMALL = ["--hidden", "6,5", "--members", "2", "--epochs", "2", "--folds", "2", "--quiet"]
 
@@ -61,8 +54,8 @@ def test_the_text_lists_who_is_ahead(houses, capsys, constant, tmp_path):
 
 
 def test_classes(houses, capsys, constant):
-    text = answer(capsys, "compare", houses, "--target", "garden", "--models", "mean", *SMALL, "--json")
-    found = json.loads(text)
+    words = ["compare", houses, "--target", "garden", "--models", "mean", *SMALL, "--json"]
+    found = json.loads(answer(capsys, *words))
     assert found["task"] == "classification"
     assert set(found["figures"][OURS]) == {"error", "log_score"}
     assert 0 <= found["figures"]["mean"]["error"]["value"] <= 1

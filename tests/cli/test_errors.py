@@ -35,14 +35,13 @@ def test_an_error_is_one_sentence_and_exit_code_2(words, sentence, capsys):
 
 
 def test_errors_of_users_have_messages_and_defects_do_not():
-    assert message_for(CommandError("Do this.")) == "Do this."
-    assert message_for(ModelFileError("m.tggm is broken.")) == "m.tggm is broken."
-    assert message_for(TableError("t.csv is empty.")) == "t.csv is empty."
+    large = ValueError("`X` has a value of size 5e10")
+    for error in (CommandError("Do this."), ModelFileError("Broken."), TableError("t is empty."), large):
+        assert message_for(error) == str(error)
     assert "pip install matplotlib" in message_for(ModuleNotFoundError("", name="matplotlib.figure"))
     assert "pip install pyarrow" in message_for(ModuleNotFoundError("", name="pyarrow"))
     assert message_for(ModuleNotFoundError("", name="tggm.nothing")) is None
     assert message_for(ValueError("a defect")) is None
-    assert message_for(ValueError("`X` has a value of size 5e10")) == "`X` has a value of size 5e10"
 
 
 def test_without_a_command_the_commands_are_listed(capsys):
@@ -54,10 +53,8 @@ def test_without_a_command_the_commands_are_listed(capsys):
 def test_the_command_line_without_typer_says_how_to_get_it():
     code = "import sys; sys.modules['typer'] = None; from tggm.cli import main; main(['info'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "tggm: the command line needs typer; install it with: pip install typer\n",
-    )
+    said = "tggm: the command line needs typer; install it with: pip install typer\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_help_loads_nothing_heavy():
@@ -117,7 +114,6 @@ def test_closed_standard_streams(tmp_path, line, code, shown):
         (["fit", "gaps.csv", "-t", "y"], "gaps.csv has 2 rows with a target; a fit needs 10 or more"),
         (["predict", "one.csv", "m.tggm"],
          "one.csv is not a model file, but m.tggm is; the model comes first: m.tggm one.csv"),
-        (["evaluate", "one.csv", "one.csv"], "one.csv is not a usable model file: it was not written by"),
         (["info", "one.csv"], "one.csv is not a usable model file: it was not written by tggm.save or"),
     ],
 )  # fmt: skip

@@ -62,16 +62,13 @@ def test_folders_that_cannot_be_fitted(folder, tmp_path, capsys):
     assert "column 'size' holds numbers (double) in " in said
     assert "0.parquet, but text (string) in " in said
     assert "2.parquet; write one type in all files" in said
-    said = complaint(capsys, "fit", str(tmp_path), "-t", "size", *words[2:], "--ignore", "other")
-    assert "column 'size' holds numbers" in said
 
 
 def test_files_may_have_gaps_alone_in_a_column_and_anything_in_one_that_is_ignored(tmp_path):
-    size = np.arange(60.0)
-    pq.write_table(pa.table({"size": size, "other": size, "price": size}), tmp_path / "0.parquet")
-    pq.write_table(
-        pa.table({"size": pa.nulls(60), "other": ["a"] * 60, "price": size}), tmp_path / "1.parquet"
-    )
+    x = np.arange(60.0)
+    files = ({"size": x, "other": x, "price": x}, {"size": pa.nulls(60), "other": ["a"] * 60, "price": x})
+    for k, columns in enumerate(files):
+        pq.write_table(pa.table(columns), tmp_path / f"{k}.parquet")
     folder = Folder(str(tmp_path))
     folder.require_alike(["other"])
     sample = folder.sample()

@@ -1,6 +1,7 @@
 """The classifier: fits, probabilities, labels, class weights, sparse tables, and further training."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ from tests.estimators.small import ALL_ROWS, NAMES, small_classifier, three_clas
 from tests.models.sampling import truncated_draws
 from tggm import TGGMClassifier
 from tggm.data import from_arrays
-from tggm.estimators._data import known_classes, standardisation
+from tggm.estimators._data import standardisation
+from tggm.estimators._targets import known_classes
 from tggm.models import Identity
 
 
@@ -67,6 +69,14 @@ def test_probabilities_are_those_of_the_model_by_simulation(table, fitted):
         z = h @ W1.T + b1 + rng.standard_normal((20_000, 10, 3))
         p += np.eye(3)[z.argmax(-1)].mean(0) / 2
     assert_allclose(fitted.predict_proba(X[:10]), p, atol=0.025)
+
+
+def test_a_large_shift_of_inputs_loses_no_digits(fitted, table):
+    """The standardisation is folded into the weights only if single precision suffices."""
+    moved, x = copy.copy(fitted), fitted.fitted_.scales.x
+    scales = fitted.fitted_.scales._replace(x=x._replace(shift=x.shift + 1e7))
+    moved.fitted_ = replace(fitted.fitted_, scales=scales)
+    assert_allclose(moved.predict_proba(table[0] + 1e7), fitted.predict_proba(table[0]), atol=1e-5)
 
 
 @pytest.mark.parametrize("exponent", [3, 12, 37])

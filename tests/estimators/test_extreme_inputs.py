@@ -100,14 +100,3 @@ def test_new_rows_far_away_are_finite_if_features_are_bounded_or_refused(bounded
         else:
             with pytest.raises(ValueError, match=r"`X` has .* leave out rows so far from the training rows"):
                 predict(X[:1] * 1e300)
-
-
-@pytest.mark.usefixtures("usual_shapes")  # half as many rows of 500 columns
-def test_wide_tables_are_predicted_about_as_well_as_by_the_mean():
-    """Two of 500 columns matter; weight decay grows with the number of columns."""
-    rng, rows, columns = np.random.default_rng(0), 60, 500
-    A = rng.standard_normal((rows + 500, columns))
-    y = A[:, 0] + np.sin(A[:, 1]) + 0.1 * rng.standard_normal(len(A))
-    model = TGGMRegressor(20, n_members=2, max_epochs=300, random_state=0).fit(A[:rows], y[:rows])
-    assert model.undone_.max() < 5
-    assert np.sqrt(np.mean((model.predict(A[rows:]) - y[rows:]) ** 2)) < 1.2 * y[rows:].std()

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from tggm.streams.columns import Columns
 
 from tests.cases import few
 from tests.estimators.small import untrained

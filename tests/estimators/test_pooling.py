@@ -1,4 +1,4 @@
-"""Ridge and logistic regression: closed forms, the start of the linear part, and the blends."""
+"""Ridge and logistic regression: closed forms, the start of the linear part, and the blend."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,14 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.linear_model import Ridge as SklearnRidge
 
 from tests.cases import few
-from tests.estimators.small import small_classifier, untrained
-from tggm import TGGMClassifier
+from tests.estimators.small import settings_of, small_classifier, untrained
+from tggm import TGGMClassifier, TGGMRegressor
 from tggm.estimators import _ridge
+from tggm.estimators._data import read_numbers
+from tggm.estimators._fitted import initialise
 from tggm.estimators._logistic import PROBIT, Logits, blended, regressions
-from tggm.estimators._ridge import OUTPUT, PENALTIES, blend, ridge, start_at_ridge
+from tggm.estimators._ridge import OUTPUT, PENALTIES, ridge, start_at_ridge
 from tggm.models import Identity, Network
-from tggm.predictive.calibration import HeldOut
 
 NOISE = "likelihood.log_noise"
 
@@ -35,16 +36,16 @@ def test_ridge_regression_is_that_of_scikit_learn(table):
         assert_allclose(found.b[j], other.intercept_, rtol=1e-6)
 
 
-def test_leave_one_out_predictions_equal_refits(table, monkeypatch):
+def test_the_leave_one_out_error_is_that_of_refits(table, monkeypatch):
     X, Y, weight = table
     monkeypatch.setattr(_ridge, "PENALTIES", PENALTIES[20:21])
-    found = ridge(X, Y, weight)
     unit = np.linalg.eigvalsh(np.cov(X.T, aweights=weight, ddof=0)).mean()
-    for i in range(4):
-        rest = np.arange(40) != i
-        w = weight[rest] / weight.sum()  # one penalty for all rows
-        other = SklearnRidge(alpha=PENALTIES[20] * unit).fit(X[rest], Y[rest], sample_weight=w)
-        assert_allclose(found.left_out[i], other.predict(X[i : i + 1])[0], rtol=1e-6)
+    w, error = weight / weight.sum(), np.zeros(2)
+    for i in range(40):
+        rest = np.arange(40) != i  # one penalty for all rows
+        other = SklearnRidge(alpha=PENALTIES[20] * unit).fit(X[rest], Y[rest], sample_weight=w[rest])
+        error += w[i] * (Y[i] - other.predict(X[i : i + 1])[0]) ** 2
+    assert_allclose(ridge(X, Y, weight).error, error, rtol=1e-6)
 
 
 def test_wide_and_tall_tables_have_the_same_solution(rng):
@@ -52,7 +53,7 @@ def test_wide_and_tall_tables_have_the_same_solution(rng):
     X, Y, w = rng.normal(size=(12, 40)), rng.normal(size=(12, 2)), rng.uniform(0.5, 2, 12)
     more = [np.zeros((30, 40)), np.zeros((30, 2)), np.zeros(30)]
     tall = ridge(*(np.concatenate(pair) for pair in zip((X, Y, w), more, strict=True)))
-    for a, b in zip(ridge(X, Y, w), tall._replace(left_out=tall.left_out[:12]), strict=True):
+    for a, b in zip(ridge(X, Y, w), tall, strict=True):
         assert_allclose(a, b, rtol=1e-6, atol=1e-6)  # a penalty of 1e-6 costs six digits
 
 
@@ -78,26 +79,14 @@ def test_members_start_at_the_ridge_regression_of_their_rows(rng, learned):
         assert_allclose(after[NOISE][k, 1], before[NOISE][k, 1])
 
 
-@pytest.mark.parametrize("good", [True, False])
-def test_the_better_model_has_the_larger_weight(rng, good):
-    """Ten members hold out a tenth of the rows each; their predictions are good or useless."""
-    X = rng.standard_normal((300, 2))
-    y = np.sin(3 * X[:, 0]) if good else X[:, 0] + 0.1 * rng.standard_normal(300)
-    linear = ridge(X, y[:, None], np.ones(300))
-    model = network(2, 1, rng, 10, (3,))
-    mask = np.arange(10)[:, None] == np.arange(300)[None, :] % 10
-    scatter = (0.05 if good else 2.0) * rng.standard_normal((10, 300))
-    held = HeldOut((y if good else 0 * y) + scatter, np.full((10, 300), 0.5), mask, y, np.ones(300))
-    made, (later,) = blend(model, [held], linear)
-    if good:
-        assert made is model
-        return
-    W1, A = (made.arrays()[OUTPUT + name] for name in ("W1", "A"))
-    share = 1 - W1[0, 0, 0] / model.arrays()[OUTPUT + "W1"][0, 0, 0]
-    assert share > 0.9
-    assert_allclose(A[:, 0], np.tile(share * linear.A, (10, 1)), rtol=1e-6)
-    assert np.mean((later.mean[0] - y) ** 2) < np.mean((held.mean[0] - y) ** 2)
-    assert (made.arrays()[NOISE] > np.log(0.005)).all()  # of the noise 0.01 and what members add
+@pytest.mark.parametrize(("settings", "low"), [({}, True), ({"max_epochs": 5}, False)])
+def test_the_noise_starts_low_only_if_training_is_automatic(rng, settings, low):
+    """Steps of a size that the user chose could be too large at first."""
+    X = rng.standard_normal((60, 3))
+    checked = settings_of(TGGMRegressor(hidden=4, **settings))
+    data = read_numbers(TGGMRegressor(), X, X[:, 0], None, None, checked, rng)
+    model, _ = initialise(checked, data, rng)
+    assert (model.arrays()[NOISE] < -6).all() == low
 
 
 def rows_of_classes(rng, count, n=3, d=4, slope=2.0):

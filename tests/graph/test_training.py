@@ -48,9 +48,8 @@ def test_a_linear_graph_learns_least_squares(rng):
     x = rng.standard_normal((200, 2))
     y = x @ [1.0, -0.5] + 0.3 + 0.2 * rng.standard_normal(200)
     graph = Graph().input("x", 2).observed("y").connect("x", "y")
-    fitted = fit_graph(
-        graph, {"x": x, "y": y}, max_epochs=600, batch_size=200, learning_rate=0.05, weight_decay=0.0
-    )
+    settings = {"max_epochs": 600, "batch_size": 200, "learning_rate": 0.05, "weight_decay": 0.0}
+    fitted = fit_graph(graph, {"x": x, "y": y}, **settings)
     design = np.column_stack([x, np.ones(200)])
     want, residual, *_ = np.linalg.lstsq(design, y, rcond=None)
     params = fitted.parameters
@@ -68,16 +67,26 @@ def test_fixed_parameters_do_not_change(rng):
     assert len(fitted.history["train"]) == 3
 
 
-def test_training_on_inputs_alone_raises():
-    graph = Graph().input("x").latent("h").observed("y").connect("x", "h").connect("h", "y")
-    with pytest.raises(ValueError, match="cannot be trained on inputs alone"):
-        fit_graph(graph, {"x": [[1.0]]})
+def test_the_parameters_with_the_best_held_out_score_are_kept(rng):
+    """Use three training rows and a learning rate that overshoots, so that the last epoch is not the best."""
+    x = rng.standard_normal((40, 2))
+    y = x @ [1.0, -0.5] + 0.3 * rng.standard_normal(40)
+    settings = {"validation_fraction": 0.9, "learning_rate": 0.5, "schedule": "constant", "weight_decay": 0.0}
+    graph = Graph().input("x", 2).observed("y").connect("x", "y")
+    data = {"x": x, "y": y}
+    fitted = fit_graph(graph, data, max_epochs=60, random_state=2, **settings)
+    best = int(np.argmax(fitted.history["held_out"]))
+    assert 0 < best < 59
+    shorter = fit_graph(graph, data, max_epochs=best + 1, random_state=2, **settings)
+    kept, witness = (g.parameters["weights"]["x -> y"] for g in (fitted, shorter))
+    assert_allclose(kept, witness, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"max_epochs": 0}, "`max_epochs` must be an integer of at least 1; got 0"),
+        ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),
         ({"learning_rate": -1}, "`learning_rate` must be finite and greater than 0; got -1"),
         ({"schedule": "x"}, "`schedule` must be one of 'constant', 'cosine', 'linear', 'restarts'; got 'x'"),
         ({"engine": "x"}, "`engine` must be one of 'ep', 'exact', 'mean_field'; got 'x'"),
@@ -85,6 +94,8 @@ def test_training_on_inputs_alone_raises():
         ({"validation_fraction": 2}, "`validation_fraction` must be finite and at least 0 and less than 1"),
     ],
 )
-def test_bad_settings_raise(settings, message):
+def test_bad_settings_and_inputs_alone_raise(settings, message):
     with pytest.raises(ValueError, match=message):
         fit_graph(Graph().observed("y"), {"y": [1.0, 2.0]}, **settings)
+    with pytest.raises(ValueError, match="cannot be trained on inputs alone"):
+        fit_graph(Graph().input("x").observed("y").connect("x", "y"), {"x": [[1.0]]})

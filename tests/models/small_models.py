@@ -5,25 +5,23 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
-from tggm.models import Directed, Gaussian, Identity, Model, Network
+from tggm.models import Gaussian, Identity, Model, Network
 
 S0 = 0.7
 
 
-def random_model(rng, d=3, m=4, n=2, *, likelihood=Gaussian, noise=None) -> Model:
-    """Return a model of one layer: weights, biases and log s1 are N(0, 1), but for a given noise."""
+def random_model(rng, d=3, m=4, n=2, *, likelihood=Gaussian) -> Model:
+    """Return a model of one layer: weights, biases and log s1 are N(0, 1)."""
     empty = Network((m,), features=Identity, likelihood=likelihood, linear=False).draw(rng, d, n)
-    given = {"hidden.s0": np.asarray(S0)}
-    if noise is not None:
-        given["likelihood.log_noise"] = np.full(n, np.log(noise))
     drawn = {name: rng.standard_normal(a.shape[1:]) for name, a in empty.arrays().items()}
-    return empty.replaced({name: jnp.asarray(a) for name, a in (drawn | given).items()})
+    return empty.replaced(
+        {name: jnp.asarray(a) for name, a in (drawn | {"hidden.s0": np.asarray(S0)}).items()}
+    )
 
 
-def drawn_model(rng, units, n=2, *, d=3, likelihood=Gaussian, layers=Directed, **options) -> Model:
+def drawn_model(rng, units, n=2, *, d=3, features=Identity, linear=False, **parts) -> Model:
     """Return a model at the start of training, with noise 0.3 and random biases between the layers."""
-    network = Network(units, **{"features": Identity, "linear": False, **options}, layers=layers)
-    model = Network(**{**vars(network), "likelihood": likelihood}).draw(rng, d, n, s0=S0)
+    model = Network(units, features, linear=linear, **parts).draw(rng, d, n, s0=S0)
     arrays = {name: a[0] for name, a in model.arrays().items()}
     for name, a in arrays.items():
         if name.startswith("hidden.b."):

@@ -1,8 +1,11 @@
 """`PaperRegressor` and `PaperClassifier`: the scikit-learn contract, presets, predictions and errors."""
 
+import pickle
+
+import jax
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -99,6 +102,18 @@ def test_several_layers_predict_gaussians(rows, deep, method):
     assert [W.shape for W, _ in model.between_] == [(2, 4, 6)]
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_distributions_are_computed_in_double_precision(rows, outputs):
+    """Also if JAX uses single precision by default; several layers, and the joint density of one layer."""
+    X, y = rows
+    Y = y if outputs == 1 else np.column_stack([y, -y])
+    hidden = (4, 4) if outputs == 1 else (4,)
+    model = PaperRegressor(**{**QUICK, "max_epochs": 2, "hidden": hidden}).fit(X, Y)
+    want = model.predict_dist(X).logpdf(Y)
+    with jax.enable_x64(False):
+        assert_allclose(model.predict_dist(X).logpdf(Y), want, rtol=1e-10)
+
+
 def test_predictions_do_not_depend_on_the_size_of_a_table(rows):
     """Tables of more than 512 rows are predicted in blocks."""
     X, y = rows
@@ -106,6 +121,14 @@ def test_predictions_do_not_depend_on_the_size_of_a_table(rows):
     many = np.tile(X, (5, 1))
     assert_allclose(model.predict(many)[:150], model.predict(X), rtol=1e-10)
     assert_allclose(model.predict(many)[-3:], model.predict(X[-3:]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("model", [PaperRegressor(**DOUBLE), PaperClassifier(**DOUBLE)])
+def test_fitted_models_can_be_pickled(rows, model):
+    X, y = rows
+    fitted = model.fit(X, y > 0.8 if isinstance(model, PaperClassifier) else y)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.predict(X), fitted.predict(X))
 
 
 @pytest.mark.parametrize("method", PaperClassifier.methods)

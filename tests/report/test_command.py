@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.cli.commands import complaint
 from tggm.cli.app import run
 
 
@@ -24,9 +25,7 @@ def folder(tmp_path_factory):
                 [f"{size:.3f}", rooms, district, f"street {row + 1}", "" if row == 0 else f"{price:.2f}"]
             )
     small = ["--hidden", "6,5", "--members", "2", "--epochs", "40", "--quiet"]
-    assert (
-        run(["fit", str(path / "houses.csv"), "--target", "price", "-o", str(path / "m.tggm"), *small]) == 0
-    )
+    assert run(["fit", f"{path}/houses.csv", "--target", "price", "-o", f"{path}/m.tggm", *small]) == 0
     return path
 
 
@@ -46,7 +45,6 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
     assert "&lt;North&gt;" in effects
     assert "district = " not in effects  # a category is one feature
     assert "better than the naive" in page
-    assert "linear" in page
     assert "drawing" in said.err  # progress
     origin = page[page.index('<section id="provenance"') :]
     assert re.search(r"fitted to</dt><dd>76 rows of \S*houses.csv, seed 0", origin)
@@ -55,25 +53,12 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
     assert "1 rows without a target left out" in origin
 
 
-@pytest.mark.parametrize(
-    ("extra", "sentence"),
-    [
-        (["-o", "{folder}/m.tggm"], "exists already; pass --force to replace it"),
-        (["-o", "{folder}"], "is a folder; name a file in it"),
-        (
-            ["-o", "{folder}/x.html", "--interval", "90"],
-            "--interval is a probability, as 0.9; got 90.",
-        ),
-        (["-o", "{folder}/none/x.html"], "there is no folder"),
-    ],
-)
-def test_errors_are_one_sentence(folder, capsys, extra, sentence):
-    words = ["report", "{folder}/m.tggm", "{folder}/houses.csv", *extra]
-    assert run([word.format(folder=folder) for word in words]) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert said.count("\n") == 1
+def test_errors_are_one_sentence(folder, capsys):
+    words = ["report", f"{folder}/m.tggm", f"{folder}/houses.csv"]
+    message = complaint(capsys, *words, "-o", f"{folder}/x.html", "--interval", "90")
+    assert "--interval is a probability, as 0.9; got 90." in message
     assert not (folder / "x.html").exists()
+    assert "exists already; pass --force" in complaint(capsys, *words, "-o", f"{folder}/m.tggm")
 
 
 def test_the_page_can_be_written_to_standard_output(folder, capfdbinary, monkeypatch):

@@ -9,13 +9,7 @@ from tggm import TableTransformer
 from tggm.tables import Table, TableError, TableWarning
 from tggm.tables.columns import LEAST_DIFFERENT, Category, DateColumn, Statistic, knots_of
 from tggm.tables.kinds import learn_columns
-from tggm.tables.target_encoding import (
-    Outcomes,
-    TargetEncoding,
-    beats_neighbours,
-    code_numbers,
-    encode_codes,
-)
+from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
 
 pytestmark = pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")
 MANY = [str(100 + k * k) for k in range(12)]
@@ -77,13 +71,15 @@ def test_marks_among_numbers_become_indicators():
 def test_true_and_false_are_read_in_any_spelling():
     how = fit(table(a=["true", "false"] * 6))
     for spelled in (["True", "FALSE"], ["true", "false"], ["1", "0"]):
-        np.testing.assert_array_equal(how.transform(table(a=spelled)), [[1], [0]])
+        assert how.transform(table(a=spelled)).tolist() == [[1], [0]]
 
 
 def test_mistakes_among_numbers_are_all_reported():
     numbers = [str(k) for k in range(30)]
     with pytest.raises(
-        TableError, match=r"'a' .* 'x' in row 31, 'y' in row 32; .*--missing 'x'.*column 'b' .* 'z' in row 2"
+        TableError,
+        match=r"'a' .* 'x' in row 31, 'y' in row 32; .*--missing 'x'.*missing=\['x'\]\) in Python; "
+        r"column 'b' .* 'z' in row 2",
     ):
         fit(table(a=[*numbers, "x", "y"], b=["0", "z", *numbers]))
     for words in (["2", "3", "4", "5 or more"] * 5, ["a", "b", "1", "2"] * 10):
@@ -138,24 +134,7 @@ def test_numbers_and_words_are_read_as_in_the_training_rows():
     np.testing.assert_array_equal(how.transform(table(code=["2"])), [[0, 1]])
 
 
-def test_useless_columns_are_left_out_with_their_reason():
-    n = 12
-    t = table(
-        same=["x"] * n, one=np.ones(n), none=[None] * n, id=np.arange(5.0, 5 + n),
-        text=[f"w{k}" for k in range(n)], asked=np.arange(n) ** 3.0, good=np.arange(n) ** 2.5,
-    )  # fmt: skip
-    how = fit(t, ignore=["asked"])
-    assert [column.name for column in how.columns_] == ["good"]
-    assert how.left_out_ == {
-        "asked": "as asked",
-        "same": "it has the same value everywhere",
-        "one": "it has the same value everywhere",
-        "none": "it is empty",
-        "id": "it only counts the rows",
-        "text": "its words hardly ever repeat ('w0', ...)",
-    }
-    with pytest.raises(TableError, match="has no column 'goodd'; did you mean 'good'"):
-        fit(t, ignore=["goodd"])
+def test_a_part_of_the_rows_is_counted_as_in_the_file():
     part = table(id=np.arange(40.0), x=np.arange(40.0) ** 3).take(np.flatnonzero(np.arange(40) % 3))
     assert [column.name for column in fit(part).columns_] == ["x"]
 
@@ -177,11 +156,11 @@ def test_dates_become_a_trend_and_cycles():
         np.testing.assert_allclose(how.transform(table(d=words)), X)
 
 
-@pytest.mark.parametrize("word", ["2024-01-31T12:30:00", "31.01.2024", "12:30", "January 31, 2024"])
-def test_dates_in_words_are_recognised(word):
-    (found,) = fit(table(d=[word] * 11 + [None])).columns_
-    assert isinstance(found, DateColumn)
-    assert found.clock == (word == "12:30")
+def test_dates_in_words_are_recognised():
+    for word in ("January 31, 2024", "12:30"):
+        (found,) = fit(table(d=[word] * 11 + [None])).columns_
+        assert isinstance(found, DateColumn)
+        assert found.clock == (word == "12:30")
     assert isinstance(fit(table(d=["1-2", "3.5.1 b", "3-4"] * 4)).columns_[0], Category)
 
 

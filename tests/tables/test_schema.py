@@ -9,36 +9,17 @@ import pytest
 
 from tggm import files
 from tggm.storage import encode
-from tggm.tables import (
-    FitRecord,
-    Table,
-    TableError,
-    TableTransformer,
-    Target,
-    choose_target,
-    preparation_from_json,
-    preparation_to_json,
-)
+from tggm.tables import FitRecord, Table, TableError, TableTransformer, Target, choose_target
 from tggm.tables.baselines import fit_classes, fit_regression
+from tggm.tables.schema import preparation_from_json, preparation_to_json
 
 Y = Target("y", "regression")
 
 
-def words(*values):
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
-
-
 def table(**columns):
-    rows = len(next(iter(columns.values())))
-    given = {name: words(*column) if isinstance(column, list) else column for name, column in columns.items()}
-    return Table("t.csv", {**given, "y": np.arange(float(rows)) ** 2})
-
-
-def test_dates_are_no_targets():
-    with pytest.raises(TableError, match=r"column 'd' of t.csv holds dates or times .*days since"):
-        choose_target(table(d=["31.01.2024"] * 11 + [None]), "d", None)
+    """Lists are words, arrays are numbers."""
+    given = {n: np.array(c, dtype=object) if isinstance(c, list) else c for n, c in columns.items()}
+    return Table("t.csv", given)
 
 
 @pytest.mark.parametrize(
@@ -54,17 +35,17 @@ def test_dates_are_no_targets():
     ],
 )
 def test_the_task_is_decided_by_the_target(values, task, integer):
-    t = Table("t.csv", {"z": words(*values)})
+    t = table(z=values)
     assert choose_target(t, "z", None)[0] == Target("z", task, integer)
     assert choose_target(t, "z", "classification")[0].is_class
 
 
 def test_labels_are_whole_numbers_however_they_are_spelled():
     target = Target("z", "classification", integer=True)
-    assert target.values(Table("t", {"z": words("7", "7.0", "3")})).tolist() == [7, 7, 3]
-    assert target.values(Table("t", {"z": np.array([7.0, 3.0])})).tolist() == [7, 3]
+    assert target.values(table(z=["7", "7.0", "3"])).tolist() == [7, 7, 3]
+    assert target.values(table(z=np.array([7.0, 3.0]))).tolist() == [7, 3]
     with pytest.raises(TableError, match="has the class 'x'"):
-        target.values(Table("t", {"z": words("7", "x")}))
+        target.values(table(z=["7", "x"]))
 
 
 @pytest.mark.parametrize(
@@ -76,14 +57,14 @@ def test_labels_are_whole_numbers_however_they_are_spelled():
         (["1.0", "1"] * 5, "regression", "has one value only"),
         (["1", "2", "x"] * 5, "regression", "has 'x', which is not a number"),
         ([f"w{k}" for k in range(9)] + ["w0"], None, "9 different values in 10 rows, too many to be classes"),
-        (["2024-01-01", "2024-01-02"] * 3, None, "holds dates"),
+        (["2024-01-01", "2024-01-02"] * 3 + [None], None, "of t.csv holds dates or times .*days since"),
         (["1e200", "-1e201", "1", "2.5"], None, "has the number -1e\\+201, whose square is too large"),
         ([*(str(k) for k in range(30)), "lost"], None, "nearly all numbers, but has 'lost' in row 31"),
     ],
 )
 def test_unusable_targets_are_refused(values, task, sentence):
     with pytest.raises(TableError, match=sentence):
-        choose_target(Table("t.csv", {"z": words(*values)}), "z", task)
+        choose_target(table(z=values), "z", task)
 
 
 # ---- the section of the model file -----------------------------------------------------------------------
@@ -91,11 +72,11 @@ def test_unusable_targets_are_refused(values, task, sentence):
 
 @pytest.fixture
 def full():
-    t = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v", "u", "v", "u", "v"])
+    t, y = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v"] * 3), np.arange(6.0) ** 2
     how = TableTransformer(missing=["n.d."], task="regression")
-    X = how.fit_transform(t.without("y"), t.numbers("y"))
+    baselines = fit_regression(how.fit_transform(t, y), y)
     fitted = FitRecord("t.csv", 6, 0, 0, 1.5, {"model": {"rmse": 1.0}})
-    return dataclasses.replace(how.preparation(Y), baselines=fit_regression(X, t.numbers("y")), fitted=fitted)
+    return dataclasses.replace(how.preparation(Y), baselines=baselines, fitted=fitted)
 
 
 def test_the_table_section_survives_json(full):
@@ -115,7 +96,6 @@ def test_the_table_section_survives_json(full):
         (("columns",), {}, "columns must be a list"),
         (("columns",), [], "must have columns"),
         (("columns", 0, "kind"), "colour", "of kind 'colour'"),
-        (("columns", 0, "fill"), "1", "fill must be a finite number"),
         (("columns", 0, "fill"), float("inf"), "fill must be a finite number"),
         (("columns", 0, "indicator"), 1, "must be true or false"),
         (("columns", 0, "name"), "c", "all of different names"),
@@ -124,13 +104,10 @@ def test_the_table_section_survives_json(full):
         (("columns", 0, "knots"), [2.0, 1.0], "knots .* must be increasing"),
         (("target", "task"), "ranking", "not for one of"),
         (("left_out",), [["a"]], "pairs"),
-        (("gaps",), "x", "gaps must be a list"),
         (("baselines", "naive"), [1.0], "a mean and positive variances"),
-        (("baselines", "variance"), -1.0, "positive variances"),
         (("baselines", "coef"), [[1.0]], "linear baseline has shape"),
         (("baselines", "coef"), [["x"]], "finite numbers, in 2 dimensions"),
         (("fitted", "rows"), -1, "rows must be a count"),
-        (("fitted", "rows"), True, "rows must be a count"),
         (("fitted", "figures"), [], "figures must be given by name"),
         (("fitted", "figures", "model"), {"rmse": None}, "rmse must be a finite number"),
     ],
@@ -159,7 +136,7 @@ def restore(arrays, state, table):
 def preparation(monkeypatch):
     monkeypatch.setattr(files, "loaders", lambda backend: {"Toy": restore})
     how = TableTransformer(task="regression")
-    return how.fit(table(a=np.arange(8.0) ** 3, c=["u", "v"] * 4).without("y"), np.arange(8.0)).preparation(Y)
+    return how.fit(table(a=np.arange(8.0) ** 3, c=["u", "v"] * 4), np.arange(8.0)).preparation(Y)
 
 
 def content(stored):
@@ -175,11 +152,7 @@ def test_the_table_section_of_a_file_is_given_to_its_model(preparation):
     ("changed", "message"),
     [
         ({"columns": []}, "its table section is not valid .its table must have columns"),
-        ({"more": 1}, "its table section is not valid .table must have exactly"),
-        (
-            {"target": {"name": "y", "task": "classification", "integer": False}},
-            "makes 3 inputs for classification",
-        ),
+        ({"target": {"name": "y", "task": "classification", "integer": False}}, "inputs for classification"),
         ({"columns": [dict(NUMBER, name="a", fill=0.0, indicator=True)]}, "makes 2 inputs"),
     ],
 )
@@ -219,5 +192,4 @@ def test_linear_baseline_of_classes_is_logistic_regression(rng, n_classes):
 
 def test_constant_inputs_give_finite_baselines():
     X = np.column_stack([np.ones(20), np.arange(20.0)])
-    dist = fit_regression(X, 3 * X[:, 1]).regression(X)["linear"]
-    assert np.isfinite(dist.mean()).all()
+    assert np.isfinite(fit_regression(X, 3 * X[:, 1]).regression(X)["linear"].mean()).all()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tggm.training import Plan, Program, hyper_parameters, train
-from tggm.training.layout import Layout
+from tggm.training.loop import Layout
 from tggm.training.rows import Blocks, RowBlock, membership
 
 ROWS = 20

@@ -1,8 +1,8 @@
 """Checkpoints: atomic, with a predecessor, and never used for another fit."""
 
-import errno
 import os
 from fractions import Fraction
+from unittest.mock import Mock
 
 import numpy as np
 import optax
@@ -53,13 +53,9 @@ def test_the_identity_depends_on_settings_and_every_bit():
     X = np.arange(6.0).reshape(2, 3)
     same = identity({"a": 1, "b": [2]}, (X, None))
     assert same == identity({"b": [2], "a": 1}, (X.copy(order="F"), None))
-    others = [
-        identity({"a": 1, "b": [3]}, (X, None)),
-        identity({"a": 1, "b": [2]}, (np.nextafter(X, 9), None)),
-        identity({"a": 1, "b": [2]}, (X.reshape(3, 2), None)),
-        identity({"a": 1, "b": [2]}, (X.astype(np.float32), None)),
-        identity({"a": Fraction(1, 4), "b": [2]}, (X, None)),
-    ]
+    arrays = (np.nextafter(X, 9), X.reshape(3, 2), X.astype(np.float32))
+    others = [identity({"a": 1, "b": [2]}, (other, None)) for other in arrays]
+    others += [identity({"a": 1, "b": [3]}, (X, None)), identity({"a": Fraction(1, 4), "b": [2]}, (X, None))]
     assert len({same, *others}) == 6
 
 
@@ -95,24 +91,14 @@ def test_files_of_others_are_never_replaced(path):
         epochs_at(path)
 
 
-def test_the_checkpoint_of_a_finished_fit_may_be_replaced(path):
-    write(file_of(path), 4, finished=True)
-    assert epochs_at(path) == 4
-    assert epochs_at(path, "another") is None
-
-
 def test_two_fits_with_one_path_do_not_overwrite_each_other(tmp_path):
     path = tmp_path / "c"
     first, second = file_of(path), file_of(path, "another")
-    for file in (first, second):
-        assert file.read() is None
-    write(first, 1)
-    with pytest.warns(CheckpointWarning, match="now belongs to another fit and is not changed"):
-        write(second, 1)
     write(first, 2)
-    write(second, 2)  # reported once
+    with pytest.warns(CheckpointWarning, match="now belongs to another fit and is not changed"):
+        write(second, 2)
     assert epochs_at(path) == 2
-    first.write(finished=True)
+    first.write(finished=True)  # others may replace it then
     second.write()
     assert epochs_at(path, "another") == 2
     path.write_bytes(b"a photograph")
@@ -120,20 +106,14 @@ def test_two_fits_with_one_path_do_not_overwrite_each_other(tmp_path):
     assert path.read_bytes() == b"a photograph"
 
 
-@pytest.mark.parametrize(
-    ("make", "place", "reason"),
-    [(os.mkdir, "c", "This is a folder"), (os.mkfifo, "c.previous", "not a regular file")],
-)
-def test_folders_and_pipes_are_neither_read_nor_replaced(tmp_path, make, place, reason):
-    make(tmp_path / place)
-    with pytest.raises(CheckpointError, match=f"`checkpoint` cannot be stored in .*{place} .*{reason}"):
-        epochs_at(tmp_path / "c")
-    with pytest.raises(OSError, match=reason):
-        remove_checkpoints(tmp_path / "c")
-    with pytest.warns(CheckpointWarning, match="regular file|folder"):
-        write(file_of(tmp_path / "c"), 1)
-    assert [entry.name for entry in tmp_path.iterdir()] == [place]
-    assert not (tmp_path / place).is_file()
+def test_pipes_are_neither_read_nor_replaced(path):
+    remove_checkpoints(path)
+    os.mkfifo(path)
+    with pytest.raises(CheckpointError, match=r"`checkpoint` cannot be stored in .*c .*not a regular file"):
+        epochs_at(path)
+    with pytest.warns(CheckpointWarning, match="regular file"):
+        write(file_of(path), 1)
+    assert not path.is_file()
 
 
 def test_temporary_files_of_a_killed_write_are_removed(path):
@@ -143,17 +123,11 @@ def test_temporary_files_of_a_killed_write_are_removed(path):
     assert sorted(entry.name for entry in path.parent.iterdir()) == [".cc.0123.tmp", "c", "c.previous"]
 
 
-def test_writes_are_seconds_apart(path, monkeypatch):
-    file = file_of(path)
-    file.keep(Checkpoint(state(5), np.zeros((2, 5)), np.zeros((2, 5))))
-    assert epochs_at(path) == 2
-    monkeypatch.setattr(module, "SECONDS", 0.0)
-    file.keep(Checkpoint(state(6), np.zeros((2, 6)), np.zeros((2, 6))))
-    assert epochs_at(path) == 6
-
-
-def no_space(handle):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize(("seconds", "epochs"), [(5.0, 2), (0.0, 5)])
+def test_writes_are_seconds_apart(path, monkeypatch, seconds, epochs):
+    monkeypatch.setattr(module, "SECONDS", seconds)
+    file_of(path).keep(Checkpoint(state(5), np.zeros((2, 5)), np.zeros((2, 5))))
+    assert epochs_at(path) == epochs
 
 
 @pytest.fixture(scope="module")
@@ -197,16 +171,12 @@ def test_a_resumed_fit_gives_the_same_model(problem, tmp_path, monkeypatch, caps
     assert tggm.load(tmp_path / "m").checkpoint is None
 
 
-@pytest.mark.parametrize("trouble", ["full", "no folder"])
-def test_a_fit_continues_if_checkpoints_cannot_be_written(problem, tmp_path, monkeypatch, trouble):
+def test_a_fit_continues_if_checkpoints_cannot_be_written(problem, tmp_path, monkeypatch):
     settings, X, y, witness = problem
-    path = tmp_path / "fit" if trouble == "full" else tmp_path / "nowhere" / "fit"
-    if trouble == "full":
-        monkeypatch.setattr(storage.os, "fsync", no_space)
-    match = "No space left on device" if trouble == "full" else "There is no such folder; make it first"
-    match = rf"no checkpoint could be .* \({match}\); training continues"
+    monkeypatch.setattr(storage.os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
+    match = r"no checkpoint could be .* \(No space left on device\); training continues"
     with pytest.warns(CheckpointWarning, match=match) as caught:
-        model = tggm.TGGMRegressor(**settings, checkpoint=str(path)).fit(X, y)
+        model = tggm.TGGMRegressor(**settings, checkpoint=str(tmp_path / "fit")).fit(X, y)
     assert len(caught) == 1
     assert np.array_equal(model.W0_, witness.W0_)
     assert list(tmp_path.iterdir()) == []
@@ -217,7 +187,6 @@ def test_a_fit_continues_if_checkpoints_cannot_be_written(problem, tmp_path, mon
     [
         ({"checkpoint": "c"}, "`checkpoint` needs a fixed `random_state`.*; got None"),
         ({"checkpoint": 3, "random_state": 0}, "`checkpoint` must be None or .* file; got 3"),
-        ({"checkpoint": "a\0b", "random_state": 0}, "`checkpoint` must be .* file; got 'a.x00b'"),
         ({"checkpoint": "c", "random_state": 0, "optimizer": optax.sgd(0.1)}, "`checkpoint` .*optimizer"),
     ],
 )

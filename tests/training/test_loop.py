@@ -11,8 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, Squares, all_rows, as_vector, descend, fit, zeros
-from tggm.training.layout import Layout
-from tggm.training.loop import FAILURES, _drop_inputs
+from tggm.training.loop import FAILURES, WORST, Layout, _drop_inputs
 from tggm.training.progress import Observer
 from tggm.training.rows import Membership
 
@@ -41,7 +40,7 @@ def test_full_batch_training_is_gradient_descent(data, options, by_hand):
 
 def test_each_member_has_its_own_settings(data):
     both = fit(data, 2, learning_rate=np.array([0.1, 0.2]), weight_decay=np.array([0.0, 5.0]), batch=7)
-    alone = fit(data, rows=all_rows(1), learning_rate=0.1, batch=7, seed=0)
+    alone = fit(data, learning_rate=0.1, batch=7)
     assert_allclose(as_vector(both.params, 0), as_vector(alone.params), rtol=1e-12)
     assert not np.allclose(as_vector(both.params, 0), as_vector(both.params, 1))
 
@@ -95,27 +94,36 @@ def test_history_is_the_mean_objective_and_the_average_has_a_shorter_memory_at_f
 
 @dataclass(frozen=True)
 class Distracted(Squares):
-    """The held-out score is best at w = 0, so that every step lowers it."""
+    """The held-out score falls from w = 0 on, and is highest beyond |w| = 1."""
 
     def score(self, params, rows):
-        return -(params["w"] ** 2).sum() - 0.0 * rows["y"]
+        size = jnp.sqrt((params["w"] ** 2).sum())
+        return jnp.where(size < 1.0, -size, 1.0) + 0.0 * rows["y"]
 
 
 def test_the_best_epoch_is_kept(data):
-    got = fit(data, objective=Distracted(), held=4, epochs=6)
+    got = fit(data, objective=Distracted(), held=4, epochs=5)
     assert_array_equal(got.best_epoch, [0])
     first = fit(data, held=4, epochs=1)
     assert_allclose(as_vector(got.params), as_vector(first.params))
-    assert got.held.shape == (1, 6)
+    assert got.held.shape == (1, 5)
     assert np.all(np.diff(got.held[0]) < 0)
 
 
 def test_training_ends_when_patience_is_used_up(data):
-    got = fit(data, objective=Distracted(), held=4, epochs=500, capacity=2, patience=3)
+    got = fit(data, objective=Distracted(), held=4, epochs=500, capacity=2, patience=4)
     assert got.stopped_early
-    assert got.held.shape[1] == 4
-    longer = fit(data, objective=Distracted(), held=4, epochs=500, capacity=64, patience=3)
+    assert got.held.shape[1] == 5
+    longer = fit(data, objective=Distracted(), held=4, epochs=500, capacity=64, patience=4)
     assert_array_equal(got.held, longer.held)
+
+
+def test_an_outlying_held_out_row_counts_with_a_limited_score(data):
+    data["y"][0] = 1e6
+    got = fit(data, held=4, epochs=1)
+    theta = as_vector(got.params)
+    errors = data["y"][:4] - theta[0] - data["x"][:4] @ theta[1:]
+    assert_allclose(got.held[0, 0], np.maximum(-0.5 * errors**2, got.train[0, 0] - WORST).mean(), rtol=1e-12)
 
 
 def test_a_time_budget_ends_training(data):
@@ -125,38 +133,27 @@ def test_a_time_budget_ends_training(data):
 
 
 def test_interruption_keeps_the_best_parameters(data):
-    reported = []
-
     class Impatient(Observer):
         def progressed(self, epochs, trace):
-            reported.append(epochs)
             if epochs >= 3:
                 raise KeyboardInterrupt
 
     got = fit(data, epochs=100, capacity=3, observer=Impatient())
     assert got.interrupted
-    assert got.train.shape == (1, reported[-1])
-    assert_allclose(as_vector(got.params), descend(data, reported[-1]), rtol=1e-12)
+    assert 3 <= got.train.shape[1] <= 6
+    assert_allclose(as_vector(got.params), descend(data, got.train.shape[1]), rtol=1e-12)
 
 
 @dataclass(frozen=True)
 class Cliff(Squares):
-    """A constant for |w| > 1: NaN, or a low number without a gradient that leads back."""
+    """NaN, or lower by a number, for |w| > reach."""
 
     beyond: float = float("nan")
+    reach: float = 1.0
 
     def __call__(self, params, rows, progress):
-        far = (params["w"] ** 2).sum() > 1.0
-        return jnp.where(far, self.beyond, super().__call__(params, rows, progress))
-
-
-@dataclass(frozen=True)
-class Slope(Squares):
-    """Lower by 1,000 everywhere except at the start."""
-
-    def __call__(self, params, rows, progress):
-        start = (params["w"] ** 2).sum() == 0
-        return super().__call__(params, rows, progress) - jnp.where(start, 0.0, 1e3)
+        far = (params["w"] ** 2).sum() > self.reach**2
+        return super().__call__(params, rows, progress) + jnp.where(far, self.beyond, 0.0)
 
 
 def test_steps_with_non_finite_values_are_undone(data):
@@ -196,13 +193,13 @@ def test_a_member_stops_after_many_failures_with_finite_parameters(data):
 def test_a_collapsed_epoch_is_undone(data):
     got = fit(data, objective=Cliff(-1e6), epochs=40, batch=5)
     assert got.undone[0] > 0
-    assert (got.params["w"][0] ** 2).sum() <= 1.01  # the epoch is judged before its last step
+    assert (got.params["w"][0] ** 2).sum() <= 1.1  # the epoch is judged before its last step
     assert not got.failed.any()
 
 
 def test_the_reference_of_collapses_is_lowered(data):
     """Every later epoch is far below the first: training must not return to the start forever."""
-    got = fit(data, objective=Slope(), epochs=40)
+    got = fit(data, objective=Cliff(-1e3, 0.0), epochs=40)
     assert 0 < got.undone[0] < 5
     assert got.train[0, -1] > got.train[0, 5] + 0.1
 
@@ -259,13 +256,3 @@ def test_dropout_depends_on_step_seed_and_row_but_not_on_the_batch(rng):
     order = rng.permutation(50)
     assert_array_equal(dropped(X, 0.5, rows=order) == 0, first[order])
     assert_array_equal(dropped(X, 0.0), X)
-
-
-def test_least_squares_with_dropout_is_ridge_regression(rng):
-    """On average over draws the squared error has the Hessian XᵀX + p/(1−p) diag(XᵀX)."""
-    X, rate, draws = rng.standard_normal((40, 3)), 0.25, 4000
-    every = jax.jit(jax.vmap(_drop_inputs, (None, None, None, 0, None)))
-    Z = np.asarray(every(X, jnp.arange(40), jnp.uint32(0), jnp.arange(draws), jnp.asarray(rate)))
-    each = Z.mT @ Z
-    expected = X.T @ X + rate / (1 - rate) * np.diag(np.diag(X.T @ X))
-    assert (np.abs(each.mean(0) - expected) < 5 * each.std(0) / np.sqrt(draws)).all()

@@ -249,10 +249,8 @@ def comparison_columns(found: Result) -> dict[str, NDArray[Any]]:
     """Return the columns of a CSV file, one line for each model and measure."""
     names = ("model", "measure", "value", "standard_error", "beside_this_model", "seconds_a_fold")
     rows = [
-        (name, m, figure["value"], figure["error"], figure["beside_ours"], found["seconds"][name])
+        (name, m, *figure.values(), found["seconds"][name])
         for name, own in found["figures"].items()
         for m, figure in own.items()
     ]
-    return {
-        name: np.array(column, object) for name, column in zip(names, zip(*rows, strict=True), strict=True)
-    }
+    return dict(zip(names, np.array(rows, object).T, strict=True))

@@ -104,31 +104,23 @@ def predicted_columns(
 
 
 def _numbers(
-    model: "BaseEstimator",
-    name: str,
-    rows: Table,
-    interval: float,
-    levels: list[float],
-    parts: bool,
-    guarantee: bool,
-) -> Columns:
+    model: "BaseEstimator", name: str, rows: Table, interval: float, levels: list[float],
+    parts: bool, guarantee: bool,
+) -> Columns:  # fmt: skip
     mean, std = model.predict(rows, return_std=True)
     tail = (1 - interval) / 2
     ends = model.predict_quantiles(rows, [tail, 1 - tail, *levels])
-    low, high = _guaranteed(model, rows, interval) if guarantee else (ends[:, 0], ends[:, 1])
+    low, high = ends[:, 0], ends[:, 1]
+    if guarantee:
+        try:
+            low, high = model.predict_interval(rows, interval, guarantee=True)
+        except ValueError as error:
+            raise CommandError(f"{error} With the command line: tggm fit --guarantee {interval:g}.") from None
     columns = {name: mean, f"{name}_std": std, f"{name}_low": low, f"{name}_high": high}
     if parts:
         _, noise, disagreement = model.predict(rows, return_std="parts")
         columns |= {f"{name}_noise": noise, f"{name}_disagreement": disagreement}
     return columns | {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(levels)}
-
-
-def _guaranteed(model: "BaseEstimator", rows: Table, level: float) -> tuple[Any, Any]:
-    try:
-        low, high = model.predict_interval(rows, level, guarantee=True)
-    except ValueError as error:
-        raise CommandError(f"{error} With the command line: tggm fit --guarantee {level:g}.") from None
-    return low, high
 
 
 def _classes(model: "BaseEstimator", name: str, rows: Table, threshold: float | None) -> Columns:
@@ -179,31 +171,24 @@ def copied_columns(table: Table, predicted: Columns, plain: bool) -> Columns:
 
 def report_arguments(given: Inputs, model_path: str) -> dict[str, Any]:
     """Return what `render_report` needs beside the model, the rows and their targets."""
-    stored, table = given.stored, given.table
+    stored, table, fitted = given.stored, given.table, given.stored.fitted
+    origin = {"model": model_path}
+    if fitted is not None:
+        origin["fitted to"] = f"{fitted.rows} rows of {fitted.source}, seed {fitted.seed}"
+    origin |= {
+        "judged on": f"{len(table)} rows of {table.source}",
+        "date of this page": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "columns used": ", ".join(column.name for column in stored.columns),
+        "columns left out": "; ".join(f"{name}: {why}" for name, why in stored.left_out) or "none",
+        "notes on these rows": "; ".join(given.notes) or "none",
+    }
     return {
         "target_name": stored.target.name,
         "baselines": stored.baselines,
-        "row_numbers": [table.row_number(row) for row in range(len(table))],
+        "row_numbers": table.places + 1,
         "shown": _shown_columns(given),
-        "provenance": _provenance(given, model_path),
+        "provenance": list(origin.items()),
     }
-
-
-def _provenance(given: Inputs, model_path: str) -> list[tuple[str, str]]:
-    """Return the sources of model and rows, the columns, and the notes."""
-    stored, fitted = given.stored, given.stored.fitted
-    pairs = [("model", model_path)]
-    if fitted is not None:
-        pairs.append(("fitted to", f"{fitted.rows} rows of {fitted.source}, seed {fitted.seed}"))
-    left_out = "; ".join(f"{name}: {why}" for name, why in stored.left_out)
-    return [
-        *pairs,
-        ("judged on", f"{len(given.table)} rows of {given.table.source}"),
-        ("date of this page", datetime.now(UTC).strftime("%Y-%m-%d")),
-        ("columns used", ", ".join(column.name for column in stored.columns)),
-        ("columns left out", left_out or "none"),
-        ("notes on these rows", "; ".join(given.notes) or "none"),
-    ]
 
 
 def _shown_columns(given: Inputs) -> dict[str, list[Any]]:

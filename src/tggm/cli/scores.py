@@ -157,7 +157,12 @@ class Metrics:
     def _scorer(self, name: str) -> Callable[[Any, np.ndarray], float]:
         kind, mark, word = name.partition("=")
         if kind == QUANTILE and not self._is_class:
-            level = _level(name, word if mark else "0.5")
+            try:
+                level = float(word if mark else "0.5")
+            except ValueError:
+                level = -1.0
+            if not 0 < level < 1:
+                raise CommandError(f"--metric {kind} takes a probability, as {kind}=0.9; got {name!r}.")
             return lambda prediction, y: quantile_loss(prediction, y, level)
         if name in get_scorer_names():
             known: Any = self._classes if self._is_class else lambda dist: KnownNumbers(dist.mean())
@@ -170,16 +175,6 @@ class Metrics:
 
     def _classes(self, log_p: Floats) -> "KnownClasses":
         return KnownClasses(np.exp(log_p), self._threshold)
-
-
-def _level(name: str, word: str) -> float:
-    try:
-        level = float(word)
-    except ValueError:
-        level = -1.0
-    if not 0 < level < 1:
-        raise CommandError(f"--metric {QUANTILE} takes a probability, as {QUANTILE}=0.9; got {name!r}.")
-    return level
 
 
 class KnownNumbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types

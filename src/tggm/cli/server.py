@@ -216,21 +216,19 @@ def application(served: ServedModel, host: str = "127.0.0.1", most: int = MOST_R
     def refused(request: Request, error: Exception) -> Response:
         match error:
             case HTTPException(status_code=404 | 405):
-                return _error(404, "there is /, /model and POST /predict.")
+                status, text = 404, "there is /, /model and POST /predict."
             case HTTPException(status_code=status, detail=text):
-                return _error(status, text)
+                pass
             case ClientDisconnect():
-                return _error(400, "the client has gone.")
-        return _error(400 if isinstance(error, TableError) else 422, str(error))
+                status, text = 400, "the client has gone."
+            case _:
+                status, text = 400 if isinstance(error, TableError) else 422, str(error)
+        return JSONResponse({"error": text}, status, HEADERS)
 
     routes = [*(Route(path, page) for path in STATIC), Route("/model", model)]
     routes.append(Route("/predict", predict, methods=["POST"]))
     handled: Any = dict.fromkeys((HTTPException, ValueError, ClientDisconnect), refused)
     return Starlette(routes=routes, exception_handlers=handled)
-
-
-def _error(status: int, text: str) -> Response:
-    return JSONResponse({"error": text}, status, HEADERS)
 
 
 async def read_body(request: Request) -> bytes:

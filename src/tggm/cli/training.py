@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.arrays import Bools, Ints
+from tggm.arrays import Ints
 from tggm.cli.files import CommandError, say
 from tggm.cli.scores import evaluate_model
 from tggm.data import Piece, Stream
@@ -95,17 +95,20 @@ def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
     return names
 
 
-def parse_setting(text: str, known: Sequence[str]) -> tuple[str, Any]:
-    """Return name and value of --set NAME=VALUE: a number, True, None, a tuple, or a string."""
+def parse_setting(text: str, known: Sequence[str], is_class: bool) -> dict[str, Any]:
+    """Return the setting of --set NAME=VALUE: a number, True, None, a tuple, or a string."""
     name, mark, word = text.partition("=")
+    if name not in known and name in OPTIONS:
+        task, other = ("numbers", "classes") if is_class else ("classes", "numbers")
+        raise CommandError(f"{OPTIONS[name]} is for {task}, but the target has {other}; leave it out.")
     if not mark or name not in known:
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"settings are {', '.join(known)}."
         raise CommandError(f"--set takes name=value, with the name of a setting; got {text!r}; {hint}")
     try:
-        return name, literal_eval(word)
+        return {name: literal_eval(word)}
     except (ValueError, SyntaxError):
-        return name, word
+        return {name: word}
 
 
 def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
@@ -119,17 +122,8 @@ def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
     model.set_params(**{name: value for name, value in given.items() if value is not None})
     known = sorted(set(model.get_params()) - FIXED)
     for text in options.settings:
-        name = text.partition("=")[0]
-        if name not in known and name in OPTIONS:
-            task, other = ("numbers", "classes") if is_class else ("classes", "numbers")
-            raise CommandError(f"{OPTIONS[name]} is for {task}, but the target has {other}; leave it out.")
-        model.set_params(**dict([parse_setting(text, known)]))
+        model.set_params(**parse_setting(text, known, is_class))
     return model
-
-
-def in_options(message: str) -> str:
-    """Return an estimator's message with command-line options in place of its arguments."""
-    return re.sub(r"`(\w+)`", lambda found: OPTIONS.get(found[1], f"--set {found[1]}"), message)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------
@@ -213,9 +207,8 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
     target, reason = find_target(sample, options)
     limit = np.uint64(int(min(options.test_size, MOST_HELD_OUT / len(folder)) * 2**64))
 
-    def held_out(rows: Ints) -> Bools:
-        held: Bools = hash_rows(options.seed, rows) < limit
-        return held
+    def held_out(rows: Ints) -> Any:
+        return hash_rows(options.seed, rows) < limit
 
     rows = sample.take(target.known(sample) & ~held_out(sample.places))
     X, y = input_columns(rows, options), target.values(rows)
@@ -263,9 +256,7 @@ def _result(
     test: Table | None, begin: float, notes: list[str], options: FitOptions,
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
-        features = training_features(model.table_, X, y, target.is_class)
+    features = training_features(model.table_, X, y, target.is_class)
     baselines = fit_baselines(features, y, target.is_class)
     seconds = time.perf_counter() - begin
     figures = {} if test is None else evaluate_model(model, baselines, test, target.values(test))
@@ -287,8 +278,10 @@ def train_model(
     model: "BaseEstimator", data: tuple[Any, ...], y: NDArray[Any], options: FitOptions
 ) -> list[str]:
     """Fit with progress and checkpoints; return what the fit warned about, which is also shown at once."""
-    if options.checkpoint is not None:
-        _check_checkpoint(options.checkpoint, options)
+    if options.checkpoint is not None and not options.resume:
+        remove_checkpoints(options.checkpoint)  # of an earlier fit
+    elif options.checkpoint is not None and not options.quiet and not os.path.exists(options.checkpoint):
+        say(f"  no checkpoint {options.checkpoint}; starting again")
     model.set_params(checkpoint=options.checkpoint)
     # the model is trained on a standardised target, and the progress is shown in the target's units
     offset = 0.0 if y.dtype.kind != "f" else -float(np.log(y.std()))
@@ -312,19 +305,12 @@ def train_model(
             argument = re.match(r"`(\w+)`", str(error))
             if argument is None or argument[1] not in model.get_params():
                 raise
-            raise CommandError(in_options(str(error))) from None
+            message = re.sub(r"`(\w+)`", lambda m: OPTIONS.get(m[1], f"--set {m[1]}"), str(error))
+            raise CommandError(message) from None
     model.set_params(checkpoint=None)
     if model.n_iter_ == 0:
         raise KeyboardInterrupt
     return notes
-
-
-def _check_checkpoint(path: str, options: FitOptions) -> None:
-    """Remove an earlier checkpoint, unless the fit is to be resumed."""
-    if not options.resume:
-        remove_checkpoints(path)
-    elif not options.quiet and not os.path.exists(path):
-        say(f"  no checkpoint {path}; starting again")
 
 
 # ---- progress --------------------------------------------------------------------------------------------
@@ -333,12 +319,7 @@ def _check_checkpoint(path: str, options: FitOptions) -> None:
 class Progress(Observer):
     """Show the epoch, the log-likelihood per row in training and validation, and the time left at most.
 
-    Parameters
-    ----------
-    quiet : bool
-        Show only errors of checkpoints.
-    offset : float
-        Added to both scores.
+    If `quiet`, only errors of checkpoints are shown. `offset` is added to both scores.
     """
 
     def __init__(self, quiet: bool, offset: float = 0.0) -> None:
@@ -364,11 +345,9 @@ class Progress(Observer):
 
     def say(self, text: str) -> None:
         """Print a line, above the live one if there is one."""
-        if self._quiet:
-            return
         if self._live is not None:
             self._live.console.print(text, highlight=False, markup=False)
-        else:
+        elif not self._quiet:
             say(text)
 
     def planned(self, epochs: int) -> None:

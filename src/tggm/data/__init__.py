@@ -8,10 +8,7 @@ Pass the result to `fit` instead of X, without y. The first pass counts the rows
 each epoch is another pass, in an order as random as the source allows.
 """
 
-from tggm.data.parquet import from_parquet as from_parquet
-from tggm.data.stream import Piece as Piece
-from tggm.data.stream import Stream as Stream
-from tggm.data.stream import from_arrays as from_arrays
-from tggm.data.stream import from_batches as from_batches
+from tggm.data.parquet import from_parquet
+from tggm.data.stream import Piece, Stream, from_arrays, from_batches
 
 __all__ = ["Piece", "Stream", "from_arrays", "from_batches", "from_parquet"]

@@ -3,6 +3,7 @@
 import sys
 from abc import abstractmethod
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -19,12 +20,11 @@ from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, draw
 from tggm.estimators._pool import fitted_of, members_only
 from tggm.estimators._settings import Settings
-from tggm.models import Network
 from tggm.tables import TableTransformer
 from tggm.tables.errors import warn
 from tggm.tables.inputs import new_rows
 from tggm.training import Trained, train
-from tggm.training.layout import Layout
+from tggm.training.loop import Layout
 from tggm.training.progress import Observer, Printer
 from tggm.training.rows import RowBlock, held_out_groups
 
@@ -188,11 +188,12 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Return which inputs of the model belong to which column."""
         from tggm.explanation import ColumnMap
 
-        if self.table_ is not None:
-            widths = {column.name: len(column.features) for column in self.table_.columns_}
-            return ColumnMap.from_widths(self.table_.column_names, widths)
         plain = [f"x{k}" for k in range(self.n_features_in_)]
-        return ColumnMap.identity([str(name) for name in getattr(self, "feature_names_in_", plain)])
+        names = [str(name) for name in getattr(self, "feature_names_in_", plain)]
+        if self.table_ is None:
+            return ColumnMap.identity(names)
+        widths = {column.name: len(column.features) for column in self.table_.columns_}
+        return ColumnMap.from_widths(names, widths)
 
     def _background(self, numbers: Floats, given: Any) -> Floats:
         if given is None:
@@ -204,27 +205,24 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return found
 
     def _observer(
-        self, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any, observer: Any
+        self,
+        settings: Settings,
+        data: Data | StreamData,
+        model: Any,
+        eval_set: Any,
+        observer: Observer | None,
     ) -> Observer | None:
         """Return the observer of a fit: the given one, a printer, or one that evaluates `eval_set`."""
         if observer is None and settings.verbose:
             observer = Printer(held=True)
         if eval_set is None:
             return observer
-        probe = copy(self)
-        data.columns.set_on(probe)
-        return EvaluationObserver(probe, settings, data, model, eval_set, observer or Observer())
+        return EvaluationObserver(copy(self), settings, data, model, eval_set, observer or Observer())
 
-    def _store(
-        self,
-        fitted: Fitted,
-        trained: Trained,
-        block: RowBlock | None = None,
-        observer: Observer | None = None,
-    ) -> None:
+    def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
         """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
         self._set_fitted(fitted)
-        vars(self).pop("evals_result_", None)
+        self.__dict__.pop("evals_result_", None)
         if isinstance(observer, EvaluationObserver):
             self.evals_result_ = observer.result
         self._held, self._importances, self._state = None, None, None
@@ -270,22 +268,19 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             model = draw(settings, network, n_inputs, data, rng)
         else:
             network, model = self.fitted_.network, self.fitted_.model
-            _require_same_model(settings, self.fitted_, self._network_now(settings, data))
+            _require_same_model(settings, self.fitted_, data)
         blocks = data.blocks(settings, network.features.most, rng, 0.0)
         trained = train(model, blocks, settings.one_pass(model, blocks, data, rng), state=self._state)
         fitted = fitted_of(trained.params, data, settings)
         self._store(fitted if first else members_only(self.fitted_, trained.params), trained)
         self._state = jax.tree.map(np.asarray, trained.state)
 
-    def _network_now(self, settings: Settings, data: Data) -> Network:
-        """Return the network that the settings ask for; sizes left to the data are those of the model."""
-        now = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
-        if settings.network is None and settings.hidden is None:
-            now = Network(**{**vars(now), "units": self.fitted_.network.units})
-        return now
 
-
-def _require_same_model(settings: Settings, fitted: Fitted, now: Network) -> None:
+def _require_same_model(settings: Settings, fitted: Fitted, data: Data) -> None:
+    """Raise if the settings ask for another model; sizes left to the data are those of the model."""
+    now = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
+    if settings.network is None and settings.hidden is None:
+        now = replace(now, units=fitted.network.units)
     members = len(fitted.model.arrays()["hidden.W0"])
     if now != fitted.network or members != settings.n_members or fitted.dtype != settings.dtype:
         raise ValueError(

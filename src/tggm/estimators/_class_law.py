@@ -61,7 +61,7 @@ def _evaluated(fitted: Fitted, X: Any, log: bool) -> Floats:
         """Compute each row with the nodes that it needs, whatever the other rows."""
         inputs = _rows(X[at], model, columns, by_scipy)
         count = jax.tree.leaves(inputs)[0].shape[-2]
-        mean, std = _member_scores(model, _padded(inputs, count, rows), by_scipy)
+        mean, std = map(np.asarray, _scores(model, _padded(inputs, count, rows), by_scipy))
         return class_mixture(mean, std, log=log)[:count]
 
     with precision(fitted.dtype):
@@ -124,16 +124,11 @@ def _padded(inputs: Any, count: int, rows: int) -> Any:
 def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
     """Return log-probabilities of the mixture of some members, (rows, n); inputs are standardised."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
-    mean, std = _member_scores(model, _padded(inputs, count, bucket(count)), False)
+    mean, std = map(np.asarray, _scores(model, _padded(inputs, count, bucket(count)), False))
     # one by one: one program serves groups of any size
     each = [class_mixture(mean[[k]], std[[k]], log=True)[:count] for k in members]
     mixed: NDArray[Any] = np.logaddexp.reduce(each) - math.log(len(each))
     return mixed
-
-
-def _member_scores(model: Model, inputs: Any, members: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    mean, std = _scores(model, inputs, members)
-    return np.asarray(mean), np.asarray(std)
 
 
 @partial(jax.jit, static_argnames="members", compiler_options=GPU_COMPILER_OPTIONS)
@@ -141,7 +136,7 @@ def _member_scores(model: Model, inputs: Any, members: bool) -> tuple[NDArray[An
 def _scores(model: Model, X: Any, members: bool) -> tuple[Array, Array]:
     """Return means and deviations of z, (members, rows, n); `members`: each has inputs of its own."""
 
-    def scores(member: Model, X: Any) -> tuple[Array, Array]:
+    def scores(member: Model, X: Any) -> Any:
         return member.outputs(X).contended_scores(member.latent(X))
 
     mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)

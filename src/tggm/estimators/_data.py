@@ -32,13 +32,14 @@ from tggm.estimators._targets import (
     read_transform,
     require_labels_in_all_rows,
     require_squares,
+    row_weights,
     target_name,
     weighted_rows,
     without_gaps,
 )
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
-from tggm.tables.inputs import Columns, encode, positive_weights, validate_more_rows, validate_rows
+from tggm.tables.inputs import Columns, encode, validate_more_rows, validate_rows
 from tggm.training.rows import (
     Blocks,
     Membership,
@@ -70,8 +71,6 @@ class Data:
     classes: NDArray[Any] | None = None
     calibration_rows: tuple[Floats, Floats] | None = None  # inputs and targets set aside for a guarantee
 
-    whole = True  # all rows are in memory
-
     @property
     def sparse(self) -> bool:
         """Return whether the inputs are a sparse table."""
@@ -87,17 +86,10 @@ class Data:
         """Return the number of rows that are available after training."""
         return len(self.weight)
 
-    def rows(self, dtype: str, most: float) -> Rows:
-        """Return the standardised rows; inputs are cut off at `most`."""
-        if self.classes is not None:
-            return Rows(model_inputs(self.X, self.scales.x, dtype, most=most), self.y)
-        with np.errstate(over="ignore"):  # checked before training
-            X = self.scales.x.apply(self.X, most=most).astype(dtype)
-            return Rows(X, self.y.standardised(self.scales.y, dtype))
-
     def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
         """Assign rows to members, of which each holds out `fraction`, and return the single block."""
-        data = jax.tree.map(partial(_padded, settings.dtype), self.rows(settings.dtype, most))
+        standard = _standardised(self.X, self.y, self.scales, settings.dtype, most)
+        data = jax.tree.map(partial(_padded, settings.dtype), standard)
         weight = _padded(settings.dtype, self.weight / self.mean_weight)
         rows = np.arange(len(self.weight))
         members = membership(assign_folds(rng, rows, fraction, settings.n_members))
@@ -105,12 +97,9 @@ class Data:
 
 
 class StreamData:
-    """A stream: all members hold out the same rows and see the rows of a block in different orders.
+    """A stream: all members hold out the same rows and see the rows of a block in different orders."""
 
-    `decode` turns its targets into `Targets` or labels.
-    """
-
-    mean_weight, sparse, whole, transform, calibration_rows = 1.0, False, False, None, None
+    mean_weight, sparse, transform, calibration_rows = 1.0, False, None, None
 
     def __init__(self, stream: Stream, settings: Settings, rng: np.random.Generator, *, labels: bool) -> None:
         self.stream = stream
@@ -148,13 +137,6 @@ class StreamData:
             return Rows(inputs, targets)
         return Rows(inputs, model_inputs(targets.Y, self.scales.y, dtype))
 
-    def _held_rows(self, dtype: str, most: float) -> Rows:
-        X, y = self.X.astype(np.float64, copy=False), self._decode(self._y)
-        if self.classes is not None:
-            return Rows(model_inputs(X, self.scales.x, dtype, most=most), y)
-        with np.errstate(over="ignore"):  # the range is checked before training
-            return Rows(self.scales.x.apply(X, most=most).astype(dtype), y.standardised(self.scales.y, dtype))
-
     def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
         """Return blocks of one shape, each followed by the held-out rows."""
         self._require_moderate()
@@ -163,7 +145,9 @@ class StreamData:
         length = math.ceil(count / per_pass)  # blocks of equal size: a small one would take noisy steps
         size = bucket(length) if length < 1024 else math.ceil(length / 1024) * 1024
         held_size = bucket(len(self.X))
-        held = jax.tree.map(partial(_joined, held_size), self._held_rows(settings.dtype, most))
+        X, y = self.X.astype(np.float64, copy=False), self._decode(self._y)
+        standard = _standardised(X, y, self.scales, settings.dtype, most)
+        held = jax.tree.map(partial(_joined, held_size), standard)
         weight = np.ones(size + held_size, settings.dtype)
         members = partial(self._members, settings.n_members, size, held_size)
 
@@ -272,8 +256,7 @@ def read_labels(
     require_labels_in_all_rows(y)
     X_, y_ = validate_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y_)
-    rows = positive_weights(weight, len(y_))
-    X_, columns = encode(estimator, X_, y_ if encode_target else None, rows)
+    X_, columns = encode(estimator, X_, y_ if encode_target else None, row_weights(weight, y_) > 0)
     known = known_classes(y_ if classes is None else classes)
     inputs, label, weights = weighted_rows(X_, y_, weight, settings.class_weight, known)
     scales = Scales(
@@ -391,6 +374,14 @@ def model_inputs(X: Any, columns: Standardisation, dtype: Any, *, most: float = 
             X = X - columns.shift.astype(dtype)[None, :]
         return X if (columns.scale == 1).all() else X * (1 / columns.scale).astype(dtype)[None, :]
     return sparse_rows(X, columns.scale, dtype)
+
+
+def _standardised(X: Any, y: Any, scales: Scales, dtype: str, most: float) -> Rows:
+    """Return rows on the scale of the model; inputs are cut off at `most`."""
+    if not isinstance(y, Targets):
+        return Rows(model_inputs(X, scales.x, dtype, most=most), y)
+    with np.errstate(over="ignore"):  # checked before training
+        return Rows(scales.x.apply(X, most=most).astype(dtype), y.standardised(scales.y, dtype))
 
 
 def _padded(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:

@@ -46,9 +46,10 @@ def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Gener
     network = settings.network_for(n_inputs, data.n_outputs, data.sparse)
     model = draw(settings, network, n_inputs, data, rng)
     blocks = data.blocks(settings, network.features.most, rng, settings.held_fraction)
-    if blocks.only is None or not network.linear or not _can_start_at_ridge(model, data):
-        return model, blocks
     block = blocks.only
+    numeric = isinstance(data, Data) and data.classes is None and data.y.complete
+    if block is None or not (network.linear and numeric and isinstance(model.likelihood, Gaussian)):
+        return model, blocks
     Y, weight = np.asarray(block.data.y, np.float64), np.asarray(block.weight, np.float64)
     X = np.asarray(model.features.inputs(block.data.X), np.float64)
     # a low noise could make the first steps too large if the user chose their size
@@ -65,7 +66,3 @@ def draw(
         rng, n_inputs, data.n_outputs,
         members=settings.n_members, dtype=settings.dtype, s0=settings.task.s0, init=init,
     )  # fmt: skip
-
-
-def _can_start_at_ridge(model: Model, data: Data | StreamData) -> bool:
-    return isinstance(model.likelihood, Gaussian) and data.classes is None and data.y.complete

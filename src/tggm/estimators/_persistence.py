@@ -16,7 +16,7 @@ from tggm.data.standardise import Scales
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._fitted import Fitted
 from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
-from tggm.estimators._targets import UNNAMED, require_squares
+from tggm.estimators._targets import require_squares
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores
@@ -181,28 +181,18 @@ def _restored(arrays: Arrays, meta: Meta, network: Network, settings: Settings, 
         raise ValueError(f"{len(classes)} labels for {n} classes")
     if (classes is None) != (task is REGRESSION):
         raise ValueError("labels belong to classifiers")
-    return _with_pool(Fitted(
-        model, network, Columns(d, _feature_names(meta["features"], d)), scales,
-        target=str(meta.get("target", UNNAMED)), flat=_flat(meta, n, classes), classes=classes,
-        guarantee=checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None,
-    ), meta, n)  # fmt: skip
-
-
-def _flat(meta: Meta, n: int, classes: Any) -> bool:
     flat = true_or_false(meta, "vector_target")
     if flat and n != 1 and classes is None:
         raise ValueError(f"a vector as target, but {n} outputs")
-    return flat
-
-
-def _with_pool(fitted: Fitted, meta: Meta, n: int) -> Fitted:
     pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
     if len(pools) not in (0, n):
         raise ValueError(f"{len(pools)} calibrations for {n} outputs")
     transform = None if meta["transform"] is None else checked_transform(meta["transform"])
     if transform is not None and any(each.has_heavy_tails for each in pools):
         raise ValueError("a transformed target has no mean if tails are heavier than a Gaussian's")
-    return Fitted(**{**vars(fitted), "calibration": pools, "transform": transform})
+    scores = checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None
+    inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
+    return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores)
 
 
 def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:

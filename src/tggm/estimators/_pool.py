@@ -58,7 +58,7 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
 def pool_classes(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
     """Blend with logistic regression as held-out rows decide."""
     fitted = fitted_of(trained.params, data, settings)
-    if fitted.network.linear and data.whole and not data.sparse and blocks.only is not None:
+    if fitted.network.linear and not data.sparse and blocks.only is not None:
         with precision(settings.dtype), blas_lock(False):
             fitted = replace(fitted, model=blend_with_logistic(fitted.model, blocks.only))
     return fitted

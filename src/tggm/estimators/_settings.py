@@ -1,7 +1,7 @@
 """Settings of an estimator, checked, and the training that follows from them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,7 @@ from tggm.models.features import FEATURES
 from tggm.models.likelihoods import Gaussian, Likelihood, Probit
 from tggm.models.network import NARROW
 from tggm.training import OPTIMISERS, Milestones, Plan, Program, hyper_parameters
-from tggm.training.layout import Layout
-from tggm.training.loop import Hyper
-from tggm.training.optimisers import WHOLE, cycle_ends
+from tggm.training.loop import WHOLE, Hyper, Layout, cycle_ends
 from tggm.training.rows import Blocks, bucket
 
 CYCLE_STEPS = 300  # gradient steps of the first cycle
@@ -142,8 +140,7 @@ class Settings:
         Classifiers with more than 200 columns, or a sparse table, have no linear part: it overfits.
         """
         if self.network is not None:
-            likelihood = self.network.likelihood or self.task.likelihood
-            return Network(**{**vars(self.network), "likelihood": likelihood})
+            return replace(self.network, likelihood=self.network.likelihood or self.task.likelihood)
         units = (self.task.units,) * (2 if n_outputs <= MOST_DEEP and not sparse else 1)
         features = self.features
         if features == "auto":

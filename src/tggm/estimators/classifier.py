@@ -131,25 +131,12 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
-        self.hidden = hidden
-        self.features = features
-        self.linear = linear
-        self.network = network
-        self.n_members = n_members
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.time_budget = time_budget
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.validation_fraction = validation_fraction
-        self.class_weight = class_weight
-        self.standardize = standardize
-        self.dtype = dtype
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+        self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
+        self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
+        self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
+        self.weight_decay, self.dropout, self.validation_fraction = weight_decay, dropout, validation_fraction
+        self.class_weight, self.standardize, self.dtype = class_weight, standardize, dtype
+        self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "classification"
     _explainable: ClassVar = ("probability", "log-odds")

@@ -154,26 +154,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
-        self.hidden = hidden
-        self.features = features
-        self.linear = linear
-        self.network = network
-        self.n_members = n_members
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.time_budget = time_budget
-        self.weight_decay = weight_decay
-        self.validation_fraction = validation_fraction
-        self.standardize = standardize
-        self.target_transform = target_transform
-        self.calibrate = calibrate
-        self.guarantee = guarantee
-        self.dtype = dtype
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+        self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
+        self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
+        self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
+        self.weight_decay, self.validation_fraction = weight_decay, validation_fraction
+        self.standardize, self.target_transform = standardize, target_transform
+        self.calibrate, self.guarantee, self.dtype = calibrate, guarantee, dtype
+        self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "regression"
     _explainable: ClassVar = ("mean", "std")

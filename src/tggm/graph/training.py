@@ -20,9 +20,7 @@ from tggm.graph._conditional import Evidence, Pattern, log_likelihood, read
 from tggm.graph._structure import Parameters, Structure
 from tggm.graph.graph import Graph
 from tggm.inference import log_partition
-from tggm.training.layout import Layout
-from tggm.training.loop import Plan, hyper_parameters
-from tggm.training.optimisers import SCHEDULES
+from tggm.training.loop import SCHEDULES, Layout, Plan, hyper_parameters
 from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
 from tggm.training.train import Program, train
 

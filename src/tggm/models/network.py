@@ -37,7 +37,8 @@ class Model:
 
     def log_density(self, X: Any, y: Any) -> Array:
         """Return the log-density of each row with the moments of the outputs given x."""
-        return self.outputs(X).log_density(y, self.latent(X))
+        density: Array = self.outputs(X).log_density(y, self.latent(X))
+        return density
 
     def weight_norm(self) -> Array:
         """Return ½ Σ‖W‖² over all matrices; features, biases, noise and gauge are not penalised."""
@@ -152,8 +153,8 @@ class Network:
         # the ends of a deep model are drawn as those of two shallow ones
         sizes = self.units[:1] if len(self.units) == 1 else (self.units[0], self.units[-1])
         ends = [INITIALISERS[init](rng, self.features.width(d), m, n, s0) for m in sizes]
-        hidden = self.layers.draw(rng, *ends[0][:2], s0, self.units)
-        W1, b1 = ends[-1][2:]
+        (W0, b0), (W1, b1) = ends[0][:2], ends[-1][2:]
+        hidden = self.layers.draw(rng, W0, b0, s0, self.units)
         output: Any = Output(W1, b1, np.zeros((n, d)) if self.linear else None)  # type: ignore[arg-type]  # NumPy until training
         return Model(features, hidden, (self.likelihood or Gaussian).draw(output))
 
@@ -167,7 +168,7 @@ class Network:
     def from_description(cls, stored: Any) -> "Network":
         """Return the network that `described` described; ValueError for unknown parts."""
         bases = {"features": Features, "layers": Hidden, "likelihood": Likelihood}
-        parts = {}
+        parts: dict[str, Any] = {}
         for name, base in bases.items():
             if stored[name] is None and name == "likelihood":
                 continue

@@ -35,7 +35,7 @@ from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.joint import JointPredictive
 from tggm.training import OPTIMISERS, SCHEDULES, Plan, Program, Trained, hyper_parameters, precision, train
-from tggm.training.layout import Layout
+from tggm.training.loop import Layout
 from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock, assign_folds, membership
 

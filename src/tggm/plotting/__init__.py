@@ -2,29 +2,21 @@
 
 Every function draws on `ax`, or on a new figure if none is given, and returns the Axes. Global settings are
 not changed, and matplotlib is imported when something is drawn. Predictions are passed as a predictive
-distribution of one output (`model.predict_dist(X)`). For classifiers use scikit-learn's displays:
-`sklearn.metrics.ConfusionMatrixDisplay`, `sklearn.calibration.CalibrationDisplay` and
-`sklearn.inspection.DecisionBoundaryDisplay`.
+distribution `dist` of one output (`model.predict_dist(X)`), with observations `y` of shape (rows,). For
+classifiers use scikit-learn's `sklearn.metrics.ConfusionMatrixDisplay`,
+`sklearn.calibration.CalibrationDisplay` and `sklearn.inspection.DecisionBoundaryDisplay`.
 """
 
-from tggm.plotting.models import plot_activation as plot_activation
-from tggm.plotting.models import plot_explanation as plot_explanation
-from tggm.plotting.models import plot_graph as plot_graph
-from tggm.plotting.models import plot_importances as plot_importances
-from tggm.plotting.models import plot_learning_curve as plot_learning_curve
-from tggm.plotting.predictions import plot_calibration as plot_calibration
-from tggm.plotting.predictions import plot_fan as plot_fan
-from tggm.plotting.predictions import plot_pit as plot_pit
-from tggm.plotting.predictions import plot_predicted as plot_predicted
+from tggm.plotting.models import (
+    plot_activation,
+    plot_explanation,
+    plot_graph,
+    plot_importances,
+    plot_learning_curve,
+)
+from tggm.plotting.predictions import plot_calibration, plot_fan, plot_pit, plot_predicted
 
 __all__ = [
-    "plot_activation",
-    "plot_calibration",
-    "plot_explanation",
-    "plot_fan",
-    "plot_graph",
-    "plot_importances",
-    "plot_learning_curve",
-    "plot_pit",
-    "plot_predicted",
-]
+    "plot_activation", "plot_calibration", "plot_explanation", "plot_fan", "plot_graph", "plot_importances",
+    "plot_learning_curve", "plot_pit", "plot_predicted",
+]  # fmt: skip

@@ -31,12 +31,16 @@ def shade(strength: float) -> tuple[float, ...]:
     return tuple(1 - strength * (1 - channel) for channel in to_rgb(MODEL))
 
 
+def new_axes(width: float, height: float) -> Any:
+    """Return the Axes of a new figure, whose size is in inches."""
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
 def axes_or_new(ax: Any) -> Any:
     """Return the given Axes, or those of a new figure, with a light grid."""
-    if ax is None:
-        from matplotlib import pyplot
-
-        _, ax = pyplot.subplots(figsize=(6.0, 4.2), layout="constrained")
+    ax = new_axes(6.0, 4.2) if ax is None else ax
     ax.grid(True, color="0.9", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

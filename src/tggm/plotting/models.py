@@ -7,7 +7,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.graph import Graph
-from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, SECOND, axes_or_new, one_output, shade
+from tggm.plotting.canvas import (
+    DATA,
+    GREY,
+    MODEL,
+    REFERENCE,
+    SECOND,
+    axes_or_new,
+    new_axes,
+    one_output,
+    shade,
+)
 from tggm.settings import count
 from tggm.special import truncated_mean
 
@@ -26,13 +36,7 @@ def plot_activation(
 ) -> Any:
     """Draw g(μ, σ), the mean of N(μ, σ²) truncated to [0, ∞), and max(0, μ): the paper's first figure.
 
-    Parameters
-    ----------
-    sigmas : sequence of float
-        One curve for each, positive.
-    limits : (float, float)
-        Range of μ.
-    ax : matplotlib Axes, optional
+    There is one curve for each of `sigmas`; `limits` is the range of μ.
     """
     if not sigmas or not all(sigma > 0 for sigma in sigmas):
         raise ValueError(f"`sigmas` must be positive; got {tuple(sigmas)}.")
@@ -68,9 +72,6 @@ def plot_learning_curve(
         members are drawn as thin lines, their median as a thick one.
     best : int or array_like of int, optional
         Epochs to mark: those whose parameters were kept, one for each member.
-    ylabel : str
-        Label of the curves.
-    ax : matplotlib Axes, optional
     """
     curves = dict(history) if isinstance(history, Mapping) else {"training": history}
     epochs = curves.pop("epoch", None)
@@ -98,19 +99,9 @@ def plot_learning_curve(
 def plot_explanation(
     explanation: "Explanation", row: int = 0, *, output: int | None = None, most: int = 12, ax: Any = None
 ) -> Any:
-    """Draw the parts of one row from the base to its prediction, the largest first.
+    """Draw the parts of one row of `model.explain` from the base to its prediction, the largest first.
 
-    Parameters
-    ----------
-    explanation : Explanation
-        Result of `model.explain`.
-    row : int
-        Row to draw.
-    output : int, optional
-        Output or class to draw if there are several; the first by default.
-    most : int
-        Number of columns; the others are added up in one bar.
-    ax : matplotlib Axes, optional
+    `output` is the output or class if there are several; columns after the first `most` are added up.
     """
     base, parts = float(np.ravel(explanation.base)[output or 0]), explanation.parts[row]
     parts = parts if parts.ndim == 1 else parts[:, output or 0]
@@ -140,18 +131,7 @@ def plot_explanation(
 def plot_importances(
     importances: "Importances", *, most: int = 12, xlabel: str = "importance", ax: Any = None
 ) -> Any:
-    """Draw importances of columns, the largest first, with two standard errors.
-
-    Parameters
-    ----------
-    importances : Importances
-        Result of `model.permutation_importances`.
-    most : int
-        Number of columns.
-    xlabel : str
-        Label of the axis.
-    ax : matplotlib Axes, optional
-    """
+    """Draw `model.permutation_importances`, the largest first, `most` at most, with two standard errors."""
     order = np.argsort(-importances.mean, kind="stable")[: count("most", most)]
     ax = axes_or_new(ax)
     place, error = np.arange(len(order)), 2 * np.nan_to_num(importances.error[order])
@@ -172,19 +152,10 @@ def plot_graph(graph: Graph, *, ax: Any = None) -> Any:
 
     Arrows are edges, from parent to child; double arrows are couplings. The width of a line shows the root
     mean square of its weights relative to the largest; it is dotted if it has no weights yet.
-
-    Parameters
-    ----------
-    graph : Graph
-        Graph to draw.
-    ax : matplotlib Axes, optional
     """
     from matplotlib.patches import FancyArrowPatch
 
-    if ax is None:
-        from matplotlib import pyplot
-
-        _, ax = pyplot.subplots(figsize=(6.0, 3.0), layout="constrained")
+    ax = new_axes(6.0, 3.0) if ax is None else ax
     ax.set_axis_off()
     place, widths = _positions(graph), _strengths(graph)
     boxes = {block.name: _box(ax, block, place[block.name]) for block in graph.structure.blocks}

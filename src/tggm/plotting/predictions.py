@@ -36,15 +36,6 @@ def plot_calibration(
 
     Below the diagonal the model is overconfident, above it underconfident. The grey band contains the curve
     of a calibrated model with probability `confidence`, at each point, for this number of rows.
-
-    Parameters
-    ----------
-    dist : predictive distribution of one output
-    y : array_like, shape (rows,)
-        Observations.
-    confidence : float
-        Probability of the band.
-    ax : matplotlib Axes, optional
     """
     pit = _pit(dist, y)
     level = np.linspace(0, 1, 101)
@@ -66,18 +57,8 @@ def plot_pit(
 ) -> Any:
     """Draw the histogram of F(y), which is flat for a calibrated model.
 
-    A U shape means overconfidence, a hump underconfidence, a slope bias.
-
-    Parameters
-    ----------
-    dist : predictive distribution of one output
-    y : array_like, shape (rows,)
-        Observations.
-    bins : int, optional
-        Number of bars; by default about 20 rows per bar, 5 to 20 bars.
-    confidence : float
-        Probability of the grey band for a single bar.
-    ax : matplotlib Axes, optional
+    A U shape means overconfidence, a hump underconfidence, a slope bias. `confidence` is the probability of
+    the grey band for a single bar; by default there are about 20 rows per bar, and 5 to 20 bars.
     """
     pit = _pit(dist, y)
     bins = int(np.clip(len(pit) // 20, 5, 20)) if bins is None else bins
@@ -111,15 +92,6 @@ def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, 
     """Draw the predictive mean and central interval of each row against the observation.
 
     Rows whose interval does not contain the observation are marked; about 1 − `level` of them should be.
-
-    Parameters
-    ----------
-    dist : predictive distribution of one output
-    y : array_like, shape (rows,)
-        Observations.
-    level : float
-        Probability of the intervals.
-    ax : matplotlib Axes, optional
     """
     y = one_output("y", y)
     mean = one_output("dist", dist.mean(), len(y))
@@ -167,7 +139,6 @@ def plot_fan(
         Probabilities of the intervals.
     data : (x, y), optional
         Observations to draw as points.
-    ax : matplotlib Axes, optional
     """
     x = one_output("x", x)
     order = np.argsort(x, kind="stable")

@@ -4,7 +4,6 @@
 page needs only a browser, and no network.
 """
 
-from tggm.report.writer import render_report as render_report
-from tggm.report.writer import write_report as write_report
+from tggm.report.writer import render_report, write_report
 
 __all__ = ["render_report", "write_report"]

@@ -1,6 +1,5 @@
 """The subject of a report: a fitted model, labelled rows, their predictions and their names."""
 
-from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tggm.arrays import Floats, Ints
+from tggm.estimators import numeric_model, table_description
 from tggm.plotting.canvas import named_rows
-from tggm.report._internals import column_groups, encode
 from tggm.report.scores import Score, class_scores, regression_scores
 from tggm.tables.baselines import Baselines, fit_classes, fit_regression, naive_classes, naive_regression
 
@@ -33,7 +32,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Data(ABC):
+class _Data:
     """A model and labelled rows."""
 
     model: Any
@@ -56,7 +55,6 @@ class _Data(ABC):
         return X if sparse.issparse(X) else named_rows(self.model, X)
 
     def sample(self, count: int) -> Ints:
-        """Return at most `count` row numbers in order, sampled with a fixed seed."""
         return sample(len(self.y), count)
 
 
@@ -68,7 +66,6 @@ class RegressionCase(_Data):
 
     @property
     def unit(self) -> str:
-        """Unit of a response."""
         return self.target
 
     @cached_property
@@ -82,7 +79,6 @@ class RegressionCase(_Data):
         return dist.marginal(self.output) if hasattr(dist, "marginal") else dist
 
     def score(self, prediction: Any) -> Scored:
-        """Score distributions."""
         y = self.y.astype(float)
         return Scored(regression_scores(prediction, y), np.asarray(prediction.logpdf(y)))
 
@@ -114,12 +110,10 @@ class ClassCase(_Data):
 
     @property
     def classes(self) -> NDArray[Any]:
-        """Labels of the classes."""
         return np.asarray(self.model.classes_)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the classes."""
         return tuple(str(name) for name in self.classes)
 
     def class_numbers(self, y: ArrayLike) -> Ints:
@@ -145,7 +139,6 @@ class ClassCase(_Data):
         return self.model.predict_log_proba(self.named(self.X))
 
     def score(self, prediction: Any) -> Scored:
-        """Score log-probabilities."""
         own = prediction[np.arange(len(self.label)), self.label]
         return Scored(class_scores(prediction, self.label), own)
 
@@ -208,11 +201,12 @@ def examine(
         name = type(model).__name__
         raise TypeError(f"`model` must be a TGGMRegressor or a TGGMClassifier; got {name}.") from None
     check_is_fitted(model)
-    if (columns := column_groups(model)) is not None:
-        train = None if train is None else (encode(model, train[0])[1], train[1])
-        groups = columns[0] if groups is None else groups
-        parts = columns[1] if parts is None else parts
-        model, X = encode(model, X)
+    if model.table_ is not None and (prepared := table_description(model)) is not None:
+        encode = model.table_.transform
+        train = None if train is None else (encode(train[0]), train[1])
+        groups = prepared.groups if groups is None else groups
+        parts = prepared.parts if parts is None else parts
+        model, X = numeric_model(model), encode(X)
     table, target = _table("X", X), _column("y", y, output)
     count, width = table.shape
     if not count or len(target) != count:

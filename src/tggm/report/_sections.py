@@ -7,18 +7,10 @@ from scipy import sparse, stats
 
 from tggm.arrays import Bools, Floats
 from tggm.graph import Graph
-from tggm.plotting import (
-    plot_calibration,
-    plot_graph,
-    plot_importances,
-    plot_learning_curve,
-    plot_pit,
-    plot_predicted,
-)
+from tggm.plotting import models, predictions
 from tggm.plotting.canvas import GREY, MODEL, axes_or_new, shade
 from tggm.report._case import Case, ClassCase, RegressionCase, Scored, dense, score_all
 from tggm.report._effects import Effect, Feature, effects, importances, plot_effect
-from tggm.report._internals import learning_curves, noise_deviation
 from tggm.report._page import Cell, number, percent, picture
 from tggm.report.scores import BINS, REMEDY, Score, calibration_error, coverage, drift_warnings
 
@@ -92,11 +84,12 @@ def importance(case: Case, order: list[tuple[Feature, float]]) -> Context | None
     first = np.argsort(-found.mean, kind="stable")[:3]
     values = ", ".join(f"{found.names[k]} {number(found.mean[k], 3).text}" for k in first)
     loss = LOSS[case.kind]
-    drawing = picture(
-        lambda ax: plot_importances(found, ax=ax).set_xlabel(loss, loc="right"),  # it extends below the names
-        "importance", f"{loss.capitalize()} when a feature is shuffled: {values}.",
-        0.9 + 0.28 * min(len(found.names), 12),
-    )  # fmt: skip
+    alt = f"{loss.capitalize()} when a feature is shuffled: {values}."
+
+    def draw(ax: Any) -> None:
+        models.plot_importances(found, ax=ax).set_xlabel(loss, loc="right")  # it extends below the names
+
+    drawing = picture(draw, "importance", alt, 0.9 + 0.28 * min(len(found.names), 12))
     clear = [found.names[k] for k in first if found.mean[k] > 2 * np.nan_to_num(found.error[k])]
     return {"names": clear, "figure": drawing}
 
@@ -115,8 +108,8 @@ def model(case: Case) -> Context:
         graph = graph.connect(parent, child)
     own: tuple[str, Any]
     if isinstance(case, RegressionCase):
-        noise = number(noise_deviation(case.model, case.output))
-        own = (f"output noise, in units of {case.target}", noise)
+        noise = np.sqrt(np.median(np.asarray(case.model.noise_)[:, case.output]))  # of the members
+        own = (f"output noise, in units of {case.target}", number(noise))
     else:
         own = ("classes", ", ".join(case.labels[:12]) + (" …" if len(case.labels) > 12 else ""))
     facts = {"class": type(case.model).__name__, "hidden variables": units, "networks": case.model.n_members,
@@ -125,14 +118,17 @@ def model(case: Case) -> Context:
         f"Graph of the model: {len(case.names)} inputs x lead to hidden variables h of sizes {units}, "
         f"which lead to {last[1]}."
     )
-    drawing = picture(lambda ax: plot_graph(graph, ax=ax), "graph", alt, 1.7)
+    drawing = picture(lambda ax: models.plot_graph(graph, ax=ax), "graph", alt, 1.7)
     shown = [(name, str(value)) for name, value in facts.items()]
     return {"units": units, "members": case.model.n_members, "facts": [*shown, own], "figure": drawing}
 
 
 def learning(case: Case) -> Context | None:
     """Draw the learning curve; None if the model has none."""
-    curves, epoch, best = learning_curves(case.model)
+    history = dict(vars(case.model).get("history_", {}))
+    epoch, best = np.asarray(history.pop("epoch", ()), np.float64), vars(case.model).get("best_epoch_")
+    tables = {k: np.atleast_2d(np.asarray(v, np.float64)) for k, v in history.items() if np.size(v)}
+    curves = {name: curve for name, curve in tables.items() if np.isfinite(curve).any()}
     if not curves:
         return None
     kept = np.unique(np.linspace(0, len(epoch) - 1, POINTS).astype(int))
@@ -142,7 +138,7 @@ def learning(case: Case) -> Context | None:
     last = [f"{k.replace('_', ' ')} {np.nanmedian(curve[:, -1]):.3g}" for k, curve in curves.items()]
 
     def draw(ax: Any) -> None:
-        plot_learning_curve(
+        models.plot_learning_curve(
             {"epoch": epoch[kept]} | {k: c[:, kept] for k, c in curves.items()}, best=best, ax=ax
         )
         ax.set_ylim(low - pad, high + pad)
@@ -200,8 +196,8 @@ def interval_calibration(case: RegressionCase) -> Context:
         f"Histogram of the predicted probability of a smaller {case.target}: mean {pit.mean():.2f} "
         f"(0.50 if calibrated), standard deviation {pit.std():.2f} (0.29 if calibrated).",
     )
-    curve = picture(lambda ax: plot_calibration(dist, case.y, ax=ax), "calibration", alts[0], 4.2)
-    bars = picture(lambda ax: plot_pit(dist, case.y, ax=ax), "pit", alts[1], 4.2)
+    curve = picture(lambda ax: predictions.plot_calibration(dist, case.y, ax=ax), "calibration", alts[0], 4.2)
+    bars = picture(lambda ax: predictions.plot_pit(dist, case.y, ax=ax), "pit", alts[1], 4.2)
     rows = [(percent(p), percent(inside, 1), number(width)) for p, inside, width in found]
     text = coverage_verdict(*found[2][:2], len(case.y))
     return {"verdict": text, "coverage": curve, "pit": bars, "rows": rows}
@@ -229,7 +225,7 @@ def predicted(case: RegressionCase, level: float) -> Context:
     relation = np.corrcoef(mean, case.y)[0, 1] if np.ptp(mean) > 0 and np.ptp(case.y) > 0 else float("nan")
 
     def draw(ax: Any) -> None:
-        plot_predicted(part, case.y[rows].astype(float), level=level, ax=ax)
+        predictions.plot_predicted(part, case.y[rows].astype(float), level=level, ax=ax)
         ax.set(xlabel=f"observed {case.target}", ylabel=f"predicted {case.target}, mean and interval")
 
     alt = (

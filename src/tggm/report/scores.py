@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn import metrics
 
 from tggm.arrays import Bools, Floats, Ints
-from tggm.report._internals import standardise
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -134,10 +134,10 @@ def drift_warnings(model: "BaseEstimator", X: Any, names: Sequence[str]) -> list
     In N rows like the training rows the mean of a standardised column is normal with deviation 1/√N. A shift
     is reported if it exceeds `ERRORS` of these and `SHIFT` deviations; extreme values if they are frequent.
     """
-    Z = standardise(model, X)
-    if Z is None or not len(Z):
+    scale, found = model.fitted_.scales.x, []
+    if sparse.issparse(X) or not len(X) or not scale.shift.any():  # the model has no means
         return []
-    found = []
+    Z = scale.apply(np.asarray(X, np.float64))
     mean = np.clip(Z, -FAR, FAR).mean(0)
     moved = np.flatnonzero(np.abs(mean) > max(SHIFT, ERRORS / np.sqrt(len(Z))))
     weighted = model.get_params(deep=False).get("class_weight") is not None  # means are of weighted rows

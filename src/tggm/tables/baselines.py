@@ -30,11 +30,6 @@ class Baselines:
     intercept: Floats | None = None  # (outputs,)
     variance: float | None = None  # of the linear regression
 
-    def is_finite(self) -> bool:
-        """Return whether all numbers are finite: squares of huge inputs overflow."""
-        numbers = [self.naive, self.coef, self.intercept, self.variance]
-        return all(bool(np.isfinite(a).all()) for a in numbers if a is not None)
-
     def regression(self, X: Floats) -> dict[str, GaussianMixture]:
         """Return the predictive distributions."""
         found = {"naive": _normal(np.full(len(X), self.naive[0]), self.naive[1])}
@@ -52,14 +47,15 @@ class Baselines:
 
 
 def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | None:
-    """Fit both baselines, or return None if their numbers overflow."""
+    """Fit both baselines, or return None if their numbers overflow, as squares of huge inputs do."""
     with np.errstate(all="ignore"):
         if is_class:
             classes, label = np.unique(y, return_inverse=True)
             found = fit_classes(X, label, len(classes))
         else:
             found = fit_regression(X, y)
-    return found if found.is_finite() else None
+    numbers = (found.naive, found.coef, found.intercept, found.variance)
+    return found if all(np.isfinite(a).all() for a in numbers if a is not None) else None
 
 
 def fit_regression(X: Floats, y: Floats) -> Baselines:

@@ -2,8 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,21 +90,15 @@ class Number(Column):
 
     @classmethod
     def of(
-        cls,
-        table: Table,
-        name: str,
-        spelling: Spelling,
-        marks: tuple[str, ...] = (),
+        cls, table: Table, name: str, spelling: Spelling, marks: tuple[str, ...] = (),
         outcome: Outcomes | None = None,
-    ) -> "Number":
-        """Learn from a table."""
+    ) -> "Number":  # fmt: skip
         empty = cls(name, 0.0, False, spelling.decimal, spelling.unit, marks)
         values, where = empty._read(table)
-        known = values[~np.isnan(values)]
+        known, encoding = values[~np.isnan(values)], TargetEncoding.of(values, outcome)
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
-        encoding = TargetEncoding.of(values, outcome)
-        return cls(name, fill, gaps, spelling.decimal, spelling.unit, marks, knots_of(known), encoding)
+        return replace(empty, fill=fill, indicator=gaps, knots=knots_of(known), encoding=encoding)
 
     @property
     def features(self) -> list[str]:
@@ -135,7 +128,6 @@ class Number(Column):
         return " ".join(parts) + gaps
 
     def doubt(self, table: Table) -> str:
-        """Return a warning if all values are missing, but none was in the training rows."""
         if self.indicator or len(table) < MANY_ROWS or table.known(self.name).any():
             return ""
         return f"{self.name}: no row has a value, but all training rows had one; filled with {self.fill:g}"
@@ -160,7 +152,6 @@ class Number(Column):
         return np.column_stack([*parts, *encoded]).astype(np.float64)
 
     def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
-        """Replace the target encoding by an out-of-fold one."""
         if self.encoding is None or outcome is None:
             return encoded
         out_of_fold = self.encoding.encode_training(self._read(table)[0], outcome)
@@ -168,18 +159,15 @@ class Number(Column):
 
     def _read(self, table: Table) -> tuple[Floats, Ints]:
         """Return the values, NaN for gaps and bare marks, and the index of each row's mark, -1 for none."""
-        column, unmarked = table.columns[self.name], np.full(len(table), -1)
+        unmarked = np.full(len(table), -1)
         hint = table.decimal if table.decimal != "." else self.decimal
         spelling = table.spelling(self.name, hint)
         if spelling.unit != self.unit:
             spelling = table.spelling(self.name, hint, self.unit)
         if not self.marks:
             return table.numbers(self.name, spelling), unmarked
-        if column.dtype != object:
+        if table.columns[self.name].dtype != object:
             return table.numbers(self.name), unmarked
-        return self._read_marked(table, spelling)
-
-    def _read_marked(self, table: Table, spelling: Spelling) -> tuple[Floats, Ints]:
         readable = table.readable(self.name, spelling)
         values: dict[str | None, float] = {None: np.nan} | readable
         index: dict[str | None, int] = {}
@@ -240,16 +228,11 @@ class _Words(Column):
             raise ValueError("the levels of a category must be different words")
 
     def doubt(self, table: Table) -> str:
-        """Return a warning if many rows have words and none is a known level."""
         words = [word for word in table.words(self.name).tolist() if word is not None]
         if len(words) < MANY_ROWS or not set(self.levels).isdisjoint(words):
             return ""
         known = ", ".join(map(repr, self.levels[:3])) + ", ..." * (len(self.levels) > 3)
         return f"{self.name}: none of its {len(words)} words ({words[0]!r}, ...) is known; known are {known}"
-
-    def _code(self, table: Table) -> Ints:
-        """Return the index of each row's level; len(levels) for other words, and one more for gaps."""
-        return code_words(table, self.name, self.levels)
 
     def _note_unknown(
         self, table: Table, unknown: Bools, notes: list[str], taken: str, *, strict: bool
@@ -283,7 +266,6 @@ class Category(_Words):
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Return the category of each feature."""
         return (*self.levels, *[OTHER] * self.other, *[MISSING] * self.missing)
 
     @property
@@ -295,7 +277,7 @@ class Category(_Words):
         return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        code, size = self._code(table), len(self.levels)
+        code, size = code_words(table, self.name, self.levels), len(self.levels)
         unknown, gaps = code == size, code == size + 1
         taken = "taken together as other" if self.other else "taken as none of the known ones"
         self._note_unknown(table, unknown, notes, taken, strict=strict)
@@ -331,7 +313,7 @@ class Ordinal(_Words):
         return f"grade from {self.levels[0]} to {self.levels[-1]}"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        code = self._code(table)
+        code = code_words(table, self.name, self.levels)
         self._note_unknown(table, code == len(self.levels), notes, "taken as gaps", strict=strict)
         gaps = code >= len(self.levels)
         parts = [np.where(gaps, self.fill, code), *[gaps] * self.indicator]
@@ -362,7 +344,6 @@ class Statistic(_Words):
 
     @classmethod
     def of(cls, table: Table, name: str, outcome: Outcomes | None) -> "Statistic":
-        """Learn from a table."""
         frequent = Counter(word for word in table.words(name).tolist() if word is not None)
         ordered = sorted((-n, word) for word, n in frequent.items() if n > 1)[:MOST_WORDS]
         levels = tuple(sorted(word for _, word in ordered))
@@ -382,25 +363,24 @@ class Statistic(_Words):
         return f"one of {len(self.levels)} words, seen as their target encoding"
 
     def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        code = self._code(table)
+        code = code_words(table, self.name, self.levels)
         refused = strict and not self.counts[-2]
         self._note_unknown(table, code == len(self.levels), notes, "taken together as other", strict=refused)
         return self.lookup[code]
 
-    def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
-        """Replace the target encoding by an out-of-fold one."""
-        if outcome is None:
-            return encoded[:, -1:]
-        out_of_fold = encode_out_of_fold(self._code(table), len(self.levels) + 2, outcome)
-        return np.column_stack([out_of_fold, encoded[:, -1:]])
-
     @property
     def lookup(self) -> Floats:
         """Return the features of each level, of the rare words together, and of gaps, one row each."""
-        values = np.asarray(self.values, dtype=np.float64).reshape(len(self.values), len(self.outputs))
         counts = np.asarray(self.counts, dtype=np.float64)
         counts[-2] = 1.0  # a rare word has one row
+        values = np.asarray(self.values, dtype=np.float64).reshape(len(counts), len(self.outputs))
         return np.column_stack([values, np.log1p(counts)])
+
+    def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
+        if outcome is None:
+            return encoded[:, -1:]
+        code = code_words(table, self.name, self.levels)
+        return np.column_stack([encode_out_of_fold(code, len(self.counts), outcome), encoded[:, -1:]])
 
 
 def code_words(table: Table, name: str, levels: tuple[str, ...]) -> Ints:
@@ -438,10 +418,8 @@ class DateColumn(Column):
 
     @classmethod
     def of(cls, table: Table, name: str, clock: bool = False) -> "DateColumn":
-        """Learn from a table."""
         column = table.columns[name]
-        words = set(column.tolist()) - {None} if column.dtype == object else set()
-        first = bool(day_first(words))
+        first = bool(day_first(set(column.tolist()) - {None})) if column.dtype == object else False
         days = _days(_dates(table, name, first))
         known = days[~np.isnan(days)]
         origin = float(np.floor(known.min())) if len(known) else 0.0
@@ -460,7 +438,6 @@ class DateColumn(Column):
         return "time of the day" if self.clock else f"date, seen as {', '.join(['trend', *self.parts])}"
 
     def doubt(self, table: Table) -> str:
-        """Return a warning if there are words that are not dates."""
         wrong = self._wrong(table)
         if not wrong.any():
             return ""
@@ -539,15 +516,6 @@ def _varying(days: Floats) -> tuple[str, ...]:
 def _count(chosen: Bools) -> str:
     count = int(chosen.sum())
     return f"{count} row{'s' * (count != 1)}"
-
-
-def encode_training(
-    columns: Sequence[Column], table: Table, outcome: Outcomes | None, features: Floats
-) -> Floats:
-    """Replace features that depend on the target by out-of-fold ones."""
-    ends = np.cumsum([len(column.features) for column in columns])[:-1]
-    pairs = zip(columns, np.split(features, ends, axis=1), strict=True)
-    return np.concatenate([c.encode_training(table, outcome, part) for c, part in pairs], axis=1)
 
 
 COLUMNS: dict[str, type[Column]] = {

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +20,17 @@ _LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U
 TARGET_OPTIONS = ("multi_output", "y_numeric")  # of scikit-learn's checks
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True)
+class Columns:
     """Number and names of the input columns, and the encoder of a table."""
 
-    count: int
+    width: int
     names: Sequence[str] | None = None
     encoder: TableTransformer | None = None
 
     def set_on(self, estimator: Any) -> None:
         """Set the attributes that scikit-learn and users expect."""
-        estimator.n_features_in_, estimator.table_ = self.count, self.encoder
+        estimator.n_features_in_, estimator.table_ = self.width, self.encoder
         vars(estimator).pop("feature_names_in_", None)
         if self.names is not None:
             estimator.feature_names_in_ = np.asarray(self.names, dtype=object)
@@ -167,15 +169,6 @@ def has_gaps(X: Any) -> bool:
         return False
     with np.errstate(all="ignore"):
         return not np.isfinite(X.sum()) and bool(np.isnan(X).any())
-
-
-def positive_weights(weight: Any, rows: int) -> Bools:
-    """Return the rows with positive weight; all rows if `weight` has the wrong shape (reported later)."""
-    each = np.asarray(weight)
-    if each.shape != (rows,):
-        return np.ones(rows, dtype=np.bool_)
-    found = np.asarray(each > 0, dtype=np.bool_)
-    return found if found.any() else ~found
 
 
 def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:

@@ -30,8 +30,8 @@ class LearnedColumns(NamedTuple):
     """Columns of inputs, those left out with the reason, and notes for the user."""
 
     columns: tuple[Column, ...]
-    left_out: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def learn_columns(
@@ -43,20 +43,10 @@ def learn_columns(
     categorical: Sequence[str] = (),
     target_encoding: bool = True,
 ) -> LearnedColumns:
-    """Learn the kind of each column; raise `TableError` that lists all columns with mistakes.
+    """Learn the kind of each column; raise `TableError` that lists all mistakes, or if no column is left.
 
-    Parameters
-    ----------
-    table : Table
-        Inputs of the training rows.
-    y : array, optional
-        Targets.
-    is_class : bool
-        Whether the targets are classes.
-    ignore, categorical : sequence of str
-        Columns to leave out, and columns of numbers that are categories.
-    target_encoding : bool
-        Whether columns may be target-encoded; false if training rows are later encoded as new ones are.
+    `ignore` are columns to leave out, `categorical` columns of numbers that are categories. Without
+    `target_encoding` training rows are later encoded as new ones are.
     """
     table.require([*ignore, *categorical])
     outcome = None if y is None else Outcomes.of(y, is_class)
@@ -85,6 +75,9 @@ def learn_columns(
             notes += _reading_notes(table, found)
     if mistakes:
         raise TableError("; ".join(mistakes) + ".")
+    if not columns:
+        why = "; ".join(f"{name}: {reason}" for name, reason in left_out[:5])
+        raise TableError(f"{table.source} has no column that a model could use ({why}).")
     return LearnedColumns(tuple(columns), tuple(left_out), tuple(notes))
 
 
@@ -129,15 +122,10 @@ def _numbers(table: Table, name: str, values: Floats, outcome: Outcomes | None) 
     offset = values - table.places
     if full and len(values) > 10 and np.all(offset == offset[0]):
         return "it only counts the rows"
-    if full and _is_identifier(name, values):
+    key = full and len(values) > _MANY and _IDENTIFIER.fullmatch(name)
+    if key and (values % 1 == 0).all() and len(np.unique(values)) == len(values):
         return "it names the rows"
     return Number.of(table, name, table.spelling(name), outcome=outcome)
-
-
-def _is_identifier(name: str, values: Floats) -> bool:
-    """Return whether a column has the name of a key and different whole numbers."""
-    whole = len(values) > _MANY and bool(_IDENTIFIER.fullmatch(name)) and bool((values % 1 == 0).all())
-    return whole and len(np.unique(values)) == len(values)
 
 
 def _reading_notes(table: Table, number: Number) -> list[str]:
@@ -182,16 +170,6 @@ def refuse_mistakes(table: Table, name: str) -> None:
         f"correct it, or mark it as a gap: --missing {first!r} of `tggm fit`, "
         f"TableTransformer(missing=[{first!r}]) in Python."
     )
-
-
-def refuse_dates(table: Table, name: str) -> None:
-    """Raise for a target of dates or times."""
-    if dates_in(table, name) is not None:
-        example = next(word for word in table.words(name).tolist() if word is not None)
-        raise TableError(
-            f"column {name!r} of {table.source} holds dates or times ({example!r}), which cannot be "
-            "predicted; replace them by numbers, such as days since the start."
-        )
 
 
 def levels_of(words: Words) -> tuple[str, ...]:

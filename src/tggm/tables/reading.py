@@ -29,7 +29,7 @@ from tggm.tables.frames import as_table
 from tggm.tables.table import Table, stacked
 from tggm.tables.text import GAPS, LONGEST, cleaned, typed
 
-DELIMITERS = {",": "','", ";": "';'", "\t": "'\\t'", "|": "'|'"}
+DELIMITERS = ",;\t|"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
 _UNREADABLE = {
     b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV or .xlsx",
@@ -48,27 +48,11 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
 ) -> Table:
-    """Read a CSV, Parquet or Excel file, compressed or not; ``-`` is standard input.
+    """Read a CSV, Parquet or Excel file, compressed or not, by its content; ``-`` is standard input.
 
-    Parameters
-    ----------
-    path : str
-        The file. Parquet and Excel are recognised by their content.
-    delimiter : str, optional
-        Delimiter of a CSV file; found from its first line by default (comma, semicolon, tab, bar).
-    decimal : str
-        Decimal point of numbers in a CSV file.
-    missing : tuple of str
-        Words that mark a missing value, besides `GAPS`.
-    encoding : str, optional
-        Encoding of a CSV file; by default UTF-8, or UTF-16 with a byte order mark.
-    sheet : str, optional
-        Sheet of an Excel file; the first by default.
-
-    Raises
-    ------
-    TableError
-        If the file cannot be read as a table; the message has the remedy.
+    `missing` are words that mark a gap, besides `GAPS`. For CSV files the delimiter is by default found from
+    the first line (comma, semicolon, tab, bar), and the encoding is UTF-8, or UTF-16 with a byte order mark.
+    A `TableError` has a message with the remedy.
     """
     name = "standard input" if path == "-" else path
     content = _decompress(sys.stdin.buffer.read() if path == "-" else _read(Path(path)), name)
@@ -193,8 +177,7 @@ def _check_rows(text: str, mark: str, name: str) -> None:
             f"{name} is not valid CSV at line {reader.line_num} ({error}); check the quotes there."
         ) from None
     if wrong:
-        mark = DELIMITERS.get(mark, repr(mark))
-        raise TableError(f"{name} {wrong}; check the quotes there, and that {mark} is the delimiter.")
+        raise TableError(f"{name} {wrong}; check the quotes there, and that {mark!r} is the delimiter.")
 
 
 def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
@@ -202,7 +185,7 @@ def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
     if len(header) == 1 and better != mark and better in header[0]:
         raise TableError(
             f"{name} has one column only, {header[0][:40]!r}; its fields seem to be separated by "
-            f"{DELIMITERS[better]}, so leave --delimiter out or pass that one."
+            f"{better!r}, so leave --delimiter out or pass that one."
         )
     if len(header) == 1 and len(header[0].split()) == len(text.strip().splitlines()[-1].split()) > 1:
         raise TableError(
@@ -278,16 +261,16 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
 def _parse_parquet(content: bytes, name: str, missing: Sequence[str]) -> Table:
     import pyarrow.parquet as pq
 
-    with _table_errors():
-        with readable(name):
-            stored = pq.read_table(io.BytesIO(content))
-        return _of_arrow(stored, name, missing)
+    with _table_errors(), readable(name):
+        stored = pq.read_table(io.BytesIO(content))
+    return _of_arrow(stored, name, missing)
 
 
 def _of_arrow(stored: Any, name: str, missing: Sequence[str]) -> Table:
     if not stored.num_rows or not stored.num_columns:
         raise TableError(f"{name} has no rows; there is nothing to work on.")
-    return as_table(stored, tuple(missing), name)[0]
+    with _table_errors():
+        return as_table(stored, tuple(missing), name)[0]
 
 
 @contextmanager
@@ -335,7 +318,8 @@ class Folder:
     def read(self, group: RowGroup) -> Table:
         """Read the table of one row group."""
         with _table_errors():
-            return _of_arrow(self.files.read(group), str(group.file), self._missing)
+            stored = self.files.read(group)
+        return _of_arrow(stored, str(group.file), self._missing)
 
     def sample(self, most_groups: int = 8, most_rows: int = 20_000) -> Table:
         """Read some rows of some groups, spread evenly over the folder."""

@@ -22,29 +22,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Table:
-    """Columns by name, in order.
+    """Columns by name, in order: float64 with NaN for gaps, datetime64[us] with NaT, or strings with None.
 
-    Parameters
-    ----------
-    source : str
-        Name used in messages, usually that of the file.
-    columns : mapping of str to array, shape (rows,)
-        float64 with NaN for gaps, datetime64[us] with NaT, or objects: strings with None.
-    decimal : str
-        Decimal point of words that do not show it.
-    categories : mapping of str to tuple of str
-        Columns whose type is categorical: their levels from the lowest to the highest, empty if unordered.
-    origin : array, shape (rows,), optional
-        Position of each row in the file, from 0, if this is a part of it.
-    missing : tuple of str
-        Words that were read as missing values besides the usual ones; a model keeps them for later tables.
+    `categories` are the columns whose type is categorical, with their levels from the lowest to the highest,
+    empty if unordered; `missing` are words that were read as gaps besides the usual ones.
     """
 
-    source: str
+    source: str  # name used in messages, usually that of the file
     columns: Mapping[str, NDArray[Any]]
-    decimal: str = "."
+    decimal: str = "."  # of words that do not show it
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    origin: Ints | None = None
+    origin: Ints | None = None  # position of each row in the file, from 0, if this is a part of it
     missing: tuple[str, ...] = ()
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # of `_cached`
 
@@ -131,9 +119,12 @@ class Table:
 
     def readable(self, name: str, spelling: Spelling) -> dict[str, float]:
         """Return the words of a column that are numbers, with their values."""
-        return self._cached(
-            ("readable", name, spelling), lambda: spelling.values(set(self.columns[name].tolist()) - {None})
-        )
+
+        def find() -> dict[str, float]:
+            different = set(self.columns[name].tolist()) - {None}
+            return {word: x for word in different if (x := spelling.value(word)) is not None}
+
+        return self._cached(("readable", name, spelling), find)
 
     def numbers(self, name: str, spelling: Spelling | None = None) -> Floats:
         """Return a column as float64, NaN for gaps; raise `TableError` that lists words that are no numbers.
@@ -178,10 +169,6 @@ class Table:
             return None
         values[known] = [readable[word] for word in words]
         return values
-
-    def number(self, word: str | None) -> float | None:
-        """Return the number a single word stands for: NaN for a gap, None if it is not a finite number."""
-        return float("nan") if word is None else Spelling(self.decimal).value(word)
 
     def dates(self, name: str, first: bool) -> Dates:
         """Return a column of words as dates, NaT for other words; with `first`, the day comes first."""

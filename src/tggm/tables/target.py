@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Floats
 from tggm.tables.errors import TableError
-from tggm.tables.kinds import refuse_dates, refuse_mistakes
+from tggm.tables.kinds import dates_in, refuse_mistakes
 from tggm.tables.table import Table, odd_words
-from tggm.tables.text import spelled
+from tggm.tables.text import Spelling, spelled
 
 TASKS = ("regression", "classification")
 MOST_CLASSES = 100
@@ -50,7 +50,7 @@ class Target:
         try:
             return np.array([int(word) for word in words])
         except ValueError:
-            return np.array([whole_label(table, word) for word in words.tolist()])
+            return np.array([_whole_label(table, word) for word in words.tolist()])
 
     def named(self, values: NDArray[Any]) -> NamedArray:
         """Return values with the target's name, which estimators store."""
@@ -59,9 +59,9 @@ class Target:
         return found
 
 
-def whole_label(table: Table, word: str) -> int:
+def _whole_label(table: Table, word: str) -> int:
     """Return a label that is a whole number, in any spelling (7, 7.0)."""
-    number = table.number(word)
+    number = Spelling(table.decimal).value(word)
     if number is None or number != int(number):
         raise TableError(f"{table.source} has the class {word!r}, but the model's classes are whole numbers.")
     return int(number)
@@ -70,19 +70,28 @@ def whole_label(table: Table, word: str) -> int:
 def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, str]:
     """Return the target and how its task was found; raise `TableError` if it cannot be predicted."""
     table.require([name])
-    refuse_dates(table, name)
-    if not table.known(name).any():
+    known = table.known(name)
+    if dates_in(table, name) is not None:
+        raise TableError(
+            f"column {name!r} of {table.source} holds dates or times ({table.words(name)[known][0]!r}), "
+            "which cannot be predicted; replace them by numbers, such as days since the start."
+        )
+    if not known.any():
         raise TableError(
             f"the target {name!r} of {table.source} is empty in all rows; choose another column."
         )
-    numeric = _numeric(table, name)
-    words, different = _labels(table, name, numeric)
+    labels: Any
+    values = table.numbers_or_none(name) if table.truth(name) is None else None  # true and false are words
+    numeric = None if values is None else values[~np.isnan(values)]
+    whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
+    labels = sorted(set(table.words(name)[known])) if numeric is None else np.unique(numeric)
+    words = labels if numeric is None else [spelled(x) for x in labels[: MOST_CLASSES + 1].tolist()]
+    different, rows = len(labels), int(known.sum())
     if task is None and numeric is None:
         refuse_mistakes(table, name)
-    found, reason = (task, "as asked") if task is not None else _decided(words, numeric)
+    found, reason = (task, "as asked") if task is not None else _decided(words, numeric, whole)
     if found == "regression":
         _require_numbers(table, name, numeric)
-    rows = int(table.known(name).sum())
     if different == 1:
         raise TableError(
             f"the target {name!r} has one value only, {words[0]!r}; there is nothing to learn, "
@@ -93,23 +102,7 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
             f"the target {name!r} has {different} different values in {rows} rows, too many to be "
             "classes; choose another column, or correct it if it should hold numbers."
         )
-    whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
     return Target(name, found, found == "classification" and whole), reason
-
-
-def _labels(table: Table, name: str, numeric: Floats | None) -> tuple[list[str], int]:
-    """Return the first different values as words, and their number."""
-    if numeric is not None:
-        different = np.unique(numeric)
-        return [spelled(number) for number in different[: MOST_CLASSES + 1].tolist()], len(different)
-    words = sorted(set(table.words(name).tolist()) - {None})
-    return words, len(words)
-
-
-def _numeric(table: Table, name: str) -> Floats | None:
-    """Return the numbers without missing ones, None for words; true and false are words."""
-    values = table.numbers_or_none(name) if table.truth(name) is None else None
-    return None if values is None else values[~np.isnan(values)]
 
 
 def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
@@ -127,13 +120,12 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
         )
 
 
-def _decided(words: list[str], numeric: Floats | None) -> tuple[str, str]:
+def _decided(words: list[str], numeric: Floats | None, whole: bool) -> tuple[str, str]:
     """Choose classes for words, two values, or at most 10 whole numbers that each occur often."""
     if len(words) == 2:
         return "classification", f"the target has two values, {' and '.join(words)}"
     if numeric is None:
         return "classification", "the target has words"
-    whole = bool((numeric == np.floor(numeric)).all())
     if whole and len(words) <= 10 and len(numeric) >= 5 * len(words):
         reason = f"the target has {len(words)} different whole numbers; as a number: --task regression"
         return "classification", reason

@@ -128,11 +128,6 @@ class Spelling(NamedTuple):
             return None
         return value if np.isfinite(value) else None
 
-    def values(self, words: Iterable[str]) -> dict[str, float]:
-        """Return the words that are numbers, with their values."""
-        found = ((word, self.value(word)) for word in set(words))
-        return {word: value for word, value in found if value is not None}
-
 
 def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = None) -> Spelling:
     """Find how the words of a column write numbers; `decimal` is used if no word shows it.

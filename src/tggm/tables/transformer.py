@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm.arrays import Floats
 from tggm.settings import one_of
-from tggm.tables.columns import Column, Number, encode_training
+from tggm.tables.columns import Column, Number
 from tggm.tables.errors import TableError, warn
 from tggm.tables.frames import as_table, is_table
 from tggm.tables.kinds import LearnedColumns, learn_columns
@@ -78,14 +78,10 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn how to encode the columns.
+        """Learn how to encode the columns of a data frame, an array or a `Table`.
 
-        Parameters
-        ----------
-        X : DataFrame, array or Table
-        y : array_like, optional
-            Targets. Without them, columns of many words become the frequency of each word, and numbers that
-            repeat are not target-encoded.
+        Without targets, columns of many words become the frequency of each word, and numbers that repeat are
+        not target-encoded.
         """
         self._learn(X, y)
         return self
@@ -97,7 +93,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         row's own target takes part.
         """
         table, outcome = self._learn(X, y)
-        return encode_training(self.columns_, table, outcome, self._encode(table))
+        return self._encode_training(table, outcome)
 
     def transform(self, X: Any) -> Any:
         """Return the numbers of a table; named columns may come in any order."""
@@ -133,9 +129,8 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     def preparation(self, target: Target) -> Preparation:
         """Return what a model file stores."""
-        left_out, gaps = tuple(self.left_out_.items()), self._missing
-        notes = tuple(self.notes_)
-        return Preparation(self.columns_, target, left_out, gaps, self._names, self._named, notes)
+        left_out, notes = tuple(self.left_out_.items()), tuple(self.notes_)
+        return Preparation(self.columns_, target, left_out, self._missing, self._names, self._named, notes)
 
     @classmethod
     def of(cls, preparation: Preparation) -> Self:
@@ -154,27 +149,26 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         table, named = as_table(values, tuple(self.missing))
         if not len(table) or not table.names:
             raise TableError(f"{table.source} has no rows or no columns; there is nothing to learn from.")
-        target = None if y is None else np.asarray(y)
+        target, is_class = None if y is None else np.asarray(y), self.task == "classification"
         if target is not None and len(target) != len(table):
             raise ValueError(f"`y` has {len(target)} targets, but `X` has {len(table)} rows.")
-        outcome = None if target is None else Outcomes.of(target, self._is_class(target))
+        if target is not None and self.task == "auto":
+            is_class = type_of_target(target, input_name="y") in ("binary", "multiclass")
+        outcome = None if target is None else Outcomes.of(target, is_class)
         self._set_names(tuple(table.names), named)
         self._missing = (*self.missing, *table.missing)
         if mixed:
-            self._set_columns(self._learn_columns(table, target, outcome is not None and outcome.is_class))
+            self._set_columns(self._learn_columns(table, target, is_class))
             self._warn_doubts(table)
         else:
-            numbers = (Number.of(table, name, Spelling()) for name in table.names)
-            self._set_columns(LearnedColumns(tuple(replace(number, knots=()) for number in numbers), (), ()))
+            numbers = (replace(Number.of(table, name, Spelling()), knots=()) for name in table.names)
+            self._set_columns(LearnedColumns(tuple(numbers)))
         return table, outcome
 
     def _learn_columns(self, table: Table, y: NDArray[Any] | None, is_class: bool) -> LearnedColumns:
         """Learn the columns of a table; warn about columns that are left out, and pass on notes."""
         ignore, categorical = tuple(self.ignore), tuple(self.categorical)
         found = learn_columns(table, y, is_class, ignore=ignore, categorical=categorical)
-        if not found.columns:
-            why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
-            raise TableError(f"{table.source} has no column that a model could use ({why}).")
         left_out = [f"{name} ({why})" for name, why in found.left_out if name not in ignore]
         listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
         if listed or found.notes:
@@ -183,6 +177,11 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _encode(self, table: Table) -> Floats:
         return np.concatenate([column.encode(table, []) for column in self.columns_], axis=1)
+
+    def _encode_training(self, table: Table, outcome: Outcomes | None) -> Floats:
+        """Encode training rows; features that depend on the target are out of fold."""
+        parts = (c.encode_training(table, outcome, c.encode(table, [])) for c in self.columns_)
+        return np.concatenate(list(parts), axis=1)
 
     def _warn_doubts(self, table: Table) -> None:
         if doubts := [doubt for column in self.columns_ if (doubt := column.doubt(table))]:
@@ -198,11 +197,6 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.__dict__.pop("feature_names_in_", None)
         if named:
             self.feature_names_in_ = np.asarray(names, dtype=object)
-
-    def _is_class(self, y: NDArray[Any]) -> bool:
-        if self.task != "auto":
-            return self.task == "classification"
-        return type_of_target(y, input_name="y") in ("binary", "multiclass")
 
     def _table(self, X: Any) -> Table:
         """Return new rows as a table with the names of the training columns."""
@@ -230,11 +224,7 @@ def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransfo
     Rows of a stream come again, so that a target encoding would contain the row's own target.
     """
     made = TableTransformer(missing=table.missing, task=task)
-    found = learn_columns(table, y, task == "classification", target_encoding=False)
-    if not found.columns:
-        why = "; ".join(f"{name}: {reason}" for name, reason in found.left_out[:5])
-        raise TableError(f"{table.source} has no column that a model could use ({why}).")
-    made._set_columns(found)
+    made._set_columns(learn_columns(table, y, task == "classification", target_encoding=False))
     made._set_names(tuple(table.names), True)
     made._missing = table.missing
     return made
@@ -242,5 +232,4 @@ def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransfo
 
 def training_features(transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool) -> Floats:
     """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
-    outcome = Outcomes.of(y, is_class)
-    return encode_training(transformer.columns_, table, outcome, transformer.transform(table))
+    return transformer._encode_training(table, Outcomes.of(y, is_class))

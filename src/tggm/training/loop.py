@@ -14,6 +14,9 @@ nothing. All parameters of a member are one vector, so that clipping, averaging 
 are one operation each.
 """
 
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -24,8 +27,6 @@ from jax import Array, lax
 
 from tggm.arrays import Tree
 from tggm.matmul_precision import GPU_COMPILER_OPTIONS
-from tggm.training.layout import Layout
-from tggm.training.optimisers import OPTIMISERS, SCHEDULES
 from tggm.training.rows import GOLDEN, Membership, hash32, shuffled
 
 FAILURES = 25  # non-finite steps in a row after which a member stops
@@ -68,6 +69,175 @@ class LogDensity:
 
     def __hash__(self) -> int:
         return hash(LogDensity)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Positions of the arrays of a pytree in a vector; hashable, so that it can be a static argument."""
+
+    tree: Any  # jax.tree_util.PyTreeDef
+    shapes: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, params: Tree, *, axes: int = 0) -> "Layout":
+        """Return the layout of `params` without its first `axes` axes."""
+        pairs, tree = jax.tree_util.tree_flatten_with_path(params)
+        names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in pairs]
+        return cls(tree, tuple([tuple(leaf.shape[axes:]) for _, leaf in pairs]), tuple(names))
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the number of entries of each array."""
+        return [int(np.prod(shape)) for shape in self.shapes]
+
+    def join(self, params: Tree) -> Array:
+        """Return the vector of a traced pytree."""
+        return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(params)])
+
+    def split(self, vector: Array) -> Any:
+        """Return the pytree of a traced vector."""
+        parts = jnp.split(vector, np.cumsum(self.sizes)[:-1].tolist())
+        return jax.tree.unflatten(self.tree, [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)])
+
+    def join_members(self, params: Tree) -> np.ndarray:
+        """Return the matrix (members, parameters) of a pytree of NumPy arrays stacked over members."""
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
+        return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
+
+    def split_members(self, matrix: Any) -> Any:
+        """Invert `join_members`."""
+        matrix = np.asarray(matrix)
+        parts = np.split(matrix, np.cumsum(self.sizes)[:-1], axis=1)
+        leaves = [p.reshape(len(p), *s) for p, s in zip(parts, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.tree, leaves)
+
+    def rates(self, fixed: Collection[str]) -> np.ndarray:
+        """Return a vector that multiplies steps: zero for the arrays with these names, else one."""
+        return np.repeat([float(name not in fixed) for name in self.names], self.sizes)
+
+    def with_hidden_weights(self, vector: Array, found: Callable[[Array], Array], of: Array) -> Array:
+        """Return the vector with `found(part of `of`)` in the place of the weights of hidden units."""
+        ends = np.cumsum(self.sizes)[:-1].tolist()
+        parts, sources = jnp.split(vector, ends), jnp.split(of, ends)
+        for k, (name, shape) in enumerate(zip(self.names, self.shapes, strict=True)):
+            if name.startswith("hidden.") and len(shape) == 2:
+                parts[k] = found(sources[k].reshape(shape)).reshape(-1)
+        return jnp.concatenate(parts)
+
+
+Vectors = tuple[Array, ...]
+_LOG_BETA = (math.log(0.9), math.log(0.999))
+
+
+class Optimiser(NamedTuple):
+    """A rule (gradient, state vectors, step number from 1, layout) -> (direction, state vectors)."""
+
+    n_vectors: int
+    rule: Callable[[Array, Vectors, Array, Layout], tuple[Array, Vectors]]
+
+
+def _adam(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
+    """Apply Adam (Kingma and Ba, 2015, Algorithm 1) with β = 0.9, 0.999 and ε = 1e-8."""
+    first = 0.9 * kept[0] + 0.1 * grad
+    second = 0.999 * kept[1] + 0.001 * grad**2
+    # 1 − βᵗ without cancellation
+    unbiased_first = first / -jnp.expm1(step * _LOG_BETA[0])
+    unbiased_second = second / -jnp.expm1(step * _LOG_BETA[1])
+    return unbiased_first / (jnp.sqrt(unbiased_second) + 1e-8), (first, second)
+
+
+ORTHOGONAL = 0.25  # root mean square of the entries of Muon's steps; Adam's first steps have 1
+ROUNDS = 4
+QUINTIC = (3.4445, -4.775, 2.0315)
+
+
+def orthogonalised(matrix: Array) -> Array:
+    """Return approximately the nearest matrix with equal singular values and a mean square entry of 1.
+
+    Newton–Schulz iterations X ← aX + b(XXᵀ)X + c(XXᵀ)²X with the coefficients of Jordan et al. (2024) bring
+    singular values between about 0.02 and 1 of the largest to 0.7–1.2. They need matrix products only.
+    """
+    X = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    X = X / jnp.maximum(jnp.sqrt((X**2).sum()), 1e-30)
+    a, b, c = QUINTIC
+    for k in range(ROUNDS):
+        A = X @ X.T
+        if k == 0:  # no singular value is above the root of this norm
+            norm = jnp.maximum(jnp.sqrt((A**2).sum()), 1e-30)
+            X, A = X / jnp.sqrt(norm), A / norm
+        X = a * X + (b * A + c * (A @ A)) @ X
+    X = X * math.sqrt(X.shape[1])
+    return X if matrix.shape[0] <= matrix.shape[1] else X.T
+
+
+def _muon(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
+    """Apply Muon (Jordan et al., 2024) to the weights of hidden units, Adam to everything else."""
+    direction, kept = _adam(grad, kept, step, layout)
+    ahead = 0.9 * kept[0] + 0.1 * grad
+    return layout.with_hidden_weights(direction, lambda W: ORTHOGONAL * orthogonalised(W), ahead), kept
+
+
+def _rmsprop(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
+    """Divide the gradient by the root of its running mean square with decay 0.95, as the paper does."""
+    second = 0.95 * kept[0] + 0.05 * grad**2
+    return grad / jnp.sqrt(second + 1e-8), (second,)
+
+
+def _sgd(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
+    """Return the gradient itself."""
+    return grad, kept
+
+
+OPTIMISERS: dict[str, Optimiser] = {
+    "muon": Optimiser(2, _muon),
+    "adam": Optimiser(2, _adam),
+    "rmsprop": Optimiser(1, _rmsprop),
+    "sgd": Optimiser(0, _sgd),
+}
+
+
+def _cosine(progress: Array) -> Array:
+    """Return ½(1 + cos π p)."""
+    return 0.5 * (1 + jnp.cos(jnp.pi * progress))
+
+
+def _linear(progress: Array) -> Array:
+    """Return 1 − p."""
+    return 1 - progress
+
+
+def _constant(progress: Array) -> Array:
+    """Return 1."""
+    return jnp.ones_like(progress)
+
+
+CYCLES = 4
+LONGER = 3  # ratio of the lengths of successive cycles
+WHOLE = (LONGER**CYCLES - 1) // (LONGER - 1)  # length of all cycles in units of the first
+
+
+def cycle_ends(first: int) -> tuple[int, ...]:
+    """Return the ends of the cycles if the first has this length."""
+    return tuple(first * (LONGER**k - 1) // (LONGER - 1) for k in range(1, CYCLES + 1))
+
+
+def _restarts(progress: Array) -> Array:
+    """Return a cosine for each cycle; training may end after each, see `Milestones`."""
+    place = WHOLE * jnp.minimum(progress, 1 - 1e-6)
+    start, length = jnp.zeros_like(place), jnp.ones_like(place)
+    for k, end in enumerate(cycle_ends(1)[:-1]):
+        over = place >= end
+        start, length = jnp.where(over, end, start), jnp.where(over, LONGER ** (k + 1), length)
+    return _cosine((place - start) / length)
+
+
+SCHEDULES: dict[str, Callable[[Array], Array]] = {
+    "cosine": _cosine,
+    "linear": _linear,
+    "constant": _constant,
+    "restarts": _restarts,
+}
 
 
 class Plan(NamedTuple):
