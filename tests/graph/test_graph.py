@@ -131,7 +131,7 @@ def test_likelihood_of_exact_missing_and_censored_values():
     assert found.error.max() < 1e-2
 
 
-def test_moments_of_missing_and_censored_outputs():
+def test_moments_and_samples_of_missing_and_censored_outputs():
     value, side = np.array([[np.nan, 0.4]]), np.array([[0, 1]])
     found = shallow().moments({"x": X[:1], "y": Censored(value, side)}, engine="orthant", n_points=4000)
     h, sigma = grid(), np.sqrt([0.5, 0.3])
@@ -143,6 +143,12 @@ def test_moments_of_missing_and_censored_outputs():
     above = mean[:, 1] + sigma[1] * np.exp(norm.logpdf(alpha) - log_ndtr(alpha))
     assert_allclose(found["y"][0][0], [w @ mean[:, 0], w @ above], atol=1e-3)
     assert_allclose(found["y"][1][0, 0], 0.5 + w @ (mean[:, 0] - w @ mean[:, 0]) ** 2, atol=1e-3)
+    draws = shallow().sample({"x": X[:1], "y": Censored(value, side)}, n=12_800, key=1)
+    assert draws["h"].min() >= 0
+    for name in ("y", "h"):
+        each = draws[name][:, 0].reshape(-1, 64, 2).mean(0)
+        z = (each.mean(0) - found[name][0][0]) / (each.std(0, ddof=1) / 8)
+        assert np.abs(z).max() < 4.5
 
 
 def deep():
@@ -162,14 +168,10 @@ def test_a_deep_graph_is_normalised_over_all_layers_at_once():
     assert np.all(np.abs(ep.value - found.value) < 3 * ep.error)
 
 
-def coupled():
-    graph = Graph().observed("v", 1, noise=0.7, bias=0.2).latent("h", 2, noise=1.0, bias=[0.5, -0.3])
-    return graph.couple("v", "h", [[0.6, -0.4]])
-
-
 def test_coupled_graph_without_inputs():
     v = np.array([-1.0, 0.0, 2.0])
-    found = coupled().log_likelihood({"v": v}, engine="ep")
+    graph = Graph().observed("v", 1, noise=0.7, bias=0.2).latent("h", 2, noise=1.0, bias=[0.5, -0.3])
+    found = graph.couple("v", "h", [[0.6, -0.4]]).log_likelihood({"v": v}, engine="ep")
     h = grid(step=0.04)
     J = np.array([0.6, -0.4])
 
@@ -183,18 +185,6 @@ def test_coupled_graph_without_inputs():
     assert_allclose(found.value, want, atol=1e-3)
 
 
-def test_likelihood_with_a_lateral_coupling():
-    U = np.array([[0.8, -0.5]])
-    graph = shallow().couple("h", weights=U)
-    found = graph.log_likelihood({"x": X[:1], "y": [[0.7, -0.1]]}, engine="ep")
-    h = grid()
-    a = np.array([1.0, -0.7]) * X[0, 0] + [0.2, -0.4]
-    w = np.exp(-0.5 * ((h - a) ** 2 / [0.8, 1.3]).sum(1) - 0.5 * ((h - a) @ U[0]) ** 2)
-    mean = output_mean(h)
-    given = norm.pdf(0.7, mean[:, 0], np.sqrt(0.5)) * norm.pdf(-0.1, mean[:, 1], np.sqrt(0.3))
-    assert_allclose(found.value[0], np.log((w / w.sum()) @ given), atol=1e-3)
-
-
 def test_likelihoods_of_signs_are_probabilities():
     graph = Graph().input("x").latent("h", bias=0.1).inequality("c", bias=-0.5)
     graph = graph.connect("x", "h", [[1.0]]).connect("h", "c", [[0.9]])
@@ -205,17 +195,6 @@ def test_likelihoods_of_signs_are_probabilities():
     assert_allclose(np.exp(up[0]), (w / w.sum()) @ norm.cdf(0.9 * h - 0.5), atol=1e-5)
     unknown = graph.log_likelihood({"x": X, "c": np.full(3, np.nan)}).value
     assert_allclose(unknown, 0, atol=1e-12)
-
-
-def test_samples_have_the_moments():
-    graph = coupled()
-    draws = graph.sample(n=12_800, key=1)
-    assert draws["h"].min() >= 0
-    want = graph.moments({}, engine="orthant", n_points=4000)
-    for name in ("v", "h"):
-        each = draws[name][:, 0].reshape(-1, 64, draws[name].shape[-1]).mean(0)
-        z = (each.mean(0) - want[name][0][0]) / (each.std(0, ddof=1) / 8)
-        assert np.abs(z).max() < 4.5
 
 
 def test_unobserved_leaves_do_not_change_the_likelihood():

@@ -9,15 +9,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm import Censored, Graph
-from tggm.graph import _structure
 from tggm.graph._conditional import Terms, integrate_out, matrix, read, structured
-from tggm.graph._structure import Block, Coupling, Edge, Structure, residual_precision, tie_weights
+from tggm.graph._structure import Block, Coupling, Edge, Structure, residual_precision
 from tggm.precision import Dense, Diagonal, Layered, LowRank
 
 BLOCKS = (Block("x", 2, "input"), Block("h", 3, "latent"), Block("y", 1, "observed"))
 CHAIN = Structure((*BLOCKS, Block("z", 4, "observed")), (Edge("x", "h"), Edge("h", "y"), Edge("y", "z")))
-PAIR = Structure((Block("a", 2, "latent"), Block("b", 3, "latent")), (Edge("a", "b"),), (Coupling("a", "b"),))
-NOISE = {"a": np.log([0.5, 2.0]), "b": np.log([1.0, 3.0, 0.2])}
 DATA = Structure((*BLOCKS, Block("c", 2, "inequality")))
 X = np.ones((2, 2))
 
@@ -34,28 +31,6 @@ def test_shapes_of_weights():
     assert CHAIN.shape(Edge("y", "z")) == (4, 1)
     assert CHAIN.shape(Coupling("y", "z")) == (1, 4)
     assert CHAIN.shape(Coupling("z", "z", 2)) == (2, 4)
-    with pytest.raises(ValueError, match=r"Coupling 'a -- b': weights must be finite, of shape \(2, 3\)"):
-        tie_weights(PAIR, PAIR.couplings[0], np.full((2, 3), np.nan))
-
-
-def test_given_couplings_are_reproduced(rng):
-    J = 0.1 * rng.standard_normal((2, 3))
-    U = _structure.coupling_weights(PAIR, PAIR.couplings[0], J, {"log_noise": NOISE})
-    K = residual_precision(PAIR, {"log_noise": NOISE, "coupling": {"a -- b": U}}, ("a", "b"))
-    assert_allclose(K.coupled["a", "b"], -J, atol=1e-14)
-    assert_allclose(K.coupled["b", "a"], -J.T, atol=1e-14)
-    assert_allclose(K.own["b"], [1, 1 / 3, 5], rtol=1e-14)
-    alone = residual_precision(PAIR, {"log_noise": NOISE, "coupling": {"a -- b": U}}, ("a",))
-    assert (set(alone.own), alone.coupled) == ({"a"}, {})
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_a_contraction_has_norm_below_one(scale, rng):
-    U = scale * rng.standard_normal((3, 5))
-    V = np.asarray(_structure.contraction(U))
-    L = np.linalg.cholesky(np.eye(3) + U @ U.T)
-    assert_allclose(L @ V, U, rtol=1e-10, atol=1e-12 * scale)
-    assert np.linalg.norm(V, 2) < 1
 
 
 @pytest.mark.parametrize(
