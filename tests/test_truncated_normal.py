@@ -5,15 +5,27 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import multivariate_normal, truncnorm
+from scipy.integrate import quad
+from scipy.stats import multivariate_normal, norm, truncnorm
 
 import tggm
-from tests.inference.references import equicorrelated, grid_box
+from tests.inference.references import grid_box
 from tggm import MultivariateTruncatedNormal, truncated_normal
 
 D, RHO = 3, 0.5  # one size, so that one program serves all
 COV = (1 - RHO) * np.eye(D) + RHO
 LOWER, UPPER = np.linspace(-1.5, 0.3, D), np.linspace(0.1, 2.0, D)
+
+
+def equicorrelated(rho, lower, upper):
+    """Return the probability of a box of normals with equal correlations ρ, by one integral."""
+
+    def integrand(x):
+        z = np.sqrt(rho) * x
+        sides = norm.cdf((upper - z) / np.sqrt(1 - rho)) - norm.cdf((lower - z) / np.sqrt(1 - rho))
+        return norm.pdf(x) * np.prod(sides)
+
+    return quad(integrand, -9, 9, epsabs=0, epsrel=1e-11, limit=200)[0]
 
 
 @pytest.fixture(scope="module")

@@ -89,14 +89,8 @@ class Graph:
     ) -> "Graph":
         """Add an edge: E has the term ½‖child − W parent − …‖²/s.
 
-        Parameters
-        ----------
-        parent, child : str
-            Names of blocks.
-        weights : array_like, shape (child size, parent size), optional
-            Drawn at random and learned if not given.
-        fixed : bool
-            Whether training keeps the given weights.
+        Weights have shape (child size, parent size). They are drawn at random if not given, and learned
+        unless they are `fixed`.
         """
         edge = Edge(parent, child)
         structure = self.structure.with_edge(edge)
@@ -112,15 +106,9 @@ class Graph:
     ) -> "Graph":
         """Add an undirected tie between residuals of two blocks, or within one block (lateral).
 
-        Parameters
-        ----------
-        first, second : str
-            Names of blocks; without `second` the variables of `first` are coupled to each other.
-        weights : array_like, optional
-            J of shape (first size, second size), with E = … − r_firstᵀ J r_second. For a lateral coupling U
-            of shape (rank, size), with E = … + ½‖U r‖². Learned if not given.
-        rank : int
-            Rank of a lateral coupling.
+        Without `second` the variables of `first` are coupled to each other. Weights are J of shape (first
+        size, second size), with E = … − r_firstᵀ J r_second; for a lateral coupling U of shape (rank, size),
+        with E = … + ½‖U r‖². They are learned if not given.
         """
         lateral = second is None or second == first
         if lateral and weights is not None:
@@ -133,11 +121,8 @@ class Graph:
         if weights is not None:
             raw[coupling.name] = np.asarray(weights, np.float64)
         # an additional coupling at a block reduces the share of its other couplings
-        found = {
-            c.name: coupling_weights(structure, c, raw[c.name], self.given)
-            for c in structure.couplings
-            if c.name in raw
-        }
+        known = [c for c in structure.couplings if c.name in raw]
+        found = {c.name: coupling_weights(structure, c, raw[c.name], self.given) for c in known}
         return replace(self, structure=structure, given={**self.given, "coupling": found}, couplings=raw)
 
     def hold(self, name: str) -> "Graph":

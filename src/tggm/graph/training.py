@@ -87,8 +87,6 @@ def fit_graph(
         Inputs, and values of observed blocks: numbers, NaN, `Censored`, signs.
     engine : {"ep", "mean_field", "exact"}
         Engine that computes log Z.
-    max_epochs, batch_size : int
-        Number of epochs, and of rows in a step.
     learning_rate, schedule : float, {"constant", "cosine", "linear", "restarts"}
         Rate of Adam, and its course over the epochs.
     weight_decay, clip, average : float
@@ -97,12 +95,8 @@ def fit_graph(
     validation_fraction : float
         Fraction of rows held out; the parameters with the best held-out score are kept. With 0 the last
         parameters are kept.
-    max_iter : int
-        Maximal number of sweeps of the engine on a batch.
-    dtype : {"float32", "float64"}
-        Precision of training.
-    random_state : int
-        Seed.
+    max_epochs, batch_size, max_iter, dtype, random_state
+        Number of epochs, of rows in a step and of sweeps, "float32" or "float64", and the seed.
 
     Returns
     -------
@@ -131,16 +125,11 @@ def fit_graph(
     blocks = Blocks.of(RowBlock(members, table, np.ones(n_rows + padding, dtype)))
     layout = Layout.of(params, axes=1)
     plan = Plan(layout, batch_size, 1024, "adam", schedule, average > 0)
+    rates, steps = layout.rates([f"{kind}.{name}" for kind, name in graph.fixed]), blocks.steps(batch_size)
     hyper = hyper_parameters(
-        1,
-        layout.rates([f"{kind}.{name}" for kind, name in graph.fixed]),
-        dtype,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        clip=clip,
-        average=average,
-        total_steps=max_epochs * blocks.steps(batch_size),
-    )
+        1, rates, dtype, learning_rate=learning_rate, weight_decay=weight_decay, clip=clip, average=average,
+        total_steps=max_epochs * steps,
+    )  # fmt: skip
     objective = GraphLikelihood(graph.structure, pattern, engine, max_iter, validation_fraction > 0)
     program = Program(plan, hyper, max_epochs, int(rng.integers(2**31)), objective)
     result = train(params, blocks, program)
@@ -158,8 +147,6 @@ def _start(graph: Graph, evidence: Evidence) -> Graph:
         if name not in given["bias"]:
             given["bias"][name] = np.nanmean(value, 0)
         if ("log_noise", name) not in graph.fixed and not graph.history:
-            spread = np.maximum(
-                np.nanvar(value, 0), 1e-6 * np.maximum(np.nanmax(np.abs(value), 0) ** 2, 1e-12)
-            )
-            given["log_noise"][name] = np.log(0.5 * spread)
+            least = 1e-6 * np.maximum(np.nanmax(np.abs(value), 0) ** 2, 1e-12)
+            given["log_noise"][name] = np.log(0.5 * np.maximum(np.nanvar(value, 0), least))
     return graph.with_parameters(given)

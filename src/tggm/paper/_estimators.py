@@ -335,18 +335,12 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         Whether "meanfield" factorises q(z) over classes, as the supplement does; False gives a tighter bound.
     n_cycles : int or (int, int), default (30, 5)
         Cycles of the cyclic solver at the first and at the last step.
-    learning_rate : float, default 0.001
-        Step size.
-    schedule : str, default "cosine"
-        Course of the step size.
-    batch_size, max_epochs : int, default 500 and 60
-        Rows of a mini-batch, and passes over the rows at most.
-    patience : int or None, default None
-        Epochs without a better score after which training ends; None for no limit.
-    deep, n_members, sigma0, init, solver, prior, optimizer, weight_decay, average, clip
-        As in `PaperRegressor`.
-    validation_fraction, early_stopping, standardize, dtype, random_state, verbose
+    standardize : {True, False, "whole"}, default True
         As in `PaperRegressor`. A sparse table is divided by one number, so that it stays sparse.
+    deep, n_members, sigma0, init, solver, prior, optimizer, learning_rate, schedule, batch_size, max_epochs
+        As in `PaperRegressor`, with other defaults.
+    weight_decay, average, clip, validation_fraction, early_stopping, patience, dtype, random_state, verbose
+        As in `PaperRegressor`.
 
     Attributes
     ----------

@@ -300,10 +300,9 @@ class ProbitOutput:
 
     def by_inference(self, y: Array, hidden: Inferable, X: Any, inference: Inference) -> Array:
         """Return the log-likelihood of each row's class from log Z of units and scores together, TGGM-ML."""
-        start = hidden.start(X)
-        begin = (
-            lax.stop_gradient(hidden.moments(X, inference).covariance(self.W1)[0]) if start is None else start
-        )
+        begin = start = hidden.start(X)
+        if begin is None:
+            begin = lax.stop_gradient(hidden.moments(X, inference).covariance(self.W1)[0])
         units = hidden.gaussian(X), hidden.gaussian(X, self.W1)
         return inference.class_evidence(*units, self.W1, self.b1, y, start, begin)
 
