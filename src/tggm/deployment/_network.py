@@ -11,23 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tggm import formulas
 from tggm.arrays import Floats
 from tggm.data.standardise import Columns
-from tggm.formulas import (
-    MOST_INPUT,
-    LayerMoments,
-    bounded,
-    class_grid,
-    class_log_probabilities,
-    class_reach,
-    contended_std,
-    cos_turns,
-    gauss_hermite,
-    layer_above,
-    log_sum,
-    unit_averages,
-    unit_nodes,
-)
 from tggm.special.coefficients import FITS
 
 Array = Any  # of the namespace
@@ -103,7 +89,7 @@ class Network:
     @property
     def most(self) -> float:
         """Return the size at which standardised inputs are cut off."""
-        return MOST_INPUT if self.features in BOUNDED else np.inf
+        return formulas.MOST_INPUT if self.features in BOUNDED else np.inf
 
     def standardise(self, xp: Any, X: Array) -> Array:
         """Return standardised inputs."""
@@ -112,17 +98,17 @@ class Network:
 
     def outputs(self, xp: Any, Z: Array) -> "Outputs":
         """Return the moments of the linear outputs for standardised inputs, (rows, d)."""
-        x = bounded(xp, Z) if self.features in BOUNDED else Z
+        x = formulas.bounded(xp, Z) if self.features in BOUNDED else Z
         s0 = xp.asarray(self.s0[:, None, None])
         moments = partial(unit_moments, xp)
-        places, weights = gauss_hermite(N_NODES)
+        places, weights = formulas.gauss_hermite(N_NODES)
         g, omega2 = moments(self._locations(xp, x) / xp.sqrt(s0))
-        layers = [LayerMoments(g * xp.sqrt(s0), omega2 * s0, xp.ones_like(g), omega2 * s0)]
+        layers = [formulas.LayerMoments(g * xp.sqrt(s0), omega2 * s0, xp.ones_like(g), omega2 * s0)]
         for W, b in zip(self.W[1:], self.b[1:], strict=True):
             layers.append(
-                layer_above(
+                formulas.layer_above(
                     xp, W, b, s0, layers[-1],
-                    lambda *at: unit_averages(weights, unit_nodes(moments, places, *at)),
+                    lambda *at: formulas.unit_averages(weights, formulas.unit_nodes(moments, places, *at)),
                 )
             )  # fmt: skip
         mean = layers[-1].mean @ self.W1.mT + self.b1[:, None, :]
@@ -142,7 +128,7 @@ class Network:
         if self.waves is None:
             return location
         c, phi, E = self.waves
-        waves = cos_turns(xp, x[..., None] * c[:, None] + phi[:, None], COSINE_TERMS)
+        waves = formulas.cos_turns(xp, x[..., None] * c[:, None] + phi[:, None], COSINE_TERMS)
         # the sums of waves are linear, and so is the first layer: one matrix for both
         joined = np.einsum("kmdi,kdiw->kdwm", W[:, :, d:].reshape(len(W), -1, d, E.shape[2]), E)
         joined = joined.reshape(len(W), -1, W.shape[1])
@@ -172,7 +158,9 @@ class Outputs(NamedTuple):
     def scores(self) -> tuple[Array, Array]:
         """Return means and deviations of the scores of classes as independent normals, (K, rows, n) each."""
         xp = self.xp
-        return self.mean, contended_std(xp, partial(erfc, xp), self.mean, self.variances(), self.products)
+        return self.mean, formulas.contended_std(
+            xp, partial(erfc, xp), self.mean, self.variances(), self.products
+        )
 
 
 def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
@@ -185,19 +173,19 @@ def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
         margin = (mean[..., 0:1] - mean[..., 1:2]) / xp.sqrt(xp.sum(std**2, axis=-1, keepdims=True))
         log_p = log_ndtr(xp, xp.concat([margin, -margin], axis=-1))
     else:
-        low, high = class_reach(xp, mean, std, REACH)
+        low, high = formulas.class_reach(xp, mean, std, REACH)
         lead = xp.max(mean - REACH * std, axis=-1)
         nearest = high - xp.min(std, axis=-1) * (n_nodes * SPACING)
         ends = xp.maximum(low, xp.minimum(lead, nearest)), high
-        x = class_grid(xp, mean, std, ends, n_nodes)
-        log_p = class_log_probabilities(xp, partial(log_ndtr, xp), x, std)
-    mixed = log_sum(xp, log_p, 0)[0, ...]
-    return mixed - log_sum(xp, mixed)
+        x = formulas.class_grid(xp, mean, std, ends, n_nodes)
+        log_p = formulas.class_log_probabilities(xp, partial(log_ndtr, xp), x, std)
+    mixed = formulas.log_sum(xp, log_p, 0)[0, ...]
+    return mixed - formulas.log_sum(xp, mixed)
 
 
 def nodes_needed(mean: Array, std: Array) -> int:
     """Return the number of nodes that is sufficient for the class probabilities of these rows."""
-    low, high = class_reach(np, mean, std, REACH)
+    low, high = formulas.class_reach(np, mean, std, REACH)
     length = float(((high - low) / std.min(-1)).max(initial=0.0))
     return int(np.clip(np.ceil(length / SPACING), MIN_NODES, MAX_NODES))
 

@@ -21,18 +21,8 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 
 from tggm.gaussian import TruncatedGaussian
+from tggm.inference import _ep
 from tggm.inference._common import gaussian_log_z, log_normaliser
-from tggm.inference._ep import (
-    CovarianceBlocks,
-    Marginals,
-    Sites,
-    cavities,
-    covariance_blocks,
-    fit_sites,
-    gaussian_energy,
-    site_tolerance,
-    uncoupled_sites,
-)
 from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, Layered
 from tggm.precision.protocol import rounding
@@ -71,14 +61,14 @@ def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: 
     truncated = jnp.concatenate([jnp.broadcast_to(tg.truncated[None, :], tg.shift.shape), ~own], axis=1)
     fixed, W_, b_ = jax.tree.map(lax.stop_gradient, (tg, W, b))
 
-    def marginals(sites: Sites) -> Marginals:
+    def marginals(sites: _ep.Sites) -> _ep.Marginals:
         q = _joint(fixed, W_, b_, own, sites)
-        return Marginals(q.mean, q.var, q.mean / q.var)
+        return _ep.Marginals(q.mean, q.var, q.mean / q.var)
 
     alone = fixed.precision.diagonal()[None, :] + jnp.zeros_like(fixed.shift)
-    start = [jnp.pad(a, ((0, 0), (0, len(b)))) for a in uncoupled_sites(alone, fixed.truncated[None, :])]
-    tol = site_tolerance(tg.shift.dtype)
-    sites = lax.stop_gradient(fit_sites(marginals, (start[0], start[1]), truncated, max_iter, tol))
+    start = [jnp.pad(a, ((0, 0), (0, len(b)))) for a in _ep.uncoupled_sites(alone, fixed.truncated[None, :])]
+    tol = _ep.site_tolerance(tg.shift.dtype)
+    sites = lax.stop_gradient(_ep.fit_sites(marginals, (start[0], start[1]), truncated, max_iter, tol))
     if not isinstance(tg.precision, Layered):
         q = _joint(tg, W, b, own, sites)
         return q.log_z + lax.stop_gradient(_walls(q.mean, q.var, sites, truncated))
@@ -87,7 +77,7 @@ def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: 
     return q.log_z + _walls(q.mean, q.var, sites, truncated) + energy - lax.stop_gradient(energy)
 
 
-def _joint(tg: TruncatedGaussian, W: Array, b: Array, own: Array, sites: Sites) -> Joint:
+def _joint(tg: TruncatedGaussian, W: Array, b: Array, own: Array, sites: _ep.Sites) -> Joint:
     m, n = tg.size, len(W)
     W = jnp.pad(W, ((0, 0), (m - W.shape[1], 0)))  # z does not depend on the units below
     factor = tg.precision.factor(sites.precision[:, :m])
@@ -146,18 +136,18 @@ def _energy(tg: TruncatedGaussian, W: Array, b: Array, q: Joint) -> Array:
     P: Any = tg.precision
     mean, noise = q.mean[:, : tg.size], q.y.back  # E[h] and E[ε]
     V = q.G @ q.y.root.mT  # Cov[h] = Σ − V Vᵀ
-    below, parts = covariance_blocks(q.factor), P.split(V.mT)
-    blocks = CovarianceBlocks(
+    below, parts = _ep.covariance_blocks(q.factor), P.split(V.mT)
+    blocks = _ep.CovarianceBlocks(
         tuple(S - v.mT @ v for S, v in zip(below.diagonal, parts, strict=True)),
         tuple(S - v.mT @ u for S, u, v in zip(below.lower, parts[:-1], parts[1:], strict=True)),
     )
     second = noise[:, :, None] * mean[:, None, :] - q.y.root.mT @ V.mT  # E[ε hᵀ]
     outputs = jnp.einsum("jk,bjk->b", W, second[:, :, tg.size - W.shape[1] :]) + noise @ b
-    return gaussian_energy(tg, mean, blocks) + outputs
+    return _ep.gaussian_energy(tg, mean, blocks) + outputs
 
 
-def _walls(mean: Array, var: Array, sites: Sites, truncated: Array) -> Array:
+def _walls(mean: Array, var: Array, sites: _ep.Sites, truncated: Array) -> Array:
     """Return Σ A_T − A_G over the cavities: the contribution of walls to log Z."""
-    cavity = cavities(mean, var, sites)
+    cavity = _ep.cavities(mean, var, sites)
     whole = gaussian_log_z(cavity.shift + sites.shift, cavity.precision + sites.precision)
     return jnp.where(truncated, log_normaliser(cavity.shift, cavity.precision, truncated) - whole, 0).sum(-1)

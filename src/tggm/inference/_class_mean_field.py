@@ -19,17 +19,8 @@ from jax import Array, lax
 from jax.tree_util import Partial
 
 from tggm.gaussian import TruncatedGaussian
+from tggm.inference import _mean_field
 from tggm.inference._common import scaled, standardised, uncoupled_means
-from tggm.inference._mean_field import (
-    Term,
-    Terms,
-    cyclic,
-    expected_energy,
-    factor_moments,
-    limit_energy,
-    newton,
-    uncoupled_precision,
-)
 from tggm.matmul_precision import full_precision
 from tggm.special.probit import Expansion
 
@@ -58,20 +49,20 @@ def class_mean_field(
     """
     fixed = jax.tree.map(lax.stop_gradient, tg)
     if start is None:
-        start = uncoupled_means(fixed, uncoupled_precision(fixed.precision))
+        start = uncoupled_means(fixed, _mean_field.uncoupled_precision(fixed.precision))
     begin = lax.stop_gradient(start)
     term = class_term(*lax.stop_gradient((W, b)), expand)
     if solver == "newton":
         theta = fixed.shift - fixed.precision.off_diagonal(begin) + term(begin).gradient
-        theta = newton(fixed, theta, steps, term).point.theta
+        theta = _mean_field.newton(fixed, theta, steps, term).point.theta
     else:
         theta = _cycles(fixed, term, begin, steps)
     none = jnp.zeros(len(tg), jnp.int32)
-    q = lax.stop_gradient(factor_moments(fixed, theta, none > 0, none))
+    q = lax.stop_gradient(_mean_field.factor_moments(fixed, theta, none > 0, none))
     assert q.log_z is not None
-    energy = expected_energy(tg, q.mean, q.var)
+    energy = _mean_field.expected_energy(tg, q.mean, q.var)
     if tg.limits is not None:
-        energy = energy + limit_energy(tg, theta)
+        energy = energy + _mean_field.limit_energy(tg, theta)
     return q.log_z + energy - lax.stop_gradient(energy) + _value(W, b, expand, q.mean), q.mean
 
 
@@ -80,7 +71,7 @@ def _top(W: Array, v: Array) -> Array:
     return v[..., v.shape[-1] - W.shape[1] :]
 
 
-def class_term(W: Array, b: Array, expand: Score) -> Terms:
+def class_term(W: Array, b: Array, expand: Score) -> _mean_field.Terms:
     """Build T with its gradient and curvature."""
 
     def at_top(z: Array, like: Array) -> Array:
@@ -90,11 +81,11 @@ def class_term(W: Array, b: Array, expand: Score) -> Terms:
         along = _top(W, x) @ W.T
         return at_top(along + jnp.einsum("bij,bj->bi", hessian, along), x)
 
-    def term(mean: Array) -> Term:
+    def term(mean: Array) -> _mean_field.Term:
         z = _top(W, mean) @ W.T
         found = expand(z + b[None, :])
         value = found.value + 0.5 * (z**2).sum(-1)
-        return Term(value, at_top(found.gradient + z, mean), Partial(bend, found.hessian))
+        return _mean_field.Term(value, at_top(found.gradient + z, mean), Partial(bend, found.hessian))
 
     return term
 
@@ -107,13 +98,13 @@ def _value(W: Array, b: Array, expand: Score, mean: Array) -> Array:
     return found.value + (found.gradient * (eta - lax.stop_gradient(eta))).sum(-1) + 0.5 * (z**2).sum(-1)
 
 
-def _cycles(tg: TruncatedGaussian, term: Terms, start: Array, n_cycles: Array) -> Array:
+def _cycles(tg: TruncatedGaussian, term: _mean_field.Terms, start: Array, n_cycles: Array) -> Array:
     """Return θ after coordinate updates of all units, with E[z] updated before each cycle."""
     root = jnp.sqrt(tg.precision.diagonal())[None, :]
 
     def cycle(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         mean, _ = carry
-        theta = cyclic(tg.with_shift(tg.shift + term(mean).gradient), mean, jnp.int32(1))
+        theta = _mean_field.cyclic(tg.with_shift(tg.shift + term(mean).gradient), mean, jnp.int32(1))
         return standardised(theta / root, scaled(tg.walls(), root))[0] / root, theta
 
     theta: Array = lax.fori_loop(jnp.int32(0), n_cycles, cycle, (start, tg.shift))[1]

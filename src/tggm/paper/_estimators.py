@@ -18,18 +18,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tggm import settings
 from tggm.arrays import Floats
 from tggm.data.standardise import Columns, require_moderate
+from tggm.paper import _objectives
 from tggm.paper._data import encode, input_columns, pad, prepare
 from tggm.paper._inference import Inference
 from tggm.paper._model import DEEP, INITIALISERS, PaperModel, draw_members
-from tggm.paper._objectives import (
-    BackPropagation,
-    EvidenceObjective,
-    ExactDensity,
-    MomentObjective,
-    PaperObjective,
-    PaperRows,
-    subtract_unit_variance,
-)
 from tggm.paper._prediction import distribution, member_moments, member_scores
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
@@ -49,7 +41,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     methods: ClassVar[tuple[str, ...]]
 
-    def _objective(self, n_outputs: int) -> PaperObjective:
+    def _objective(self, n_outputs: int) -> _objectives.PaperObjective:
         """Return the objective of `method`; ValueError where the model does not support it."""
         method = settings.one_of("method", self.method, self.methods)
         solver = settings.one_of("solver", self.solver, ("newton", "cyclic"))
@@ -72,10 +64,14 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 f"got hidden={self.hidden!r} and {n_outputs} outputs. Use 'ep'."
             )
         if method in ENGINES:
-            return EvidenceObjective(
+            return _objectives.EvidenceObjective(
                 Inference(ENGINES[method], solver, prior=prior, factorised=factorised), cycles
             )
-        others = {"bp": BackPropagation(), "moments": MomentObjective(), "exact": ExactDensity()}
+        others = {
+            "bp": _objectives.BackPropagation(),
+            "moments": _objectives.MomentObjective(),
+            "exact": _objectives.ExactDensity(),
+        }
         return others[method]
 
     def _layers(self) -> tuple[int, ...]:
@@ -107,7 +103,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             s0=settings.gauge(self.sigma0, MOST_SIGMA0[dtype]), noise=noise,
             init=settings.one_of("init", self.init, INITIALISERS), dtype=dtype,
         )  # fmt: skip
-        rows = PaperRows(prepare(X, self._x, dtype), y)
+        rows = _objectives.PaperRows(prepare(X, self._x, dtype), y)
         folds = membership(assign_folds(rng, np.arange(len(y)), fraction, members))
         blocks = Blocks.of(RowBlock(folds, pad(rows), pad(np.ones(len(y), dtype))))
         layout = Layout.of(model, axes=1)
@@ -127,7 +123,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         model = result.params
         if noise is not None and learned and self.method == "bp":
             with precision(dtype):
-                model = subtract_unit_variance(model, rows.X)
+                model = _objectives.subtract_unit_variance(model, rows.X)
         self._keep(jax.tree.map(np.asarray, model), result)
 
     def _keep(self, model: PaperModel, result: Trained) -> None:
