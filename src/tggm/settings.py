@@ -1,6 +1,6 @@
 """Checks of arguments; every message names the argument, the value and the remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any
@@ -152,6 +152,8 @@ def plain(value: Any) -> Any:
     """Return a setting as JSON values: NumPy scalars, arrays and tuples become numbers and lists."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
+    if isinstance(value, Mapping):  # keys of JSON are strings; ours may be numbers
+        value = list(value.items())
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if isinstance(value, np.dtype | type):

@@ -31,6 +31,7 @@ from tggm.estimators._targets import (
     read_targets,
     read_transform,
     require_labels_in_all_rows,
+    require_positive,
     require_squares,
     row_weights,
     target_name,
@@ -220,6 +221,8 @@ def read_numbers(
                 "`guarantee` must be None for a stream, of which no rows are set aside; call `recalibrate` "
                 "afterwards, with rows that the model was not trained on."
             )
+        if settings.target_transform == "log":
+            raise ValueError("`target_transform` must be 'auto' or None for a stream; pass its logarithms.")
         return StreamData(stream, settings, rng, labels=False)
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
     X_, y_ = validate_rows(estimator, X, without_gaps(y), **options)
@@ -275,6 +278,7 @@ def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
     targets, n = targets.of(kept), len(fitted.scales.y.shift)
     if targets.Y.shape[1] != n:
         raise ValueError(f"`y` has {targets.Y.shape[1]} outputs, but this model was fitted to {n}.")
+    require_positive(fitted.transform, targets.Y)
     if fitted.transform is not None:
         targets = targets._replace(Y=fitted.transform.forward(targets.Y))
     return Data(

@@ -21,7 +21,7 @@ from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores
 from tggm.predictive.transforms import checked_transform
-from tggm.settings import plain
+from tggm.settings import layers, plain
 from tggm.tables import Preparation, Target
 from tggm.tables.inputs import Columns, restored_classes, stored_classes, table_columns
 
@@ -109,11 +109,11 @@ def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
     found = {name: plain(value) for name, value in given.items() if name != "checkpoint"}
     found |= {"n_members": len(fitted.model.arrays()["hidden.W0"]), "dtype": fitted.dtype}
     if given["network"] is not None:
-        found["network"] = fitted.network.described()
-    if given["hidden"] != "auto":
+        found["network"] = replace(fitted.network, likelihood=given["network"].likelihood).described()
+    if layers(given["hidden"]) is not None:
         found["hidden"] = list(fitted.network.units)
-    if isinstance(found.get("class_weight"), Mapping):  # keys of JSON are strings; ours may be numbers
-        found["class_weight"] = [[plain(k), plain(v)] for k, v in given["class_weight"].items()]
+    if given["linear"] != "auto":
+        found["linear"] = fitted.network.linear
     for name in ("optimizer", "random_state"):  # may be objects
         if not isinstance(found[name], int | str | None):
             raise TypeError(

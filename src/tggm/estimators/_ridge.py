@@ -1,6 +1,9 @@
 """Ridge regression in closed form, with the penalty that minimises the leave-one-out error.
 
-Each member's linear part starts at the ridge regression of its training rows.
+Each member's linear part starts at the ridge regression of its training rows. After training the ensemble is
+blended with the ridge regression of all rows, with the weight that minimises the error on held-out rows. A
+blend of a model with a linear model is a model again: its W1 is smaller, and its linear part and noise are in
+between.
 """
 
 from typing import Any, NamedTuple
@@ -9,9 +12,13 @@ import numpy as np
 
 from tggm.arrays import Floats
 from tggm.models import Model
+from tggm.predictive.calibration import HeldOut
 
 LEAST_ERROR = 1e-4  # squared error of a standardised target for which W1 is drawn at least
 NEARLY_LINEAR = 0.05  # squared error of the regression below which the noise starts there, too
+LEAST_NOISE = 1e-12  # variance of the noise of a standardised target
+OUTLYING = 100.0  # times the median squared error: rows beyond do not choose the weight
+LEAST_SHARE = 0.05  # smaller weights of the linear model are set to 0
 OUTPUT = "likelihood.output."
 # penalties in units of the mean eigenvalue; the last leaves only the mean
 PENALTIES = np.append(np.logspace(-6, 3, 28), np.inf)
@@ -22,7 +29,8 @@ class Ridge(NamedTuple):
 
     A: Floats  # (n, d)
     b: Floats  # (n,)
-    error: Floats  # (n,) mean squared leave-one-out error
+    left_out: Floats  # (rows, n) leave-one-out predictions
+    error: Floats  # (n,) their mean squared error
 
 
 def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
@@ -43,15 +51,17 @@ def _ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     shrink[values <= 1e-12 * values.max(initial=0.0)] = 0.0
     leverage = np.minimum(w[:, None] + U**2 @ shrink, 1 - 1e-9)
     moved = U.T @ R
-    coefficients, errors = [], []
+    coefficients, best = [], []
     for j in range(Y.shape[1]):
         residual = R[:, j : j + 1] - U @ (shrink * moved[:, j : j + 1])
         left = residual / (1 - leverage)
         k = int(np.argmin((left**2).sum(0)))
         coefficients.append(V @ (shrink[:, k] * moved[:, j]))
-        errors.append((left[:, k] ** 2).sum())
+        best.append(left[:, k])
     A = np.stack(coefficients)
-    return Ridge(A, y0 - A @ x0, np.array(errors))
+    errors = np.stack(best, axis=1)
+    left_out = Y - np.where(root > 0, errors / root, 0.0)
+    return Ridge(A, y0 - A @ x0, left_out, (errors**2).sum(0))
 
 
 def _axes(Z: Floats) -> tuple[Floats, Floats]:
@@ -79,6 +89,62 @@ def start_at_ridge(
     log_noise = made.arrays()["likelihood.log_noise"]
     first = np.where((error < NEARLY_LINEAR) & noise, np.log(error), log_noise).astype(log_noise.dtype)
     return made.replaced(made.arrays() | {"likelihood.log_noise": first})
+
+
+def blend(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list[HeldOut]]:
+    """Blend the members, and their held-out predictions, with the linear model, output by output."""
+    share, noise = (np.array(pair) for pair in zip(*map(_share, held, linear.left_out.T), strict=True))
+    if not share.any():
+        return model, held
+    arrays = model.arrays()
+    rest = 1 - share
+    W1, A, b1 = (np.asarray(arrays[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
+    old = np.exp(np.asarray(arrays["likelihood.log_noise"], np.float64))
+    made = with_outputs(
+        model,
+        rest[None, :, None] * W1,
+        rest[None, :, None] * A + share[None, :, None] * linear.A[None],
+        rest[None] * b1 + share[None] * linear.b[None],
+    )
+    log_noise = np.log(np.maximum(rest[None] ** 2 * old + noise[None], LEAST_NOISE))
+    made = made.replaced(
+        made.arrays() | {"likelihood.log_noise": log_noise.astype(arrays["likelihood.log_noise"].dtype)}
+    )
+    blended = [
+        each._replace(mean=(1 - w) * each.mean + w * left[None, :], var=(1 - w) ** 2 * each.var + more)
+        for each, left, w, more in zip(held, linear.left_out.T, share, noise, strict=True)
+    ]
+    return made, blended
+
+
+def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
+    """Return the weight of the linear model for one output, and the variance that it adds.
+
+    A row is predicted by the k members that held it out, whose mean has a larger error than that of all K
+    members, by D (1/k − 1/K) if the members' means vary by D; this is subtracted. Rows count by the inverse
+    variance of the ensemble; rows with outlying errors do not count.
+    """
+    mask = held.held_out_mask
+    rows = mask.any(0) & (held.weight > 0)
+    if rows.sum() < 2:
+        return 0.0, 0.0
+    K, k = len(mask), mask[:, rows].sum(0)
+    mean = (held.mean[:, rows] * mask[:, rows]).sum(0) / k
+    var = (held.var[:, rows] * mask[:, rows]).sum(0) / k
+    more = held.mean[:, rows].var(0, ddof=1 if K > 1 else 0) * (1 / k - 1 / K)
+    w = held.weight[rows] / (var + var.mean())
+    error, step = held.y[rows] - mean, left_out[rows] - mean
+    farther = np.maximum(error**2, (error - step) ** 2)
+    counts = (farther <= OUTLYING * np.median(farther)) | (np.median(farther) == 0)
+    w = w * counts
+    span = w @ (step**2 - more)
+    if span <= 0:
+        return 0.0, 0.0
+    share = float(np.clip((w @ (error * step - more)) / span, 0.0, 1.0))
+    if share < LEAST_SHARE:
+        return 0.0, 0.0
+    squared = np.average((error - share * step) ** 2, weights=held.weight[rows] * counts)
+    return share, float((1 - (1 - share) ** 2) * squared)
 
 
 def with_outputs(model: Model, W1: Floats, A: Floats, b1: Floats) -> Model:

@@ -91,7 +91,7 @@ class Settings:
     def checked(cls, given: Mapping[str, Any], task: Task) -> "Settings":
         """Check constructor arguments; ValueError names the argument, the value and the remedy."""
         if given["network"] is not None:
-            _require_network(given)
+            _require_network(given, task)
         guarantee = given.get("guarantee")
         for name in ("batch_size", "max_epochs"):
             if given[name] != "auto":
@@ -145,6 +145,8 @@ class Settings:
         features = self.features
         if features == "auto":
             features = None if sparse else "periodic" if n_inputs <= MOST_PERIODIC else "bounded"
+        if sparse and features is not None:
+            raise ValueError(f"`features` must be 'auto' or None for a sparse table; got {features!r}.")
         linear = self.task is REGRESSION or not (sparse or n_inputs > MOST_PERIODIC)
         return Network(
             self.hidden or units,
@@ -178,6 +180,7 @@ class Settings:
         hyper = self._hyper(plan, data, numbers)
         ignored = ("checkpoint", "time_budget", "verbose")
         words = {name: check.plain(value) for name, value in self.given.items() if name not in ignored}
+        words["network"] = None if self.network is None else self.network.described()
         return Program(
             plan, hyper, epochs, int(rng.integers(2**31)),
             milestones=milestones, budget=self.time_budget, checkpoint=self.checkpoint, settings=words,
@@ -212,9 +215,12 @@ class Settings:
         )  # fmt: skip
 
 
-def _require_network(given: Mapping[str, Any]) -> None:
+def _require_network(given: Mapping[str, Any], task: Task) -> None:
     if not isinstance(given["network"], Network):
         raise ValueError(f"`network` must be None or a tggm.models.Network; got {given['network']!r}.")
+    other = Probit if task is REGRESSION else Gaussian
+    if given["network"].likelihood is not None and issubclass(given["network"].likelihood, other):
+        raise ValueError(f"`likelihood` of the network must not be {other.__name__} for a {task.name}.")
     for name in ("hidden", "features", "linear"):
-        if given[name] != "auto":
+        if not (isinstance(given[name], str) and given[name] == "auto"):
             raise ValueError(f"`{name}` must be 'auto' if `network` is given; got {given[name]!r}.")

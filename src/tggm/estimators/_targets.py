@@ -100,6 +100,15 @@ def without_gaps(y: Any) -> Any:
     return np.nan_to_num(array, nan=0.0) if np.isnan(array).any() else y
 
 
+def require_positive(transform: LogTransform | None, Y: Floats) -> None:
+    """Raise if the model predicts the logarithm of the target, and a target has none."""
+    if transform is not None and np.nanmin(Y, initial=np.inf) <= 0:
+        raise ValueError(
+            f"`y` must be positive, as this model predicts its logarithm; got {np.nanmin(Y):g}. Leave such "
+            "rows out."
+        )
+
+
 def read_transform(how: str | None, X: Floats, targets: Targets, weight: Floats) -> LogTransform | None:
     """Return the transform of a single target: the given one, or the one that predicts best."""
     if how is None or targets.Y.shape[1] > 1:

@@ -20,6 +20,7 @@ from tggm.estimators._data import read_more_numbers, read_numbers, require_rows
 from tggm.estimators._fitted import initialise
 from tggm.estimators._pool import guaranteed_interval, model_targets, pool_regression, recalibrated
 from tggm.estimators._settings import REGRESSION, Settings
+from tggm.estimators._targets import require_positive
 from tggm.models import Network
 from tggm.models.likelihoods import measured
 from tggm.predictive.base import require_level
@@ -54,7 +55,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Inputs of the first layer: each column and learned waves of it, columns bounded far out, or columns
         as they are. "auto" is "periodic" up to 200 columns, else "bounded".
     linear : bool or "auto", default "auto"
-        Whether the output has a linear part, which starts at ridge regression. "auto" is True.
+        Whether the output has a linear part, which starts at ridge regression. Predictions are blended with
+        ridge regression if that predicts held-out rows better. "auto" is True.
     network : tggm.models.Network or None, default None
         Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 10
@@ -250,6 +252,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             raise ValueError(f"`y` must have {n} targets per row; got shape {np.shape(y)}.")
         if not np.isfinite(Y).all():
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
+        require_positive(self.fitted_.transform, Y)
         self.fitted_ = recalibrated(self.fitted_, Z, model_targets(self.fitted_, Y))
         return self
 

@@ -132,6 +132,18 @@ class Network:
     likelihood: type[Likelihood] | None = None
     linear: bool = True
 
+    def __post_init__(self) -> None:
+        units: Any = self.units
+        if not isinstance(units, tuple) or not units or not all(type(m) is int and m > 0 for m in units):
+            raise ValueError(f"`units` must be a tuple of positive integers, as (50, 50); got {units!r}.")
+        parts = (("features", Features), ("layers", Hidden), ("likelihood", Likelihood))
+        for name, base in parts:
+            kind = getattr(self, name)
+            if not (isinstance(kind, type) and issubclass(kind, base)) and not (
+                name == "likelihood" and kind is None
+            ):
+                raise ValueError(f"`{name}` must be a subclass of {base.__name__}; got {kind!r}.")
+
     def draw(
         self,
         rng: np.random.Generator,

@@ -29,13 +29,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.tree_util import register_dataclass
 
 from tggm import formulas
 from tggm.arrays import Floats
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import Sum, linear_mean, linear_moments, log_density
 from tggm.matmul_precision import full_precision
+from tggm.models import part
 from tggm.models.hidden import Independent, Latent, Propagated, propagate, unit_moments
 from tggm.models.likelihoods import LOG_2PI, gaussian_log_density, training_nodes
 from tggm.paper._inference import Inference
@@ -46,8 +46,7 @@ TRAINING_NODES = 3  # quadrature nodes of a directed model, in training and in p
 START_NODES = 7  # quadrature nodes where means are computed once: starting points, shares of the variance
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@part
 class OneLayer:
     """One hidden layer of m independent units over d inputs."""
 
@@ -120,8 +119,7 @@ class _Layers:
         return lax.stop_gradient(self.s0)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@part
 class UndirectedLayers(_Layers):
     """Several hidden layers as one joint truncated Gaussian; outputs depend on the last."""
 
@@ -186,8 +184,7 @@ class Inferred(Latent):
 Inferable = OneLayer | UndirectedLayers  # one joint truncated Gaussian
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@part
 class DirectedLayers(_Layers):
     """Several hidden layers, each a truncated Gaussian given the one below."""
 
@@ -208,8 +205,7 @@ DEEP: dict[str, type[UndirectedLayers] | type[DirectedLayers]] = {
 }
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@part
 class GaussianOutput:
     """p(y | h) = N(y | W1 h + b1, diag(s1)), §2."""
 
@@ -270,8 +266,7 @@ class GaussianOutput:
         return log_density(Sum(alpha, coef, noise), y[:, 0] - self.b1[0])
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@part
 class ProbitOutput:
     """Classes, §4.1: z = W1 h + b1 + ε, ε ~ N(0, I), class = argmax z."""
 
@@ -316,8 +311,7 @@ class ProbitOutput:
         return log_probit(mean, std, label, n_nodes=training_nodes(mean.shape[1]), n_steps=3)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@part
 class PaperModel:
     """Hidden units and outputs; members of an ensemble are one model with a leading axis on every array."""
 

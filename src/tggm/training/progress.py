@@ -34,7 +34,7 @@ class Observer(ABC):  # noqa: B024  # every method may be left as it is
         """So many epochs are done; `best` are the best parameters so far, as a matrix."""
 
     def ended(self) -> None:  # noqa: B027
-        """Training has ended, for any reason."""
+        """Training has ended without an error."""
 
     def noted(self, text: str) -> None:
         """Report a problem with a checkpoint; training continues."""
