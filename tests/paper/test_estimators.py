@@ -1,11 +1,9 @@
 """`PaperRegressor` and `PaperClassifier`: the scikit-learn contract, presets, predictions and errors."""
 
-import pickle
-
 import jax
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import integrate, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -121,14 +119,6 @@ def test_predictions_do_not_depend_on_the_size_of_a_table(rows):
     many = np.tile(X, (5, 1))
     assert_allclose(model.predict(many)[:150], model.predict(X), rtol=1e-10)
     assert_allclose(model.predict(many)[-3:], model.predict(X[-3:]), rtol=1e-10)
-
-
-@pytest.mark.parametrize("model", [PaperRegressor(**DOUBLE), PaperClassifier(**DOUBLE)])
-def test_fitted_models_can_be_pickled(rows, model):
-    X, y = rows
-    fitted = model.fit(X, y > 0.8 if isinstance(model, PaperClassifier) else y)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert_array_equal(again.predict(X), fitted.predict(X))
 
 
 @pytest.mark.parametrize("method", PaperClassifier.methods)
