@@ -14,6 +14,7 @@ from tggm.models import (
     Periodic,
     Probit,
     Shallow,
+    SigmoidLayers,
     TanhLayers,
 )
 from tggm.models.network import NARROW
@@ -32,6 +33,28 @@ def test_arrays_have_the_names_of_the_parts(rng):
         "likelihood.log_noise": (2,),
     }
     assert "likelihood.output.A" in drawn_model(rng, (4,), linear=True).arrays()
+
+
+def test_the_class_of_a_part_belongs_to_the_tree_structure(rng):
+    """Otherwise a part would run the compiled program of another one with the same fields."""
+    drawn = [kind.draw(rng, np.ones((2, 1)), np.ones(2), 1.0, (2, 2)) for kind in (TanhLayers, SigmoidLayers)]
+    for one, other in ((Identity(), Bounded()), drawn):
+        assert jax.tree.structure(one) != jax.tree.structure(other)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"units": (0,)}, "`units` must be a tuple of positive integers"),
+        ({"units": 8}, "`units` must be a tuple"),
+        ({"features": "periodic"}, "`features` must be a subclass of Features"),
+        ({"layers": Identity}, "`layers` must be a subclass of Hidden"),
+        ({"likelihood": Identity}, "`likelihood` must be a subclass of Likelihood"),
+    ],
+)
+def test_wrong_parts_of_a_network_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Network(**wrong)
 
 
 def test_replacing_arrays_keeps_the_structure(rng):

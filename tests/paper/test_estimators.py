@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -160,6 +160,15 @@ def test_sparse_rows_give_the_probabilities_of_dense_ones():
 def test_errors_name_the_argument_and_the_remedy(rows, settings, message):
     with pytest.raises(ValueError, match=message):
         PaperRegressor(**settings).fit(*rows)
+
+
+def test_a_failing_fit_leaves_the_estimator_unchanged(rows):
+    X, y = rows
+    model = PaperRegressor(**QUICK).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="`learning_rate`"):
+        model.set_params(learning_rate=-1).fit(X[:, :1], y)
+    assert_array_equal(model.predict(X), before)
 
 
 def test_failed_training_is_a_warning(rows):

@@ -2,8 +2,9 @@
 
 import sys
 import warnings
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import jax
@@ -81,6 +82,21 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 f"`hidden` must be a number of units, or one for each layer; got {self.hidden!r}."
             )
         return found
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on rows X, (n_rows, n_features), with targets or labels y, one per row.
+
+        Targets of several outputs have shape (n_rows, n_outputs). A classifier also takes sparse rows. A fit
+        that fails leaves the estimator unchanged.
+        """
+        new = copy(self)
+        new._fit_rows(X, y)
+        vars(self).update(vars(new))
+        return self
+
+    @abstractmethod
+    def _fit_rows(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Check the rows, train, and set all attributes."""
 
     def _fit(self, X: Any, y: NDArray[Any], n_outputs: int, noise: Floats | None) -> None:
         """Draw and train all members; `noise` is a fixed or initial noise variance, None for classes."""
@@ -274,8 +290,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         """Return the paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
         return cls(**{"method": "bp", "sigma0": 0.1, "noise": 0.01, "learning_rate": 1e-3, **given})
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on rows X, (n_rows, n_features), with targets y, (n_rows,) or (n_rows, n_outputs)."""
+    def _fit_rows(self, X: ArrayLike, y: ArrayLike) -> None:
         X_, y_ = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
         )
@@ -291,7 +306,6 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         self._fit(X_, Z, n, np.full(n, 0.5) if given is None else given)
         output: Any = self.model_.output
         self.noise_ = np.exp(np.asarray(output.log_noise, np.float64)) * self._y.scale**2
-        return self
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for."""
@@ -389,8 +403,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         """Return the paper's TGGM-BP: cross-entropy of E[z | x], σ0² = 0.01."""
         return cls(**{"method": "bp", "sigma0": 0.1, **given})
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on rows X, (n_rows, n_features), dense or sparse, with labels y, (n_rows,)."""
+    def _fit_rows(self, X: ArrayLike, y: ArrayLike) -> None:
         X_, y_ = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=1
         )
@@ -402,7 +415,6 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
             raise ValueError(f"`y` has one class only, {self.classes_.tolist()}; at least two are needed.")
         self._x, self._y = input_columns(X_, self.standardize), Columns.unchanged(n)
         self._fit(X_, encode(y_, self.classes_), n, None)
-        return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
