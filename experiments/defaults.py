@@ -45,7 +45,7 @@ def _without_repeated_numbers() -> Iterator[None]:
         columns.TargetEncoding.of, columns.knots_of = of, knots
 
 
-# Tables with words: "raw" is the default on data frames, "no-repeats" the same without ranks and target encodings
+# of data frames: the default, and the same without ranks and target encodings of numbers that repeat
 REPEATED = {"raw": nullcontext, "no-repeats": _without_repeated_numbers}
 VARIANTS |= {name: {} for name in REPEATED}
 CLASSIFIER = (

@@ -91,7 +91,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """
         new = copy(self)
         new._fit_rows(X, y)
-        vars(self).update(vars(new))
+        self.__dict__.update(vars(new))
         return self
 
     @abstractmethod
