@@ -10,6 +10,8 @@ anything. Results go to experiments/results/defaults.json and uci_default.json.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from datasets import UCI, load_uci
@@ -18,6 +20,7 @@ from store import RESULTS, Clock, complete, options, some
 
 from tables import SPLITS, TABLES, Split
 from tggm import TGGMClassifier, TGGMRegressor
+from tggm.tables import columns
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -29,7 +32,24 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "adam": {"optimizer": "adam"},
     "one-layer": {"hidden": (50,)},
 }
+
+
+@contextmanager
+def _without_repeated_numbers() -> Iterator[None]:
+    """Encode numbers that repeat like other numbers: no ranks, no target encoding."""
+    of, knots = columns.TargetEncoding.of, columns.knots_of
+    columns.TargetEncoding.of, columns.knots_of = (lambda *_: None), (lambda *_: ())
+    try:
+        yield
+    finally:
+        columns.TargetEncoding.of, columns.knots_of = of, knots
+
+
+# Tables with words: "raw" is the default on data frames, "no-repeats" the same without ranks and target encodings
+REPEATED = {"raw": nullcontext, "no-repeats": _without_repeated_numbers}
+VARIANTS |= {name: {} for name in REPEATED}
 CLASSIFIER = (
+    *REPEATED,
     "default",
     "no-features",
     "no-linear",
@@ -56,6 +76,9 @@ def fit_and_score(split: Split, task: str, **settings: Any) -> dict[str, Any]:
 def work(table: str, variant: str, split: int) -> dict[str, Any]:
     """Run one variant on one split of a development table."""
     known = TABLES[table]
+    if variant in REPEATED:
+        with REPEATED[variant]():
+            return fit_and_score(known.raw(split), known.task, random_state=split)
     return fit_and_score(known.split(split), known.task, random_state=split, **VARIANTS[variant])
 
 
