@@ -559,6 +559,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
         "removed-parts": removed_parts,
+        "features": lambda: changes(rows("features")),
         "repeated-numbers": lambda: pivot(rows("repeated_numbers"), "table", "variant", spread("ll", ".3f")),
         "accuracy": lambda: pivot(
             rows("uci_methods"), "method", "dataset", joined(spread("rmse", ".3f"), spread("ll", ".3f"))
