@@ -109,6 +109,12 @@ def test_partial_fit_learns_in_pieces(table):
         model.partial_fit(X, np.column_stack([y, y]))
 
 
+def test_partial_fit_with_another_optimiser_starts_its_state_again(table):
+    model = small_regressor().partial_fit(*table)
+    model.set_params(optimizer="rmsprop").partial_fit(*table)
+    assert np.isfinite(model.predict(table[0])).all()
+
+
 def test_partial_fit_keeps_standardisation_transform_and_pool(curve):
     X, y = curve[0][:300], np.exp(curve[1][:300])
     settings = {**DEFAULT, "learning_rate": 1e-4, "target_transform": "log"}

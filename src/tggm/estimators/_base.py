@@ -45,7 +45,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     table_: TableTransformer | None = None  # how a table becomes inputs; None for arrays without gaps
     _held: list[tuple[list[int], Any]] | None = None  # groups of members and the rows that they held out
     _importances: Floats | None = None
-    _state: Any = None  # of the optimiser, for `partial_fit`
+    _state: tuple[Any, Any] | None = None  # optimiser and state of training, for `partial_fit`
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -199,7 +199,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if given is None:
             few = self.fitted_.scales.x.shift[None, :].astype(np.float64)
             return numbers if len(numbers) >= FEW else few
-        if not len(given):
+        if not np.shape(given)[0]:
             raise ValueError("`background` must have at least one row; got none.")
         found: Floats = new_rows(self, given, dtype=np.float64)
         return found
@@ -270,10 +270,13 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             network, model = self.fitted_.network, self.fitted_.model
             _require_same_model(settings, self.fitted_, data)
         blocks = data.blocks(settings, network.features.most, rng, 0.0)
-        trained = train(model, blocks, settings.one_pass(model, blocks, data, rng), state=self._state)
+        optimizer, state = self._state or (None, None)
+        program = settings.one_pass(model, blocks, data, rng)
+        # another optimiser starts again
+        trained = train(model, blocks, program, state=state if optimizer == settings.optimizer else None)
         fitted = fitted_of(trained.params, data, settings)
         self._store(fitted if first else members_only(self.fitted_, trained.params), trained)
-        self._state = jax.tree.map(np.asarray, trained.state)
+        self._state = settings.optimizer, jax.tree.map(np.asarray, trained.state)
 
 
 def _require_same_model(settings: Settings, fitted: Fitted, data: Data) -> None:
