@@ -246,10 +246,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows, see
         `predict_interval` and docs/uncertainty.md.
         """
-        Z, n = self._inputs(X), self.b1_.shape[1]
-        Y = np.asarray(y, dtype=np.float64).reshape(len(Z), -1)
-        if Y.shape[1] != n:
-            raise ValueError(f"`y` must have {n} targets per row; got shape {np.shape(y)}.")
+        Z = self._inputs(X)
+        Y = self._targets(y, len(Z))
         if not np.isfinite(Y).all():
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
         require_positive(self.fitted_.transform, Y)
@@ -327,9 +325,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-density of each row's target, in the target's units, shape (n_rows,)."""
-        dist = self.predict_dist(X)
-        Y = np.asarray(y, dtype=np.float64)
-        log_density: Floats = dist.logpdf(Y.reshape(len(Y)) if self.b1_.shape[1] == 1 else Y)
+        Z = self._inputs(X)
+        Y = self._targets(y, len(Z))
+        log_density: Floats = law.law(self.fitted_, Z).logpdf(Y[:, 0] if Y.shape[1] == 1 else Y)
         return log_density
 
     def sample(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -342,6 +340,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """Encode and standardise new rows."""
         table = new_rows(self, X, dtype=np.float64)
         return law.standardised(self.fitted_, table)
+
+    def _targets(self, y: ArrayLike, rows: int) -> Floats:
+        """Return targets of new rows, (rows, n); raise if there are more or fewer."""
+        Y, n = np.asarray(y, dtype=np.float64), self.b1_.shape[1]
+        if len(Y) != rows or Y.size != rows * n:
+            raise ValueError(f"`y` must have {rows} rows with {n} targets per row; got shape {Y.shape}.")
+        return Y.reshape(rows, n)
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one column as a vector, if the target was one."""
@@ -361,6 +366,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return law.relative_squares(mean[members].mean(0), measured(y))
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
-        mean = np.asarray(self.predict(X))
-        error = mean - np.asarray(y, np.float64).reshape(mean.shape)
+        mean = law.mean(self.fitted_, self._inputs(X))
+        error = mean - self._targets(y, len(mean))
         return {"rmse": float(np.sqrt(np.nanmean(error**2)))}
