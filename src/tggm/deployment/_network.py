@@ -153,7 +153,7 @@ class Outputs(NamedTuple):
         for J, own in self.parts:
             pulled = xp.sum(by_output * J, axis=1, keepdims=True) * own
             total = total + xp.sum(J * pulled, axis=-1)
-        return total.mT  # type: ignore[attr-defined]
+        return total.mT  # type: ignore[attr-defined]  # an array: there is at least one part
 
     def scores(self) -> tuple[Array, Array]:
         """Return means and deviations of the scores of classes as independent normals, (K, rows, n) each."""

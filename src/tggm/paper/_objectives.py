@@ -26,7 +26,7 @@ class PaperRows(NamedTuple):
 
 
 class PaperObjective(ABC):
-    """Score held-out rows by the objective and penalise ½‖W‖², unless a subclass says otherwise."""
+    """Score held-out rows by the objective and penalise ½‖W‖²; subclasses may override both."""
 
     @abstractmethod
     def __call__(self, model: PaperModel, rows: PaperRows, progress: Array) -> Array:
