@@ -42,7 +42,7 @@ def fit(folder, kind, rows, passes):
     """Fit in this process and print the figures."""
     from tggm import TGGMRegressor
     from tggm.data import from_arrays
-    from tggm.training.progress import Observer
+    from tggm.training import Observer
 
     class Watch(Observer):
         """Record the times of finished passes."""

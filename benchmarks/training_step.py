@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from store import BENCHMARKS, keep
 
 from tggm.models import Network, Periodic
-from tggm.models.hidden import averages, unit_moments
-from tggm.training.train import group_size, n_cores
+from tggm.models.layers import averages, unit_moments
+from tggm.training.train import n_cores
 
-MEMBERS = group_size(10, n_cores())  # of a group
+MEMBERS = -(-10 // min(10, n_cores()))  # of a group
 GROUPS = -(-10 // MEMBERS)
 ROWS, COLUMNS, UNITS = 128, 8, 50
 ROUNDS, CALLS = 8, 20

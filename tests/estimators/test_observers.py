@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import log_loss
 
 from tests.estimators.small import ALL_ROWS, abs_table, small_classifier, small_regressor, three_classes
-from tggm.training.progress import Observer
+from tggm.training import Observer
 
 X, Y = abs_table()
 

@@ -10,8 +10,7 @@ from tggm.data import from_arrays, from_batches
 from tggm.estimators import _data
 from tggm.estimators._data import read_numbers
 from tggm.estimators._fitted import draw
-from tggm.training import checkpoint, train
-from tggm.training.progress import Observer
+from tggm.training import Observer, checkpoint, train
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(3.0, [1.0, 20.0, 0.0], size=(3000, 3)).astype(np.float32)

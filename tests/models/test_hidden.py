@@ -18,7 +18,7 @@ from tests.models.small_models import (
     truncated,
 )
 from tggm.models import Directed, LearnedLimits, SigmoidLayers, TanhLayers
-from tggm.models.hidden import averages, propagate
+from tggm.models.layers import averages, propagate
 from tggm.special import standard
 
 PLACES = np.array([-1e6, -300.0, -20.0, -5.0, -1.0, -0.3, 0.0, 0.5, 3.0, 12.0, 1e4])

@@ -19,7 +19,7 @@ from tests.models.small_models import (
 )
 from tggm import formulas
 from tggm.models import Incomplete, Probit
-from tggm.models.likelihoods import (
+from tggm.models.network import (
     gaussian_log_density,
     many_outputs_log_density,
     measured,

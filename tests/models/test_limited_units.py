@@ -10,7 +10,7 @@ from scipy.stats import truncnorm
 
 from tests.models.small_models import changed, drawn_model
 from tggm.models import LearnedLimits
-from tggm.models.hidden import unit_moments
+from tggm.models.layers import unit_moments
 from tggm.models.limited_units import FARTHEST, MOST_LOG_WIDTH, averages, moments
 
 A = np.array([-6.0, -1.5, 0.0, 0.7, 2.0, 9.0])

@@ -17,7 +17,7 @@ from tggm.models import (
     SigmoidLayers,
     TanhLayers,
 )
-from tggm.models.network import NARROW
+from tggm.models.layers import NARROW
 
 
 def test_arrays_have_the_names_of_the_parts(rng):
@@ -84,9 +84,7 @@ def test_the_penalty_is_that_of_all_weights_and_nothing_else(rng):
             "float32",
             r"reach 1e\+16; at most 1e\+15 is possible in",
         ),
-        ({"hidden.b0": np.full(4, 1e61)}, "float64", r"reach 1e\+61; at most 1e\+60"),
-        ({"hidden.b0": np.full(4, 1e21)}, "float64", r"reach 1.2e\+21 in units of σ0; at most 1e\+20"),
-        ({"hidden.s0": 0.0}, "float64", "σ0² = 0 is out of range"),
+        ({"hidden.b0": np.full(4, 1e21)}, "float64", r"reach 1e\+21; at most 1e\+20"),
         ({"likelihood.log_noise": np.full(2, 90.0)}, "float32", r"between exp\(-600\) and exp\(80\)"),
         ({"likelihood.log_noise": np.full(2, -700.0)}, "float64", r"between exp\(-600\) and exp\(600\)"),
     ],
@@ -150,7 +148,7 @@ def test_a_description_gives_the_same_network():
     ("change", "message"),
     [
         ({"layers": "Cauchy"}, "layers 'Cauchy' are unknown; import the module"),
-        ({"features": "TanhLayers"}, "features 'TanhLayers' are unknown"),
+        ({"features": "TanhLayers"}, "`features` must be a subclass of Features"),
         ({"linear": 1}, "`linear` must be true or false"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.models.small_models import drawn_model
-from tggm.models.sparse import DENSE_UP_TO, Product, SparseRows
+from tggm.models.layers import DENSE_UP_TO, Product, SparseRows
 
 
 @pytest.mark.parametrize("columns", [7, DENSE_UP_TO + 1])

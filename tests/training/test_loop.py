@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, Squares, all_rows, as_vector, descend, fit, zeros
+from tggm.training import Observer
 from tggm.training.loop import FAILURES, WORST, Layout, _drop_inputs
-from tggm.training.progress import Observer
 from tggm.training.rows import Membership
 
 train_module = sys.modules["tggm.training.train"]  # the package has a function of this name

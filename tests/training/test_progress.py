@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.training.straight_line import fit
-from tggm.training import progress
+from tggm.training import Observer, progress
 from tggm.training.loop import Trace
-from tggm.training.progress import Observer, Printer
+from tggm.training.progress import Printer
 
 
 def report(printer, epochs):

@@ -116,7 +116,7 @@ def fit(
     from tggm.cli.training import FitOptions, fit_folder, fit_table
     from tggm.files import model_file
     from tggm.tables import read_table
-    from tggm.training.checkpoint import remove_checkpoints
+    from tggm.training.checkpoint import remove_checkpoint
 
     given: dict[str, Any] = {"features": "None" if features == "none" else features, "calibrate": calibrate}
     given |= {"time_budget": time, "class_weight": class_weight, "guarantee": guarantee}
@@ -143,7 +143,7 @@ def fit(
             say("interrupted: the best model so far is written; continue with the same command and --resume")
         raise typer.Exit(INTERRUPTED)
     if checkpoint is not None:
-        remove_checkpoints(checkpoint)  # not before the model is written
+        remove_checkpoint(checkpoint)  # not before the model is written
 
 
 def _layers(text: str | None) -> tuple[int, ...] | None:

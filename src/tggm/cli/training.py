@@ -30,8 +30,8 @@ from tggm.tables.baselines import Baselines, fit_baselines
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
-from tggm.training.checkpoint import CheckpointError, remove_checkpoints
-from tggm.training.progress import Observer
+from tggm.training import Observer
+from tggm.training.checkpoint import CheckpointError, remove_checkpoint
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -279,7 +279,7 @@ def train_model(
 ) -> list[str]:
     """Fit with progress and checkpoints; return what the fit warned about, which is also shown at once."""
     if options.checkpoint is not None and not options.resume:
-        remove_checkpoints(options.checkpoint)  # of an earlier fit
+        remove_checkpoint(options.checkpoint)  # of an earlier fit
     elif options.checkpoint is not None and not options.quiet and not os.path.exists(options.checkpoint):
         say(f"  no checkpoint {options.checkpoint}; starting again")
     model.set_params(checkpoint=options.checkpoint)

@@ -23,9 +23,9 @@ from tggm.estimators._settings import Settings
 from tggm.tables import TableTransformer
 from tggm.tables.errors import warn
 from tggm.tables.inputs import new_rows
-from tggm.training import Trained, train
+from tggm.training import Observer, Trained, train
 from tggm.training.loop import Layout
-from tggm.training.progress import Observer, Printer
+from tggm.training.progress import Printer
 from tggm.training.rows import RowBlock, held_out_groups
 
 if TYPE_CHECKING:

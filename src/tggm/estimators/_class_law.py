@@ -1,7 +1,7 @@
 """Class probabilities: the probit integral over the moments of the scores, mixed over members.
 
 Scores are approximated by normals with exact means and with variances that fit those of the differences
-between likely classes (`tggm.models.likelihoods.contended_std`).
+between likely classes (`tggm.models.network.contended_std`).
 """
 
 import math
@@ -21,7 +21,7 @@ from tggm.estimators._data import model_inputs
 from tggm.estimators._fitted import Fitted
 from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
 from tggm.models import Model
-from tggm.models.sparse import Product
+from tggm.models.layers import Product
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.member_moments import block_size, over_blocks, padded_to
 from tggm.training import precision

@@ -15,7 +15,7 @@ from tggm.estimators._logistic import blend_with_logistic
 from tggm.estimators._ridge import blend, ridge
 from tggm.estimators._settings import Settings
 from tggm.models import Gaussian, Model
-from tggm.predictive.calibration import Calibration, fit_calibrations
+from tggm.predictive.calibration import fit_calibration
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
 from tggm.predictive.member_moments import (
     held_out_predictions,
@@ -58,7 +58,8 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
                 fitted = replace(fitted, model=model)
             if settings.calibrate:
                 light = fitted.transform is not None
-                fitted = replace(fitted, calibration=fit_calibrations(held, light_tails=light))
+                pools = tuple(fit_calibration(each, light_tails=light) for each in held)
+                fitted = replace(fitted, calibration=pools)
         if data.calibration_rows is not None:
             X_aside, Y_aside = data.calibration_rows
             X = fitted.scales.x.apply(X_aside, most=fitted.network.features.most)
@@ -86,7 +87,8 @@ def recalibrated(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
     with precision(fitted.dtype):
         rows = new_row_predictions(fitted.model, Z, Y, fitted.dtype)
         scores = conformal_scores(fitted, Z, Y)
-    pools: tuple[Calibration, ...] = fit_calibrations(rows, light_tails=fitted.transform is not None)
+    light = fitted.transform is not None
+    pools = tuple(fit_calibration(each, light_tails=light) for each in rows)
     return replace(fitted, calibration=pools, guarantee=scores)
 
 

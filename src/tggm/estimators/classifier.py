@@ -25,8 +25,7 @@ from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.estimators._targets import encoded_labels
 from tggm.models import Network
 from tggm.tables.inputs import new_rows
-from tggm.training import precision, train
-from tggm.training.progress import Observer
+from tggm.training import Observer, precision, train
 
 if TYPE_CHECKING:
     from tggm.paper import PaperClassifier

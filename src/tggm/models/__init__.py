@@ -1,21 +1,11 @@
 """Models: features → hidden → likelihood."""
 
-from tggm.models._part import part as part
-from tggm.models.features import Bounded as Bounded
-from tggm.models.features import Features as Features
-from tggm.models.features import Identity as Identity
-from tggm.models.features import Periodic as Periodic
-from tggm.models.hidden import Directed as Directed
-from tggm.models.hidden import Hidden as Hidden
-from tggm.models.hidden import Latent as Latent
-from tggm.models.hidden import Shallow as Shallow
-from tggm.models.likelihoods import Gaussian as Gaussian
-from tggm.models.likelihoods import Incomplete as Incomplete
-from tggm.models.likelihoods import Likelihood as Likelihood
-from tggm.models.likelihoods import Output as Output
-from tggm.models.likelihoods import Probit as Probit
-from tggm.models.limited_units import LearnedLimits as LearnedLimits
-from tggm.models.limited_units import SigmoidLayers as SigmoidLayers
-from tggm.models.limited_units import TanhLayers as TanhLayers
-from tggm.models.network import Model as Model
-from tggm.models.network import Network as Network
+from tggm.models.layers import Bounded, Directed, Features, Hidden, Identity, Latent, Periodic, Shallow, part
+from tggm.models.limited_units import LearnedLimits, SigmoidLayers, TanhLayers
+from tggm.models.network import Gaussian, Incomplete, Likelihood, Model, Network, Output, Probit
+
+__all__ = [
+    "Bounded", "Directed", "Features", "Gaussian", "Hidden", "Identity", "Incomplete", "Latent",
+    "LearnedLimits", "Likelihood", "Model", "Network", "Output", "Periodic", "Probit", "Shallow",
+    "SigmoidLayers", "TanhLayers", "part",
+]  # fmt: skip

@@ -21,15 +21,7 @@ import numpy as np
 from jax import Array
 
 from tggm.formulas import Triple, gauss_hermite, layer_above
-from tggm.models._part import part
-from tggm.models.hidden import (
-    N_NODES,
-    Hidden,
-    Independent,
-    Propagated,
-    draw_between,
-    first_layer,
-)
+from tggm.models.layers import N_NODES, Hidden, Independent, Propagated, draw_between, part
 from tggm.special.boxes import edge_moments
 
 LEAST_LOG_WIDTH, MOST_LOG_WIDTH = -4.0, 8.0  # range of learned widths in computations
@@ -52,7 +44,7 @@ class LimitedLayers(Hidden):
         """Return the moments by propagation; those of the first layer are exact."""
         alpha = (psi @ self.W0.T + self.b0[None, :]) / jnp.sqrt(self.gauge)
         g, omega2 = moments(alpha, *self.limits(0))
-        found = [first_layer(Independent(jnp.sqrt(self.gauge) * g, self.gauge * omega2))]
+        found = [Independent(jnp.sqrt(self.gauge) * g, self.gauge * omega2).as_first_layer()]
         for level, (W, b) in enumerate(zip(self.W, self.b, strict=True), start=1):
             lower, upper = self.limits(level)
             average = partial(averages, N_NODES, lower=lower, upper=upper)

@@ -54,22 +54,14 @@ from tggm.predictive.student import (
     ShapedPredictive,
     StudentPredictive,
     fit_shape,
+    log_student,
 )
 
 DISAGREEMENT = 0.5  # prior mean of g²: the pooled mean averages out a part of D
 _FACTOR = 0.01, 100.0  # range of f and g
 _MOST_HEAVINESS = 0.4  # of 1/ν
 _DEVIATION = np.array([1.0, 0.5, 0.2])  # prior standard deviations of log f, log g and 1/ν
-_STARTS = (
-    -3.0,
-    -2.0,
-    -1.0,
-    -0.5,
-    0.0,
-    0.5,
-    1.0,
-    2.0,
-)  # shifts of log f and of log g where searches may start
+_STARTS = np.array([-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])  # shifts of log f and log g at the start
 _MOST_ROWS = 5_000  # widths then have an error of a hundredth
 _FEWEST_ROWS = 5  # of equal weight, to fit a calibration; held out twice, to estimate D
 _FEWEST_SHAPED = 100  # rows of equal weight, to estimate the shape
@@ -106,6 +98,18 @@ class Calibration(NamedTuple):
         """Return whether tails are heavier than a Gaussian's."""
         return bool(self.numbers) and self.numbers[2] > 0
 
+    def law(
+        self, centre: Floats, var: Floats, between: Floats, *, loc: float = 0.0, scale: float = 1.0
+    ) -> ScalarPredictive:
+        """Return the pooled distribution of rows with these m, v and D; not for the plain mixture."""
+        f, g, heaviness, *logs = self.numbers
+        square = f**2 * var + g**2 * between
+        if logs:
+            return ShapedPredictive(centre, np.sqrt(square), heaviness, tuple(logs), loc=loc, scale=scale)
+        if heaviness < LEAST_HEAVINESS:
+            return GaussianMixture(centre[None], square[None], loc=loc, scale=scale)
+        return StudentPredictive(centre, np.sqrt(square), heaviness, loc=loc, scale=scale)
+
 
 def checked_calibration(kind: Any, numbers: Any) -> Calibration:
     """Check kind and numbers of a calibration read from a file."""
@@ -138,29 +142,18 @@ def pooled(calibration: Calibration, members: GaussianMixture) -> ScalarPredicti
     """Pool the members' mixture into the calibrated distribution of each row."""
     if calibration.kind == "linear":
         return members
-    f, g, heaviness, *logs = calibration.numbers
-    centre, var, between = disagreement(members)
     loc, scale = members.units
-    square = f**2 * var + g**2 * between
-    if logs:
-        return ShapedPredictive(centre, np.sqrt(square), heaviness, tuple(logs), loc=loc, scale=scale)
-    if heaviness < LEAST_HEAVINESS:
-        return GaussianMixture(centre[None], square[None], loc=loc, scale=scale)
-    return StudentPredictive(centre, np.sqrt(square), heaviness, loc=loc, scale=scale)
+    return calibration.law(*disagreement(members), loc=loc, scale=scale)
 
 
 class PooledRows(NamedTuple):
-    """Held-out rows, predicted as if all members had held them out."""
+    """Held-out rows, predicted as if all members had held them out, (N,) each."""
 
-    members: GaussianMixture
-    y: Floats  # (N,)
-    weight: Floats  # (N,) with sum `n_effective`
+    error: Floats  # y − m
+    var: Floats  # v
+    between: Floats  # D
+    weight: Floats  # with the sum (Σw)² / Σw², the number of rows of equal weight with the same information
     estimated: bool  # whether D is estimated from data
-
-    @property
-    def n_effective(self) -> float:
-        """Return the number of rows of equal weight with the same information, (Σw)² / Σw²."""
-        return float(self.weight.sum())
 
 
 class HeldOut(NamedTuple):
@@ -189,19 +182,15 @@ class HeldOut(NamedTuple):
         Mean and variance of a row come from the members that held it out. All members scatter around this
         mean as they would at a new row.
         """
-        K, k = len(self.mean), self.held_out_mask.sum(0)
-        centre, var = _mean_where(self.held_out_mask, self.mean), _mean_where(self.held_out_mask, self.var)
+        mask, K, k = self.held_out_mask, len(self.mean), self.held_out_mask.sum(0)
+        centre, var = (np.where(mask, a, 0.0).sum(0) / k for a in (self.mean, self.var))
         w = self.weight / self.weight.sum()
         scatter, estimated = self._scatter(centre, var, w)
         squares = w @ ((self.y - centre) ** 2 / var)
         reduction = (1.0 if estimated else _REDUCTION) * (w @ (scatter * (1 / k - 1 / K) / var))
         left = np.clip(1 - reduction / squares, _LEAST_LEFT, 1.0) if squares > 0 else 1.0
-        around = self.mean - self.mean.mean(0)
-        present = _scatter_where(np.ones_like(self.held_out_mask), self.mean)
-        around *= np.sqrt(np.divide(scatter, present, out=np.zeros_like(present), where=present > 0))
-        members = GaussianMixture(centre + around, self.var * (var / self.var.mean(0)))
         error = np.sqrt(left * self.optimism) * (self.y - centre)
-        return PooledRows(members, centre + error, w / (w**2).sum(), estimated or K == 1)
+        return PooledRows(error, var, scatter, w / (w**2).sum(), estimated or K == 1)
 
     def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
         """Return D of each row, as if it were new to all members, and whether it is estimated from data.
@@ -227,11 +216,6 @@ class HeldOut(NamedTuple):
         return var * (fresh + np.where(twice, 1 / mask.sum(0), 1.0) * (smooth - fresh)), True
 
 
-def fit_calibrations(held: list[HeldOut], *, light_tails: bool) -> tuple[Calibration, ...]:
-    """Fit the calibration of each output; see `fit_calibration`."""
-    return tuple(fit_calibration(each, light_tails=light_tails) for each in held)
-
-
 def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:
     """Fit the calibration with the best penalised log-likelihood of held-out rows; others are ignored.
 
@@ -241,10 +225,11 @@ def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:
     if not usable.weight.size:
         return Calibration()
     rows = usable.pooled()
-    if rows.n_effective < _FEWEST_ROWS:
+    n_effective = rows.weight.sum()
+    if n_effective < _FEWEST_ROWS:
         return Calibration()
     student = _fit_student(rows, light_tails)
-    if light_tails or rows.n_effective < _FEWEST_SHAPED or not rows.estimated:
+    if light_tails or n_effective < _FEWEST_SHAPED or not rows.estimated:
         return student
     return _fit_shaped(student, rows)
 
@@ -254,16 +239,18 @@ def _fit_student(rows: PooledRows, light_tails: bool) -> Calibration:
     free = 2 if light_tails else 3
     low, high = np.log(_FACTOR)
     prior = np.array([0.0, np.log(np.sqrt(DISAGREEMENT)), 0.0])[:free]
-    lower = np.array([low, low, min(2 / rows.n_effective, _MOST_HEAVINESS)])[:free]
+    lower = np.array([low, low, min(2 / rows.weight.sum(), _MOST_HEAVINESS)])[:free]
     upper = np.array([high, high, _MOST_HEAVINESS])[:free]
 
-    def calibration(u: Floats) -> Calibration:
+    def numbers(u: Floats) -> tuple[float, float, float]:
         u = np.clip(u, lower, upper)
         f, g = np.clip(np.exp(u[:2]), *_FACTOR)
-        return Calibration("student", (float(f), float(g), 0.0 if light_tails else float(u[2])))
+        return float(f), float(g), 0.0 if light_tails else float(u[2])
 
     def loss(u: Floats) -> float:
-        each = np.maximum(pooled(calibration(u), rows.members).logpdf(rows.y), -_WORST)
+        f, g, heaviness = numbers(u)
+        width = np.sqrt(f**2 * rows.var + g**2 * rows.between)
+        each = np.maximum(log_student(rows.error / width, heaviness) - np.log(width), -_WORST)
         return float(-rows.weight @ each + 0.5 * np.sum(((u - prior) / _DEVIATION[:free]) ** 2))
 
     shifts = product(_STARTS, _STARTS, *[(0.0,)] * (free - 2))
@@ -271,7 +258,7 @@ def _fit_student(rows: PooledRows, light_tails: bool) -> Calibration:
     # start inside the bounds: at a bound the derivative would be one-sided
     start = np.clip(start, lower + 0.02 * (upper - lower), upper - 0.02 * (upper - lower))
     found = minimize(loss, start, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True)))
-    return calibration(min((found.x, np.clip(prior, lower, upper)), key=loss))
+    return Calibration("student", numbers(min((found.x, np.clip(prior, lower, upper)), key=loss)))
 
 
 def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
@@ -279,14 +266,15 @@ def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
 
     The shaped distribution is centred at its mean, which moves with the shape: both are estimated in turn.
     """
-    before = pooled(student, rows.members).logpdf(rows.y)
+    moments = np.zeros_like(rows.error), rows.var, rows.between
+    before = student.law(*moments).logpdf(rows.error)
     found, tried = Calibration("shaped", student.numbers + KNOTS * (0.0,)), []
     for _ in range(_SHAPE_ROUNDS):
-        law = pooled(found, rows.members)
+        law = found.law(*moments)
         assert isinstance(law, ShapedPredictive)
-        logs = fit_shape(law.student_cdf(rows.y), rows.weight)
+        logs = fit_shape(law.student_cdf(rows.error), rows.weight)
         found = Calibration("shaped", student.numbers + tuple(map(float, logs)))
-        gain = rows.weight @ (pooled(found, rows.members).logpdf(rows.y) - before)
+        gain = rows.weight @ (found.law(*moments).logpdf(rows.error) - before)
         tried.append((float(gain), found))
     most, best = max(tried)
     return best if most > KNOTS else student
@@ -303,9 +291,3 @@ def _scatter_where(where: Bools, values: Floats) -> Floats:
     mean = np.where(where, values, 0.0).sum(0) / np.maximum(count, 1)
     scatter: Floats = np.where(where, (values - mean) ** 2, 0.0).sum(0) / np.maximum(count - 1, 1)
     return scatter
-
-
-def _mean_where(where: Bools, values: Floats) -> Floats:
-    """Average over the selected members."""
-    mean: Floats = np.where(where, values, 0.0).sum(0) / where.sum(0)
-    return mean

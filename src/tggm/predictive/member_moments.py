@@ -18,7 +18,7 @@ from tggm.arrays import Bools, Floats
 from tggm.blas_lock import blas_lock
 from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
 from tggm.models import Model
-from tggm.models.likelihoods import measured
+from tggm.models.network import measured
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture

@@ -29,6 +29,17 @@ _REACH, _POINTS = 14.5, 8001  # grid, even in arcsinh t, up to a million widths
 _OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 
 
+def log_student(u: Floats, heaviness: float) -> Floats:
+    """Compute the log-density of a Student-t with 1/heaviness degrees of freedom; near 0, of a Gaussian."""
+    if heaviness < LEAST_HEAVINESS:
+        gaussian: Floats = -0.5 * (u * u + np.log(2 * np.pi))
+        return gaussian
+    nu = 1 / heaviness
+    constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+    log: Floats = constant - 0.5 * (nu + 1) * np.log1p(u * u / nu)
+    return log
+
+
 class StudentPredictive(ScalarPredictive):
     """Y = loc + scale · (mean + width · T), T Student-t with 1/heaviness degrees of freedom.
 
@@ -64,14 +75,7 @@ class StudentPredictive(ScalarPredictive):
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
         u, width = self._standard(rows, z)
-        return self._log_standard(u) - np.log(width)
-
-    def _log_standard(self, u: Floats) -> Floats:
-        """Compute the log-density of T."""
-        nu = self._nu
-        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-        log: Floats = constant - 0.5 * (nu + 1) * np.log1p(u * u / nu)
-        return log
+        return log_student(u, self._heaviness) - np.log(width)
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)
@@ -90,7 +94,7 @@ class StudentPredictive(ScalarPredictive):
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, width = self._standard(rows, z)
-        return stdtr(self._nu, u), exponential(self._log_standard(u)) / width
+        return stdtr(self._nu, u), exponential(log_student(u, self._heaviness)) / width
 
     def _quantiles(self, rows: Ints, q: Floats) -> Floats:
         """Compute the quantiles of T once for each distinct probability: all rows have the same ν."""
@@ -104,7 +108,7 @@ class StudentPredictive(ScalarPredictive):
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         """Use the closed forms of Jordan, Krüger & Lerch (2019), appendix A."""
         u, width = self._standard(rows, z)
-        density, nu = exponential(self._log_standard(u)), self._nu
+        density, nu = exponential(log_student(u, self._heaviness)), self._nu
         to_z = u * (2 * stdtr(nu, u) - 1) + 2 * density * (nu + u * u) / (nu - 1)
         apart = np.exp(betaln(0.5, nu - 0.5) - 2 * betaln(0.5, nu / 2)) * 4 * np.sqrt(nu) / (nu - 1)
         return width * to_z, width * apart

@@ -47,28 +47,21 @@ class Objective(Protocol):
         """Return what weight decay multiplies."""
 
 
+@dataclass(frozen=True)
 class LogDensity:
     """The objective of the default models: the log-density with the mean and covariance of y given x."""
 
-    def __call__(self, model: Any, rows: Any, progress: Array) -> Array:
+    def __call__(self, model: Any, rows: Any, progress: Array | None = None) -> Array:
         """Return the log-density of each row."""
         density: Array = model.log_density(rows.X, rows.y)
         return density
 
-    def score(self, model: Any, rows: Any) -> Array:
-        """Return the log-density of each row."""
-        return self(model, rows, jnp.zeros(()))
+    score = __call__
 
     def penalty(self, model: Any) -> Array:
         """Return ½ Σ‖W‖²."""
         norm: Array = model.weight_norm()
         return norm
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LogDensity)
-
-    def __hash__(self) -> int:
-        return hash(LogDensity)
 
 
 @dataclass(frozen=True)
@@ -184,32 +177,17 @@ def _rmsprop(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[A
     return grad / jnp.sqrt(second + 1e-8), (second,)
 
 
-def _sgd(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
-    """Return the gradient itself."""
-    return grad, kept
-
-
 OPTIMISERS: dict[str, Optimiser] = {
     "muon": Optimiser(2, _muon),
     "adam": Optimiser(2, _adam),
     "rmsprop": Optimiser(1, _rmsprop),
-    "sgd": Optimiser(0, _sgd),
+    "sgd": Optimiser(0, lambda grad, kept, step, layout: (grad, kept)),
 }
 
 
 def _cosine(progress: Array) -> Array:
     """Return ½(1 + cos π p)."""
     return 0.5 * (1 + jnp.cos(jnp.pi * progress))
-
-
-def _linear(progress: Array) -> Array:
-    """Return 1 − p."""
-    return 1 - progress
-
-
-def _constant(progress: Array) -> Array:
-    """Return 1."""
-    return jnp.ones_like(progress)
 
 
 CYCLES = 4
@@ -234,8 +212,8 @@ def _restarts(progress: Array) -> Array:
 
 SCHEDULES: dict[str, Callable[[Array], Array]] = {
     "cosine": _cosine,
-    "linear": _linear,
-    "constant": _constant,
+    "linear": lambda progress: 1 - progress,
+    "constant": jnp.ones_like,
     "restarts": _restarts,
 }
 

@@ -1,44 +1,13 @@
 """Progress of a fit, reported to an observer."""
 
 import sys
-import warnings
-from abc import ABC
 from threading import Timer
 from typing import Any
 from weakref import ref
 
+from tggm.training.train import Observer
+
 SILENCE = 10.0  # seconds without an epoch after which a message explains why
-
-
-class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written, or was damaged; training continues."""
-
-
-class Observer(ABC):  # noqa: B024  # every method may be left as it is
-    """Gets reports about the progress of a fit. By default it only issues warnings."""
-
-    def planned(self, epochs: int) -> None:  # noqa: B027
-        """Training begins; it takes at most so many epochs."""
-
-    def resumed(self, epochs: int) -> None:  # noqa: B027
-        """Training resumes from a checkpoint after so many epochs."""
-
-    def progressed(self, epochs: int, trace: Any) -> None:  # noqa: B027
-        """So many epochs are done; `trace` has those of the last chunk, (members, epochs) each."""
-
-    def room(self, epochs: int) -> int:
-        """Return the number of epochs until `examined` should be called, after so many epochs."""
-        return sys.maxsize
-
-    def examined(self, epochs: int, best: Any) -> None:  # noqa: B027
-        """So many epochs are done; `best` are the best parameters so far, as a matrix."""
-
-    def ended(self) -> None:  # noqa: B027
-        """Training has ended without an error."""
-
-    def noted(self, text: str) -> None:
-        """Report a problem with a checkpoint; training continues."""
-        warnings.warn(text, CheckpointWarning, stacklevel=2)
 
 
 class Printer(Observer):

@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tggm.models.sparse import SparseRows
+from tggm.models.layers import SparseRows
 
 Index = NDArray[np.int32]
 

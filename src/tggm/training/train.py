@@ -7,11 +7,13 @@ run at the same time may deadlock (jaxlib 0.10, see `tggm.blas_lock`).
 """
 
 import os
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -23,11 +25,41 @@ from tggm.blas_lock import blas_lock, factorises
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
 from tggm.training.compilation_cache import precision
 from tggm.training.loop import FAILURES, Hyper, LogDensity, Objective, Plan, State, Trace, run_chunk, start
-from tggm.training.progress import Observer
 from tggm.training.rows import Blocks, RowBlock
 
 _CHUNK_SECONDS = 0.1  # a chunk longer than this is not doubled: it delays progress and interruption
 EARLY = 0.6  # fraction of the first cycle; a best epoch before it is early
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; training continues."""
+
+
+class Observer:
+    """Gets reports about the progress of a fit. By default it only issues warnings."""
+
+    def planned(self, epochs: int) -> None:
+        """Training begins; it takes at most so many epochs."""
+
+    def resumed(self, epochs: int) -> None:
+        """Training resumes from a checkpoint after so many epochs."""
+
+    def progressed(self, epochs: int, trace: Trace) -> None:
+        """So many epochs are done; `trace` has those of the last chunk, (members, epochs) each."""
+
+    def room(self, epochs: int) -> int:
+        """Return the number of epochs until `examined` should be called, after so many epochs."""
+        return sys.maxsize
+
+    def examined(self, epochs: int, best: Any) -> None:
+        """So many epochs are done; `best` are the best parameters so far, as a matrix."""
+
+    def ended(self) -> None:
+        """Training has ended without an error."""
+
+    def noted(self, text: str) -> None:
+        """Report a problem with a checkpoint; training continues."""
+        warnings.warn(text, CheckpointWarning, stacklevel=2)
 
 
 @dataclass(frozen=True)
@@ -52,24 +84,22 @@ class Milestones:
 
     def reached(self, held: NDArray[np.floating], done: int) -> bool:
         """Return whether training ends here; `held` are the scores of the members after each epoch."""
-        if done % self.every == 0 and self._fallen(held):
-            return True
+        best = np.fmax.reduce(held, axis=1)
+        if done % self.every == 0:
+            below = best[:, None] - held[:, -self.every :]
+            if np.nan_to_num(below, nan=0.0).mean() > self.fall:
+                return True
         if done not in self.epochs:
             return False
-        best = np.fmax.reduce(held, axis=1).mean()
         place = self.epochs.index(done)
         if place == 0:
             early = 1 + np.nan_to_num(held, nan=-np.inf).argmax(1) <= EARLY * done
             return bool(early.mean() > 0.5)
         before = np.fmax.reduce(held[:, : self.epochs[place - 1]], axis=1).mean()
-        gain = self.gain if self.share is None else min(self.gain, -self.share * best)
+        gain = self.gain if self.share is None else min(self.gain, -self.share * best.mean())
         if place == len(self.epochs) - 1:
             gain = max(gain, self.last)
-        return bool(best - before < gain)
-
-    def _fallen(self, held: NDArray[np.floating]) -> bool:
-        below = np.fmax.reduce(held, axis=1)[:, None] - held[:, -self.every :]
-        return bool(np.nan_to_num(below, nan=0.0).mean() > self.fall)
+        return bool(best.mean() - before < gain)
 
     def room(self, done: int) -> int:
         """Return the number of epochs to the next milestone or check."""
@@ -94,12 +124,12 @@ class Program:
 
 @dataclass(frozen=True)
 class Trained:
-    """The best parameters, the state to continue from, and the history."""
+    """The best parameters, the state to continue from, and the history in passes over the rows."""
 
     state: State
     params: Tree  # best parameters, with a leading axis of members
-    train: NDArray[np.floating]  # (members, epochs) mean objective in each epoch
-    held: NDArray[np.floating]  # (members, epochs) mean score of held-out rows after it
+    train: NDArray[np.floating]  # (members, passes) mean objective in each pass
+    held: NDArray[np.floating]  # (members, passes) mean score of held-out rows after it
     best_epoch: NDArray[np.int32]  # (members,)
     undone: NDArray[np.int32]  # (members,) undone steps
     failed: NDArray[np.bool_]  # (members,) whether training was given up
@@ -108,154 +138,112 @@ class Trained:
 
 
 def train(
-    params: Tree,
-    blocks: Blocks,
-    program: Program,
-    observer: Observer | None = None,
+    params: Tree, blocks: Blocks, program: Program, observer: Observer | None = None,
     state: State | None = None,
-) -> Trained:
+) -> Trained:  # fmt: skip
     """Train until the planned end, the patience of all members, or a milestone that ends training.
 
     KeyboardInterrupt ends training with the best parameters so far. Pass the `state` of an earlier result to
     continue from it: the result does not depend on where training was cut. With `program.checkpoint` the
     state is stored every few seconds, and an unfinished fit with the same settings and rows is resumed.
-    Histories and `best_epoch` of the result are counted in passes over the rows.
     """
     with precision(str(np.asarray(program.hyper.clip).dtype)):
-        return _train(params, blocks, program, observer, state)
+        if state is None:
+            seeds = np.random.default_rng(program.seed).integers(0, 2**32, len(program.hyper.clip), np.uint32)
+            state = start(program.plan, params, seeds)
+        return _train(params, state, blocks, program, observer or Observer())
 
 
-def _train(
-    params: Tree, blocks: Blocks, program: Program, observer: Observer | None, state: State | None
-) -> Trained:
-    plan, hyper, milestones = program.plan, program.hyper, program.milestones
-    if observer is not None:
-        observer.planned(program.max_epochs)
-    if state is None:
-        seeds = np.random.default_rng(program.seed).integers(0, 2**32, len(hyper.clip), np.uint32)
-        state = start(plan, params, seeds)
-    file = _checkpoint_file(program, params, blocks, state, observer)
-    resume = None if file is None else file.read()
-    traces: list[Trace] = []
-    done, interrupted, n = 0, False, 1
+def _train(params: Tree, state: State, blocks: Blocks, program: Program, observer: Observer) -> Trained:
+    plan, hyper, milestones, per_pass = program.plan, program.hyper, program.milestones, blocks.per_pass
+    observer.planned(program.max_epochs)
+    file, resume = None, None
+    if program.checkpoint is not None:
+        fit = identity(program.settings or {}, (params, blocks.identity))
+        file = CheckpointFile(program.checkpoint, fit, state, observer.noted)
+        resume = file.read()
+    empty: Any = np.zeros((len(state.seed), 0))
+    trace = Trace(empty, empty)
     if resume is not None:
-        state, done = resume.state, resume.train.shape[1]
-        traces.append(Trace(resume.train, resume.held))  # type: ignore[arg-type]  # NumPy
-        if observer is not None:
-            observer.resumed(done // blocks.per_pass)
-    last = program.max_epochs * blocks.per_pass
-    room = milestones.room if milestones is not None else lambda _: last
-    batch = min(plan.batch_size, blocks.batch_limit)
-    deadline = np.inf
-    ended = _ended(milestones, traces, done, blocks.per_pass)
-    with _workers(len(state.seed)) as workers:
+        state, trace = resume.state, Trace(resume.train, resume.held)  # type: ignore[arg-type]  # NumPy
+        observer.resumed(trace.train.shape[1] // per_pass)
+    done, n, last = trace.train.shape[1], 1, program.max_epochs * per_pass
+    batch, deadline, interrupted, ended = min(plan.batch_size, blocks.batch_limit), np.inf, False, False
 
-        def prepare(block: RowBlock) -> Any:
-            decay = hyper.weight_decay * np.asarray(block.share, np.asarray(hyper.clip).dtype)
-            each = (block.members, hyper._replace(weight_decay=decay))
-            steps = -(-int(np.max(block.members.n_train)) // batch)
-            return *jax.device_put((each, (block.data, block.weight))), np.int32(steps)
+    def reached() -> bool:
+        """Return whether a milestone ends training."""
+        if milestones is None or not done or done % per_pass:
+            return False
+        return milestones.reached(np.asarray(trace.held)[:, per_pass - 1 :: per_pass], done // per_pass)
 
-        with closing(blocks.coming(done, program.max_epochs, prepare)) as coming:
-            while not (done >= last or interrupted or ended or stalled(state, hyper) or failed(state)):
-                clock = time.perf_counter()
-                n = min(n, last - done, room(done // blocks.per_pass) * blocks.per_pass)
-                if observer is not None:
-                    n = min(n, observer.room(done // blocks.per_pass) * blocks.per_pass)
-                try:
-                    each, shared, steps = next(coming)
-                    later, trace = workers.run(
-                        plan, program.objective, state, each, shared, np.int32(n), steps
-                    )
-                    traces.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:, :n], trace))
-                    state, done = later, done + n
-                    if observer is not None and done % blocks.per_pass == 0:
-                        observer.progressed(done // blocks.per_pass, traces[-1])
-                    if file is not None:
-                        file.keep(_checkpoint(state, traces))
-                    ended = _ended(milestones, traces, done, blocks.per_pass)
-                    if observer is not None and done % blocks.per_pass == 0:
-                        observer.examined(done // blocks.per_pass, state.best)
-                    if program.budget is not None:
-                        deadline = min(deadline, time.perf_counter() + program.budget)
-                        ended |= time.perf_counter() > deadline
-                except KeyboardInterrupt:
-                    interrupted = True
-                if time.perf_counter() - clock < _CHUNK_SECONDS:
-                    n = min(2 * n, plan.capacity)
-    if observer is not None:
-        observer.ended()
+    def prepare(block: RowBlock) -> Any:
+        decay = hyper.weight_decay * np.asarray(block.share, np.asarray(hyper.clip).dtype)
+        each = (block.members, hyper._replace(weight_decay=decay))
+        steps = -(-int(np.max(block.members.n_train)) // batch)
+        return *jax.device_put((each, (block.data, block.weight))), np.int32(steps)
+
+    ended = reached()
+    members = _Members(plan, program.objective, len(state.seed))
+    with closing(members), closing(blocks.coming(done, program.max_epochs, prepare)) as coming:
+        while not (done >= last or interrupted or ended or _stalled(state, hyper) or _failed(state).all()):
+            clock = time.perf_counter()
+            room = observer.room(done // per_pass)
+            if milestones is not None:
+                room = min(room, milestones.room(done // per_pass))
+            n = min(n, last - done, room * per_pass)
+            try:
+                each, shared, steps = next(coming)
+                later, found = members.run(state, each, shared, np.int32(n), steps)
+                found = Trace(*(np.asarray(a)[:, :n] for a in found))  # type: ignore[arg-type]  # NumPy
+                joined: Any = [np.concatenate(pair, axis=1) for pair in zip(trace, found, strict=True)]
+                state, trace, done = later, Trace(*joined), done + n
+                if done % per_pass == 0:
+                    observer.progressed(done // per_pass, found)
+                if file is not None:
+                    file.keep(Checkpoint(jax.tree.map(np.asarray, state), *trace))  # type: ignore[arg-type]
+                ended = reached()
+                if done % per_pass == 0:
+                    observer.examined(done // per_pass, state.best)
+                if program.budget is not None:
+                    deadline = min(deadline, time.perf_counter() + program.budget)
+                    ended |= time.perf_counter() > deadline
+            except KeyboardInterrupt:
+                interrupted = True
+            if time.perf_counter() - clock < _CHUNK_SECONDS:
+                n = min(2 * n, plan.capacity)
+    observer.ended()
     if file is not None:
         file.write(finished=not interrupted)
-    result = _result(plan, state, hyper, traces, interrupted)
-    return _by_pass(replace(result, stopped_early=result.stopped_early or ended), blocks.per_pass)
+    return _result(plan, state, hyper, trace, per_pass, interrupted, ended)
 
 
-def _checkpoint_file(
-    program: Program, params: Tree, blocks: Blocks, state: State, observer: Observer | None
-) -> CheckpointFile | None:
-    if program.checkpoint is None:
-        return None
-    fit = identity(program.settings or {}, (params, blocks.identity))
-    return CheckpointFile(program.checkpoint, fit, state, observer or Observer())
+def _failed(state: State) -> NDArray[np.bool_]:
+    """Return which members cannot continue."""
+    return np.asarray(state.failures) >= FAILURES
 
 
-def _ended(milestones: Milestones | None, traces: list[Trace], done: int, per_pass: int) -> bool:
-    if milestones is None or not done or done % per_pass:
-        return False
-    held = np.concatenate([t.held for t in traces], axis=1)[:, per_pass - 1 :: per_pass]
-    return milestones.reached(held, done // per_pass)
-
-
-def failed(state: State) -> bool:
-    """Return whether no member can continue."""
-    return bool(np.all(np.asarray(state.failures) >= FAILURES))
-
-
-def stalled(state: State, hyper: Hyper) -> bool:
+def _stalled(state: State, hyper: Hyper) -> bool:
     """Return whether every member's patience is used up."""
     return bool(np.all(np.asarray(state.epoch) - np.asarray(state.best_epoch) > np.asarray(hyper.patience)))
 
 
-def _checkpoint(state: State, traces: list[Trace]) -> Checkpoint:
-    history = (np.concatenate([getattr(t, name) for t in traces], axis=1) for name in Trace._fields)
-    return Checkpoint(jax.tree.map(np.asarray, state), *history)
-
-
-def _result(plan: Plan, state: State, hyper: Hyper, traces: list[Trace], interrupted: bool) -> Trained:
-    none: Any = np.zeros((len(state.seed), 0))
-    best = np.asarray(state.best_epoch)
-    stopped = stalled(state, hyper)
+def _result(
+    plan: Plan, state: State, hyper: Hyper, trace: Trace, per_pass: int, interrupted: bool, ended: bool
+) -> Trained:
+    """Return the result, with one entry of the history per pass: mean objective of its blocks, last score."""
+    best, stalled = np.asarray(state.best_epoch), _stalled(state, hyper)
     # epochs after the one in which the last patience ended depend on the size of chunks: leave them out
-    end = int(np.max(best + np.asarray(hyper.patience))) + 1 if stopped else None
+    end = int(np.max(best + np.asarray(hyper.patience))) + 1 if stalled else None
+    train, held = (np.asarray(a)[:, :end] for a in trace)
+    starts = np.arange(0, train.shape[1], per_pass)
+    if per_pass > 1 and len(starts):
+        train = np.stack([train[:, k : k + per_pass].mean(1) for k in starts], axis=1)
+        held = held[:, np.minimum(starts + per_pass, held.shape[1]) - 1]
     return Trained(
-        state=state,
-        params=plan.layout.split_members(state.best),
-        train=np.concatenate([t.train for t in traces] or [none], axis=1)[:, :end],
-        held=np.concatenate([t.held for t in traces] or [none], axis=1)[:, :end],
-        best_epoch=best,
-        undone=np.asarray(state.undone),
-        failed=np.asarray(state.failures) >= FAILURES,
-        interrupted=interrupted,
-        stopped_early=stopped,
-    )
-
-
-def _by_pass(result: Trained, per_pass: int) -> Trained:
-    """Convert histories to one entry per pass: the mean objective of its blocks, the last score."""
-    if per_pass == 1:
-        return result
-
-    def passes(history: Any, of: Callable[[Any], Any]) -> Any:
-        parts = [history[:, k : k + per_pass] for k in range(0, history.shape[1], per_pass)]
-        return np.stack([of(part) for part in parts], axis=1) if parts else history
-
-    return replace(
-        result,
-        train=passes(result.train, lambda part: part.mean(1)),
-        held=passes(result.held, lambda part: part[:, -1]),
-        best_epoch=result.best_epoch // per_pass,
-    )
+        state=state, params=plan.layout.split_members(state.best), train=train, held=held,
+        best_epoch=best // per_pass, undone=np.asarray(state.undone), failed=_failed(state),
+        interrupted=interrupted, stopped_early=stalled or ended,
+    )  # fmt: skip
 
 
 def n_cores() -> int:
@@ -265,67 +253,43 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def group_size(n_members: int, cores: int) -> int:
-    """Return the size of each of at most `cores` equal groups; the last group is padded."""
-    return -(-n_members // max(1, min(n_members, cores)))
-
-
-class _Workers:
+class _Members:
     """Runs chunks of epochs, with groups of members in parallel threads."""
 
-    def __init__(self, pool: ThreadPoolExecutor | None, size: int) -> None:
-        self._pool, self._size, self._ready, self._factorises = pool, size, False, False
+    def __init__(self, plan: Plan, objective: Objective, n_members: int) -> None:
+        self._static, self._factorises, self._ready = (plan, objective), False, False
+        self._size = -(-n_members // max(1, min(n_members, n_cores())))  # the last group is padded
+        self._groups = -(-n_members // self._size)
         self._double = bool(jax.config.read("jax_enable_x64"))  # a setting of the calling thread
+        self._pool = ThreadPoolExecutor(self._groups, "tggm-train") if self._groups > 1 else None
 
-    def run(
-        self, plan: Plan, objective: Objective, state: State, each: Any, shared: Any, *counts: Any
-    ) -> tuple[State, Trace]:
+    def close(self) -> None:
+        """End the threads; an interrupted chunk ends by itself."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def run(self, state: State, each: Any, shared: Any, *counts: Any) -> tuple[State, Trace]:
         """Call `run_chunk`: `each` is (members, hyper), `shared` (data, weight), `counts` the rest."""
+        groups = [np.arange(k * self._size, (k + 1) * self._size) for k in range(self._groups)]
+        K = len(state.seed)
+
+        def part(group: Any) -> Any:
+            return jax.tree.map(lambda a: np.asarray(a)[group % K], (state, *each))
+
         if not self._ready:
-            self._prepare(plan, objective, self._part(0, state, each), shared, counts)
-        if self._pool is None:
-            whole: tuple[State, Trace]
+            self._ready, first = True, part(groups[0])
+            self._factorises = factorises(self._call(run_chunk.trace, first, shared, counts).jaxpr.jaxpr)
+            if self._pool is not None and not self._factorises:  # compile before the threads start
+                self._call(run_chunk, first, shared, (np.int32(0), counts[1]))
+        if self._pool is None or self._factorises:
             with blas_lock(self._factorises):
-                whole = self._run(run_chunk, plan, objective, (state, *each), shared, counts)
+                whole: tuple[State, Trace] = self._call(run_chunk, (state, *each), shared, counts)
             return whole
-
-        def one(k: int) -> Any:
-            return self._run(run_chunk, plan, objective, self._part(k, state, each), shared, counts)
-
-        n_members = len(state.seed)
-        groups = list(self._pool.map(one, range(-(-n_members // self._size))))
-        joined: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts)[:n_members], *groups)
+        found = list(self._pool.map(lambda group: self._call(run_chunk, part(group), shared, counts), groups))
+        joined: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts)[:K], *found)
         return joined
 
-    def _part(self, k: int, state: State, each: Any) -> Any:
-        """Return the arrays of group `k`; the last group is padded by repeating members."""
-        share = np.arange(k * self._size, (k + 1) * self._size) % len(state.seed)
-        return jax.tree.map(lambda a: np.asarray(a)[share], (state, *each))
-
-    def _run(self, call: Any, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> Any:
+    def _call(self, function: Any, part: Any, shared: Any, counts: Any) -> Any:
         # accelerators would round the factors of a product to 10 bits
         with jax.enable_x64(self._double), jax.default_matmul_precision("highest"):
-            return jax.block_until_ready(call(plan, objective, *part, *shared, *counts))
-
-    def _prepare(self, plan: Plan, objective: Objective, part: Any, shared: Any, counts: Any) -> None:
-        """Check whether threads may run the program, and compile it before they start."""
-        self._ready = True
-        traced = self._run(run_chunk.trace, plan, objective, part, shared, counts)
-        self._factorises = factorises(traced.jaxpr.jaxpr)
-        if self._factorises:
-            self._pool = None
-        elif self._pool is not None:
-            self._run(run_chunk, plan, objective, part, shared, (np.int32(0), counts[1]))
-
-
-@contextmanager
-def _workers(n_members: int) -> Iterator[_Workers]:
-    size = group_size(n_members, n_cores())
-    if size == n_members:
-        yield _Workers(None, n_members)
-        return
-    pool = ThreadPoolExecutor(-(-n_members // size), thread_name_prefix="tggm-train")
-    try:
-        yield _Workers(pool, size)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # an interrupted chunk ends by itself
+            return jax.block_until_ready(function(*self._static, *part, *shared, *counts))

@@ -1,0 +1,425 @@
+r"""Feature maps and hidden layers: frozen dataclasses that are JAX pytrees.
+
+**Features** ψ(x) are what the first hidden layer sees of the inputs. Periodic features are each column and a
+few learned waves of it,
+
+.. math:: \psi_j(x) = [\,\tilde x_j,\ \sum_k E_{jik} \cos 2\pi(c_{jk} \tilde x_j + \varphi_{jk})\,]_i,
+
+where x̃ is x within four deviations of the mean and grows logarithmically beyond. Only the locations of the
+units depend on ψ: formulas that are exact without features are exact with them.
+
+**Hidden layers** have independent units given the layer below:
+
+    p(h | x) = Π_l N_T(h^l | u^l, s0 I),      u¹ = W0 ψ + b0,   u^{l+1} = W^l h^l + b^l
+
+Given x the moments of the first layer are exact. Above it, the location u = W h + b of a unit is approximated
+by a Gaussian with the mean and variance that follow from the layer below, so that
+
+.. math::
+    E[h] = E_u[\sigma_0\, g(u/\sigma_0)], \qquad
+    \mathrm{Var}[h] = E_u[s_0\, \omega^2(u/\sigma_0)] + \mathrm{Var}_u[\sigma_0\, g(u/\sigma_0)],
+
+by Gauss–Hermite quadrature. Units of a layer above the first share the noise of the layers below. To first
+order h = E[h] + κ (u − E[u]) + own noise, with κ = E[ω²] the mean slope (for a Gaussian u, κ Var[u] is the
+exact covariance of h and u), so that the variance of an output is a sum over the units of all layers of
+
+.. math::
+    J_k^2 \cdot \text{variance of the unit's own noise}, \qquad
+    J^{L} = W_1, \quad J^{l} = J^{l+1} \mathrm{diag}(\kappa^{l+1})\, W^l,
+
+which is back-propagation of the output's weights. docs/deep.md compares it with sampling.
+
+σ0² = s0 is the same for every layer and a gauge: scaling the variables of a layer, with the weights into and
+out of it and its own variance, leaves p(y | x) unchanged.
+
+A unit of unit scale has the mean g(a) and the variance ω²(a), with g' = ω² and (ω²)' = κ3 = r (g² − ω²). For
+u ~ N(alpha, spread²) its moments are made of c = E[g(u)], κ = E[ω²(u)] and v = Var[g(u)] over quadrature
+nodes, and so are their derivatives: automatic differentiation would compute these twice.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from numpy.typing import NDArray
+
+from tggm import formulas
+from tggm.formulas import LayerMoments, Triple, gauss_hermite, unit_averages, unit_nodes, weighted_sum
+from tggm.special.standard import moments as standard_moments
+
+T = TypeVar("T")
+PARTS: dict[str, type[Any]] = {}  # by class name: a model file names the parts of its model
+NARROW = 16  # inputs up to which a model may start strongly nonlinear
+N_WAVES = 8  # of a column
+N_SUMS = 3  # of its waves
+FREQUENCY = 0.3  # deviation of the frequencies at the start of training
+AMPLITUDE = 0.5  # of the weights of waves: their sums have unit variance
+TERMS = {"float32": 6, "float64": 11}  # of the series of a sine, accurate to rounding
+DENSE_UP_TO = 8192  # columns up to which sparse batches are made dense: faster than gathering rows of W0ᵀ
+N_NODES = 3  # of the quadrature over locations, in training and prediction
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def part(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass whose fields are arrays or parts, in this order, and register its name.
+
+    The class is part of the tree structure. Structures of `jax.tree_util.register_dataclass` are equal if the
+    field names are, and one class would run the compiled program of another.
+    """
+    made = dataclass(frozen=True, eq=False)(cls)
+    names = [field.name for field in fields(made)]  # type: ignore[arg-type]  # a dataclass since the last line
+    key = jax.tree_util.GetAttrKey
+
+    def flatten(value: Any) -> tuple[list[Any], type[Any]]:
+        return [(key(name), getattr(value, name)) for name in names], made
+
+    jax.tree_util.register_pytree_with_keys(made, flatten, lambda _, leaves: made(*leaves))
+    PARTS[cls.__name__] = made
+    return made
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------
+
+
+class SparseRows(NamedTuple):
+    """Rows of a sparse table with a fixed number of places each, so that mini-batches have a shape.
+
+    Place k of row i holds the value `values[i, k]` of column `indices[i, k]`; unused places hold 0.
+    """
+
+    indices: Array  # (rows, places) int32
+    values: Array  # (rows, places)
+
+    def __matmul__(self, matrix: Array) -> Array:
+        """Return the product with a (columns, m) matrix, shape (rows, m)."""
+        d = matrix.shape[0]
+        if d <= DENSE_UP_TO:
+            row = jnp.arange(self.values.shape[0], dtype=self.indices.dtype)[:, None]
+            dense = jnp.zeros((self.values.shape[0], d), self.values.dtype)
+            return dense.at[row, self.indices].add(self.values) @ matrix
+        return jnp.einsum("bk,bkm->bm", self.values, matrix[self.indices])
+
+
+class Product(NamedTuple):
+    """The products of rows with W0ᵀ and, where there is a linear part, with Aᵀ."""
+
+    value: Array  # (rows, m)
+    linear: Array | None = None  # (rows, n)
+
+    def __matmul__(self, matrix: Array) -> Array:
+        """Return the precomputed `X @ W0.T`; `matrix` is ignored."""
+        return self.value
+
+
+class Features(ABC):
+    """ψ(x), a map of the inputs."""
+
+    linear: ClassVar[bool]  # whether standardisation may be folded into the weights of the first layer
+    most: ClassVar[float] = np.inf  # inputs of larger size may be cut off here
+
+    @abstractmethod
+    def __call__(self, X: Any) -> Any:
+        """Return ψ of each row: something with a product ``@`` with matrices."""
+
+    def inputs(self, X: Any) -> Any:
+        """Return the inputs of the linear part of the outputs."""
+        return X
+
+    @classmethod
+    def width(cls, n_inputs: int) -> int:
+        """Return the number of columns of ψ(x)."""
+        return n_inputs
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, n_inputs: int) -> Self:
+        """Draw the initial parameters, as NumPy arrays."""
+        return cls()
+
+
+@part
+class Identity(Features):
+    """ψ(x) = x."""
+
+    linear: ClassVar = True
+
+    def __call__(self, X: Any) -> Any:
+        return X
+
+
+@part
+class Bounded(Features):
+    """ψ(x) = x̃."""
+
+    linear: ClassVar = False
+    most: ClassVar = formulas.MOST_INPUT
+
+    def __call__(self, X: Any) -> Any:
+        return self.inputs(X)
+
+    def inputs(self, X: Any) -> Any:
+        return formulas.bounded(np if isinstance(X, np.ndarray) else jnp, X)
+
+
+@part
+class Periodic(Bounded):
+    """Columns and sums of waves of them."""
+
+    c: Array  # (d, N_WAVES) frequencies
+    phi: Array  # (d, N_WAVES) phases, in turns
+    E: Array  # (d, N_SUMS, N_WAVES) weights of the waves in each sum
+
+    def __call__(self, X: Any) -> Any:
+        """Return x̃, then the sums column by column, (rows, d + d N_SUMS)."""
+        x = self.inputs(X)
+        turns = x[:, :, None] * self.c[None] + self.phi[None]
+        waves = formulas.cos_turns(jnp, turns, TERMS[str(turns.dtype)])
+        sums = jnp.einsum("bdk,dik->bdi", waves, self.E)
+        return jnp.concatenate([x, sums.reshape(len(x), -1)], axis=1)
+
+    @classmethod
+    def width(cls, n_inputs: int) -> int:
+        return n_inputs * (1 + N_SUMS)
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, n_inputs: int) -> Self:
+        """Draw frequencies N(0, 0.3²), uniform phases, and sums of unit variance."""
+        c = FREQUENCY * rng.standard_normal((n_inputs, N_WAVES))
+        phi = rng.random((n_inputs, N_WAVES))
+        E = AMPLITUDE * rng.standard_normal((n_inputs, N_SUMS, N_WAVES))
+        return cls(c, phi, E)  # type: ignore[arg-type]  # NumPy until training
+
+
+FEATURES: dict[str | None, type[Features]] = {None: Identity, "bounded": Bounded, "periodic": Periodic}
+
+
+# ---- initial weights -------------------------------------------------------------------------------------
+
+Weights = tuple[NDArray[np.float64], ...]  # W0, b0, W1, b1
+
+
+def _scaled(rng: np.random.Generator, d: int, m: int, n: int, s0: float, factor: float = 1.0) -> Weights:
+    """Draw locations of unit size in units of σ0, and outputs of unit size, for inputs of unit variance.
+
+    W0 ~ N(0, s0 / d), b0 ~ N(0, s0), W1 ~ N(0, 1 / (m s0)), b1 = 0: the same model in every gauge. W0 and W1
+    are multiplied by `factor`.
+    """
+    sigma0 = np.sqrt(s0)
+    W0 = sigma0 * rng.standard_normal((m, d)) / np.sqrt(d)
+    b0 = sigma0 * rng.standard_normal(m)
+    W1 = rng.standard_normal((n, m)) / np.sqrt(m) / sigma0
+    return factor * W0, b0, factor * W1, np.zeros(n)
+
+
+def _sharp(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Weights:
+    """Draw weights three times those of "scaled", for targets with little noise; less beyond 16 inputs."""
+    return _scaled(rng, d, m, n, s0, 3 * min(1.0, NARROW / d))
+
+
+def _small(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Weights:
+    """Draw a tenth of the weights of "scaled": the model starts almost linear, which suits text."""
+    return _scaled(rng, d, m, n, s0, 0.1)
+
+
+INITIALISERS: dict[str, Callable[..., Weights]] = {"scaled": _scaled, "sharp": _sharp, "small": _small}
+
+
+# ---- hidden layers ---------------------------------------------------------------------------------------
+
+
+class Latent(ABC):
+    """Moments of the units of the last layer, for each row."""
+
+    @abstractmethod
+    def covariance(self, W: Array) -> tuple[Array, Array]:
+        """Return E[h], (rows, m), and Cov[W h], (rows, n, n)."""
+
+    def variances(self, W: Array) -> tuple[Array, Array]:
+        """Return E[h] and the variances of W h, (rows, n)."""
+        h, cov = self.covariance(W)
+        return h, jnp.diagonal(cov, axis1=1, axis2=2)
+
+    def products(self, W: Array, w: Array) -> Array:
+        """Return Cov[W h] w for weights w of each row, (rows, n)."""
+        return jnp.einsum("bij,bj->bi", self.covariance(W)[1], w)
+
+
+@part
+class Independent(Latent):
+    """Means and variances of independent units, (rows, m) each."""
+
+    mean: Array
+    var: Array
+
+    def covariance(self, W: Array) -> tuple[Array, Array]:
+        if W.shape[0] == 1:
+            return self.mean, (self.var @ (W**2).T)[:, :, None]
+        return self.mean, jnp.einsum("ik,bk,jk->bij", W, self.var, W)
+
+    def variances(self, W: Array) -> tuple[Array, Array]:
+        return self.mean, self.var @ (W**2).T
+
+    def products(self, W: Array, w: Array) -> Array:
+        return (self.var * (w @ W)) @ W.T
+
+    def as_first_layer(self) -> LayerMoments:
+        """Return the moments of a layer without another below."""
+        return LayerMoments(self.mean, self.var, jnp.ones_like(self.var), self.var)
+
+
+class Propagated(Latent):
+    """Moments of all layers, and the weights between them."""
+
+    def __init__(self, layers: list[LayerMoments], W: tuple[Array, ...]) -> None:
+        self._layers, self._W = layers, W
+
+    def covariance(self, W: Array) -> tuple[Array, Array]:
+        """Sum the own noise of all units, multiplied by their sensitivities."""
+        if W.shape[0] == 1:  # one number per row: no batch of matrix products
+            mean, var = self.variances(W)
+            return mean, var[:, :, None]
+        parts = [(J * layer.own[:, None, :]) @ J.mT for J, layer in self._sensitivities(W)]
+        return self._layers[-1].mean, sum(parts[1:], parts[0])
+
+    def variances(self, W: Array) -> tuple[Array, Array]:
+        if W.shape[0] > 1:
+            parts = [(J**2 * layer.own[:, None, :]).sum(-1) for J, layer in self._sensitivities(W)]
+            return self._layers[-1].mean, sum(parts[1:], parts[0])
+        # sensitivities of one output are matrices, whose products are faster
+        total, J = self._layers[-1].own @ W[0] ** 2, W
+        for level in reversed(range(len(self._W))):
+            J = (J * self._layers[level + 1].slope) @ self._W[level]
+            total = total + (J**2 * self._layers[level].own).sum(-1)
+        return self._layers[-1].mean, total[:, None]
+
+    def _sensitivities(self, W: Array) -> list[tuple[Array, LayerMoments]]:
+        """Return J^l, (rows, n, m_l), of W h^L for every layer, the last first."""
+        J = jnp.broadcast_to(W[None], (self._layers[-1].own.shape[0], *W.shape))
+        found = [(J, self._layers[-1])]
+        for level in reversed(range(len(self._W))):
+            J = jnp.einsum("bik,km->bim", J * self._layers[level + 1].slope[:, None, :], self._W[level])
+            found.append((J, self._layers[level]))
+        return found
+
+
+class Hidden(ABC):
+    """p(h | ψ), h ≥ 0 or between limits. σ0² = s0 is a gauge: it sets a scale and is never learned."""
+
+    W0: Array  # (m_1, d)
+    b0: Array  # (m_1,)
+    s0: Array  # ()
+
+    @property
+    def gauge(self) -> Array:
+        """Return the variance s0 of a unit before truncation, not differentiated."""
+        return lax.stop_gradient(self.s0)
+
+    @abstractmethod
+    def moments(self, psi: Any) -> Latent:
+        """Return the moments of the units of the last layer."""
+
+    @classmethod
+    @abstractmethod
+    def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> "Hidden":
+        """Draw the initial parameters of layers with so many units; W0 and b0 are drawn already."""
+
+
+@part
+class Shallow(Hidden):
+    """One hidden layer of m units."""
+
+    W0: Array  # (m, d)
+    b0: Array  # (m,)
+    s0: Array  # ()
+
+    def moments(self, psi: Any) -> Independent:
+        """Return E[h | ψ] = σ0 g(α) and Var[h | ψ] = s0 ω²(α), exact."""
+        located = psi @ self.W0.T + self.b0[None, :]
+        g, omega2 = unit_moments(located / jnp.sqrt(self.gauge))
+        return Independent(jnp.sqrt(self.gauge) * g, self.gauge * omega2)
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> "Shallow":
+        return cls(W0, b0, np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
+
+
+@part
+class Directed(Hidden):
+    """Several hidden layers, each given the one below."""
+
+    W0: Array  # (m_1, d)
+    b0: Array  # (m_1,)
+    W: tuple[Array, ...]  # W^l, (m_{l+1}, m_l)
+    b: tuple[Array, ...]  # b^l, (m_{l+1},)
+    s0: Array  # ()
+
+    def moments(self, psi: Any) -> Propagated:
+        return Propagated(propagate(self, psi, N_NODES), self.W)
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> Hidden:
+        if len(units) == 1:
+            return Shallow.draw(rng, W0, b0, s0, units)
+        return cls(W0, b0, *draw_between(rng, units), np.asarray(s0))  # type: ignore[arg-type]  # NumPy
+
+
+def draw_between(rng: np.random.Generator, units: tuple[int, ...]) -> tuple[Any, Any]:
+    """Draw weights N(0, 1/m) from each layer to the next, which keeps the size of locations; zero biases."""
+    W = tuple(1 / np.sqrt(m) * rng.standard_normal((above, m)) for m, above in pairwise(units))
+    return W, tuple(np.zeros(above) for above in units[1:])
+
+
+def propagate(layers: Directed, psi: Any, n_nodes: int) -> list[LayerMoments]:
+    """Return the moments of every hidden layer given x; the first are exact."""
+    found = [Shallow(layers.W0, layers.b0, layers.s0).moments(psi).as_first_layer()]
+    for W, b in zip(layers.W, layers.b, strict=True):
+        found.append(formulas.layer_above(jnp, W, b, layers.gauge, found[-1], partial(averages, n_nodes)))
+    return found
+
+
+@jax.custom_jvp
+def unit_moments(a: Array) -> tuple[Array, Array]:
+    """Return g(a) and ω²(a), as exact as `tggm.special.standard.moments`, with closed derivatives."""
+    return standard_moments(a)
+
+
+@unit_moments.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    (a,), (da,) = primals, tangents
+    g, omega2 = unit_moments(a)
+    return (g, omega2), (omega2 * da, _third(a, g, omega2) * da)
+
+
+def _third(a: Array, g: Array, omega2: Array) -> Array:
+    """Return κ3, with r = g − a; it loses digits far on the left, where κ3 is negligible."""
+    return jnp.minimum(g - a, 1e8) * (g**2 - omega2)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def averages(n_nodes: int, alpha: Array, spread: Array) -> Triple:
+    """Return c, κ and v, elementwise."""
+    places, weights = gauss_hermite(n_nodes)
+    return unit_averages(weights, unit_nodes(unit_moments, places, alpha, spread))
+
+
+@averages.defjvp
+def _(n_nodes: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Triple, Triple]:
+    (alpha, spread), (d_alpha, d_spread) = primals, tangents
+    places, weights = gauss_hermite(n_nodes)
+    moved = [weight * place for weight, place in zip(weights, places, strict=True)]
+    nodes = unit_nodes(unit_moments, places, alpha, spread)
+    centre, slope, var = unit_averages(weights, nodes)
+    omega2s = [omega2 for _, _, omega2 in nodes]
+    third = [_third(*node) for node in nodes]
+    products = [2 * (g - centre) * omega2 for _, g, omega2 in nodes]
+
+    def change(of: list[Array]) -> Array:
+        return weighted_sum(weights, of) * d_alpha + weighted_sum(moved, of) * d_spread
+
+    return (centre, slope, var), (change(omega2s), change(third), change(products))
