@@ -35,7 +35,7 @@ def test_one_layer_has_the_moments_of_independent_truncated_normals(rng):
 
     @jax.jit
     def all_of(model, X, W, w):
-        latent = model.latent(X)
+        latent = model.at(X)[1]
         return (
             latent.covariance(W),
             latent.variances(W)[1],
@@ -72,7 +72,7 @@ def test_moments_of_several_layers_are_those_of_samples(rng, kind):
 
     @jax.jit
     def found(model, X, w):
-        latent, W1 = model.latent(X), model.likelihood.output.W1
+        latent, W1 = model.at(X)[1], model.likelihood.output.W1
         one = [latent.covariance(W1[k : k + 1])[1][:, 0, 0] for k in (0, 1)]
         return *model.likelihood.moments(latent), latent.variances(W1)[1], one, latent.products(W1, w)
 
@@ -122,7 +122,7 @@ def test_scaling_units_and_weights_leaves_the_outputs_unchanged(rng):
     model, X, c = random_model(rng), jnp.asarray(rng.standard_normal((5, 3))), 3.0
     W0, b0, W1 = numbers(model, "W0", "b0", "W1")
     parts = {"hidden.W0": c * W0, "hidden.b0": c * b0, "hidden.s0": S0 * c**2, "likelihood.output.W1": W1 / c}
-    moments = jax.jit(lambda m: m.likelihood.moments(m.latent(X)))
+    moments = jax.jit(lambda m: m.likelihood.moments(m.at(X)[1]))
     for a, b in zip(moments(model), moments(changed(model, parts)), strict=True):
         assert_allclose(a, b, rtol=1e-12)
     grad = jax.jit(jax.grad(lambda m: moments(m)[0].sum()))(model)

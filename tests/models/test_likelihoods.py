@@ -19,7 +19,7 @@ from tests.models.small_models import (
 )
 from tggm import formulas
 from tggm.models import Incomplete, Probit
-from tggm.models.network import (
+from tggm.models.layers import (
     gaussian_log_density,
     many_outputs_log_density,
     measured,
@@ -34,7 +34,7 @@ def test_gaussian_moments_are_those_of_the_units_and_the_noise(rng):
     model, X = random_model(rng), rng.standard_normal((4, 3))
     W0, b0, W1, b1, log_noise = numbers(model, "W0", "b0", "W1", "b1", "log_noise")
     h, v = truncated(X @ W0.T + b0, np.sqrt(S0))
-    latent, outputs = model.latent(jnp.asarray(X)), model.likelihood
+    latent, outputs = model.at(jnp.asarray(X))[1], model.likelihood
     mean, cov = outputs.moments(latent)
     assert_allclose(mean, h @ W1.T + b1, rtol=1e-9)
     assert_allclose(cov, np.einsum("ik,bk,jk->bij", W1, v, W1) + np.diag(np.exp(log_noise)), rtol=1e-8)
@@ -78,7 +78,7 @@ def test_models_with_more_outputs_than_units_have_the_same_density(rng):
 
     @jax.jit
     def both(model):
-        latent = model.latent(jnp.asarray(X))
+        latent = model.at(jnp.asarray(X))[1]
         whole = gaussian_log_density(y, *model.likelihood.moments(latent))
         return model.likelihood.log_density(jnp.asarray(y), latent), whole
 
@@ -92,7 +92,7 @@ def incomplete(n):
     """Return a model of n outputs, and the moments of its outputs."""
     model = random_model(np.random.default_rng(n), d=1, m=2, n=n)
     model = changed(model, {"likelihood.log_noise": np.log(np.linspace(0.3, 0.6, n))})
-    return model, *map(np.asarray, model.likelihood.moments(model.latent(jnp.asarray(PLACES))))
+    return model, *map(np.asarray, model.likelihood.moments(model.at(jnp.asarray(PLACES))[1]))
 
 
 def density(model, y):
@@ -143,7 +143,7 @@ def textbook(model, X):
 
 
 def scores(model, X, name="scores"):
-    return map(np.asarray, jax.jit(lambda m: getattr(m.likelihood, name)(m.latent(X)))(model))
+    return map(np.asarray, jax.jit(lambda m: getattr(m.likelihood, name)(m.at(X)[1]))(model))
 
 
 @pytest.mark.parametrize("n", [2, 4])

@@ -17,7 +17,7 @@ from tggm.models import (
     SigmoidLayers,
     TanhLayers,
 )
-from tggm.models.layers import NARROW
+from tggm.models.network import NARROW
 
 
 def test_arrays_have_the_names_of_the_parts(rng):

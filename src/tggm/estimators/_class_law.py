@@ -1,7 +1,7 @@
 """Class probabilities: the probit integral over the moments of the scores, mixed over members.
 
 Scores are approximated by normals with exact means and with variances that fit those of the differences
-between likely classes (`tggm.models.network.contended_std`).
+between likely classes (`tggm.formulas.contended_std`).
 """
 
 import math
@@ -137,7 +137,8 @@ def _scores(model: Model, X: Any, members: bool) -> tuple[Array, Array]:
     """Return means and deviations of z, (members, rows, n); `members`: each has inputs of its own."""
 
     def scores(member: Model, X: Any) -> Any:
-        return member.outputs(X).contended_scores(member.latent(X))
+        likelihood, latent = member.at(X)
+        return likelihood.contended_scores(latent)
 
     mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
     # clip score differences so that their squares fit in float32

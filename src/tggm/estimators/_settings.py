@@ -9,8 +9,8 @@ from sklearn.utils import check_random_state
 
 from tggm import settings as check
 from tggm.models import Model, Network
-from tggm.models.layers import FEATURES, NARROW
-from tggm.models.network import Gaussian, Likelihood, Probit
+from tggm.models.layers import FEATURES, Gaussian, Likelihood, Probit
+from tggm.models.network import NARROW
 from tggm.training import OPTIMISERS, Milestones, Plan, Program, hyper_parameters
 from tggm.training.loop import WHOLE, Hyper, Layout, cycle_ends
 from tggm.training.rows import Blocks, bucket

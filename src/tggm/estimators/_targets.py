@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from tggm.arrays import Bools, Floats
 from tggm.censored import Censored, sides
 from tggm.data.standardise import Columns as Standardisation
-from tggm.models.network import Incomplete
+from tggm.models.layers import Incomplete
 from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
 from tggm.predictive.transforms import LogTransform, choose_transform
 

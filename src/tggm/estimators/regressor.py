@@ -22,7 +22,7 @@ from tggm.estimators._pool import guaranteed_interval, model_targets, pool_regre
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.estimators._targets import require_positive
 from tggm.models import Network
-from tggm.models.network import measured
+from tggm.models.layers import measured
 from tggm.predictive.base import require_level
 from tggm.predictive.member_moments import member_means
 from tggm.tables.inputs import new_rows

@@ -31,7 +31,7 @@ from tggm.censored import Censored, sides
 from tggm.gaussian import TruncatedGaussian
 from tggm.graph._structure import Block, Parameters, ResidualPrecision, Structure, residual_precision
 from tggm.matmul_precision import full_precision
-from tggm.models.network import LOG_2PI
+from tggm.models.layers import LOG_2PI
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
 
 # (block, "known" | "missing" | "sided"); blocks that are not listed are unobserved

@@ -1,8 +1,23 @@
 """Models: features → hidden → likelihood."""
 
-from tggm.models.layers import Bounded, Directed, Features, Hidden, Identity, Latent, Periodic, Shallow, part
+from tggm.models.layers import (
+    Bounded,
+    Directed,
+    Features,
+    Gaussian,
+    Hidden,
+    Identity,
+    Incomplete,
+    Latent,
+    Likelihood,
+    Output,
+    Periodic,
+    Probit,
+    Shallow,
+    part,
+)
 from tggm.models.limited_units import LearnedLimits, SigmoidLayers, TanhLayers
-from tggm.models.network import Gaussian, Incomplete, Likelihood, Model, Network, Output, Probit
+from tggm.models.network import Model, Network
 
 __all__ = [
     "Bounded", "Directed", "Features", "Gaussian", "Hidden", "Identity", "Incomplete", "Latent",

@@ -1,4 +1,4 @@
-r"""Feature maps and hidden layers: frozen dataclasses that are JAX pytrees.
+r"""Feature maps, hidden layers and likelihoods: frozen dataclasses that are JAX pytrees.
 
 **Features** ψ(x) are what the first hidden layer sees of the inputs. Periodic features are each column and a
 few learned waves of it,
@@ -35,10 +35,17 @@ out of it and its own variance, leaves p(y | x) unchanged.
 A unit of unit scale has the mean g(a) and the variance ω²(a), with g' = ω² and (ω²)' = κ3 = r (g² − ω²). For
 u ~ N(alpha, spread²) its moments are made of c = E[g(u)], κ = E[ω²(u)] and v = Var[g(u)] over quadrature
 nodes, and so are their derivatives: automatic differentiation would compute these twice.
+
+**Likelihoods** p(y | h, x) give the log-density of y with the mean and covariance of the linear outputs
+z = W1 h + A x + b1 given x; A is the optional linear part.
+
+- `Gaussian`: p(y | h) = N(y | z, diag(s1)), §3 of Su et al. (2016). Targets may be missing or limits. A
+  missing target leaves its variable out of the row's likelihood; a limit contributes the probability of its
+  side.
+- `Probit`: z + ε, ε ~ N(0, I), class = argmax, §4.1. The unit noise is a gauge: scaling z changes no class.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
@@ -48,21 +55,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.lax.linalg import cholesky, triangular_solve
 from numpy.typing import NDArray
 
 from tggm import formulas
 from tggm.formulas import LayerMoments, Triple, gauss_hermite, unit_averages, unit_nodes, weighted_sum
+from tggm.models._many_outputs import LOG_2PI as LOG_2PI
+from tggm.models._many_outputs import many_outputs_log_density
+from tggm.special import log_ndtr
+from tggm.special.probit import log_probit
 from tggm.special.standard import moments as standard_moments
 
 T = TypeVar("T")
 PARTS: dict[str, type[Any]] = {}  # by class name: a model file names the parts of its model
-NARROW = 16  # inputs up to which a model may start strongly nonlinear
 N_WAVES = 8  # of a column
 N_SUMS = 3  # of its waves
 FREQUENCY = 0.3  # deviation of the frequencies at the start of training
 AMPLITUDE = 0.5  # of the weights of waves: their sums have unit variance
 TERMS = {"float32": 6, "float64": 11}  # of the series of a sine, accurate to rounding
 DENSE_UP_TO = 8192  # columns up to which sparse batches are made dense: faster than gathering rows of W0ᵀ
+MANY = 100  # classes beyond which `log_probit` measures its grid
+NODES_OF_MANY = 20
 N_NODES = 3  # of the quadrature over locations, in training and prediction
 
 
@@ -83,6 +96,11 @@ def part(cls: type[T]) -> type[T]:
     jax.tree_util.register_pytree_with_keys(made, flatten, lambda _, leaves: made(*leaves))
     PARTS[cls.__name__] = made
     return made
+
+
+def stacked(parts: list[Any], dtype: Any) -> Any:
+    """Stack equal parts with NumPy arrays along a new first axis."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *parts)
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------
@@ -197,37 +215,6 @@ class Periodic(Bounded):
 
 
 FEATURES: dict[str | None, type[Features]] = {None: Identity, "bounded": Bounded, "periodic": Periodic}
-
-
-# ---- initial weights -------------------------------------------------------------------------------------
-
-Weights = tuple[NDArray[np.float64], ...]  # W0, b0, W1, b1
-
-
-def _scaled(rng: np.random.Generator, d: int, m: int, n: int, s0: float, factor: float = 1.0) -> Weights:
-    """Draw locations of unit size in units of σ0, and outputs of unit size, for inputs of unit variance.
-
-    W0 ~ N(0, s0 / d), b0 ~ N(0, s0), W1 ~ N(0, 1 / (m s0)), b1 = 0: the same model in every gauge. W0 and W1
-    are multiplied by `factor`.
-    """
-    sigma0 = np.sqrt(s0)
-    W0 = sigma0 * rng.standard_normal((m, d)) / np.sqrt(d)
-    b0 = sigma0 * rng.standard_normal(m)
-    W1 = rng.standard_normal((n, m)) / np.sqrt(m) / sigma0
-    return factor * W0, b0, factor * W1, np.zeros(n)
-
-
-def _sharp(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Weights:
-    """Draw weights three times those of "scaled", for targets with little noise; less beyond 16 inputs."""
-    return _scaled(rng, d, m, n, s0, 3 * min(1.0, NARROW / d))
-
-
-def _small(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Weights:
-    """Draw a tenth of the weights of "scaled": the model starts almost linear, which suits text."""
-    return _scaled(rng, d, m, n, s0, 0.1)
-
-
-INITIALISERS: dict[str, Callable[..., Weights]] = {"scaled": _scaled, "sharp": _sharp, "small": _small}
 
 
 # ---- hidden layers ---------------------------------------------------------------------------------------
@@ -412,9 +399,9 @@ def averages(n_nodes: int, alpha: Array, spread: Array) -> Triple:
 def _(n_nodes: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Triple, Triple]:
     (alpha, spread), (d_alpha, d_spread) = primals, tangents
     places, weights = gauss_hermite(n_nodes)
-    moved = [weight * place for weight, place in zip(weights, places, strict=True)]
     nodes = unit_nodes(unit_moments, places, alpha, spread)
     centre, slope, var = unit_averages(weights, nodes)
+    moved = [weight * place for weight, place in zip(weights, places, strict=True)]
     omega2s = [omega2 for _, _, omega2 in nodes]
     third = [_third(*node) for node in nodes]
     products = [2 * (g - centre) * omega2 for _, g, omega2 in nodes]
@@ -423,3 +410,184 @@ def _(n_nodes: int, primals: tuple[Array, Array], tangents: tuple[Array, Array])
         return weighted_sum(weights, of) * d_alpha + weighted_sum(moved, of) * d_spread
 
     return (centre, slope, var), (change(omega2s), change(third), change(products))
+
+
+# ---- likelihoods -------------------------------------------------------------------------------------------
+
+
+@part
+class Output:
+    """The linear outputs of the last hidden units."""
+
+    W1: Array  # (n, m)
+    b1: Array  # (n,), or (rows, n) with the linear part of these rows
+    A: Array | None = None  # (n, d)
+
+    def at(self, X: Any) -> "Output":
+        """Return the outputs with the linear part of these rows in the intercepts."""
+        if self.A is None:
+            return self
+        linear: Any = X.linear if isinstance(X, Product) else X @ self.A.T
+        return Output(self.W1, self.b1[None, :] + linear)
+
+    def of(self, h: Array) -> Array:
+        """Return W1 h + A x + b1 for each row, (rows, n)."""
+        return h @ self.W1.T + (self.b1 if self.b1.ndim == 2 else self.b1[None, :])
+
+
+class Likelihood(ABC):
+    """p(y | h) of linear outputs.
+
+    Predictions of regressors use the methods `variances` and `moments` of `Gaussian`, those of classifiers
+    `contended_scores` of `Probit`.
+    """
+
+    output: Output
+    init: ClassVar[str]  # distribution of the initial weights, see `Network.draw`
+
+    @abstractmethod
+    def log_density(self, y: Any, latent: Latent) -> Array:
+        """Return the log-density of each row."""
+
+    @classmethod
+    @abstractmethod
+    def draw(cls, output: Output) -> Self:
+        """Return the likelihood at the start of training."""
+
+
+class Incomplete(NamedTuple):
+    """Targets of which some are missing or limits."""
+
+    value: Array  # (rows, n), NaN where missing
+    side: Array  # (rows, n) 0 measured, 1 at least `value`, −1 at most `value`
+
+
+def measured(y: Any) -> NDArray[np.float64]:
+    """Return targets as NumPy numbers, NaN where one is missing or a limit."""
+    if not isinstance(y, Incomplete):
+        return np.asarray(y, np.float64)
+    return np.where(np.asarray(y.side) == 0, np.asarray(y.value, np.float64), np.nan)
+
+
+@part
+class Gaussian(Likelihood):
+    """Numbers, with one noise variance for each output."""
+
+    output: Output
+    log_noise: Array  # (n,) log s1
+
+    init: ClassVar = "sharp"
+    FIRST_NOISE: ClassVar = 0.5  # variance at the start of training
+
+    def moments(self, latent: Latent) -> tuple[Array, Array]:
+        """Return mean (rows, n) and covariance (rows, n, n): W1 E[h] + b1, W1 Cov[h] W1ᵀ + diag(s1).
+
+        (Paper: Σ_{y|x} lacks the transpose.)
+        """
+        h, cov = latent.covariance(self.output.W1)
+        return self.output.of(h), cov + jnp.diag(jnp.exp(self.log_noise))[None]
+
+    def variances(self, latent: Latent) -> tuple[Array, Array]:
+        """Return mean and variance of each output, (rows, n) each."""
+        h, var = latent.variances(self.output.W1)
+        return self.output.of(h), var + jnp.exp(self.log_noise)[None, :]
+
+    def log_density(self, y: Any, latent: Latent) -> Array:
+        """Return the log-density of the Gaussian with the first two moments of p(y | x)."""
+        if isinstance(y, Incomplete):
+            return self._incomplete(y, latent)
+        outputs, units = self.output.W1.shape
+        if outputs > units:
+            return self._many_outputs(y, latent)
+        return gaussian_log_density(y, *self.moments(latent))
+
+    def _many_outputs(self, y: Array, latent: Latent) -> Array:
+        """Compute the same from the covariance of the units, which are fewer."""
+        W1, root = self.output.W1, jnp.exp(-0.5 * self.log_noise)
+        h, cov = latent.covariance(jnp.eye(W1.shape[1], dtype=W1.dtype))
+        error = (y - self.output.of(h)) * root[None, :]
+        return many_outputs_log_density(error, W1 * root[:, None], cov) - 0.5 * self.log_noise.sum()
+
+    def _incomplete(self, y: Incomplete, latent: Latent) -> Array:
+        """Return the log-density of the measured targets, or the log-probability of a limit."""
+        known = ~jnp.isnan(y.value)
+        Y, there, side = jnp.where(known, y.value, 0.0), known.astype(y.value.dtype), y.side
+        mean, cov = self.moments(latent)
+        if Y.shape[1] == 1:
+            density = gaussian_log_density(Y, mean, cov)
+            limit = log_ndtr(side * (mean - Y) / jnp.sqrt(cov[:, :, 0]))[:, 0]
+            return there[:, 0] * jnp.where(side[:, 0] == 0, density, limit)
+        # a missing target becomes standard normal and is set to 0; the −½ log 2π that it adds is subtracted
+        pairs = there[:, :, None] * there[:, None, :]
+        cov = cov * pairs + jnp.eye(Y.shape[1], dtype=Y.dtype)[None] * (1 - there)[:, :, None]
+        value = gaussian_log_density(Y * there, mean * there, cov)
+        return value + 0.5 * LOG_2PI * (1 - there).sum(1)
+
+    @classmethod
+    def draw(cls, output: Output) -> Self:
+        """Start from a noise variance of 0.5."""
+        log_noise: Any = np.log(np.full(np.shape(output.b1), cls.FIRST_NOISE))
+        return cls(output, log_noise)
+
+
+def gaussian_log_density(Y: Array, mean: Array, cov: Array) -> Array:
+    """Return log N(y | mean, cov) for each row; Y and mean (rows, n), cov (rows, n, n)."""
+    error = Y - mean
+    if Y.shape[-1] == 1:  # a scalar per row: no batched Cholesky of 1×1 matrices
+        variance = cov[:, 0, 0]
+        return -0.5 * (error[:, 0] ** 2 / variance + jnp.log(variance) + LOG_2PI)
+    L = cholesky(cov)
+    t = triangular_solve(L, error[:, :, None], left_side=True, lower=True)[:, :, 0]
+    log_det = 2 * jnp.log(jnp.diagonal(L, axis1=1, axis2=2)).sum(-1)
+    return -0.5 * ((t**2).sum(-1) + log_det + Y.shape[-1] * LOG_2PI)
+
+
+def training_nodes(n_classes: int) -> int:
+    """Return the nodes of the probit integral in training; errors are about 1e-4 nats.
+
+    Grids of many classes are measured and cover little more than the bulk of the integrand.
+    """
+    return NODES_OF_MANY if n_classes > MANY else int(-(-(8 + 2.5 * n_classes**0.5) // 4)) * 4
+
+
+@part
+class Probit(Likelihood):
+    """Classes, one linear output each."""
+
+    output: Output
+
+    init: ClassVar = "scaled"
+
+    def scores(self, latent: Latent) -> tuple[Array, Array]:
+        r"""Return means of z, and the standard deviations of approximating independent normals.
+
+        Which z is largest depends on differences only, so noise that all classes share does not
+        count. With w̄ the mean of W1 over classes, the variances
+
+        .. math:: D_j = 1 + \frac{n}{n-1} \mathrm{Var}[(w_{1,j} - \bar w)^T h \mid x]
+
+        are those of n independent normals whose contrasts z_j − z̄ have the exact variances up to the rest of
+        their sum, and whose pairwise differences have the exact total variance; for two classes D_1 + D_2 is
+        exactly Var[z_1 − z_2].
+        """
+        W1 = self.output.W1
+        n = len(W1)
+        h, shared = latent.variances(W1 - W1.mean(0, keepdims=True))
+        return self.output.of(h), jnp.sqrt(1 + jnp.maximum(shared, 0.0) * (n / (n - 1)))
+
+    def contended_scores(self, latent: Latent) -> tuple[Array, Array]:
+        """Return means and the deviations of `formulas.contended_std`, which are used in predictions."""
+        W1 = self.output.W1
+        h, var = latent.variances(W1)
+        mean = self.output.of(h)
+        return mean, formulas.contended_std(jnp, lax.erfc, mean, var, lambda w: latent.products(W1, w))
+
+    def log_density(self, y: Array, latent: Latent) -> Array:
+        """Return the log-probability of each row's class, by the moments of z given x."""
+        mean, std = self.scores(latent)
+        return log_probit(mean, std, y, n_nodes=training_nodes(mean.shape[1]), n_steps=3)
+
+    @classmethod
+    def draw(cls, output: Output) -> Self:
+        """Return the likelihood; its noise is a gauge."""
+        return cls(output)

@@ -21,7 +21,7 @@ from tggm.inference import (
     cyclic_moments,
     log_partition,
 )
-from tggm.models.network import training_nodes
+from tggm.models.layers import training_nodes
 from tggm.special.probit import Expansion, expand_factorised, expand_probit
 
 MAX_ITER = 30  # Newton steps or EP sweeps of a training step

@@ -36,8 +36,16 @@ from tggm.gaussian import TruncatedGaussian
 from tggm.inference import Sum, linear_mean, linear_moments, log_density
 from tggm.matmul_precision import full_precision
 from tggm.models import part
-from tggm.models.layers import Independent, Latent, Propagated, propagate, unit_moments
-from tggm.models.network import LOG_2PI, gaussian_log_density, training_nodes
+from tggm.models.layers import (
+    LOG_2PI,
+    Independent,
+    Latent,
+    Propagated,
+    gaussian_log_density,
+    propagate,
+    training_nodes,
+    unit_moments,
+)
 from tggm.paper._inference import Inference
 from tggm.precision import Diagonal, Layered, LowRank
 from tggm.special.probit import log_probit

@@ -18,7 +18,7 @@ from tggm.arrays import Bools, Floats
 from tggm.blas_lock import blas_lock
 from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
 from tggm.models import Model
-from tggm.models.network import measured
+from tggm.models.layers import measured
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
@@ -174,8 +174,13 @@ def doubled(members: Model) -> Model:
 
 @full_precision
 def _variances(members: Model, X: Array) -> tuple[Array, ...]:
-    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).variances(m.latent(X)))(members)
-    return found
+    def variances(member: Model) -> tuple[Array, Array]:
+        likelihood, latent = member.at(X)
+        found: tuple[Array, Array] = likelihood.variances(latent)
+        return found
+
+    both: tuple[Array, Array] = jax.vmap(variances)(members)
+    return both
 
 
 @full_precision
@@ -192,5 +197,10 @@ _COMPILED: dict[Program, Any] = {
 @jax.jit
 @full_precision
 def _covariances(members: Model, X: Array) -> tuple[Array, Array]:
-    found: tuple[Array, Array] = jax.vmap(lambda m: m.outputs(X).moments(m.latent(X)))(members)
-    return found
+    def moments(member: Model) -> tuple[Array, Array]:
+        likelihood, latent = member.at(X)
+        found: tuple[Array, Array] = likelihood.moments(latent)
+        return found
+
+    both: tuple[Array, Array] = jax.vmap(moments)(members)
+    return both

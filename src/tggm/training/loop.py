@@ -48,23 +48,6 @@ class Objective(Protocol):
 
 
 @dataclass(frozen=True)
-class LogDensity:
-    """The objective of the default models: the log-density with the mean and covariance of y given x."""
-
-    def __call__(self, model: Any, rows: Any, progress: Array | None = None) -> Array:
-        """Return the log-density of each row."""
-        density: Array = model.log_density(rows.X, rows.y)
-        return density
-
-    score = __call__
-
-    def penalty(self, model: Any) -> Array:
-        """Return ½ Σ‖W‖²."""
-        norm: Array = model.weight_norm()
-        return norm
-
-
-@dataclass(frozen=True)
 class Layout:
     """Positions of the arrays of a pytree in a vector; hashable, so that it can be a static argument."""
 
@@ -359,8 +342,9 @@ def _step(
     count = jnp.minimum(rows, float(size))
 
     def loss(params: Tree) -> tuple[Array, Array]:
+        penalty = objective.penalty(params)
         value = (weight * objective(params, batch, progress)).sum() / count
-        return hyper.weight_decay / rows * objective.penalty(params) - value, value
+        return hyper.weight_decay / rows * penalty - value, value
 
     (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
     params, optimiser, fine = _update(plan, state, plan.layout.join(grad), value, hyper)

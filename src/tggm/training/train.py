@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Tree
 from tggm.blas_lock import blas_lock, factorises
+from tggm.models.network import LogDensity
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
 from tggm.training.compilation_cache import precision
-from tggm.training.loop import FAILURES, Hyper, LogDensity, Objective, Plan, State, Trace, run_chunk, start
+from tggm.training.loop import FAILURES, Hyper, Objective, Plan, State, Trace, run_chunk, start
 from tggm.training.rows import Blocks, RowBlock
 
 _CHUNK_SECONDS = 0.1  # a chunk longer than this is not doubled: it delays progress and interruption
