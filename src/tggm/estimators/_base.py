@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats, Ints
 from tggm.estimators._data import Data, StreamData
-from tggm.estimators._fitted import Fitted, draw
-from tggm.estimators._pool import fitted_of, members_only
+from tggm.estimators._fitted import Fitted, draw, fitted_of, members_only
 from tggm.estimators._settings import Settings
 from tggm.tables import TableTransformer
 from tggm.tables.errors import warn
@@ -262,10 +261,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _train_one_pass(self, data: Data, settings: Settings, first: bool) -> None:
         """Train for one pass over the rows, from the fitted model or a new one."""
         rng = settings.generator()
-        n_inputs = data.X.shape[1]
         if first:
-            network = settings.network_for(n_inputs, data.n_outputs, data.sparse)
-            model = draw(settings, network, n_inputs, data, rng)
+            network, model = draw(settings, data, rng)
         else:
             network, model = self.fitted_.network, self.fitted_.model
             _require_same_model(settings, self.fitted_, data)

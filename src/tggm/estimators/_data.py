@@ -5,39 +5,36 @@ in memory.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
+from tggm.censored import Censored, sides
 from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, require_unchanged, survey, training_blocks
-from tggm.estimators._settings import MOST_PERIODIC, Settings
-from tggm.estimators._targets import (
-    UNNAMED,
-    Targets,
-    choose_calibration_rows,
+from tggm.estimators._labels import (
+    Labels,
+    class_weights,
     encoded_labels,
     known_classes,
-    read_targets,
-    read_transform,
     require_labels_in_all_rows,
-    require_positive,
-    require_squares,
-    row_weights,
-    target_name,
-    weighted_rows,
-    without_gaps,
 )
+from tggm.estimators._ridge import choose_transform
+from tggm.estimators._settings import MOST_PERIODIC, Settings
+from tggm.models.layers import Incomplete
+from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
 from tggm.tables.inputs import Columns, encode, validate_more_rows, validate_rows
@@ -52,8 +49,50 @@ from tggm.training.rows import (
     sparse_rows,
 )
 
+FARTHEST = 1e4  # robust deviations of a target that training can reach
+_SQUARED = 1e150  # largest deviation whose square is a number
+UNNAMED = "y"  # name of a target without a name
 STREAM_BYTES = 2**28  # a larger memory map is read as a stream
 SPANNED = 0.9  # of the range of all values: columns that span it are of one kind
+
+
+class Targets(NamedTuple):
+    """Targets of a regression, some of which may be missing or limits."""
+
+    Y: Floats  # (rows, n), NaN where missing
+    side: Floats | None  # (rows, n) 1 at least Y, −1 at most Y, 0 measured; None if all are measured
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every target is measured."""
+        return self.side is None and not np.isnan(self.Y).any()
+
+    @property
+    def measured_rows(self) -> Bools:
+        """Return the rows in which all targets are measured."""
+        known = np.isfinite(self.Y) if self.side is None else np.isfinite(self.Y) & (self.side == 0)
+        return np.asarray(known.all(1), np.bool_)
+
+    def of(self, rows: Any) -> "Targets":
+        """Select rows."""
+        return Targets(self.Y[rows], None if self.side is None else self.side[rows])
+
+    def standardised(self, columns: Standardisation, dtype: Any) -> Any:
+        """Return targets for training: numbers, or `Incomplete` if some are missing or limits."""
+        Y = columns.apply(self.Y).astype(dtype)
+        if self.complete:
+            return Y
+        side = np.zeros_like(self.Y) if self.side is None else self.side
+        return Incomplete(Y, side.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
+
+    def scales(self, weight: Floats, how: bool | str) -> Standardisation:
+        """Return mean and deviation of each column over its known targets."""
+        one = partial(Standardisation.robust, farthest=FARTHEST) if how == "robust" else Standardisation.of
+        known = enumerate(~np.isnan(self.Y).T)
+        parts = [one(self.Y[there, j : j + 1], weight[there]) for j, there in known]
+        shift, scale = np.concatenate(parts, axis=1)
+        found = Standardisation(shift, require_squares(scale))
+        return found if how else Standardisation.unchanged(len(shift))
 
 
 @dataclass(frozen=True)
@@ -196,6 +235,9 @@ class StreamData:
                 )
 
 
+# ---- the arguments of `fit` ----
+
+
 def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
     """Return the stream given to `fit`; None if it was given ordinary arrays."""
     if isinstance(X, Stream):
@@ -315,6 +357,143 @@ def require_two_classes(data: Data | StreamData) -> None:
             f"only rows of class {plain(data.classes[data.y[0]])!r} have a positive weight; "
             "a classifier needs at least two classes."
         )
+
+
+def read_targets(y: Any, sample_weight: Any, censored: ArrayLike | None) -> tuple[Targets, Floats]:
+    """Check targets, limits and weights."""
+    Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    weight = row_weights(sample_weight, Y)
+    side = _sides(censored, Y.shape)
+    if np.isnan(Y).all(0).any():
+        raise ValueError("`y` has a column without any target; leave it out.")
+    with np.errstate(over="ignore"):
+        span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
+    require_squares(span[(span > 0) & (span < 1)])
+    return Targets(Y, side), weight
+
+
+def _sides(censored: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:
+    """Return the sides of limits as numbers; None if all targets are measured."""
+    if censored is None:
+        return None
+    if shape[1] > 1:
+        raise ValueError(
+            f"`censored` is for one output; `y` has {shape[1]}. Use tggm.Graph for limits on several."
+        )
+    found: Floats = sides("censored", censored, shape).reshape(-1, 1)
+    return found if found.any() else None
+
+
+def without_gaps(y: Any) -> Any:
+    """Set missing targets of several columns to 0, for checks that do not accept NaN."""
+    if isinstance(y, Censored):
+        raise ValueError(
+            "`y` is a Censored, which is for tggm.Graph; pass its parts: fit(X, y.value, censored=y.side)."
+        )
+    array = np.asarray(y)
+    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind != "f":
+        return y
+    return np.nan_to_num(array, nan=0.0) if np.isnan(array).any() else y
+
+
+def require_positive(transform: LogTransform | None, Y: Floats) -> None:
+    """Raise if the model predicts the logarithm of the target, and a target has none."""
+    if transform is not None and np.nanmin(Y, initial=np.inf) <= 0:
+        raise ValueError(
+            f"`y` must be positive, as this model predicts its logarithm; got {np.nanmin(Y):g}. Leave such "
+            "rows out."
+        )
+
+
+def read_transform(how: str | None, X: Floats, targets: Targets, weight: Floats) -> LogTransform | None:
+    """Return the transform of a single target: the given one, or the one that predicts best."""
+    if how is None or targets.Y.shape[1] > 1:
+        return None
+    least = targets.Y.min()
+    if how == "log":
+        if least <= 0:
+            raise ValueError(
+                f"`target_transform` is 'log', which needs positive targets; the least is {least:g}. "
+                "Pass 'auto' or None."
+            )
+        return LogTransform()
+    measured = np.ones(len(X), np.bool_) if targets.side is None else targets.side[:, 0] == 0
+    found = choose_transform(X[measured], targets.Y[measured, 0], weight[measured])
+    return None if least <= 0 else found  # a limit may not be positive
+
+
+def choose_calibration_rows(targets: Targets, kept: Bools, level: float, rng: np.random.Generator) -> Bools:
+    """Draw rows to set aside for guaranteed intervals; only rows whose targets are all measured.
+
+    They train no member and choose nothing, so given all other rows they are exchangeable with new ones.
+    """
+    complete = np.flatnonzero(kept & targets.measured_rows)
+    count, fewest = len(complete), fewest_rows(level)
+    if 2 * fewest > count:
+        raise ValueError(
+            f"`guarantee` is {level:g}, for which {fewest} rows are set aside; at least {2 * fewest} rows "
+            f"with measured targets are needed, and there are {count}. Ask for a smaller level, or pass None."
+        )
+    aside = np.zeros(len(kept), np.bool_)
+    size = min(max(fewest, round(SHARE * count)), MOST_ROWS)
+    aside[complete[rng.permutation(count)[:size]]] = True
+    return aside
+
+
+def row_weights(sample_weight: Any, X: Any) -> Floats:
+    """Return one nonnegative weight per row, 1 by default; not all of them 0."""
+    rows = X.shape[0]
+    if sample_weight is None or isinstance(sample_weight, Real):
+        given = np.full(rows, 1.0 if sample_weight is None else sample_weight)
+    else:
+        given = sample_weight
+    options = {"ensure_2d": False, "dtype": np.float64, "input_name": "sample_weight", "allow_nd": True}
+    weight: Floats = check_array(given, **options)
+    if weight.shape != (rows,):
+        raise ValueError(
+            f"`sample_weight` must be a number for each of the {rows} rows; got shape {weight.shape}."
+        )
+    if weight.min() < 0:
+        raise ValueError(f"Negative values in data passed to `sample_weight`: {weight.min():g} is one.")
+    if not weight.any():
+        raise ValueError("Sample weights must contain at least one non-zero number (`sample_weight`).")
+    return weight
+
+
+def require_squares(deviations: Floats) -> Floats:
+    """Return the deviations; raise if the square of one overflows or vanishes."""
+    for wrong, what, remedy in (
+        (deviations > _SQUARED, "overflows", "divide"),
+        (deviations < 1 / _SQUARED, "vanishes", "multiply"),
+    ):
+        if wrong.any():
+            raise ValueError(
+                f"`y` has a standard deviation of {deviations[wrong][0]:.3g}, whose square {what}; "
+                f"{remedy} it."
+            )
+    return deviations
+
+
+def target_name(y: Any) -> str:
+    """Return the name of the target if it has one."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else UNNAMED
+
+
+def weighted_rows(
+    X: Any, y: Any, sample_weight: Any, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]
+) -> tuple[Any, Labels, Floats]:
+    """Return the rows of positive weight, their labels, and weights times those of their classes."""
+    label, weight = encoded_labels(y, classes), row_weights(sample_weight, X)
+    if class_weight is not None:
+        weight = weight * class_weights(class_weight, classes, label, weight)[label]
+    kept = weight > 0
+    if not kept.any():
+        raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
+    return (X, label, weight) if kept.all() else (X[kept], label[kept], weight[kept])
+
+
+# ---- standardised rows ----
 
 
 def standardisation(X: Any, weight: Floats, how: bool | str) -> Standardisation:

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.standardise import Scales
 from tggm.estimators._base import TableEstimator
+from tggm.estimators._data import require_squares
 from tggm.estimators._fitted import Fitted
 from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
-from tggm.estimators._targets import require_squares
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores

@@ -20,9 +20,9 @@ from tggm.estimators._data import (
     require_two_classes,
 )
 from tggm.estimators._fitted import Fitted, initialise
-from tggm.estimators._pool import pool_classes
+from tggm.estimators._labels import encoded_labels
+from tggm.estimators._logistic import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
-from tggm.estimators._targets import encoded_labels
 from tggm.models import Network
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, precision, train

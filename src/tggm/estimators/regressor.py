@@ -16,11 +16,15 @@ from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _regression_law as law
 from tggm.estimators._base import TableEstimator
-from tggm.estimators._data import read_more_numbers, read_numbers, require_rows
-from tggm.estimators._fitted import initialise
-from tggm.estimators._pool import guaranteed_interval, model_targets, pool_regression, recalibrated
+from tggm.estimators._data import read_more_numbers, read_numbers, require_positive, require_rows
+from tggm.estimators._fitted import (
+    guaranteed_interval,
+    initialise,
+    model_targets,
+    pool_regression,
+    recalibrated,
+)
 from tggm.estimators._settings import REGRESSION, Settings
-from tggm.estimators._targets import require_positive
 from tggm.models import Network
 from tggm.models.layers import measured
 from tggm.predictive.base import require_level
