@@ -25,7 +25,7 @@ from tggm.tables.inputs import new_rows
 from tggm.training import Observer, Trained, train
 from tggm.training.loop import Layout
 from tggm.training.progress import Printer
-from tggm.training.rows import RowBlock, held_out_groups
+from tggm.training.rows import held_out_sample, take
 
 if TYPE_CHECKING:
     from tggm.explanation import ColumnMap, Explanation, Importances
@@ -177,7 +177,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         for members, (Z, y) in self._held:
 
             def loss(moved: Floats, place: Ints, y: Any = y, members: list[int] = members) -> Floats:
-                return self._held_losses(moved, _take(y, place), members)
+                return self._held_losses(moved, take(y, place), members)
 
             found = permutation_importances(loss, Z, self._column_map(), None, np.random.default_rng(0))
             total, count = total + len(Z) * found.mean, count + len(Z)
@@ -225,8 +225,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if isinstance(observer, EvaluationObserver):
             self.evals_result_ = observer.result
         self._held, self._importances, self._state = None, None, None
-        if block is not None and isinstance(block.data.X, np.ndarray):
-            self._held = _some_held_out_rows(block)
         self.n_iter_ = int(trained.train.shape[1])
         epochs = np.arange(1, self.n_iter_ + 1)
         self.history_ = {"train": trained.train, "held_out": trained.held, "epoch": epochs}
@@ -234,6 +232,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.converged_ = not (trained.interrupted or trained.failed.any())
         self.interrupted_ = trained.interrupted
         _warn_about(trained, self.n_members, self.learning_rate)
+        if block is not None and isinstance(block.data.X, np.ndarray):
+            self._held = held_out_sample(block, MOST_KEPT)
 
     def _set_fitted(self, fitted: Fitted) -> None:
         """Store a model, and show its parameters in the units of the data."""
@@ -260,7 +260,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     def _train_one_pass(self, data: Data, settings: Settings, first: bool) -> None:
         """Train for one pass over the rows, from the fitted model or a new one."""
-        rng = settings.generator()
+        rng = check.generator(settings.random_state)
         if first:
             network, model = draw(settings, data, rng)
         else:
@@ -287,19 +287,6 @@ def _require_same_model(settings: Settings, fitted: Fitted, data: Data) -> None:
             "`hidden`, `features`, `linear`, `network`, `n_members` and `dtype` must stay as in the first "
             f"fit ({members} members of {fitted.network}, {fitted.dtype}); use `fit`, or a clone."
         )
-
-
-def _some_held_out_rows(block: RowBlock) -> list[tuple[list[int], Any]]:
-    """Return groups of members with the rows that they held out, `MOST_KEPT` rows at most."""
-    groups = held_out_groups(block.members)
-    rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(held for _, held in groups)]))
-    rows = rows[:: max(1, -(-len(rows) // MOST_KEPT))]
-    chosen = [(members, rows[np.isin(rows, held)]) for members, held in groups]
-    return [(members, _take(block.data, part)) for members, part in chosen if len(part)]
-
-
-def _take(arrays: Any, rows: Ints) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a)[rows], arrays)
 
 
 def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:

@@ -95,7 +95,7 @@ class Targets(NamedTuple):
         return found if how else Standardisation.unchanged(len(shift))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Data:
     """Rows in memory, encoded as numbers, and how they are standardised."""
 
@@ -111,20 +111,9 @@ class Data:
     classes: NDArray[Any] | None = None
     calibration_rows: tuple[Floats, Floats] | None = None  # inputs and targets set aside for a guarantee
 
-    @property
-    def sparse(self) -> bool:
-        """Return whether the inputs are a sparse table."""
-        return bool(sparse.issparse(self.X))
-
-    @property
-    def mean_weight(self) -> float:
-        """Return the mean weight of a row."""
-        return float(self.weight.mean())
-
-    @property
-    def n_kept(self) -> int:
-        """Return the number of rows that are available after training."""
-        return len(self.weight)
+    def __post_init__(self) -> None:
+        self.sparse, self.n_kept = bool(sparse.issparse(self.X)), len(self.weight)
+        self.mean_weight = float(self.weight.mean())
 
     def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
         """Assign rows to members, of which each holds out `fraction`, and return the single block."""
@@ -280,8 +269,8 @@ def read_numbers(
     transform = read_transform(settings.target_transform, inputs, targets_, weights)
     if transform is not None:
         targets_ = targets_._replace(Y=transform.forward(targets_.Y))
-    x = standardisation(inputs, weights, settings.standardize)
-    scales = Scales(x, targets_.scales(weights, settings.standardize))
+    y_scales = targets_.scales(weights, settings.standardize)
+    scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
     calibration = None if aside is None else (X_[aside], targets.of(aside).Y)
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], target_name(y), y_.ndim == 1,

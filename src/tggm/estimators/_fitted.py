@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tggm.arrays import Floats
 from tggm.data.standardise import Scales, require_moderate
 from tggm.estimators._data import UNNAMED, Data, StreamData
-from tggm.estimators._ridge import blend, ridge, start_at_ridge
+from tggm.estimators._ridge import blend, linear_rows, ridge, start_at_ridge
 from tggm.estimators._settings import Settings
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration, fit_calibration
@@ -57,14 +57,11 @@ def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Gener
     blocks = data.blocks(settings, network.features.most, rng, settings.held_fraction)
     block = blocks.only
     numeric = isinstance(data, Data) and data.classes is None and data.y.complete
-    if block is None or not (network.linear and numeric and isinstance(model.likelihood, Gaussian)):
-        return model, blocks
-    Y, weight = np.asarray(block.data.y, np.float64), np.asarray(block.weight, np.float64)
-    X = np.asarray(model.features.inputs(block.data.X), np.float64)
-    # a low noise could make the first steps too large if the user chose their size
-    noise = settings.max_epochs is None and isinstance(settings.optimizer, str)
-    members = zip(np.asarray(block.members.train), np.asarray(block.members.n_train), strict=True)
-    return start_at_ridge(model, [rows[:count] for rows, count in members], X, Y, weight, noise), blocks
+    if block is not None and network.linear and numeric and isinstance(model.likelihood, Gaussian):
+        # a low noise could make the first steps too large if the user chose their size
+        noise = settings.max_epochs is None and isinstance(settings.optimizer, str)
+        model = start_at_ridge(model, block, noise)
+    return model, blocks
 
 
 def draw(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Network, Model]:
@@ -99,9 +96,7 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
         if block is not None and (blends or settings.calibrate):
             held = held_out_predictions(fitted.model, block, rows, data.n_kept, settings.dtype)
             if blends:
-                X = np.asarray(fitted.model.features.inputs(block.data.X), np.float64)[rows]
-                Y, weight = (np.asarray(a, np.float64)[rows] for a in (block.data.y, block.weight))
-                model, held = blend(fitted.model, held, ridge(X, Y, weight))
+                model, held = blend(fitted.model, held, ridge(*linear_rows(fitted.model, block, rows)))
                 fitted = replace(fitted, model=model)
             if settings.calibrate:
                 light = fitted.transform is not None

@@ -14,6 +14,7 @@ from tggm.arrays import Floats
 from tggm.models import Model
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.transforms import LogTransform
+from tggm.training.rows import RowBlock
 
 LEAST_ERROR = 1e-4  # squared error of a standardised target for which W1 is drawn at least
 NEARLY_LINEAR = 0.05  # squared error of the regression below which the noise starts there, too
@@ -80,15 +81,22 @@ def _axes(Z: Floats) -> tuple[Floats, Floats]:
     return lengths**2, Vt.T
 
 
-def start_at_ridge(
-    model: Model, parts: list[Any], X: Floats, Y: Floats, weight: Floats, noise: bool
-) -> Model:
-    """Set the linear part of each member to the ridge regression of its training rows `parts`.
+def linear_rows(model: Model, block: RowBlock, rows: Any = slice(None)) -> tuple[Floats, Floats, Floats]:
+    """Return inputs of the linear part, targets and weights of some rows, in double precision."""
+    arrays = model.features.inputs(block.data.X), block.data.y, block.weight
+    X, Y, weight = [np.asarray(a, np.float64)[rows] for a in arrays]
+    return X, Y, weight
+
+
+def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
+    """Set the linear part of each member to the ridge regression of its training rows.
 
     W1 is scaled to the remaining error. So is the noise if `noise` and the regression explains nearly
     everything: otherwise most of the training would be spent on lowering it.
     """
-    found = [ridge(X[part], Y[part], weight[part]) for part in parts]
+    X, Y, weight = linear_rows(model, block)
+    members = zip(np.asarray(block.members.train), np.asarray(block.members.n_train), strict=True)
+    found = [ridge(X[rows[:n]], Y[rows[:n]], weight[rows[:n]]) for rows, n in members]
     error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
     arrays = model.arrays()
     log_noise = arrays[NOISE]

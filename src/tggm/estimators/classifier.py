@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
+from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _class_law as law
@@ -183,7 +184,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
             regression.
         """
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
-        rng = settings.generator()
+        rng = check.generator(settings.random_state)
         data = read_labels(copy(self), X, y, sample_weight, settings, rng)
         require_two_classes(data)
         model, blocks = initialise(settings, data, rng)
@@ -209,7 +210,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         first = not hasattr(self, "fitted_")
         if first:
             given: dict[str, Any] = {"classes": classes, "encode_target": False}
-            rng = settings.generator()
+            rng = check.generator(settings.random_state)
             data = require_rows(read_labels(copy(self), X, y, sample_weight, settings, rng, **given))
         else:
             if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):

@@ -26,9 +26,8 @@ from tggm.estimators._fitted import (
 )
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.models import Network
-from tggm.models.layers import measured
 from tggm.predictive.base import require_level
-from tggm.predictive.member_moments import member_means
+from tggm.predictive.member_moments import measured, member_means
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, precision, train
 
@@ -216,7 +215,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             Gets reports of progress; by default they are printed if `verbose`.
         """
         settings = Settings.checked(self.get_params(deep=False), REGRESSION)
-        rng = settings.generator()
+        rng = check.generator(settings.random_state)
         data = read_numbers(copy(self), X, y, sample_weight, censored, settings, rng)
         model, blocks = initialise(settings, data, rng)
         observer = self._observer(settings, data, model, eval_set, observer)
@@ -234,7 +233,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         given = Settings.checked(self.get_params(deep=False), REGRESSION)
         settings, first = replace(given, guarantee=None, target_transform=None), not hasattr(self, "fitted_")
         if first:
-            rng = settings.generator()
+            rng = check.generator(settings.random_state)
             found = read_numbers(copy(self), X, y, sample_weight, None, settings, rng, encode_target=False)
             data = require_rows(found)
         else:

@@ -56,7 +56,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
-from numpy.typing import NDArray
 
 from tggm import formulas
 from tggm.formulas import LayerMoments, Triple, gauss_hermite, unit_averages, unit_nodes, weighted_sum
@@ -460,13 +459,6 @@ class Incomplete(NamedTuple):
 
     value: Array  # (rows, n), NaN where missing
     side: Array  # (rows, n) 0 measured, 1 at least `value`, −1 at most `value`
-
-
-def measured(y: Any) -> NDArray[np.float64]:
-    """Return targets as NumPy numbers, NaN where one is missing or a limit."""
-    if not isinstance(y, Incomplete):
-        return np.asarray(y, np.float64)
-    return np.where(np.asarray(y.side) == 0, np.asarray(y.value, np.float64), np.nan)
 
 
 @part

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+import jax
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -180,3 +181,17 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
             yield item
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def take(arrays: Any, rows: Any) -> Any:
+    """Select rows of all arrays of a pytree."""
+    return jax.tree.map(lambda a: np.asarray(a)[rows], arrays)
+
+
+def held_out_sample(block: RowBlock, most: int) -> list[tuple[list[int], Any]]:
+    """Return groups of members with rows that they held out, about `most` rows together."""
+    groups = held_out_groups(block.members)
+    rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(held for _, held in groups)]))
+    rows = rows[:: max(1, -(-len(rows) // most))]
+    chosen = [(members, rows[np.isin(rows, held)]) for members, held in groups]
+    return [(members, take(block.data, part)) for members, part in chosen if len(part)]
