@@ -24,7 +24,6 @@ from tggm.tables.errors import warn
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, Trained, train
 from tggm.training.loop import Layout
-from tggm.training.progress import Printer
 from tggm.training.rows import held_out_sample, take
 
 if TYPE_CHECKING:
@@ -203,21 +202,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         found: Floats = new_rows(self, given, dtype=np.float64)
         return found
 
-    def _observer(
-        self,
-        settings: Settings,
-        data: Data | StreamData,
-        model: Any,
-        eval_set: Any,
-        observer: Observer | None,
-    ) -> Observer | None:
-        """Return the observer of a fit: the given one, a printer, or one that evaluates `eval_set`."""
-        if observer is None and settings.verbose:
-            observer = Printer(held=True)
-        if eval_set is None:
-            return observer
-        return EvaluationObserver(copy(self), settings, data, model, eval_set, observer or Observer())
-
     def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
         """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
         self._set_fitted(fitted)
@@ -315,10 +299,10 @@ class EvaluationObserver(Observer):
 
     def __init__(
         self, probe: TableEstimator, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any,
-        inner: Observer,
+        inner: Observer | None,
     ) -> None:  # fmt: skip
-        self._probe, self._settings, self._data, self._model = probe, settings, data, model
-        self._rows, self._inner, self._period = _checked_pair(eval_set), inner, 1
+        self._probe, self._settings, self._data, self._model = copy(probe), settings, data, model
+        self._rows, self._inner, self._period = _checked_pair(eval_set), inner or Observer(), 1
         self._layout = Layout.of(model, axes=1)
         self.result: dict[str, list[float]] = {"epoch": []}
 

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tggm.arrays import Bools, Floats
 from tggm.censored import Censored, sides
 from tggm.data import Stream, from_arrays
-from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
+from tggm.data.standardise import LARGEST, NORMAL_QUARTILES, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, require_unchanged, survey, training_blocks
 from tggm.estimators._labels import (
@@ -31,7 +31,7 @@ from tggm.estimators._labels import (
     known_classes,
     require_labels_in_all_rows,
 )
-from tggm.estimators._ridge import choose_transform
+from tggm.estimators._ridge import log_is_better
 from tggm.estimators._settings import MOST_PERIODIC, Settings
 from tggm.models.layers import Incomplete
 from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
@@ -49,6 +49,8 @@ from tggm.training.rows import (
     sparse_rows,
 )
 
+MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows that decide on the logarithm of the target
+LONG_TAIL = 8.0  # robust deviations from the median that the farthest target must exceed for the logarithm
 FARTHEST = 1e4  # robust deviations of a target that training can reach
 _SQUARED = 1e150  # largest deviation whose square is a number
 UNNAMED = "y"  # name of a target without a name
@@ -407,8 +409,23 @@ def read_transform(how: str | None, X: Floats, targets: Targets, weight: Floats)
             )
         return LogTransform()
     measured = np.ones(len(X), np.bool_) if targets.side is None else targets.side[:, 0] == 0
-    found = choose_transform(X[measured], targets.Y[measured, 0], weight[measured])
-    return None if least <= 0 else found  # a limit may not be positive
+    rows = np.flatnonzero(measured & (weight > 0))
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(int)]
+    y = targets.Y[rows, 0]
+    better = least > 0 and _has_long_tail(y) and log_is_better(X[rows], y, weight[rows])
+    return LogTransform() if better else None
+
+
+def _has_long_tail(y: Floats) -> bool:
+    """Return whether a target is very far from the median; the network itself fits milder skewness.
+
+    No if there are few distinct values, or if a tenth of the rows has the same.
+    """
+    _, counts = np.unique(y, return_counts=True)
+    if len(counts) < max(FEWEST_COMPARED, 0.05 * len(y)) or counts.max() > 0.1 * len(y):
+        return False
+    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
+    return bool(np.abs(y - middle).max() > LONG_TAIL * (high - low) / NORMAL_QUARTILES)
 
 
 def choose_calibration_rows(targets: Targets, kept: Bools, level: float, rng: np.random.Generator) -> Bools:

@@ -13,7 +13,6 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.models import Model
 from tggm.predictive.calibration import HeldOut
-from tggm.predictive.transforms import LogTransform
 from tggm.training.rows import RowBlock
 
 LEAST_ERROR = 1e-4  # squared error of a standardised target for which W1 is drawn at least
@@ -21,12 +20,9 @@ NEARLY_LINEAR = 0.05  # squared error of the regression below which the noise st
 LEAST_NOISE = 1e-12  # variance of the noise of a standardised target
 OUTLYING = 100.0  # times the median squared error: rows beyond do not choose the weight
 LEAST_SHARE = 0.05  # smaller weights of the linear model are set to 0
-_MOST_ROWS = 2000  # that choose the transform
-_MOST_COLUMNS = 200
-_FEWEST_ROWS = 20
-_LEAST_GAIN = 0.1  # nats per row
-_ERRORS = 3.0  # standard errors that a gain must exceed
-_REACH = 8.0  # robust standard deviations from the median that the farthest target must exceed
+_MOST_COLUMNS = 200  # that decide on the logarithm of the target
+_LEAST_GAIN = 0.1  # nats per row by which it must be better
+_ERRORS = 3.0  # standard errors that this gain must exceed
 OUTPUT, NOISE = "likelihood.output.", "likelihood.log_noise"  # of the names of arrays
 # penalties in units of the mean eigenvalue; the last leaves only the mean
 PENALTIES = np.append(np.logspace(-6, 3, 28), np.inf)
@@ -159,45 +155,22 @@ def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
     return share, float((1 - (1 - share) ** 2) * squared)
 
 
-def choose_transform(X: Floats, y: Floats, weight: Floats | None = None) -> LogTransform | None:
-    """Return the logarithm if it fits a linear model clearly better, otherwise None.
+def log_is_better(X: Floats, y: Floats, weight: Floats) -> bool:
+    """Return whether a linear model of log y fits clearly better than one of y.
 
-    Ridge regressions of y and of log y are compared by the leave-one-out log-likelihood of y, on at most
-    2,000 rows and 200 columns. The logarithm must gain 0.1 nats per row and three standard errors.
-    It is not tried if a target is not positive, if no target is more than eight robust standard deviations
-    from the median, if targets have few distinct values, or if a tenth of the rows has the same target. Rows
-    without a weight are ignored.
+    Ridge regressions are compared by the leave-one-out log-likelihood of y, on at most 200 columns. The
+    logarithm must gain 0.1 nats per row and three standard errors.
     """
-    w = np.ones(len(y)) if weight is None else weight
-    all_rows = np.flatnonzero(w > 0)
-    rows = all_rows[np.linspace(0, len(all_rows) - 1, min(len(all_rows), _MOST_ROWS)).astype(int)]
-    target, w = y[rows], w[rows]
-    if len(rows) < _FEWEST_ROWS or y[all_rows].min() <= 0 or _repeats(target) or not _has_outliers(target):
-        return None
-    log, X = np.log(target), _most_correlated(X[rows], target)
+    log, w, X = np.log(y), weight, _most_correlated(X, y)
     spread = np.sqrt(np.average((X - X.mean(0)) ** 2, axis=0, weights=w))
-    Y = np.stack([target, log], 1)
+    Y = np.stack([y, log], 1)
     square = (Y - ridge(X / np.where(spread > 0, spread, 1.0), Y, w).left_out) ** 2
-    total = w @ square
-    var = (total - w[:, None] * square) / (w.sum() - w)[:, None]  # that of the other rows
+    var = (w @ square - w[:, None] * square) / (w.sum() - w)[:, None]  # that of the other rows
     density = -0.5 * (np.log(np.maximum(var, np.finfo(float).tiny)) + square / var)
     gain = density[:, 1] - log - density[:, 0]
     mean = float(np.average(gain, weights=w))
     error = np.sqrt((w**2 * (gain - mean) ** 2).sum()) / w.sum()
-    return LogTransform() if mean > max(_LEAST_GAIN, _ERRORS * error) else None
-
-
-def _has_outliers(y: Floats) -> bool:
-    """Return whether some targets are very far from the median; the network itself fits milder skewness."""
-    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
-    return bool(np.abs(y - middle).max() > _REACH * (high - low) / 1.349)
-
-
-def _repeats(y: Floats) -> bool:
-    """Return whether there are few distinct values, or one that is frequent."""
-    _, counts = np.unique(y, return_counts=True)
-    few = len(counts) < max(_FEWEST_ROWS, 0.05 * len(y))
-    return bool(few or counts.max() > 0.1 * len(y))
+    return bool(mean > max(_LEAST_GAIN, _ERRORS * error))
 
 
 def _most_correlated(X: Floats, y: Floats) -> Floats:

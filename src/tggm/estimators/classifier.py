@@ -13,7 +13,7 @@ from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _class_law as law
-from tggm.estimators._base import TableEstimator
+from tggm.estimators._base import EvaluationObserver, TableEstimator
 from tggm.estimators._data import (
     read_labels,
     read_more_labels,
@@ -27,6 +27,7 @@ from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, precision, train
+from tggm.training.progress import Printer
 
 if TYPE_CHECKING:
     from tggm.paper import PaperClassifier
@@ -188,7 +189,10 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         data = read_labels(copy(self), X, y, sample_weight, settings, rng)
         require_two_classes(data)
         model, blocks = initialise(settings, data, rng)
-        observer = self._observer(settings, data, model, eval_set, observer)
+        if observer is None and settings.verbose:
+            observer = Printer(held=True)
+        if eval_set is not None:
+            observer = EvaluationObserver(self, settings, data, model, eval_set, observer)
         trained = train(model, blocks, settings.program(model, blocks, data, rng), observer)
         fitted = pool_classes(trained, blocks, data, settings)
         self._store(fitted, trained, blocks.kept, observer)
