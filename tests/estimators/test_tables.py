@@ -150,7 +150,8 @@ def test_partial_fit_keeps_the_encoder_and_encodes_no_targets(houses):
     X = houses[NAMES].assign(street=[f"street {k % 60}" for k in range(90)])
     model = TGGMRegressor(**TINY).partial_fit(X, houses["price"])
     before = model.table_
-    assert before.columns_[-1].outputs == ()  # rows may come again, and would contain their own targets
+    # rows may come again, and would contain their own targets
+    assert not any(": mean" in name for name in before.get_feature_names_out())
     model.partial_fit(X[[*NAMES[::-1], "street"]][:40], houses["price"][:40])
     assert model.table_ is before
     assert np.isfinite(model.predict(X)).all()

@@ -6,12 +6,11 @@ import pytest
 from sklearn.preprocessing import TargetEncoder
 
 from tggm import TableTransformer
-from tggm.tables import Table, TableError, TableWarning
+from tggm.tables import Table, TableError, TableWarning, sample_transformer
 from tggm.tables.columns import LEAST_DIFFERENT, Category, DateColumn, Statistic, knots_of
-from tggm.tables.kinds import learn_columns
 from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
 
-pytestmark = pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tggm.TableWarning")
 MANY = [str(100 + k * k) for k in range(12)]
 
 
@@ -157,10 +156,7 @@ def test_dates_become_a_trend_and_cycles():
 
 
 def test_dates_in_words_are_recognised():
-    for word in ("January 31, 2024", "12:30"):
-        (found,) = fit(table(d=[word] * 11 + [None])).columns_
-        assert isinstance(found, DateColumn)
-        assert found.clock == (word == "12:30")
+    assert isinstance(fit(table(d=["January 31, 2024"] * 11 + [None])).columns_[0], DateColumn)
     assert isinstance(fit(table(d=["1-2", "3.5.1 b", "3-4"] * 4)).columns_[0], Category)
 
 
@@ -255,7 +251,7 @@ def test_unknown_words_and_gaps_are_encoded_by_the_mean(towns):
     np.testing.assert_allclose(X[:, 0], y.mean(), atol=0.2)
     classes = TableTransformer().fit(frame, np.digitize(y, [-1, 1]))
     assert classes.get_feature_names_out().tolist() == [*(f"town: mean {k}" for k in range(3)), "town: rows"]
-    assert TableTransformer().fit(frame).get_feature_names_out().tolist() == ["town: rows"]
+    assert isinstance(TableTransformer().fit(frame).columns_[0], Category)
 
 
 def test_a_hundred_thousand_words():
@@ -315,9 +311,9 @@ def test_target_encodings_can_be_switched_off_for_streams(rng):
     fare, level = rng.integers(0, 60, 2000), rng.normal(size=60)
     marked = ["n.d."] * 20 + [str(k) for k in fare[20:]]
     t = table(fare=fare.astype(float), marked=marked)
-    for on in (True, False):
-        found = learn_columns(t, level[fare], False, target_encoding=on).columns
-        assert [column.encoding is not None for column in found] == [on, on]
+    encoded = TableTransformer().fit(t, level[fare])
+    for how, on in ((encoded, True), (sample_transformer(t, level[fare], "regression"), False)):
+        assert [column.encoding is not None for column in how.columns_] == [on, on]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
@@ -40,7 +40,9 @@ from tggm.estimators._targets import (
 )
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
-from tggm.tables.inputs import Columns, encode, validate_more_rows, validate_rows
+from tggm.tables import Table, TableTransformer
+from tggm.tables.inputs import check_targets, new_rows, read_inputs
+from tggm.tables.transformer import Columns
 from tggm.training.rows import (
     Blocks,
     Membership,
@@ -110,9 +112,8 @@ class StreamData:
         extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
         self._extents: list[Extent] = extents
         self.columns, self.target = Columns(len(extents[0].mean), stream.names), stream.target
-        if (table := stream.table) is not None:
-            names = getattr(table, "feature_names_in_", None)
-            self.columns = Columns(table.n_features_in_, names, table)
+        if stream.table is not None:
+            self.columns = Columns.of(stream.table)
         how = settings.standardize
         x = _stream_scales(self.X, extents[0], how)
         if labels:
@@ -206,6 +207,16 @@ def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
     return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
 
 
+def _encoded(
+    estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools, new: Bools | None = None
+) -> tuple[Any, Columns]:
+    """Return inputs as numbers; the encoder of a table is fitted to `rows`, and `new` are like later ones."""
+    if not isinstance(X, Table):
+        return X, Columns(X.shape[1])
+    encoder = TableTransformer(task=estimator.task)
+    return encoder.fit_rows(X, y, rows, new), Columns.of(encoder)
+
+
 def read_numbers(
     estimator: Any, X: Any, y: Any, weight: Any, censored: Any, settings: Settings,
     rng: np.random.Generator, *, encode_target: bool = True,
@@ -225,7 +236,7 @@ def read_numbers(
             raise ValueError("`target_transform` must be 'auto' or None for a stream; pass its logarithms.")
         return StreamData(stream, settings, rng, labels=False)
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
-    X_, y_ = validate_rows(estimator, X, without_gaps(y), **options)
+    X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
     aside = None
@@ -233,7 +244,7 @@ def read_numbers(
         aside = choose_calibration_rows(targets, kept, settings.guarantee, rng)
         kept &= ~aside
     known = y_ if y_.ndim == 1 else targets.Y
-    X_, columns = encode(estimator, X_, known if encode_target else None, kept, aside)
+    X_, columns = _encoded(estimator, X_, known if encode_target else None, kept, aside)
     inputs, targets_, weights = X_[kept], targets.of(kept), weight_[kept]
     transform = read_transform(settings.target_transform, inputs, targets_, weights)
     if transform is not None:
@@ -257,9 +268,9 @@ def read_labels(
             raise ValueError(f"`class_weight` must be None for a stream; got {settings.class_weight!r}.")
         return StreamData(stream, settings, rng, labels=True)
     require_labels_in_all_rows(y)
-    X_, y_ = validate_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X_, y_ = read_inputs(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y_)
-    X_, columns = encode(estimator, X_, y_ if encode_target else None, row_weights(weight, y_) > 0)
+    X_, columns = _encoded(estimator, X_, y_ if encode_target else None, row_weights(weight, y_) > 0)
     known = known_classes(y_ if classes is None else classes)
     inputs, label, weights = weighted_rows(X_, y_, weight, settings.class_weight, known)
     scales = Scales(
@@ -272,7 +283,8 @@ def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
     """Read rows for a fitted regressor, with its encoder, transform and standardisation."""
     fitted = estimator.fitted_
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
-    X_, y_ = validate_more_rows(estimator, X, without_gaps(y), **options)
+    X_ = new_rows(estimator, X, **options)
+    y_ = check_targets(X_, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, None)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
     targets, n = targets.of(kept), len(fitted.scales.y.shift)
@@ -291,7 +303,8 @@ def read_more_labels(estimator: Any, X: Any, y: Any, weight: Any, class_weight: 
     """Read rows for a fitted classifier, with its encoder and standardisation."""
     fitted = estimator.fitted_
     require_labels_in_all_rows(y)
-    X_, y_ = validate_more_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X_ = new_rows(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    y_ = check_targets(X_, y)
     check_classification_targets(y_)
     inputs, label, weights = weighted_rows(X_, y_, weight, class_weight, fitted.classes)
     return Data(

@@ -15,7 +15,7 @@ from tggm.estimators._targets import UNNAMED
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.transforms import LogTransform
-from tggm.tables.inputs import Columns
+from tggm.tables.transformer import Columns
 from tggm.training.rows import Blocks, training_rows
 
 

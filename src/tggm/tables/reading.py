@@ -9,25 +9,21 @@ import io
 import stat
 import sys
 import warnings
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
-from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.arrays import Floats
 from tggm.data.parquet import ParquetFiles, RowGroup, readable
-from tggm.tables.errors import TableError
-from tggm.tables.frames import as_table
-from tggm.tables.table import Table, stacked
-from tggm.tables.text import GAPS, LONGEST, cleaned, typed
+from tggm.tables.inputs import as_table
+from tggm.tables.table import Table, TableError, stacked
+from tggm.tables.text import GAPS, LONGEST, cleaned
 
 DELIMITERS = ",;\t|"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
@@ -36,6 +32,7 @@ _UNREADABLE = {
     b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
     b"SQLite": "is a database; export the table as CSV",
 }
+SAMPLED_GROUPS, SAMPLED_ROWS = 8, 20_000  # of a folder, from which columns are learned; rows of each group
 _BLOCK_BYTES = 2**24  # read at a time; a line must be shorter
 
 
@@ -85,10 +82,9 @@ def _decompress(content: bytes, name: str) -> bytes:
     for magic, module in _COMPRESSED.items():
         if content.startswith(magic):
             try:
-                unpacked: bytes = import_module(module).decompress(content)
-            except (OSError, EOFError, ValueError, ArithmeticError, LZMAError, zlib.error):
+                return bytes(import_module(module).decompress(content))
+            except Exception:  # each module has its own types
                 raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
-            return unpacked
     return content
 
 
@@ -200,30 +196,23 @@ def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
 
 
 def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
-    """Return the numbers of a column of strings if all are numbers, else its words."""
-    numbers = _numbers(column, gaps)
-    if numbers is not None:
-        return numbers
-    coded = column.combine_chunks().dictionary_encode()
-    words = cleaned(coded.dictionary.to_pylist(), gaps)
-    return typed(words[coded.indices.to_numpy()])
+    """Return the numbers of a column of strings if that loses nothing, else its words.
 
-
-def _numbers(column: Any, gaps: frozenset[str]) -> Floats | None:
-    """Return a column as numbers by pyarrow, which is fast; None leaves the decision to `typed`."""
+    Codes such as 007 and numbers of many digits stay words.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     trimmed = pc.utf8_trim_whitespace(column)
     known = pc.if_else(pc.is_in(trimmed, pa.array(sorted(gaps))), pa.scalar(None, pa.string()), trimmed)
     strange = pc.match_substring_regex(known, "^0[0-9]|[^0-9.eE+-]")
-    if known.null_count == len(known) or pc.any(strange).as_py():
-        return None
-    try:
-        values = np.asarray(known.cast(pa.float64()).to_numpy(), dtype=np.float64)
-    except pa.ArrowException:
-        return None
-    return values if np.nanmax(np.abs(values)) < LONGEST else None
+    if known.null_count < len(known) and not pc.any(strange).as_py():
+        with suppress(pa.ArrowException):
+            values = np.asarray(known.cast(pa.float64()).to_numpy(), dtype=np.float64)
+            if np.nanmax(np.abs(values)) < LONGEST:
+                return values
+    coded = column.combine_chunks().dictionary_encode()
+    return cleaned(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
 
 
 # ---- Excel and Parquet -----------------------------------------------------------------------------------
@@ -238,24 +227,21 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
         warnings.simplefilter("ignore")  # about styles and validations, which are not read
         try:
             book = pd.ExcelFile(io.BytesIO(content), engine="openpyxl")
+            chosen, known = sheet or book.sheet_names[0], book.sheet_names
+            frame = book.parse(chosen).dropna(how="all") if chosen in known else None
         except Exception as error:  # damaged archives raise many types
             raise TableError(
                 f"{name} is a damaged Excel file ({type(error).__name__}); save it again."
             ) from None
-        with book:
-            if sheet is not None and sheet not in book.sheet_names:
-                listed = ", ".join(map(repr, book.sheet_names))
-                raise TableError(f"{name} has no sheet {sheet!r}; it has {listed}.")
-            frame = book.parse(sheet or book.sheet_names[0]).dropna(how="all")
+    if frame is None:
+        raise TableError(f"{name} has no sheet {sheet!r}; it has {', '.join(map(repr, known))}.")
     if not len(frame.columns):
         raise TableError(f"{name} has an empty sheet; name another with --sheet.")
     if not len(frame):
         raise TableError(f"{name} has column names but no rows; there is nothing to work on.")
-    labels = [str(label).strip() for label in frame.columns]
-    frame.columns = [
-        f"column {k}" if label.startswith("Unnamed: ") else label for k, label in enumerate(labels, start=1)
-    ]
-    return as_table(frame, missing, name)[0]
+    labels = enumerate((str(label).strip() for label in frame.columns), start=1)
+    frame.columns = [f"column {k}" if label.startswith("Unnamed: ") else label for k, label in labels]
+    return as_table(frame, missing, name)
 
 
 def _parse_parquet(content: bytes, name: str, missing: Sequence[str]) -> Table:
@@ -270,7 +256,7 @@ def _of_arrow(stored: Any, name: str, missing: Sequence[str]) -> Table:
     if not stored.num_rows or not stored.num_columns:
         raise TableError(f"{name} has no rows; there is nothing to work on.")
     with _table_errors():
-        return as_table(stored, tuple(missing), name)[0]
+        return as_table(stored, tuple(missing), name)
 
 
 @contextmanager
@@ -321,12 +307,12 @@ class Folder:
             stored = self.files.read(group)
         return _of_arrow(stored, str(group.file), self._missing)
 
-    def sample(self, most_groups: int = 8, most_rows: int = 20_000) -> Table:
+    def sample(self) -> Table:
         """Read some rows of some groups, spread evenly over the folder."""
         parts = []
-        for k in _spread(len(self.files.groups), most_groups):
+        for k in _spread(len(self.files.groups), SAMPLED_GROUPS):
             group = self.files.groups[k]
-            rows = _spread(group.rows, most_rows)
+            rows = _spread(group.rows, SAMPLED_ROWS)
             parts.append(replace(self.read(group).take(rows), origin=group.start + rows))
         return stacked(parts, self.source)
 

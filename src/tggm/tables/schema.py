@@ -5,19 +5,22 @@ checked by the dataclasses themselves and by `preparation_from_json`.
 """
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import accumulate
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import COLUMNS, Column
 from tggm.tables.target import TASKS, Target
 
 Figures = dict[str, dict[str, float]]  # by model ("model", "linear", "naive") and measure
+_LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
 _AXES = {"naive": 1, "coef": 2, "intercept": 1}
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),
@@ -166,3 +169,24 @@ def _read_array(what: str, value: Any) -> Any:
     if array.ndim != _AXES[what] or not np.isfinite(array).all():
         raise ValueError(f"{what} must be finite numbers, in {_AXES[what]} dimensions")
     return array
+
+
+def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Return labels as JSON values."""
+    values: list[Any] = classes.tolist()
+    if not all(isinstance(value, str | bool | int | float) for value in values):
+        kinds = sorted({type(value).__name__ for value in values})
+        raise TypeError(f"labels of type {', '.join(kinds)} cannot be stored; use strings or numbers")
+    return {"classes": values, "class_dtype": str(classes.dtype)}
+
+
+def restored_classes(meta: Mapping[str, Any]) -> NDArray[Any]:
+    """Return the labels of a model file."""
+    name = str(meta["class_dtype"])
+    if not _LABEL_DTYPE.fullmatch(name):  # NumPy would interpret more than we write
+        raise ValueError(f"labels of dtype {name[:20]!r} are not supported")
+    # text as wide as it is, not as a file claims
+    classes = np.asarray(meta["classes"], dtype=str if "U" in name else np.dtype(name))
+    if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
+        raise ValueError("labels must be at least two different ones")
+    return classes

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Floats
-from tggm.tables.errors import TableError
-from tggm.tables.kinds import dates_in, refuse_mistakes
-from tggm.tables.table import Table, odd_words
+from tggm.tables.table import Table, TableError
 from tggm.tables.text import Spelling, spelled
 
 TASKS = ("regression", "classification")
@@ -45,12 +43,7 @@ class Target:
         if not self.is_class:
             return table.numbers(self.name)
         words = table.words(self.name)
-        if not self.integer:
-            return words.astype(str)
-        try:
-            return np.array([int(word) for word in words])
-        except ValueError:
-            return np.array([_whole_label(table, word) for word in words.tolist()])
+        return np.array([_whole_label(table, word) for word in words]) if self.integer else words.astype(str)
 
     def named(self, values: NDArray[Any]) -> NamedArray:
         """Return values with the target's name, which estimators store."""
@@ -71,7 +64,7 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
     """Return the target and how its task was found; raise `TableError` if it cannot be predicted."""
     table.require([name])
     known = table.known(name)
-    if dates_in(table, name) is not None:
+    if table.has_dates(name):
         raise TableError(
             f"column {name!r} of {table.source} holds dates or times ({table.words(name)[known][0]!r}), "
             "which cannot be predicted; replace them by numbers, such as days since the start."
@@ -80,21 +73,19 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
         raise TableError(
             f"the target {name!r} of {table.source} is empty in all rows; choose another column."
         )
-    labels: Any
-    values = table.numbers_or_none(name) if table.truth(name) is None else None  # true and false are words
-    numeric = None if values is None else values[~np.isnan(values)]
+    values = None if table.has_truth(name) else table.numbers_or_none(name)  # true and false are words
+    numeric = None if values is None else values[known]
     whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
-    labels = sorted(set(table.words(name)[known])) if numeric is None else np.unique(numeric)
-    words = labels if numeric is None else [spelled(x) for x in labels[: MOST_CLASSES + 1].tolist()]
+    labels: list[Any] = np.unique(table.words(name)[known] if numeric is None else numeric).tolist()
     different, rows = len(labels), int(known.sum())
     if task is None and numeric is None:
-        refuse_mistakes(table, name)
-    found, reason = (task, "as asked") if task is not None else _decided(words, numeric, whole)
+        table.refuse_mistakes(name)
+    found, reason = (task, "as asked") if task is not None else _decided(labels, numeric, whole)
     if found == "regression":
         _require_numbers(table, name, numeric)
     if different == 1:
         raise TableError(
-            f"the target {name!r} has one value only, {words[0]!r}; there is nothing to learn, "
+            f"the target {name!r} has one value only, {_word(labels[0])!r}; there is nothing to learn, "
             "choose another column."
         )
     if found == "classification" and different > min(MOST_CLASSES, rows // 2):
@@ -105,10 +96,13 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
     return Target(name, found, found == "classification" and whole), reason
 
 
+def _word(label: Any) -> str:
+    return label if isinstance(label, str) else spelled(label)
+
+
 def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
     if numeric is None:
-        readable = table.readable(name, table.spelling(name))
-        strange = next(iter(odd_words(table, name, readable)))
+        strange = next(iter(table.odd_words(name, table.readable(name))))
         raise TableError(
             f"the target {name!r} has {strange!r}, which is not a number; correct it, mark it as missing "
             f"(--missing {strange!r}), or use --task classification."
@@ -120,13 +114,13 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
         )
 
 
-def _decided(words: list[str], numeric: Floats | None, whole: bool) -> tuple[str, str]:
+def _decided(labels: list[Any], numeric: Floats | None, whole: bool) -> tuple[str, str]:
     """Choose classes for words, two values, or at most 10 whole numbers that each occur often."""
-    if len(words) == 2:
-        return "classification", f"the target has two values, {' and '.join(words)}"
+    if len(labels) == 2:
+        return "classification", f"the target has two values, {' and '.join(map(_word, labels))}"
     if numeric is None:
         return "classification", "the target has words"
-    if whole and len(words) <= 10 and len(numeric) >= 5 * len(words):
-        reason = f"the target has {len(words)} different whole numbers; as a number: --task regression"
+    if whole and len(labels) <= 10 and len(numeric) >= 5 * len(labels):
+        reason = f"the target has {len(labels)} different whole numbers; as a number: --task regression"
         return "classification", reason
     return "regression", "the target has numbers"
