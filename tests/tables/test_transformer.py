@@ -220,7 +220,7 @@ def test_any_column_where_another_was_learned(learned):
             assert complaint.startswith("`X`"), given
             assert "'a'" in complaint, given
         else:
-            unknown = f"none of its {pd.Series(column).count()} words" in complaint
+            unknown = "no row has a known one" in complaint
             assert learned not in WORDS or unknown == (given not in {learned, "empty"}), given
             assert X.shape == (ROWS, len(table.get_feature_names_out()))
             assert np.isfinite(X).all(), given
@@ -247,7 +247,9 @@ def test_words_among_dates_and_empty_columns_cause_warnings():
     wrong = frame.assign(a=["31.2.2020", *SAMPLES["dates in words"][1:]])
     with pytest.warns(TableWarning, match=r"a: 1 row with words that are no dates \('31.2.2020'\)"):
         table = TableTransformer().fit(wrong, Y)
-    with pytest.warns(TableWarning, match=r"b: no row has a value, but all training rows had one"):
+    with pytest.warns(
+        TableWarning, match=r"b: 60 rows without a value, .* the training rows had no gaps there"
+    ):
         table.transform(frame.assign(b=np.nan))
     assert np.isfinite(table.transform(frame[:3].assign(b=np.nan))).all()  # few rows may well have none
 

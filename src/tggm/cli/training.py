@@ -27,6 +27,7 @@ from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
 from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
 from tggm.tables.baselines import Baselines, fit_baselines
+from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
@@ -267,11 +268,14 @@ def _result(
 
 def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False) -> list[str]:
     """Return notes on values that were filled or pooled; with `strict` such values are errors."""
-    notes: list[str] = []
+    notes: list[Note] = []
     table.require([column.name for column in model.table_.columns_])
     for column in model.table_.columns_:
-        column.encode(table, notes, strict)
-    return notes
+        column.encode(table, notes)
+    for note in notes:
+        if strict and note.unseen:
+            raise CommandError(f"{table.source}: {note.text}; correct the values, or leave --strict out.")
+    return [note.text for note in notes]
 
 
 def train_model(

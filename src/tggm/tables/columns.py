@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +14,14 @@ from tggm.tables.target_encoding import Outcomes, TargetEncoding, encode_codes, 
 from tggm.tables.text import Dates, day_first, limit
 
 MANY_ROWS = 10  # new rows from which a column without any known value causes a warning
+
+
+class Note(NamedTuple):
+    """Values of a column that were replaced."""
+
+    text: str
+    unseen: bool  # whether the training rows had no such values
+    doubtful: bool = False  # whether the values look wrong for this column, so that predictions warn
 
 
 class Column(ABC):
@@ -35,15 +45,8 @@ class Column(ABC):
         """Describe the column for the user."""
 
     @abstractmethod
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        """Return the features, shape (rows, features); add a note for each kind of value that is replaced.
-
-        With `strict`, raise `TableError` for values of a kind that the training rows did not have.
-        """
-
-    @abstractmethod
-    def doubt(self, table: Table) -> str:
-        """Return a warning if the values look wrong for this column, else an empty string."""
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
+        """Return the features, shape (rows, features); add a note for each kind of value that is replaced."""
 
     def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
         """Replace features that depend on the target, in the result of `encode`, by out-of-fold ones."""
@@ -123,24 +126,13 @@ class Number(Column):
         gaps = f"; gaps become {self.fill:g}, and a second column marks them" if self.indicator else ""
         return " ".join(parts) + gaps
 
-    def doubt(self, table: Table) -> str:
-        if self.indicator or len(table) < MANY_ROWS or table.known(self.name).any():
-            return ""
-        return f"{self.name}: no row has a value, but all training rows had one; filled with {self.fill:g}"
-
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
         values, where = self._read(table)
-        gaps = np.isnan(values) & (where < 0)
+        gaps, unseen = np.isnan(values) & (where < 0), not self.indicator
         if gaps.any():
-            if strict and not self.indicator:
-                raise TableError(
-                    f"{table.source} has gaps in column {self.name!r}, but the training rows had none; fill "
-                    "them, or leave --strict out to have them filled with the median."
-                )
-            unseen = "" if self.indicator else "; the training rows had no gaps there"
-            notes.append(
-                f"{self.name}: {_count(gaps)} without a value, filled with the median {self.fill:g}{unseen}"
-            )
+            known = "; the training rows had no gaps there" if unseen else ""
+            text = f"{self.name}: {_count(gaps)} without a value, filled with the median {self.fill:g}{known}"
+            notes.append(Note(text, unseen, bool(unseen and gaps.all() and len(gaps) >= MANY_ROWS)))
         filled = np.where(np.isnan(values), self.fill, values)
         ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
         parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
@@ -212,27 +204,16 @@ class _Words(Column):
         if not self.levels or len(set(self.levels)) < len(self.levels):
             raise ValueError("the levels of a category must be different words")
 
-    def doubt(self, table: Table) -> str:
-        words = [word for word in table.words(self.name).tolist() if word is not None]
-        if len(words) < MANY_ROWS or not set(self.levels).isdisjoint(words):
-            return ""
-        known = ", ".join(map(repr, self.levels[:3])) + ", ..." * (len(self.levels) > 3)
-        return f"{self.name}: none of its {len(words)} words ({words[0]!r}, ...) is known; known are {known}"
-
-    def _codes(self, table: Table, notes: list[str], taken: str, strict: bool) -> Ints:
-        """Return the codes of `code_words`; note unknown words, or refuse them."""
+    def _codes(self, table: Table, notes: list[Note], taken: str, unseen: bool = True) -> Ints:
+        """Return the codes of `code_words`, and note unknown words."""
         code = code_words(table, self.name, self.levels)
-        unknown = code == len(self.levels)
-        if not unknown.any():
-            return code
-        examples = list(dict.fromkeys(table.words(self.name)[unknown].tolist()))
-        shown = ", ".join(map(repr, examples[:3])) + ", ..." * (len(examples) > 3)
-        if strict:
-            raise TableError(
-                f"{table.source} has categories in column {self.name!r} that the model does not know "
-                f"({shown}); correct them, or leave --strict out to have them {taken}."
-            )
-        notes.append(f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}")
+        unknown, known = code == len(self.levels), code < len(self.levels)
+        if unknown.any():
+            shown = _shown(dict.fromkeys(table.words(self.name)[unknown].tolist()))
+            text = f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}"
+            doubtful = bool(unknown.sum() >= MANY_ROWS and not known.any())
+            more = f"; no row has a known one ({_shown(self.levels)})" if doubtful else ""
+            notes.append(Note(text + more, unseen, doubtful))
         return code
 
 
@@ -257,12 +238,12 @@ class Category(_Words):
     def description(self) -> str:
         return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
 
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
         taken = "taken together as other" if self.other else "taken as none of the known ones"
-        code, size = self._codes(table, notes, taken, strict), len(self.levels)
+        code, size = self._codes(table, notes, taken), len(self.levels)
         if (gaps := code == size + 1).any():
             how = "a category of their own" if self.missing else "which the training rows did not have"
-            notes.append(f"{self.name}: {_count(gaps)} without a value, {how}")
+            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, {how}", not self.missing))
         indicators = np.eye(size + 2)[:, [*range(size), *[size] * self.other, *[size + 1] * self.missing]]
         return indicators[code]
 
@@ -291,8 +272,8 @@ class Ordinal(_Words):
     def description(self) -> str:
         return f"grade from {self.levels[0]} to {self.levels[-1]}"
 
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        code = self._codes(table, notes, "taken as gaps", strict)
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
+        code = self._codes(table, notes, "taken as gaps")
         gaps = code >= len(self.levels)
         parts = [np.where(gaps, self.fill, code), *[gaps] * self.indicator]
         return np.stack(parts, axis=1).astype(np.float64)
@@ -337,9 +318,8 @@ class Statistic(_Words):
     def description(self) -> str:
         return f"one of {len(self.levels)} words, seen as their target encoding"
 
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        refused = strict and not self.counts[-2]
-        return self.lookup[self._codes(table, notes, "taken together as other", refused)]
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
+        return self.lookup[self._codes(table, notes, "taken together as other", not self.counts[-2])]
 
     @property
     def lookup(self) -> Floats:
@@ -414,20 +394,16 @@ class DateColumn(Column):
     def description(self) -> str:
         return f"date, seen as {', '.join(['trend', *self.parts])}"
 
-    def doubt(self, table: Table) -> str:
-        wrong = self._wrong(table, self._days(table))
-        if not wrong.any():
-            return ""
-        example = table.words(self.name)[wrong][0]
-        return f"{self.name}: {_count(wrong)} with words that are no dates ({example!r}), taken as gaps"
-
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
         days = self._days(table)
-        gaps, wrong = np.isnan(days), self._wrong(table, days)
+        gaps = np.isnan(days)
+        wrong = gaps & table.known(self.name)
         if wrong.any():
-            if strict or wrong.mean() > 0.5:
-                raise self._error(table, repr(table.words(self.name)[wrong][0]))
-            notes.append(self.doubt(table))
+            example = repr(table.words(self.name)[wrong][0])
+            if wrong.mean() > 0.5:
+                raise self._error(table, example)
+            text = f"{self.name}: {_count(wrong)} with words that are no dates ({example}), taken as gaps"
+            notes.append(Note(text, True, True))
         columns = [np.where(gaps, self.fill, (days - self.origin) / YEAR)]
         for part in self.parts:
             angle = 2 * np.pi * days / LENGTH[part]
@@ -445,15 +421,16 @@ class DateColumn(Column):
         days = dates.astype("datetime64[us]").astype(np.int64) / (1e6 * 86_400.0)
         return np.where(np.isnat(dates), np.nan, days)
 
-    def _wrong(self, table: Table, days: Floats) -> Bools:
-        """Return which rows have words that are no dates."""
-        return np.isnan(days) & table.known(self.name)
-
     def _error(self, table: Table, what: str) -> TableError:
         return TableError(
             f"{table.source} has {what} in column {self.name!r}, which should hold dates as 2024-01-31; "
             "correct it."
         )
+
+
+def _shown(words: Iterable[str]) -> str:
+    first = list(words)[:4]
+    return ", ".join(map(repr, first[:3])) + ", ..." * (len(first) > 3)
 
 
 def _count(chosen: Bools) -> str:

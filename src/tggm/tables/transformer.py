@@ -5,6 +5,7 @@ step of a scikit-learn pipeline.
 """
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +19,10 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from tggm.arrays import Bools, Floats
 from tggm.settings import one_of
-from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic, marks_of
+from tggm.tables.columns import Category, Column, DateColumn, Note, Number, Ordinal, Statistic, marks_of
 from tggm.tables.inputs import as_table
 from tggm.tables.schema import Preparation
-from tggm.tables.table import MANY, Table, TableError, warn
+from tggm.tables.table import MANY, Table, TableError, TableWarning, warn
 from tggm.tables.target import Target
 from tggm.tables.target_encoding import Outcomes
 
@@ -90,7 +91,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
         Without targets, nothing is target-encoded: of many words the most frequent become indicators.
         """
-        self._warn(self._learn(X, y)[0])
+        self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -100,8 +101,11 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         row's own target takes part.
         """
         table, outcome = self._learn(X, y)
-        self._warn(table)
-        return self._encode_training(table, outcome)
+        left_out = [f"{name} ({why})" for name, why in self.left_out_.items() if name not in self.ignore]
+        listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
+        if listed or self.notes_:
+            warn("; ".join([*listed, *self.notes_]))
+        return self._encode(table, outcome)
 
     def fit_rows(self, table: Table, y: NDArray[Any] | None, rows: Bools, new: Bools | None) -> Floats:
         """Learn from `rows`, and return the numbers of all rows.
@@ -122,9 +126,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         check_is_fitted(self, "columns_")
         table = self._table(X)
         table.require([column.name for column in self.columns_])
-        features = np.concatenate([column.encode(table, []) for column in self.columns_], axis=1)
-        self._warn_doubts(table)
-        return features
+        return self._encode(table)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of the result."""
@@ -205,23 +207,13 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             raise TableError(f"{table.source} has no column that a model could use ({why}).")
         self.columns_ = tuple(columns)
 
-    def _encode_training(self, table: Table, outcome: Outcomes | None) -> Floats:
-        """Encode training rows; features that depend on the target are out of fold."""
-        parts = [c.encode_training(table, outcome, c.encode(table, [])) for c in self.columns_]
+    def _encode(self, table: Table, outcome: Outcomes | None = None) -> Floats:
+        """Encode all columns and warn about those that look wrong; `outcome` are targets of training rows."""
+        notes: list[Note] = []
+        parts = [c.encode_training(table, outcome, c.encode(table, notes)) for c in self.columns_]
+        if doubts := [note.text for note in notes if note.doubtful and not table.numeric]:
+            warn("; ".join(doubts))
         return np.concatenate(parts, axis=1)
-
-    def _warn(self, table: Table) -> None:
-        """Warn about columns that are left out or look wrong, and pass on notes."""
-        left_out = [f"{name} ({why})" for name, why in self.left_out_.items() if name not in self.ignore]
-        listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
-        if listed or self.notes_:
-            warn("; ".join([*listed, *self.notes_]))
-        self._warn_doubts(table)
-
-    def _warn_doubts(self, table: Table) -> None:
-        doubts = [] if table.numeric else [column.doubt(table) for column in self.columns_]
-        if any(doubts):
-            warn("; ".join(filter(None, doubts)))
 
     def _set_names(self, names: tuple[str, ...], named: bool) -> None:
         self._names, self._named = names, named
@@ -274,7 +266,9 @@ def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransfo
 
 def training_features(transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool) -> Floats:
     """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
-    return transformer._encode_training(table, Outcomes.of(y, is_class))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
+        return transformer._encode(table, Outcomes.of(y, is_class))
 
 
 # ---- kinds of columns ------------------------------------------------------------------------------------
