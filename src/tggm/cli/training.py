@@ -12,7 +12,7 @@ import time
 import warnings
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self
 
@@ -194,7 +194,8 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     notes += say(rare_classes(y, target))
     inputs = input_columns(rows, options)
     X, begin = inputs.take(train), time.perf_counter()
-    notes += train_model(model, (X, target.named(y[train])), y[train], options)
+    notes += train_model(model, (X, y[train]), y[train], options)
+    model.fitted_ = replace(model.fitted_, target=target.name)
     notes += say(encoding_notes(model, inputs))
     held = rows.take(test) if len(test) else None
     return _result(model, target, table.source, X, y[train], len(train), held, begin, notes, options)

@@ -263,7 +263,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _set_columns(self, columns: Columns) -> None:
         """Set the attributes that scikit-learn and users expect."""
         self.n_features_in_, self.table_ = columns.width, columns.encoder
-        vars(self).pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
         if columns.names is not None:
             self.feature_names_in_ = np.asarray(columns.names, dtype=object)
 

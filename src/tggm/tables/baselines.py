@@ -6,7 +6,7 @@ the classes. *Linear* is scikit-learn's `RidgeCV`, with the leave-one-out error 
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,20 @@ class Baselines:
     coef: Floats | None = None  # (outputs, features)
     intercept: Floats | None = None  # (outputs,)
     variance: float | None = None  # of the linear regression
+
+    def check(self, width: int, is_class: bool) -> None:
+        """Raise ValueError unless these are baselines for this number of features."""
+        naive, outputs = self.naive, len(self.naive) if is_class else 1
+        positive = is_class or (
+            len(naive) == 2 and min(naive[1], 1.0 if self.variance is None else self.variance) > 0
+        )
+        if naive.ndim != 1 or not positive:
+            raise ValueError("the baselines of a regression must have a mean and positive variances")
+        shapes = [None if a is None else a.shape for a in (self.coef, self.intercept)]
+        if shapes != [None, None] and shapes != [(outputs, width), (outputs,)]:
+            raise ValueError(
+                f"its linear baseline has shapes {shapes}, not {(outputs, width)} and {(outputs,)}"
+            )
 
     def regression(self, X: Floats) -> dict[str, GaussianMixture]:
         """Return the predictive distributions."""
@@ -62,8 +76,8 @@ def fit_regression(X: Floats, y: Floats) -> Baselines:
     """Fit both to a regression; the ridge penalty is the best of 13 by leave-one-out errors."""
     from sklearn.linear_model import RidgeCV
 
-    shift, scale = _standard(X)
-    model = RidgeCV(np.logspace(-3, 3, 13)).fit((X - shift[None, :]) / scale[None, :], y)
+    Z, shift, scale = _standardised(X)
+    model = RidgeCV(np.logspace(-3, 3, 13)).fit(Z, y)
     coef = (model.coef_ / scale)[None, :]
     variance = max(float(-model.best_score_), _TINY)
     return _kept(naive_regression(y), coef, np.array([model.intercept_]) - coef @ shift, variance)
@@ -74,15 +88,15 @@ def fit_classes(X: Floats, label: Ints, n_classes: int) -> Baselines:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    shift, scale = _standard(X)
+    Z, shift, scale = _standardised(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
-        model = LogisticRegression(max_iter=300).fit((X - shift[None, :]) / scale[None, :], label)
+        model = LogisticRegression(max_iter=300).fit(Z, label)
     coef, intercept = model.coef_, model.intercept_
     if n_classes == 2:  # scikit-learn stores only the second class
         coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.r_[0.0, intercept]
     coef = coef / scale[None, :]
-    return _kept(naive_classes(label, n_classes), coef, intercept - coef @ shift, None)
+    return _kept(naive_classes(label, n_classes), coef, intercept - coef @ shift)
 
 
 def naive_regression(y: Floats) -> Baselines:
@@ -96,16 +110,15 @@ def naive_classes(label: Ints, n_classes: int) -> Baselines:
     return Baselines(np.log(count / count.sum()))
 
 
-def _kept(naive: Baselines, coef: Floats, intercept: Floats, variance: float | None) -> Baselines:
+def _kept(naive: Baselines, coef: Floats, intercept: Floats, variance: float | None = None) -> Baselines:
     """Return both baselines, or only the naive one if the linear one is too large."""
-    if coef.size > MOST_NUMBERS:
-        return naive
-    return replace(naive, coef=coef, intercept=intercept, variance=variance)
+    return naive if coef.size > MOST_NUMBERS else Baselines(naive.naive, coef, intercept, variance)
 
 
-def _standard(X: Floats) -> tuple[Floats, Floats]:
-    scale = X.std(0)
-    return X.mean(0), np.where(scale > 0, scale, 1.0)
+def _standardised(X: Floats) -> tuple[Floats, Floats, Floats]:
+    shift, scale = X.mean(0), X.std(0)
+    scale = np.where(scale > 0, scale, 1.0)
+    return (X - shift[None, :]) / scale[None, :], shift, scale
 
 
 def _normal(mean: Floats, variance: float) -> GaussianMixture:

@@ -166,9 +166,11 @@ def as_table(X: Any, missing: tuple[str, ...] = (), source: str = NAME) -> Table
     if _is_frame(X):
         table = _of_frame(X, gaps, source)
     elif is_table(X):
-        columns = {f"x{k}": column for k, column in enumerate(np.asarray(X).T)}
-        read = {name: _of_array(column, name, gaps, source) for name, column in columns.items()}
-        table = Table(source, read, named=False)
+        array = np.asarray(X)
+        types = {"M": "datetime64[us]", "m": "timedelta64[us]", "S": "U"}  # Python has these
+        lists = array.astype(types.get(array.dtype.kind, array.dtype)).T.tolist()
+        columns = {f"x{k}": _of_objects(values, f"x{k}", gaps, source) for k, values in enumerate(lists)}
+        table = Table(source, columns, named=False)
     else:
         options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "input_name": "X"}
         table = _of_numbers(check_array(X, **options), source)
@@ -182,26 +184,13 @@ def _of_numbers(X: Floats, source: str) -> Table:
     return Table(source, columns, named=False, numeric=True)
 
 
-def _of_array(column: NDArray[Any], name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
-    """Return a column of an array of words, dates or durations (in seconds)."""
-    if column.dtype.kind == "O":
-        return _of_objects(column.tolist(), name, gaps, source)
-    if column.dtype.kind in "US":
-        return cleaned(column.astype(str).tolist(), gaps)
-    return column.astype("datetime64[us]") if column.dtype.kind == "M" else _seconds(column)
-
-
-def _seconds(spans: NDArray[Any]) -> NDArray[Any]:
-    return np.where(np.isnat(spans), np.nan, spans / np.timedelta64(1, "s")).astype(np.float64)
-
-
 def _of_objects(values: list[Any], name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
     """Return Python objects as numbers, dates or durations (in seconds) if all are, else as words."""
     values = [None if _is_gap(value) else value for value in values]
     known = [value for value in values if value is not None]
     truth = all(isinstance(value, bool) for value in known)
     if known and not truth and all(isinstance(value, int | float | np.number) for value in known):
-        return _finite(np.array([np.nan if v is None else v for v in values], dtype=np.float64), name, source)
+        return _finite([np.nan if v is None else v for v in values], name, source)
     if known and all(hasattr(value, "year") and hasattr(value, "month") for value in known):
         return np.array(values, dtype="datetime64[us]")
     if known and all(hasattr(value, "total_seconds") for value in known):
@@ -223,7 +212,8 @@ def _is_gap(value: Any) -> bool:
     return type(same).__name__ == "NAType" or not bool(same)
 
 
-def _finite(values: NDArray[Any], name: str, source: str) -> NDArray[Any]:
+def _finite(given: Any, name: str, source: str) -> Floats:
+    values = np.asarray(given, dtype=np.float64)
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
         raise ValueError(
@@ -263,12 +253,9 @@ def _of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDA
 
     kind = series.dtype
     if kind.is_numeric():
-        values = series.cast(nw.Float64).to_numpy()
-        return _finite(np.asarray(values, dtype=np.float64), name, source)
+        return _finite(series.cast(nw.Float64).to_numpy(), name, source)
     if kind == nw.Datetime:  # in its own time zone, without the zone
         return np.asarray(series.dt.replace_time_zone(None).to_numpy(), dtype="datetime64[us]")
-    if kind == nw.Duration:
-        return _seconds(np.asarray(series.to_numpy(), dtype="timedelta64[us]"))
     pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
     values = [None if gap else value for value, gap in pairs]
     if kind in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Time):

@@ -6,11 +6,10 @@ numbers only if that loses nothing.
 
 import csv
 import io
-import stat
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from tggm.data.parquet import ParquetFiles, RowGroup, readable
 from tggm.tables.inputs import as_table
 from tggm.tables.table import Table, TableError, stacked
-from tggm.tables.text import GAPS, LONGEST, cleaned
+from tggm.tables.text import GAPS, LONGEST, Words, cleaned
 
 DELIMITERS = ",;\t|"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
@@ -52,7 +51,13 @@ def read_table(
     A `TableError` has a message with the remedy.
     """
     name = "standard input" if path == "-" else path
-    content = _decompress(sys.stdin.buffer.read() if path == "-" else _read(Path(path)), name)
+    content = _read(path)
+    for magic, module in _COMPRESSED.items():
+        if content.startswith(magic):
+            try:
+                content = import_module(module).decompress(content)
+            except Exception:  # each module has its own types
+                raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
     is_excel = content.startswith(b"PK\x03\x04") and b"xl/workbook.xml" in content
     if sheet is not None and not is_excel:
         raise TableError(f"{name} is no Excel file; leave --sheet out.")
@@ -60,32 +65,26 @@ def read_table(
         if is_excel:
             return _parse_excel(content, name, missing, sheet)
         if content.startswith(b"PAR1"):
-            return _parse_parquet(content, name, missing)
+            from pyarrow.parquet import read_table as parse
+
+            return _of_parquet(lambda: parse(io.BytesIO(content)), name, missing)
         text = _decode(content, name, encoding)
         return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
     except ModuleNotFoundError as error:
         raise TableError(f"{name} needs {error.name} to be read: pip install 'tggm[tables]'.") from None
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read()
     try:
-        if stat.S_ISDIR(path.stat().st_mode):
-            raise TableError(f"{path} is a folder; name a CSV or Parquet file in it.")
-        return path.read_bytes()
+        return Path(path).read_bytes()
+    except IsADirectoryError:
+        raise TableError(f"{path} is a folder; name a CSV or Parquet file in it.") from None
     except FileNotFoundError:
         raise TableError(f"there is no file {path}; check the name and the folder.") from None
     except PermissionError:
         raise TableError(f"{path} may not be read; check its permissions: ls -l {path}") from None
-
-
-def _decompress(content: bytes, name: str) -> bytes:
-    for magic, module in _COMPRESSED.items():
-        if content.startswith(magic):
-            try:
-                return bytes(import_module(module).decompress(content))
-            except Exception:  # each module has its own types
-                raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
-    return content
 
 
 def _decode(content: bytes, name: str, encoding: str | None) -> str:
@@ -177,22 +176,16 @@ def _check_rows(text: str, mark: str, name: str) -> None:
 
 
 def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
-    better = _find_delimiter(text)
-    if len(header) == 1 and better != mark and better in header[0]:
-        raise TableError(
-            f"{name} has one column only, {header[0][:40]!r}; its fields seem to be separated by "
-            f"{better!r}, so leave --delimiter out or pass that one."
-        )
-    if len(header) == 1 and len(header[0].split()) == len(text.strip().splitlines()[-1].split()) > 1:
-        raise TableError(
-            f"{name} has one column only, {header[0][:40]!r}; if its fields are separated by blanks, pass "
-            "--delimiter ' '."
-        )
-    duplicates = [column for column, count in Counter(header).items() if count > 1]
-    if duplicates:
-        raise TableError(
-            f"{name} has more than one column {duplicates[0]!r}; every column needs its own name."
-        )
+    first, better, remedy = header[0], _find_delimiter(text), ""
+    if better != mark and better in first:
+        remedy = f"its fields seem to be separated by {better!r}, so leave --delimiter out or pass that one"
+    elif len(first.split()) == len(text.strip().splitlines()[-1].split()) > 1:
+        remedy = "if its fields are separated by blanks, pass --delimiter ' '"
+    if remedy and len(header) == 1:
+        raise TableError(f"{name} has one column only, {first[:40]!r}; {remedy}.")
+    column, count = Counter(header).most_common(1)[0]
+    if count > 1:
+        raise TableError(f"{name} has more than one column {column!r}; every column needs its own name.")
 
 
 def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
@@ -212,7 +205,8 @@ def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
             if np.nanmax(np.abs(values)) < LONGEST:
                 return values
     coded = column.combine_chunks().dictionary_encode()
-    return cleaned(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
+    words: Words = cleaned(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
+    return words
 
 
 # ---- Excel and Parquet -----------------------------------------------------------------------------------
@@ -244,19 +238,9 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
     return as_table(frame, missing, name)
 
 
-def _parse_parquet(content: bytes, name: str, missing: Sequence[str]) -> Table:
-    import pyarrow.parquet as pq
-
+def _of_parquet(read: Callable[[], Any], name: str, missing: Sequence[str]) -> Table:
     with _table_errors(), readable(name):
-        stored = pq.read_table(io.BytesIO(content))
-    return _of_arrow(stored, name, missing)
-
-
-def _of_arrow(stored: Any, name: str, missing: Sequence[str]) -> Table:
-    if not stored.num_rows or not stored.num_columns:
-        raise TableError(f"{name} has no rows; there is nothing to work on.")
-    with _table_errors():
-        return as_table(stored, tuple(missing), name)
+        return as_table(read(), tuple(missing), name)
 
 
 @contextmanager
@@ -288,24 +272,21 @@ class Folder:
     def require_alike(self, ignored: Sequence[str]) -> None:
         """Raise if a used column has numbers in one file and text in another."""
         seen: dict[str, tuple[str, Any, Path]] = {}
-        for file, schema in self.files.schemas.items():
-            for field in schema:
-                content = _content(field.type)
-                if field.name in ignored or content == "nothing":
-                    continue
-                before, kind, first = seen.setdefault(field.name, (content, field.type, file))
-                if content != before:
-                    raise TableError(
-                        f"column {field.name!r} holds {before} ({kind}) in {first}, but {content} "
-                        f"({field.type}) in {file}; write one type in all files, or leave it out: "
-                        f"--ignore {field.name!r}."
-                    )
+        used = ((file, field) for file, schema in self.files.schemas.items() for field in schema)
+        for file, field in used:
+            content = _content(field.type)
+            if field.name in ignored or content == "nothing":
+                continue
+            before, kind, first = seen.setdefault(field.name, (content, field.type, file))
+            if content != before:
+                raise TableError(
+                    f"column {field.name!r} holds {before} ({kind}) in {first}, but {content} ({field.type}) "
+                    f"in {file}; write one type in all files, or leave it out: --ignore {field.name!r}."
+                )
 
     def read(self, group: RowGroup) -> Table:
         """Read the table of one row group."""
-        with _table_errors():
-            stored = self.files.read(group)
-        return _of_arrow(stored, str(group.file), self._missing)
+        return _of_parquet(lambda: self.files.read(group), str(group.file), self._missing)
 
     def sample(self) -> Table:
         """Read some rows of some groups, spread evenly over the folder."""

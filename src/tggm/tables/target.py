@@ -15,12 +15,6 @@ MOST_CLASSES = 100
 LARGEST = 1e100  # of a target; sums of squares must be finite
 
 
-class NamedArray(np.ndarray):
-    """An array with a name, as a column of a data frame has one."""
-
-    name: str = ""
-
-
 @dataclass(frozen=True)
 class Target:
     """Name and task of the target, and whether its labels are whole numbers or words."""
@@ -44,12 +38,6 @@ class Target:
             return table.numbers(self.name)
         words = table.words(self.name)
         return np.array([_whole_label(table, word) for word in words]) if self.integer else words.astype(str)
-
-    def named(self, values: NDArray[Any]) -> NamedArray:
-        """Return values with the target's name, which estimators store."""
-        found = values.view(NamedArray)
-        found.name = self.name
-        return found
 
 
 def _whole_label(table: Table, word: str) -> int:

@@ -174,7 +174,7 @@ def _parse_date(word: str, first: bool) -> datetime | None:
     found = next((found for form in _FORMS if (found := form.fullmatch(word))), None)
     if found is None:
         return None
-    parts = found.groupdict()
+    parts: dict[str, Any] = found.groupdict()
     month, day = parts.get("month"), parts.get("day")
     if (name := parts.get("name")) is not None:
         month = str(_MONTHS.index(name.lower()[:3]) + 1)
