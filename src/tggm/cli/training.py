@@ -259,7 +259,8 @@ def _result(
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
     features = training_features(model.table_, X, y, target.is_class)
-    baselines = fit_baselines(features, y, target.is_class)
+    classes, label = np.unique(y, return_inverse=True)
+    baselines = fit_baselines(features, *((label, len(classes)) if target.is_class else (y,)))
     seconds = time.perf_counter() - begin
     figures = {} if test is None else evaluate_model(model, baselines, test, target.values(test))
     held_out = 0 if test is None else len(test)

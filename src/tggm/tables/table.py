@@ -182,16 +182,10 @@ class Table:
         return self._cached(("numbers", name, spelling), lambda: self._read_numbers(name, spelling))
 
     def _read_numbers(self, name: str, spelling: Spelling) -> Floats | None:
-        column, known = self.columns[name], self.known(name)
-        found = text.plain_numbers(column[known])
-        if found is None:
-            readable = self.readable(name, spelling)
-            if len(readable) < len(self.different(name)):
-                return None
-            found = np.array([readable[word] for word in column[known].tolist()])
-        values = np.full(len(column), np.nan)
-        values[known] = found
-        return values
+        readable = self.readable(name, spelling)
+        if len(readable) < len(self.different(name)):
+            return None
+        return np.array([readable.get(word, np.nan) for word in self.columns[name].tolist()])
 
     def number_share(self, name: str) -> float:
         """Return the share of a column's words that are numbers; 0 if there are few different numbers."""

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.arrays import Floats
-
 GAPS = (
     *("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NaT"),
     *("null", "NULL", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "#N/A N/A"),
@@ -38,18 +36,6 @@ def cleaned(values: Sequence[Any], gaps: frozenset[str]) -> Words:
     words = np.empty(len(values), dtype=object)
     words[:] = [different[value] for value in values]
     return words
-
-
-def plain_numbers(words: Words) -> Floats | None:
-    """Return words as float64, or None if one of them is not a plain finite number."""
-    try:
-        values = words.astype(np.float64)
-    except ValueError:
-        return None
-    # Python also reads 1_000 and "infinity", which are more likely mistakes in a table
-    if not np.isfinite(values).all() or any("_" in word for word in words.tolist()):
-        return None
-    return values
 
 
 def spelled(number: float) -> str:
@@ -99,7 +85,7 @@ class Spelling(NamedTuple):
 
 
 def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = None) -> Spelling:
-    """Find how the words of a column write numbers; `decimal` is used if no word shows it.
+    """Find how the words of a column write numbers; `decimal` is used if words have commas, but none shows it.
 
     A unit must be shared by all words that have one, and needs many different numbers: 4 WD and 2 WD stay
     words.
@@ -115,7 +101,9 @@ def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = Non
     digits = [found["digits"] for found in parts if _around(found) <= {unit}]
     readable = [{mark for mark, form in _DIGITS.items() if form.fullmatch(each)} for each in digits]
     shown = {mark for marks in readable if len(marks) == 1 for mark in marks}
-    return Spelling(shown.pop() if len(shown) == 1 else decimal, unit)
+    if len(shown) == 1:
+        return Spelling(shown.pop(), unit)
+    return Spelling(decimal if any("," in each for each in digits) else ".", unit)
 
 
 def _around(parts: re.Match[str]) -> set[str]:
@@ -188,7 +176,7 @@ def _parse_date(word: str, first: bool) -> datetime | None:
         hour = hour % 12 + 12 * (half.lower() == "pm")
     try:
         return datetime(
-            year, int(month), int(day), hour, int(parts["minute"] or 0), int(parts["second"] or 0)
+            year, int(month or 1), int(day or 1), hour, int(parts["minute"] or 0), int(parts["second"] or 0)
         )
     except ValueError:  # February 31
         return None
