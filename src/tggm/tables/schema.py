@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tggm.tables.baselines import Baselines
 from tggm.tables.columns import COLUMNS, Column
-from tggm.tables.target import TASKS, Target
+from tggm.tables.table import TASKS, Target
 
 Figures = dict[str, dict[str, float]]  # by model ("model", "linear", "naive") and measure
 _LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")

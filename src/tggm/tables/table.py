@@ -1,4 +1,4 @@
-"""A table in memory: named columns of numbers, words or dates, with gaps.
+"""A table in memory: named columns of numbers, words or dates, with gaps; and the target among them.
 
 A CSV file does not state which columns are numbers, so a column of words can be read either way: "7" is the
 number 7 for a model that was trained on numbers, and the word "7" for one that was trained on categories.
@@ -6,11 +6,11 @@ number 7 for a model that was trained on numbers, and the word "7" for one that 
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,14 @@ from tggm.arrays import Bools, Floats, Ints
 from tggm.tables import text
 from tggm.tables.text import TRUTH, Dates, Spelling, Words
 
-T = TypeVar("T")
 _OURS = ("tggm", "sklearn")  # scikit-learn wraps methods of transformers
-_MOST = 5  # words that a message lists
+_MOST, _MOST_NAMES = 5, 8  # words and names of columns that a message lists
 _DATE_SAMPLE = 1000  # words that decide whether a column holds dates
 _NEARLY = 0.9  # share of words that are numbers from which the others are probably mistakes
 MANY = 20  # different numbers that make a column of numbers
+TASKS = ("regression", "classification")
+MOST_CLASSES = 100
+LARGEST = 1e100  # of a target; sums of squares must be finite
 
 
 class TableError(ValueError):
@@ -59,7 +61,7 @@ class Table:
     missing: tuple[str, ...] = ()
     named: bool = True  # false for the columns of an array
     numeric: bool = False  # whether it is an array of numbers, which keeps all its columns
-    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # of `_cached`
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # how words are read
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -87,11 +89,10 @@ class Table:
     def require(self, names: Sequence[str]) -> None:
         """Raise unless the table has all these columns."""
         missing = [name for name in names if name not in self.columns]
-        if not missing:
-            return
-        near = get_close_matches(missing[0], [name for name in self.names if name not in names], n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names) or 'no columns'}."
-        raise TableError(f"{self.source} has no column {_listed(missing)}; {hint}")
+        if missing:
+            near = get_close_matches(missing[0], [name for name in self.columns if name not in names], n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names) or 'no columns'}."
+            raise TableError(f"{self.source} has no column {_listed(missing)}; {hint}")
 
     def known(self, name: str) -> Bools:
         """Return which rows have a value in this column."""
@@ -139,19 +140,21 @@ class Table:
         if self.columns[name].dtype != object:
             return Spelling(decimal)
         key = "spelling", name, decimal, unit
-        return self._cached(key, lambda: text.spelling_of(self.different(name), decimal, unit))
+        if key not in self._cache:
+            self._cache[key] = text.spelling_of(self.different(name), decimal, unit)
+        found: Spelling = self._cache[key]
+        return found
 
     def readable(self, name: str, spelling: Spelling | None = None) -> dict[str, float]:
         """Return the words of a column that are numbers (or all of them true or false), with their values."""
         spelling = spelling or self.spelling(name)
-
-        def find() -> dict[str, float]:
-            different = self.different(name)
-            if self.has_truth(name):
-                return {word: TRUTH[word.lower()] for word in different}
-            return {word: x for word in different if (x := spelling.value(word)) is not None}
-
-        return self._cached(("readable", name, spelling), find)
+        key, different = ("readable", name, spelling), self.different(name)
+        if key not in self._cache:
+            truth = all(word.lower() in TRUTH for word in different)
+            value = (lambda word: TRUTH[word.lower()]) if truth else spelling.value
+            self._cache[key] = {word: x for word in different if (x := value(word)) is not None}
+        found: dict[str, float] = self._cache[key]
+        return found
 
     def numbers(self, name: str, spelling: Spelling | None = None) -> Floats:
         """Return a column as float64, NaN for gaps; raise `TableError` that lists words that are no numbers.
@@ -178,14 +181,10 @@ class Table:
         column = self.columns[name]
         if column.dtype != object:
             return None if column.dtype.kind == "M" else column
-        spelling = spelling or self.spelling(name)
-        return self._cached(("numbers", name, spelling), lambda: self._read_numbers(name, spelling))
-
-    def _read_numbers(self, name: str, spelling: Spelling) -> Floats | None:
         readable = self.readable(name, spelling)
         if len(readable) < len(self.different(name)):
             return None
-        return np.array([readable.get(word, np.nan) for word in self.columns[name].tolist()])
+        return np.array([readable.get(word, np.nan) for word in column.tolist()])
 
     def number_share(self, name: str) -> float:
         """Return the share of a column's words that are numbers; 0 if there are few different numbers."""
@@ -212,12 +211,8 @@ class Table:
 
         With `first`, the day comes before the month if no word shows the order.
         """
-
-        def parse() -> Dates:
-            shown = text.day_first(self.different(name))
-            return text.parse_dates(self.columns[name].tolist(), first if shown is None else shown)
-
-        return self._cached(("dates", name, first), parse)
+        shown = text.day_first(self.different(name))
+        return text.parse_dates(self.columns[name].tolist(), first if shown is None else shown)
 
     def odd_words(self, name: str, readable: Mapping[str, float]) -> dict[str, int]:
         """Return the words of a column that are not readable, with the first row of each."""
@@ -231,12 +226,6 @@ class Table:
         """List such words with their rows in the file, from 1 without the header, for a message."""
         shown = [f"{word!r} in row {self.places[row] + 1}" for word, row in list(odd.items())[:_MOST]]
         return ", ".join(shown) + (f" and {len(odd) - _MOST} more" if len(odd) > _MOST else "")
-
-    def _cached(self, key: Any, make: Callable[[], T]) -> T:
-        if key not in self._cache:
-            self._cache[key] = make()
-        found: T = self._cache[key]
-        return found
 
 
 def stacked(tables: Sequence[Table], source: str) -> Table:
@@ -259,7 +248,109 @@ def _stacked_column(tables: Sequence[Table], name: str) -> NDArray[Any]:
     return np.concatenate([table.words(name) for table in tables])
 
 
-def _listed(names: Iterable[str], most: int = 8) -> str:
-    names = list(names)
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES)
+    return ", ".join(map(repr, names[:_MOST_NAMES])) + more
+
+
+# ---- targets ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """Name and task of the target, and whether its labels are whole numbers or words."""
+
+    name: str
+    task: str
+    integer: bool = False  # for classes
+
+    @property
+    def is_class(self) -> bool:
+        """Return whether the target is a class."""
+        return self.task == "classification"
+
+    def known(self, table: Table) -> Bools:
+        """Return which rows have a target."""
+        return table.known(self.name)
+
+    def values(self, table: Table) -> NDArray[Any]:
+        """Return numbers or labels of a table whose rows all have a target."""
+        if not self.is_class:
+            return table.numbers(self.name)
+        words = table.words(self.name)
+        if not self.integer:
+            return words.astype(str)
+        value = Spelling(table.decimal).value
+        labels: dict[str, Any] = {word: value(word) for word in set(words.tolist())}  # 7 and 7.0 are one
+        strange = [word for word, label in labels.items() if label is None or label % 1]
+        if strange:
+            raise TableError(
+                f"{table.source} has the class {strange[0]!r}, but the model's classes are whole numbers."
+            )
+        return np.array([int(labels[word]) for word in words])
+
+
+def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, str]:
+    """Return the target and how its task was found; raise `TableError` if it cannot be predicted."""
+    table.require([name])
+    known = table.known(name)
+    if table.has_dates(name):
+        raise TableError(
+            f"column {name!r} of {table.source} holds dates or times ({table.words(name)[known][0]!r}), "
+            "which cannot be predicted; replace them by numbers, such as days since the start."
+        )
+    if not known.any():
+        raise TableError(
+            f"the target {name!r} of {table.source} is empty in all rows; choose another column."
+        )
+    values = None if table.has_truth(name) else table.numbers_or_none(name)  # true and false are words
+    numeric = None if values is None else values[known]
+    whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
+    labels: list[Any] = np.unique(table.words(name)[known] if numeric is None else numeric).tolist()
+    different, rows = len(labels), int(known.sum())
+    if task is None and numeric is None:
+        table.refuse_mistakes(name)
+    found, reason = (task, "as asked") if task is not None else _decided(labels, numeric, whole)
+    if found == "regression":
+        _require_numbers(table, name, numeric)
+    if different == 1:
+        raise TableError(
+            f"the target {name!r} has one value only, {_word(labels[0])!r}; there is nothing to learn, "
+            "choose another column."
+        )
+    if found == "classification" and different > min(MOST_CLASSES, rows // 2):
+        raise TableError(
+            f"the target {name!r} has {different} different values in {rows} rows, too many to be "
+            "classes; choose another column, or correct it if it should hold numbers."
+        )
+    return Target(name, found, found == "classification" and whole), reason
+
+
+def _word(label: Any) -> str:
+    return label if isinstance(label, str) else text.spelled(label)
+
+
+def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
+    if numeric is None:
+        strange = next(iter(table.odd_words(name, table.readable(name))))
+        raise TableError(
+            f"the target {name!r} has {strange!r}, which is not a number; correct it, mark it as missing "
+            f"(--missing {strange!r}), or use --task classification."
+        )
+    if np.abs(numeric).max() > LARGEST:
+        raise TableError(
+            f"the target {name!r} has the number {numeric[np.abs(numeric).argmax()]:g}, whose square is too "
+            "large to compute with; divide the column by a large number, or correct it."
+        )
+
+
+def _decided(labels: list[Any], numeric: Floats | None, whole: bool) -> tuple[str, str]:
+    """Choose classes for words, two values, or at most 10 whole numbers that each occur often."""
+    if len(labels) == 2:
+        return "classification", f"the target has two values, {' and '.join(map(_word, labels))}"
+    if numeric is None:
+        return "classification", "the target has words"
+    if whole and len(labels) <= 10 and len(numeric) >= 5 * len(labels):
+        reason = f"the target has {len(labels)} different whole numbers; as a number: --task regression"
+        return "classification", reason
+    return "regression", "the target has numbers"

@@ -85,7 +85,7 @@ class Spelling(NamedTuple):
 
 
 def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = None) -> Spelling:
-    """Find how the words of a column write numbers; `decimal` is used if words have commas, but none shows it.
+    """Find how the words of a column write numbers; `decimal` is used if commas may mean either.
 
     A unit must be shared by all words that have one, and needs many different numbers: 4 WD and 2 WD stay
     words.

@@ -22,8 +22,7 @@ from tggm.settings import one_of
 from tggm.tables.columns import Category, Column, DateColumn, Note, Number, Ordinal, Statistic, marks_of
 from tggm.tables.inputs import as_table
 from tggm.tables.schema import Preparation
-from tggm.tables.table import MANY, Table, TableError, TableWarning, warn
-from tggm.tables.target import Target
+from tggm.tables.table import MANY, Table, TableError, TableWarning, Target, warn
 from tggm.tables.target_encoding import Outcomes
 
 TASKS = ("auto", "regression", "classification")
@@ -154,7 +153,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         """Learn from a table or an array; return it as a table, and the targets for target encodings."""
         one_of("task", self.task, TASKS)
         table = as_table(X, tuple(self.missing))
-        if not table.names:
+        if not table.columns:
             raise TableError(f"{table.source} has no rows or no columns; there is nothing to learn from.")
         target, is_class = None if y is None else np.asarray(y), self.task == "classification"
         if target is not None and len(target) != len(table):
@@ -162,13 +161,13 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         if target is not None and self.task == "auto":
             is_class = type_of_target(target, input_name="y") in ("binary", "multiclass")
         outcome = None if target is None or not target_encoding else Outcomes.of(target, is_class)
-        self._set_names(tuple(table.names), table.named)
+        self._set_names(tuple(table.columns), table.named)
         self._missing = (*self.missing, *table.missing)
         self.columns_: tuple[Column, ...]
         self.left_out_: dict[str, str] = {}
         self.notes_: list[str] = []
         if table.numeric:
-            self.columns_ = tuple(Number.of(table, name) for name in table.names)
+            self.columns_ = tuple(Number.of(table, name) for name in table.columns)
         else:
             self._learn_columns(table, target, is_class, outcome)
         return table, outcome
@@ -181,7 +180,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.left_out_ = dict.fromkeys(self.ignore, "as asked")
         columns: list[Column] = []
         mistakes: list[str] = []
-        for name in table.names:
+        for name in table.columns:
             if name in self.ignore:
                 continue
             try:
