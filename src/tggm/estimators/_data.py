@@ -207,14 +207,12 @@ def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
     return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
 
 
-def _encoded(
-    estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools, new: Bools | None = None
-) -> tuple[Any, Columns]:
-    """Return inputs as numbers; the encoder of a table is fitted to `rows`, and `new` are like later ones."""
+def _encoded(estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools) -> tuple[Any, Columns]:
+    """Return some rows as numbers, to which the encoder of a table is fitted, and the columns."""
     if not isinstance(X, Table):
-        return X, Columns(X.shape[1])
+        return X if rows.all() else X[rows], Columns(X.shape[1])
     encoder = TableTransformer(task=estimator.task)
-    return encoder.fit_rows(X, y, rows, new), Columns.of(encoder)
+    return encoder.fit_transform(X.take(rows), None if y is None else y[rows]), Columns.of(encoder)
 
 
 def read_numbers(
@@ -244,14 +242,18 @@ def read_numbers(
         aside = choose_calibration_rows(targets, kept, settings.guarantee, rng)
         kept &= ~aside
     known = y_ if y_.ndim == 1 else targets.Y
-    X_, columns = _encoded(estimator, X_, known if encode_target else None, kept, aside)
-    inputs, targets_, weights = X_[kept], targets.of(kept), weight_[kept]
+    inputs, columns = _encoded(estimator, X_, known if encode_target else None, kept)
+    targets_, weights = targets.of(kept), weight_[kept]
     transform = read_transform(settings.target_transform, inputs, targets_, weights)
     if transform is not None:
         targets_ = targets_._replace(Y=transform.forward(targets_.Y))
     x = standardisation(inputs, weights, settings.standardize)
     scales = Scales(x, targets_.scales(weights, settings.standardize))
-    calibration = None if aside is None else (X_[aside], targets.of(aside).Y)
+    calibration = None
+    if aside is not None:
+        encoder = columns.encoder
+        later = X_[aside] if encoder is None else encoder.transform(X_.take(aside))
+        calibration = later, targets.of(aside).Y
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], target_name(y), y_.ndim == 1,
         transform, calibration_rows=calibration,
@@ -270,9 +272,11 @@ def read_labels(
     require_labels_in_all_rows(y)
     X_, y_ = read_inputs(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y_)
-    X_, columns = _encoded(estimator, X_, y_ if encode_target else None, row_weights(weight, y_) > 0)
+    weight_ = row_weights(weight, y_)
+    rows = weight_ > 0
+    X_, columns = _encoded(estimator, X_, y_ if encode_target else None, rows)
     known = known_classes(y_ if classes is None else classes)
-    inputs, label, weights = weighted_rows(X_, y_, weight, settings.class_weight, known)
+    inputs, label, weights = weighted_rows(X_, y_[rows], weight_[rows], settings.class_weight, known)
     scales = Scales(
         standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
     )

@@ -169,12 +169,8 @@ class Table:
                 f"{self.source} has dates in column {name!r}, which should hold numbers; correct it."
             )
         odd = self.odd_words(name, self.readable(name, spelling))
-        first = next(iter(odd))
-        raise TableError(
-            f"{self.source} has {self.listed(odd)} of column {name!r}, which should hold numbers; "
-            f"correct it, or mark it as a gap when fitting: --missing {first!r} of `tggm fit`, "
-            f"TableTransformer(missing=[{first!r}]) in Python."
-        )
+        place = f"{self.source} has {self.listed(odd)} of column {name!r}"
+        raise TableError(f"{place}, which should hold numbers; {_remedy(odd)}")
 
     def numbers_or_none(self, name: str, spelling: Spelling | None = None) -> Floats | None:
         """Return a column as `numbers` does, or None if it has a word that is not a number."""
@@ -199,12 +195,8 @@ class Table:
         if self.number_share(name) < _NEARLY:
             return
         odd = self.odd_words(name, self.readable(name))
-        first = next(iter(odd))
-        raise TableError(
-            f"column {name!r} of {self.source} is nearly all numbers, but has {self.listed(odd)}; "
-            f"correct it, or mark it as a gap: --missing {first!r} of `tggm fit`, "
-            f"TableTransformer(missing=[{first!r}]) in Python."
-        )
+        place = f"column {name!r} of {self.source}"
+        raise TableError(f"{place} is nearly all numbers, but has {self.listed(odd)}; {_remedy(odd)}")
 
     def dates(self, name: str, first: bool) -> Dates:
         """Return a column of words as dates, NaT for other words.
@@ -230,22 +222,27 @@ class Table:
 
 def stacked(tables: Sequence[Table], source: str) -> Table:
     """Concatenate tables with the same columns."""
-    for table in tables[1:]:
-        table.require(tables[0].names)
-    columns = {name: _stacked_column(tables, name) for name in tables[0].names}
+    columns = {}
+    for name in tables[0].columns:
+        for table in tables:
+            table.require([name])
+        parts = [table.columns[name] for table in tables]
+        kinds = {part.dtype.kind for part in parts}
+        if kinds == {"f", "O"} and not any(table.different(name) for table in tables):  # numbers and gaps
+            parts = [table.numbers(name) for table in tables]
+        elif len(kinds) > 1:
+            parts = [table.words(name) for table in tables]
+        columns[name] = np.concatenate(parts)
     origin = np.concatenate([table.places for table in tables])
     return Table(source, columns, categories=tables[0].categories, origin=origin)
 
 
-def _stacked_column(tables: Sequence[Table], name: str) -> NDArray[Any]:
-    """Concatenate a column; as words if some tables have numbers and others words."""
-    columns = [table.columns[name] for table in tables]
-    kinds = {column.dtype.kind for column in columns}
-    if kinds == {"M"}:
-        return np.concatenate(columns)
-    if "M" not in kinds and not any(table.different(name) for table in tables):
-        return np.concatenate([table.numbers(name) for table in tables])  # gaps can be of any type
-    return np.concatenate([table.words(name) for table in tables])
+def _remedy(odd: Mapping[str, int]) -> str:
+    first = repr(next(iter(odd)))
+    return (
+        f"correct it, or mark it as a gap when fitting: --missing {first} of `tggm fit`, "
+        f"TableTransformer(missing=[{first}]) in Python."
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

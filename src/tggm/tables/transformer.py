@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from tggm.arrays import Bools, Floats
+from tggm.arrays import Floats
 from tggm.settings import one_of
 from tggm.tables.columns import Category, Column, DateColumn, Note, Number, Ordinal, Statistic, marks_of
 from tggm.tables.inputs import as_table
@@ -105,20 +105,6 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         if listed or self.notes_:
             warn("; ".join([*listed, *self.notes_]))
         return self._encode(table, outcome)
-
-    def fit_rows(self, table: Table, y: NDArray[Any] | None, rows: Bools, new: Bools | None) -> Floats:
-        """Learn from `rows`, and return the numbers of all rows.
-
-        Rows of `new` are encoded like later ones; all other rows are zero and must not be used.
-        """
-        if rows.all():
-            return np.asarray(self.fit_transform(table, y))
-        part = self.fit_transform(table.take(rows), None if y is None else y[rows])
-        found = np.zeros((len(rows), part.shape[1]))
-        found[rows] = part
-        if new is not None:
-            found[new] = self.transform(table.take(new))
-        return found
 
     def transform(self, X: Any) -> Any:
         """Return the numbers of a table; named columns may come in any order."""
