@@ -142,9 +142,9 @@ def _described(column: Column, middle: float, spread: float) -> dict[str, Any]:
         case Category(levels=levels) | Ordinal(levels=levels) | Statistic(levels=levels):
             words = list(levels[:MOST_WORDS])
             made |= {"kind": "words", "words": words, "value": words[0] if words else ""}
-        case DateColumn(origin=origin, fill=fill, clock=clock):
+        case DateColumn(origin=origin, fill=fill):
             day = np.datetime64("1970-01-01") + np.timedelta64(int(origin + 365.2425 * fill), "D")
-            made |= {"value": "12:00" if clock else str(day)}
+            made |= {"value": str(day)}
     return made
 
 

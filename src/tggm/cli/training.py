@@ -12,7 +12,7 @@ import time
 import warnings
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,6 +27,7 @@ from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
 from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
 from tggm.tables.baselines import Baselines, fit_baselines
+from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
@@ -193,7 +194,8 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     notes += say(rare_classes(y, target))
     inputs = input_columns(rows, options)
     X, begin = inputs.take(train), time.perf_counter()
-    notes += train_model(model, (X, target.named(y[train])), y[train], options)
+    notes += train_model(model, (X, y[train]), y[train], options)
+    model.fitted_ = replace(model.fitted_, target=target.name)
     notes += say(encoding_notes(model, inputs))
     held = rows.take(test) if len(test) else None
     return _result(model, target, table.source, X, y[train], len(train), held, begin, notes, options)
@@ -257,7 +259,8 @@ def _result(
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
     features = training_features(model.table_, X, y, target.is_class)
-    baselines = fit_baselines(features, y, target.is_class)
+    classes, label = np.unique(y, return_inverse=True)
+    baselines = fit_baselines(features, *((label, len(classes)) if target.is_class else (y,)))
     seconds = time.perf_counter() - begin
     figures = {} if test is None else evaluate_model(model, baselines, test, target.values(test))
     held_out = 0 if test is None else len(test)
@@ -267,11 +270,14 @@ def _result(
 
 def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False) -> list[str]:
     """Return notes on values that were filled or pooled; with `strict` such values are errors."""
-    notes: list[str] = []
+    notes: list[Note] = []
     table.require([column.name for column in model.table_.columns_])
     for column in model.table_.columns_:
-        column.encode(table, notes, strict)
-    return notes
+        column.encode(table, notes)
+    for note in notes:
+        if strict and note.unseen:
+            raise CommandError(f"{table.source}: {note.text}; correct the values, or leave --strict out.")
+    return [note.text for note in notes]
 
 
 def train_model(

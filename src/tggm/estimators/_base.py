@@ -20,8 +20,9 @@ from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, draw, fitted_of, members_only
 from tggm.estimators._settings import Settings
 from tggm.tables import TableTransformer
-from tggm.tables.errors import warn
 from tggm.tables.inputs import new_rows
+from tggm.tables.table import warn
+from tggm.tables.transformer import Columns
 from tggm.training import Observer, Trained, train
 from tggm.training.loop import Layout
 from tggm.training.rows import held_out_sample, take
@@ -222,7 +223,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _set_fitted(self, fitted: Fitted) -> None:
         """Store a model, and show its parameters in the units of the data."""
         self.fitted_ = fitted
-        fitted.columns.set_on(self)
+        self._set_columns(fitted.columns)
         arrays = {name: np.asarray(a, np.float64) for name, a in fitted.model.arrays().items()}
         x, y = fitted.scales
         self.W0_, self.b0_ = arrays["hidden.W0"], arrays["hidden.b0"]
@@ -241,6 +242,13 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.layers_ = (self.W0_.shape[1], *(W.shape[1] for W, _ in self.between_))
         if "likelihood.log_noise" in arrays:
             self.noise_: Floats = np.exp(arrays["likelihood.log_noise"]) * y.scale[None, :] ** 2
+
+    def _set_columns(self, columns: Columns) -> None:
+        """Set the attributes that scikit-learn and users expect."""
+        self.n_features_in_, self.table_ = columns.width, columns.encoder
+        self.__dict__.pop("feature_names_in_", None)
+        if columns.names is not None:
+            self.feature_names_in_ = np.asarray(columns.names, dtype=object)
 
     def _train_one_pass(self, data: Data, settings: Settings, first: bool) -> None:
         """Train for one pass over the rows, from the fitted model or a new one."""

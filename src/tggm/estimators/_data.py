@@ -37,7 +37,9 @@ from tggm.models.layers import Incomplete
 from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
-from tggm.tables.inputs import Columns, encode, validate_more_rows, validate_rows
+from tggm.tables import Table, TableTransformer
+from tggm.tables.inputs import check_targets, new_rows, read_inputs
+from tggm.tables.transformer import Columns
 from tggm.training.rows import (
     Blocks,
     Membership,
@@ -140,9 +142,8 @@ class StreamData:
         extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
         self._extents: list[Extent] = extents
         self.columns, self.target = Columns(len(extents[0].mean), stream.names), stream.target
-        if (table := stream.table) is not None:
-            names = getattr(table, "feature_names_in_", None)
-            self.columns = Columns(table.n_features_in_, names, table)
+        if stream.table is not None:
+            self.columns = Columns.of(stream.table)
         how = settings.standardize
         x = _stream_scales(self.X, extents[0], how)
         if labels:
@@ -239,6 +240,14 @@ def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
     return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
 
 
+def _encoded(estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools) -> tuple[Any, Columns]:
+    """Return some rows as numbers, to which the encoder of a table is fitted, and the columns."""
+    if not isinstance(X, Table):
+        return X if rows.all() else X[rows], Columns(X.shape[1])
+    encoder = TableTransformer(task=estimator.task)
+    return encoder.fit_transform(X.take(rows), None if y is None else y[rows]), Columns.of(encoder)
+
+
 def read_numbers(
     estimator: Any, X: Any, y: Any, weight: Any, censored: Any, settings: Settings,
     rng: np.random.Generator, *, encode_target: bool = True,
@@ -258,7 +267,7 @@ def read_numbers(
             raise ValueError("`target_transform` must be 'auto' or None for a stream; pass its logarithms.")
         return StreamData(stream, settings, rng, labels=False)
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
-    X_, y_ = validate_rows(estimator, X, without_gaps(y), **options)
+    X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
     aside = None
@@ -266,14 +275,18 @@ def read_numbers(
         aside = choose_calibration_rows(targets, kept, settings.guarantee, rng)
         kept &= ~aside
     known = y_ if y_.ndim == 1 else targets.Y
-    X_, columns = encode(estimator, X_, known if encode_target else None, kept, aside)
-    inputs, targets_, weights = X_[kept], targets.of(kept), weight_[kept]
+    inputs, columns = _encoded(estimator, X_, known if encode_target else None, kept)
+    targets_, weights = targets.of(kept), weight_[kept]
     transform = read_transform(settings.target_transform, inputs, targets_, weights)
     if transform is not None:
         targets_ = targets_._replace(Y=transform.forward(targets_.Y))
     y_scales = targets_.scales(weights, settings.standardize)
     scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
-    calibration = None if aside is None else (X_[aside], targets.of(aside).Y)
+    calibration = None
+    if aside is not None:
+        encoder = columns.encoder
+        later = X_[aside] if encoder is None else encoder.transform(X_.take(aside))
+        calibration = later, targets.of(aside).Y
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], target_name(y), y_.ndim == 1,
         transform, calibration_rows=calibration,
@@ -290,11 +303,13 @@ def read_labels(
             raise ValueError(f"`class_weight` must be None for a stream; got {settings.class_weight!r}.")
         return StreamData(stream, settings, rng, labels=True)
     require_labels_in_all_rows(y)
-    X_, y_ = validate_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X_, y_ = read_inputs(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y_)
-    X_, columns = encode(estimator, X_, y_ if encode_target else None, row_weights(weight, y_) > 0)
+    weight_ = row_weights(weight, y_)
+    rows = weight_ > 0
+    X_, columns = _encoded(estimator, X_, y_ if encode_target else None, rows)
     known = known_classes(y_ if classes is None else classes)
-    inputs, label, weights = weighted_rows(X_, y_, weight, settings.class_weight, known)
+    inputs, label, weights = weighted_rows(X_, y_[rows], weight_[rows], settings.class_weight, known)
     scales = Scales(
         standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
     )
@@ -305,7 +320,8 @@ def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
     """Read rows for a fitted regressor, with its encoder, transform and standardisation."""
     fitted = estimator.fitted_
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
-    X_, y_ = validate_more_rows(estimator, X, without_gaps(y), **options)
+    X_ = new_rows(estimator, X, **options)
+    y_ = check_targets(X_, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, None)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
     targets, n = targets.of(kept), len(fitted.scales.y.shift)
@@ -324,7 +340,8 @@ def read_more_labels(estimator: Any, X: Any, y: Any, weight: Any, class_weight: 
     """Read rows for a fitted classifier, with its encoder and standardisation."""
     fitted = estimator.fitted_
     require_labels_in_all_rows(y)
-    X_, y_ = validate_more_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X_ = new_rows(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    y_ = check_targets(X_, y)
     check_classification_targets(y_)
     inputs, label, weights = weighted_rows(X_, y_, weight, class_weight, fitted.classes)
     return Data(

@@ -22,7 +22,7 @@ from tggm.predictive.member_moments import (
     sample_rows,
 )
 from tggm.predictive.transforms import LogTransform
-from tggm.tables.inputs import Columns
+from tggm.tables.transformer import Columns
 from tggm.training import Trained, precision
 from tggm.training.rows import Blocks
 

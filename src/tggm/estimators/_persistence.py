@@ -22,8 +22,9 @@ from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
-from tggm.tables import Preparation, Target
-from tggm.tables.inputs import Columns, restored_classes, stored_classes, table_columns
+from tggm.tables import Preparation, TableTransformer, Target
+from tggm.tables.schema import restored_classes, stored_classes
+from tggm.tables.transformer import Columns
 
 Arrays = Mapping[str, np.ndarray]
 Meta = Mapping[str, Any]
@@ -71,7 +72,8 @@ def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | No
     _require_settings(settings, network)
     fitted = _restored(arrays, meta, network, settings, task)
     if table is not None:
-        fitted = replace(fitted, columns=table_columns(table), target=table.target.name)
+        columns = Columns.of(TableTransformer.of(table))
+        fitted = replace(fitted, columns=columns, target=table.target.name)
     history = {name: arrays[f"history.{name}"] for name in (*HISTORY, "epoch")}
     estimator.history_, estimator.best_epoch_, estimator.undone_ = (
         history, arrays["best_epoch"], arrays["undone"],
@@ -260,5 +262,5 @@ def numeric_model(estimator: E) -> E:
     names = None if encoder is None else encoder.get_feature_names_out().tolist()
     inner = copy(estimator)
     inner.fitted_ = replace(fitted, columns=Columns(len(fitted.scales.x.shift), names))
-    inner.fitted_.columns.set_on(inner)
+    inner._set_columns(inner.fitted_.columns)
     return inner

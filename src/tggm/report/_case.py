@@ -15,7 +15,7 @@ from tggm.arrays import Floats, Ints
 from tggm.estimators import numeric_model, table_description
 from tggm.plotting.canvas import named_rows
 from tggm.report.scores import Score, class_scores, regression_scores
-from tggm.tables.baselines import Baselines, fit_classes, fit_regression, naive_classes, naive_regression
+from tggm.tables.baselines import Baselines, fit_baselines
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -171,11 +171,10 @@ def baselines_of(case: Case) -> Baselines:
     X, y = (None, case.y) if case.train is None else case.train
     naive = X is None or np.prod(X.shape) > MAX_ENTRIES
     if isinstance(case, RegressionCase):
-        y = y.astype(float)
-        return naive_regression(y) if naive else fit_regression(dense(X), y)
+        return fit_baselines(None if naive else dense(X), y.astype(float))
     label, count = case.class_numbers(y), len(case.classes)
     naive = naive or len(np.unique(label)) < count
-    return naive_classes(label, count) if naive else fit_classes(dense(X), label, count)
+    return fit_baselines(None if naive else dense(X), label, count)
 
 
 def examine(

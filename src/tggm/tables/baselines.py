@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from tggm.arrays import Floats, Ints
+from tggm.arrays import Floats
 from tggm.predictive.gaussian_mixture import GaussianMixture
 
 MOST_NUMBERS = 200_000  # coefficients; a larger linear baseline is not stored
@@ -29,6 +29,16 @@ class Baselines:
     coef: Floats | None = None  # (outputs, features)
     intercept: Floats | None = None  # (outputs,)
     variance: float | None = None  # of the linear regression
+
+    def check(self, width: int, is_class: bool) -> None:
+        """Raise ValueError unless these are baselines for this number of features."""
+        naive, variance = self.naive, 1.0 if self.variance is None else self.variance
+        if naive.ndim != 1 or not (is_class or (len(naive) == 2 and naive[1] > 0 and variance > 0)):
+            raise ValueError("the baselines of a regression must have a mean and positive variances")
+        outputs = len(naive) if is_class else 1
+        shapes = [None if a is None else a.shape for a in (self.coef, self.intercept)]
+        if shapes not in ([None, None], [(outputs, width), (outputs,)]):
+            raise ValueError(f"its linear baseline has shapes {shapes} for {width} inputs")
 
     def regression(self, X: Floats) -> dict[str, GaussianMixture]:
         """Return the predictive distributions."""
@@ -46,67 +56,44 @@ class Baselines:
         return found
 
 
-def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | None:
-    """Fit both baselines, or return None if their numbers overflow, as squares of huge inputs do."""
-    with np.errstate(all="ignore"):
-        if is_class:
-            classes, label = np.unique(y, return_inverse=True)
-            found = fit_classes(X, label, len(classes))
-        else:
-            found = fit_regression(X, y)
-    numbers = (found.naive, found.coef, found.intercept, found.variance)
-    return found if all(np.isfinite(a).all() for a in numbers if a is not None) else None
-
-
-def fit_regression(X: Floats, y: Floats) -> Baselines:
-    """Fit both to a regression; the ridge penalty is the best of 13 by leave-one-out errors."""
-    from sklearn.linear_model import RidgeCV
-
-    shift, scale = _standard(X)
-    model = RidgeCV(np.logspace(-3, 3, 13)).fit((X - shift[None, :]) / scale[None, :], y)
-    coef = (model.coef_ / scale)[None, :]
-    variance = max(float(-model.best_score_), _TINY)
-    return _kept(naive_regression(y), coef, np.array([model.intercept_]) - coef @ shift, variance)
-
-
-def fit_classes(X: Floats, label: Ints, n_classes: int) -> Baselines:
-    """Fit both to classes, numbered from 0."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    shift, scale = _standard(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
-        model = LogisticRegression(max_iter=300).fit((X - shift[None, :]) / scale[None, :], label)
-    coef, intercept = model.coef_, model.intercept_
-    if n_classes == 2:  # scikit-learn stores only the second class
-        coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.r_[0.0, intercept]
-    coef = coef / scale[None, :]
-    return _kept(naive_classes(label, n_classes), coef, intercept - coef @ shift, None)
-
-
-def naive_regression(y: Floats) -> Baselines:
-    """Return mean and variance, without a linear baseline."""
-    return Baselines(np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), _TINY)]))
-
-
-def naive_classes(label: Ints, n_classes: int) -> Baselines:
-    """Return the frequencies of the classes; one row is added to each, so that none is zero."""
-    count = np.bincount(label, minlength=n_classes) + 1.0
-    return Baselines(np.log(count / count.sum()))
-
-
-def _kept(naive: Baselines, coef: Floats, intercept: Floats, variance: float | None) -> Baselines:
-    """Return both baselines, or only the naive one if the linear one is too large."""
-    if coef.size > MOST_NUMBERS:
-        return naive
-    return replace(naive, coef=coef, intercept=intercept, variance=variance)
-
-
-def _standard(X: Floats) -> tuple[Floats, Floats]:
-    scale = X.std(0)
-    return X.mean(0), np.where(scale > 0, scale, 1.0)
-
-
 def _normal(mean: Floats, variance: float) -> GaussianMixture:
     return GaussianMixture(mean[None, :], np.full((1, len(mean)), variance))
+
+
+def fit_baselines(X: Floats | None, y: NDArray[Any], n_classes: int | None = None) -> Baselines:
+    """Fit both to numbers, or to classes numbered from 0; without `X` only the naive one.
+
+    There is no linear one if it is too large, or overflows, as squares of huge inputs do.
+    """
+    if n_classes is None:
+        naive = Baselines(np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), _TINY)]))
+    else:
+        count = np.bincount(y, minlength=n_classes) + 1.0  # one more, so that none is zero
+        naive = Baselines(np.log(count / count.sum()))
+    if X is None or X.shape[1] * (n_classes or 1) > MOST_NUMBERS:
+        return naive
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a baseline may stop early
+        shift, scale = X.mean(0), X.std(0)
+        scale = np.where(scale > 0, scale, 1.0)
+        if not np.isfinite(scale).all():
+            return naive
+        coef, intercept, variance = _linear((X - shift[None, :]) / scale[None, :], y, n_classes)
+        coef = coef / scale[None, :]
+        intercept = intercept - coef @ shift
+    finite = all(np.isfinite(a).all() for a in (coef, intercept, variance or 0.0))
+    return replace(naive, coef=coef, intercept=intercept, variance=variance) if finite else naive
+
+
+def _linear(Z: Floats, y: NDArray[Any], n_classes: int | None) -> tuple[Floats, Floats, float | None]:
+    """Return coefficients, intercepts and variance; the penalty of a ridge is the best of 13."""
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+
+    if n_classes is None:
+        ridge = RidgeCV(np.logspace(-3, 3, 13)).fit(Z, y)
+        return ridge.coef_[None, :], np.array([ridge.intercept_]), max(float(-ridge.best_score_), _TINY)
+    model = LogisticRegression(max_iter=300).fit(Z, y)
+    if n_classes > 2:
+        return model.coef_, model.intercept_, None
+    # scikit-learn stores only the second class
+    return np.vstack([np.zeros_like(model.coef_), model.coef_]), np.r_[0.0, model.intercept_], None
