@@ -19,7 +19,7 @@ from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
 from tggm.inference import Points, candidates, ep, hmc, linear_moments, log_box_probability, weighted_points
 from tggm.precision import Dense
-from tggm.special import box_mean, box_var, log_ndtr_interval
+from tggm.special import log_ndtr_interval, truncated_mean, truncated_var
 
 ENGINES = ("auto", "exact", "separation", "ep")
 _QUADRATURE = 2  # dimensions up to which `auto` integrates
@@ -322,8 +322,8 @@ class MultivariateTruncatedNormal:
     def _independent_moments(self) -> MomentEstimates:
         std = np.sqrt(np.diag(self.scale))
         with jax.enable_x64(True):
-            mean = np.asarray(box_mean(self.location, std, self.lower, self.upper))
-            cov = np.diag(np.asarray(box_var(self.location, std, self.lower, self.upper)))
+            mean = np.asarray(truncated_mean(self.location, std, self.lower, self.upper))
+            cov = np.diag(np.asarray(truncated_var(self.location, std, self.lower, self.upper)))
         return MomentEstimates(mean, 0 * mean, cov, 0 * cov)
 
     def _ep_moments(self) -> MomentEstimates:

@@ -20,7 +20,7 @@ from jax import Array, lax
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.precision.protocol import rounding
-from tggm.special import box_log_z, box_moments, standard_moments, truncated_log_z
+from tggm.special import standard_moments, truncated_log_z
 
 # Squared Newton decrement, by bytes per number, after which one more full step ends at rounding error.
 STEP_TOLERANCE = {4: 1e-5, 8: 1e-12}
@@ -73,7 +73,7 @@ def scaled(walls: Walls, root: Array) -> Walls:
 def standardised(alpha: Array, walls: Walls) -> tuple[Array, Array]:
     """Return mean g and variance ω² of N(α, 1) between walls."""
     if isinstance(walls, Limits):
-        g, omega2 = box_moments(alpha, *walls)
+        g, omega2 = standard_moments(alpha, *walls)
         return g, jnp.minimum(omega2, 1)
     g, omega2 = standard_moments(alpha)
     return jnp.where(walls, g, alpha), jnp.where(walls, omega2, 1)
@@ -87,7 +87,7 @@ def gaussian_log_z(theta: Array, p: Array) -> Array:
 def log_normaliser(theta: Array, p: Array, walls: Walls) -> Array:
     """Return A(θ), finite for every finite θ."""
     if isinstance(walls, Limits):
-        return box_log_z(theta, p, *walls)
+        return truncated_log_z(theta, p, *walls)
     return jnp.where(walls, truncated_log_z(theta, p), gaussian_log_z(theta, p))
 
 

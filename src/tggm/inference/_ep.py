@@ -36,8 +36,8 @@ from tggm.matmul_precision import full_precision
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
 from tggm.precision.protocol import is_concrete, rounding
-from tggm.special import kernels, standard
-from tggm.special.boxes import box_standard
+from tggm.special import kernels
+from tggm.special.box_kernels import high_cumulants
 
 LEAST_DAMPING = 0.1  # smallest fraction of an update that is applied
 
@@ -341,6 +341,5 @@ def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, walls: 
 def _cumulants(alpha: Array, walls: Walls) -> tuple[Array, Array]:
     """Return the third and fourth cumulant of N(α, 1) between walls."""
     if isinstance(walls, Limits):
-        found = box_standard(alpha, jnp.ones_like(alpha), *walls, 4)
-        return found.third, found.fourth
-    return jnp.where(walls, standard.third(alpha), 0), jnp.where(walls, kernels.fourth(alpha), 0)
+        return high_cumulants(alpha, jnp.ones_like(alpha), *walls)
+    return jnp.where(walls, kernels.third(alpha), 0), jnp.where(walls, kernels.fourth(alpha), 0)

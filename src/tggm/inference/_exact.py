@@ -34,7 +34,7 @@ from tggm.inference._fourier import Sum, averages, log_density
 from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, LowRank
 from tggm.precision.protocol import is_concrete
-from tggm.special import box_log_z
+from tggm.special import truncated_log_z
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -169,7 +169,9 @@ def _quadrature_log_z(P: Array, shift: Array, limits: Limits, n_panels: int) -> 
     """Return log Z for each row of `shift`, m ≤ 3; differentiable with respect to P and shift."""
     if P.shape[0] == 1:
         theta, p = shift[:, 0], P[0, 0]
-        return box_log_z(theta, jnp.broadcast_to(p, theta.shape), limits.lower[:, 0], limits.upper[:, 0])
+        return truncated_log_z(
+            theta, jnp.broadcast_to(p, theta.shape), limits.lower[:, 0], limits.upper[:, 0]
+        )
     x, log_w = _rule(P, shift, limits, n_panels)
     return logsumexp(_log_marginal(P, shift, limits, n_panels, x) + log_w, axis=1)
 

@@ -29,7 +29,7 @@ from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference._common import full_limits, restore, scaled, standardised, uncoupled_means
 from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
-from tggm.special import box_quantile
+from tggm.special import truncated_quantile
 from tggm.special.quantile import survival_quantile, truncated_excess
 
 _PRECISE = 0.1  # error of a mean, in standard deviations, that counts as converged
@@ -199,9 +199,9 @@ def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[
         theta = gamma_k - row @ h + p * h[k]
         alpha, sigma = theta / jnp.sqrt(p), 1 / jnp.sqrt(p)
         if isinstance(wall, Limits):
-            drawn = box_quantile(u_k, theta / p, sigma, *wall)
+            drawn = truncated_quantile(u_k, theta / p, sigma, *wall)
         else:
-            bounded = truncated_excess(alpha, u_k)
+            bounded = truncated_excess(alpha, jnp.log(u_k))
             drawn = sigma * jnp.where(wall, bounded, alpha + survival_quantile(-jnp.log(u_k)))
         g, omega2 = standardised(alpha, scaled(wall, jnp.sqrt(p)))
         return lax.dynamic_update_index_in_dim(h, drawn, k, 0), (sigma * g, sigma * sigma * omega2)

@@ -45,7 +45,7 @@ from tggm.arrays import Floats
 from tggm.gaussian import Limits
 from tggm.matmul_precision import full_precision
 from tggm.special import log_ndtr, log_ndtr_interval
-from tggm.special.boxes import box_standard
+from tggm.special.box_kernels import box_moments
 from tggm.special.quantile import survival_quantile
 
 _TINY = 1e-300
@@ -114,7 +114,7 @@ def ordered_cholesky(covariance: Array, limits: Limits) -> OrderedFactor:
         columns, order, left, var, drift = state
         root = jnp.sqrt(var)
         low, high = (limits.lower - drift) / root, (limits.upper - drift) / root
-        sides = box_standard(zero, one, low, high)
+        _, sides = box_moments(zero, one, low, high)
         score = jnp.where(free, _LAST, sides.log_mass)
         p = jnp.argmin(jnp.where(left, score, jnp.inf)).astype(jnp.int32)
         column = covariance[p] - columns[:, p] @ columns
@@ -139,7 +139,7 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
     tol = 1e-6 * (1 + jnp.abs(nearest).max())  # the estimate is unbiased for any tilt
 
     def evaluate(t: Array) -> tuple[Array, ...]:
-        s = box_standard(-t, jnp.ones_like(t), *limits)
+        _, s = box_moments(-t, jnp.ones_like(t), *limits)
         Br = B @ s.mean
         value = 0.5 * s.mean @ Br + (t * s.mean + s.log_mass).sum()
         return s.mean, jnp.clip(1 - s.var, 0, 1), value, t + Br
@@ -239,8 +239,8 @@ def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -
     """Return the quantile u of a standard normal in [low, high], to rounding error of the larger limit.
 
     The box is mirrored so that a is the limit nearer to zero; the quantile is exceeded with probability Φ(−a)
-    less u times the mass. (`box_quantile` has all digits of narrow boxes, on which no weight depends, but is
-    slower.)
+    less u times the mass. (`truncated_quantile` has all digits of narrow boxes, on which no weight depends,
+    but is slower.)
     """
     flipped = -low > high
     a = jnp.where(flipped, -high, low)
