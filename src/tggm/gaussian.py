@@ -34,8 +34,7 @@ class Limits(NamedTuple):
 Walls = Array | Limits  # a mask of h ≥ 0, or limits
 
 
-@pytree("precision", "shift", "truncated", "limits")
-@dataclass(frozen=True, eq=False, init=False)
+@pytree
 class TruncatedGaussian:
     """Truncated Gaussians that share a precision matrix.
 

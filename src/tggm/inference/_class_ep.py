@@ -136,10 +136,10 @@ def _energy(tg: TruncatedGaussian, W: Array, b: Array, q: Joint) -> Array:
     P: Any = tg.precision
     mean, noise = q.mean[:, : tg.size], q.y.back  # E[h] and E[ε]
     V = q.G @ q.y.root.mT  # Cov[h] = Σ − V Vᵀ
-    below, parts = _ep.covariance_blocks(q.factor), P.split(V.mT)
-    blocks = _ep.CovarianceBlocks(
-        tuple(S - v.mT @ v for S, v in zip(below.diagonal, parts, strict=True)),
-        tuple(S - v.mT @ u for S, u, v in zip(below.lower, parts[:-1], parts[1:], strict=True)),
+    (diagonal, lower), parts = q.factor.blocks(), P.split(V.mT)
+    blocks = (
+        tuple(S - v.mT @ v for S, v in zip(diagonal, parts, strict=True)),
+        tuple(S - v.mT @ u for S, u, v in zip(lower, parts[:-1], parts[1:], strict=True)),
     )
     second = noise[:, :, None] * mean[:, None, :] - q.y.root.mT @ V.mT  # E[ε hᵀ]
     outputs = jnp.einsum("jk,bjk->b", W, second[:, :, tg.size - W.shape[1] :]) + noise @ b

@@ -10,13 +10,8 @@ The error of log Z is 1e-4 to 1e-3 nats on the problems of this library, where m
 tens. A step costs what `precision.factor` costs, O(mn²) per row for `LowRank`.
 
 log Z is stationary in the sites, so its gradient is E[h] and −½ E[hhᵀ] under EP's Gaussian. A block
-tridiagonal P (`Layered`) needs only the blocks of the covariance on the diagonal and next to it,
-
-.. math::
-    \Sigma_{LL} = C_L^{-1}, \qquad \Sigma_{ll} = C_l^{-1} + G_l^T \Sigma_{l+1,l+1} G_l, \qquad
-    \Sigma_{l+1,l} = -\Sigma_{l+1,l+1} G_l,
-
-with C and G as in `tggm.precision.layered`: no factorisation is differentiated.
+tridiagonal P (`Layered`) needs only the blocks of the covariance in the places of its own: no factorisation is
+differentiated.
 """
 
 import warnings
@@ -246,27 +241,6 @@ def _marginals(tg: TruncatedGaussian, sites: Sites) -> tuple[Array, Array, Array
     return factor.solve(tg.shift + sites.shift), factor.variances(), factor.log_det()
 
 
-class CovarianceBlocks(NamedTuple):
-    """Covariance of EP's Gaussian: blocks on the diagonal, (rows, m_l, m_l), and below it."""
-
-    diagonal: tuple[Array, ...]
-    lower: tuple[Array, ...]  # (rows, m_{l+1}, m_l)
-
-
-def covariance_blocks(factor: LayeredFactor) -> CovarianceBlocks:
-    """Return the blocks of the inverse in the positions of the blocks of P."""
-    diagonal: list[Array] = []
-    lower: list[Array] = []
-    for i in reversed(range(len(factor.roots))):
-        block = factor.roots[i].R.mT @ factor.roots[i].R
-        if diagonal:
-            side = diagonal[0] @ factor.gains[i]
-            lower.insert(0, -side)
-            block = block + factor.gains[i].mT @ side
-        diagonal.insert(0, block)
-    return CovarianceBlocks(tuple(diagonal), tuple(lower))
-
-
 def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     """Return EP's log Z for each row, differentiable in the shift and every block of the precision."""
     fixed = jax.tree.map(lax.stop_gradient, tg)
@@ -274,22 +248,23 @@ def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     factor = fixed.precision.factor(sites.precision)
     assert isinstance(factor, LayeredFactor)
     mean = factor.solve(fixed.shift + sites.shift)
-    blocks = covariance_blocks(factor)
-    var = jnp.concatenate([jnp.diagonal(b, axis1=1, axis2=2) for b in blocks.diagonal], axis=1)
+    var = factor.variances()
     value = _log_z_value(fixed, sites, mean, var, factor.log_det())
-    energy = gaussian_energy(tg, *lax.stop_gradient((mean, blocks)))
+    energy = gaussian_energy(tg, *lax.stop_gradient((mean, factor.blocks())))
     result = lax.stop_gradient(value - energy) + energy
     return result if tg.limits is None else result + _by_limits(tg, cavities(mean, var, sites))
 
 
-def gaussian_energy(tg: TruncatedGaussian, mean: Array, blocks: CovarianceBlocks) -> Array:
-    """Return E[−½ hᵀPh + γᵀh] under a Gaussian with this mean and these blocks of its covariance."""
+def gaussian_energy(
+    tg: TruncatedGaussian, mean: Array, blocks: tuple[tuple[Array, ...], tuple[Array, ...]]
+) -> Array:
+    """Return E[−½ hᵀPh + γᵀh] under a Gaussian with this mean and `LayeredFactor.blocks`."""
     P = tg.precision
     assert isinstance(P, Layered)
     quadratic = ((P.off_diagonal(mean) + P.diagonal()[None, :] * mean) * mean).sum(-1)
-    for A, S in zip(P.diagonal_blocks, blocks.diagonal, strict=True):
+    for A, S in zip(P.diagonal_blocks, blocks[0], strict=True):
         quadratic = quadratic + jnp.einsum("ij,bij->b", A, S)
-    for B, S in zip(P.lower_blocks, blocks.lower, strict=True):
+    for B, S in zip(P.lower_blocks, blocks[1], strict=True):
         quadratic = quadratic + 2 * jnp.einsum("ij,bij->b", B, S)
     return (tg.shift * mean).sum(-1) - 0.5 * quadratic
 
