@@ -10,8 +10,8 @@ The error of log Z is 1e-4 to 1e-3 nats on the problems of this library, where m
 tens. A step costs what `precision.factor` costs, O(mn²) per row for `LowRank`.
 
 log Z is stationary in the sites, so its gradient is E[h] and −½ E[hhᵀ] under EP's Gaussian. A block
-tridiagonal P (`Layered`) needs only the blocks of the covariance in the places of its own: no factorisation is
-differentiated.
+tridiagonal P (`Layered`) needs only the blocks of the covariance in the places of its own, and no
+factorisation is differentiated.
 """
 
 import warnings
