@@ -17,7 +17,7 @@ from scipy.linalg import solve_triangular
 
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
-from tggm.inference import Points, candidates, ep, hmc, linear_moments, log_box_probability, weighted_points
+from tggm.inference import Points, candidates, ep, estimate_log_z, hmc, linear_moments, weighted_points
 from tggm.precision import Dense
 from tggm.special import log_ndtr_interval, truncated_mean, truncated_var
 
@@ -82,9 +82,9 @@ def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
     )
 
 
-def _relative_error(log_w: Floats, h: Floats) -> float:
+def _relative_error(points: Points) -> float:
     """Return the largest standard error of a mean, in standard deviations."""
-    found = _moments(log_w, h)
+    found = _moments(*points)
     return float((found.mean_error / np.sqrt(np.diag(found.cov))).max())
 
 
@@ -104,50 +104,41 @@ class _AdaptivePoints:
         self._n, self._single = _FIRST, True
         self._points: Points | None = None
 
-    def log_weights(self, tol: float) -> Floats:
-        """Return logarithms of weights, shape (shifts, n); `tol` is the relative error of the probability."""
-        return self._grown(tol, lambda points: _probability(points.log_w).error, places=False).log_w
-
-    def points(self, tol: float) -> tuple[Floats, Floats]:
-        """Return log weights and points (shifts, n, d); `tol` is the largest error of a mean."""
-        return self._grown(tol, lambda points: _relative_error(*points), places=True)
-
-    def _grown(self, tol: float, error_of: Callable[[Points], float], *, places: bool) -> Points:
+    def __call__(self, tol: float, error_of: Callable[[Points], float]) -> Points:
+        """Return points, (shifts, n, d), of which a function of them, the error, is at most `tol`."""
         dim = len(self._box[1])
         single = dim >= _SINGLE_DIM and tol >= _SINGLE
         most = min(_MOST_POINTS, _MOST_NUMBERS // (SHIFTS * dim))
-        points = self._known(single, places)
-        while True:
-            if points is None:
-                points = self._points = self._made(single, places)
-            error = error_of(points)
-            if error <= tol:
-                return points
+        if self._points is None or self._single > single:
+            self._draw(single)
+        while self._points is not None and (error := error_of(self._points)) > tol:
             if 2 * self._n > most:
                 warnings.warn(
                     f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
                     f"of points ({self._n} for each of {SHIFTS} shifts); use a larger `tol`.",
                     RuntimeWarning,
-                    stacklevel=4,
+                    stacklevel=3,
                 )
-                return points
+                break
             # errors fall about as 1/n
             self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(np.clip(error / tol, 1.5, 16)))))
-            points = None
+            self._draw(single)
+        assert self._points is not None
+        return self._points
 
-    def _known(self, single: bool, places: bool) -> Points | None:
-        """Return earlier points if they have the required precision and places."""
-        missing = self._points is None or (places and not self._points.h.size)
-        return None if missing or self._single > single else self._points
-
-    def _made(self, single: bool, places: bool) -> Points:
+    def _draw(self, single: bool) -> None:
         self._single = single
         with jax.enable_x64(True):
             cov, mean, lower, upper = map(jnp.asarray, self._box)
-            return weighted_points(
-                cov, mean, Limits(lower, upper), n_points=self._n, n_shifts=SHIFTS, seed=self._seed,
-                single=single, places=places,
-            )  # fmt: skip
+            self._points = weighted_points(
+                cov,
+                mean,
+                Limits(lower, upper),
+                n_points=self._n,
+                n_shifts=SHIFTS,
+                seed=self._seed,
+                single=single,
+            )
 
 
 class MultivariateTruncatedNormal:
@@ -224,11 +215,13 @@ class MultivariateTruncatedNormal:
                 value = float(log_ndtr_interval(*self._standardised()).sum())
             return BoxEstimate(value, _ROUNDING * max(abs(value), 1))
         if self._engine == "separation":
-            return _probability(self._points.log_weights(tol))
+            return _probability(self._points(tol, lambda points: _probability(points.log_w).error).log_w)
         with jax.enable_x64(True):
-            found = log_box_probability(self.gaussian(), self._engine)
-            rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
-            return BoxEstimate(float(found.value), float(found.error + rounding))
+            found = estimate_log_z(self.gaussian(), self._engine)
+        rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
+        # log Z without truncation is minus the log density at zero
+        value = float(found.value) + float(self._log_normal(np.zeros(self.dim)))
+        return BoxEstimate(value, float(found.error + rounding))
 
     def moments(self, *, tol: float = 1e-2) -> MomentEstimates:
         """Return mean and covariance inside the box, with their errors.
@@ -240,7 +233,7 @@ class MultivariateTruncatedNormal:
             return self._independent_moments()
         if self._engine == "ep":
             return self._ep_moments()
-        return _moments(*self._points.points(tol))
+        return _moments(*self._points(tol, _relative_error))
 
     def mean(self, *, tol: float = 1e-2) -> Floats:
         """Return the mean inside the box, shape (d,); `moments` has its error."""
@@ -253,7 +246,7 @@ class MultivariateTruncatedNormal:
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""
         _check_tol(tol)
-        log_w, h = self._points.points(tol)
+        log_w, h = self._points(tol, _relative_error)
         found = _moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
         levels = np.atleast_1d(np.asarray(q, float))
@@ -268,11 +261,14 @@ class MultivariateTruncatedNormal:
         x = np.asarray(x, float)
         if x.shape[-1:] != (self.dim,):
             raise ValueError(f"`x` must have {self.dim} columns; got shape {x.shape}.")
+        inside = ((x >= self.lower) & (x <= self.upper)).all(-1)
+        return np.where(inside, self._log_normal(x) - self.log_prob_box(tol=tol).value, -np.inf)
+
+    def _log_normal(self, x: Floats) -> Floats:
+        """Return the log density without truncation."""
         z = solve_triangular(self._root, (x - self.location).reshape(-1, self.dim).T, lower=True)
         value = -0.5 * (z**2).sum(0) - np.log(np.diag(self._root)).sum() - 0.5 * self.dim * np.log(2 * np.pi)
-        inside = ((x >= self.lower) & (x <= self.upper)).all(-1)
-        value = value.reshape(x.shape[:-1]) - self.log_prob_box(tol=tol).value
-        return np.where(inside, value, -np.inf)
+        return value.reshape(x.shape[:-1])
 
     def rvs(self, size: int = 1, *, random_state: int = 0) -> Floats:
         """Return independent draws, shape (size, d).
@@ -288,8 +284,8 @@ class MultivariateTruncatedNormal:
             batch = max(256, min(2 * size, 2**22 // self.dim))
             while len(kept) < size:
                 key, now = jax.random.split(key)
-                found = candidates(*self._box(), now, batch)
-                kept = np.concatenate([kept, np.asarray(found.h)[np.asarray(found.accepted)]])
+                h, accepted = map(np.asarray, candidates(*self._box(), now, batch))
+                kept = np.concatenate([kept, h[accepted]])
                 tried += batch
                 if len(kept) < _LEAST_ACCEPTED * tried:
                     return self._chain(size, now)

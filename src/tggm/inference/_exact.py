@@ -57,7 +57,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
         With kind "exact". In float64 the relative error is below 1e-12 for log Z and 1e-10 for the moments.
         Single precision is computed in double and rounded.
     """
-    require_tractable(tg)
+    _require_tractable(tg)
     if tg.shift.dtype != jnp.float64 and is_concrete(*jax.tree.leaves(tg)):
         with jax.enable_x64(True):
             single: Moments = _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
@@ -76,7 +76,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
 
 def exact_log_z(tg: TruncatedGaussian) -> Array:
     """Return log Z of shape (rows,), differentiable in the shift and every parameter of the precision."""
-    require_tractable(tg)
+    _require_tractable(tg)
     rows, P = tg.rows(), tg.precision
     value: Array
     if isinstance(P, Diagonal) or P.size == 1:
@@ -93,10 +93,14 @@ def _is_rank_one(tg: TruncatedGaussian) -> bool:
     return isinstance(tg.precision, LowRank) and tg.precision.rank == 1 and tg.limits is None
 
 
-def require_tractable(tg: TruncatedGaussian) -> None:
-    """Raise unless there is an exact answer; the error names engines for this problem."""
+def is_tractable(tg: TruncatedGaussian) -> bool:
+    """Return whether there is an exact answer."""
+    return isinstance(tg.precision, Diagonal) or _is_rank_one(tg) or tg.size <= MAX_VARIABLES
+
+
+def _require_tractable(tg: TruncatedGaussian) -> None:
     P = tg.precision
-    if isinstance(P, Diagonal) or _is_rank_one(tg) or P.size <= MAX_VARIABLES:
+    if is_tractable(tg):
         return
     what = f"LowRank of rank {P.rank}" if isinstance(P, LowRank) else type(P).__name__
     what = what if tg.limits is None else f"{what} in a box"
