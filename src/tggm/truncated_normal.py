@@ -129,16 +129,9 @@ class _AdaptivePoints:
     def _draw(self, single: bool) -> None:
         self._single = single
         with jax.enable_x64(True):
-            cov, mean, lower, upper = map(jnp.asarray, self._box)
-            self._points = weighted_points(
-                cov,
-                mean,
-                Limits(lower, upper),
-                n_points=self._n,
-                n_shifts=SHIFTS,
-                seed=self._seed,
-                single=single,
-            )
+            cov, mean, *limits = map(jnp.asarray, self._box)
+            numbers = {"n_points": self._n, "n_shifts": SHIFTS, "seed": self._seed}
+            self._points = weighted_points(cov, mean, Limits(*limits), **numbers, single=single)
 
 
 class MultivariateTruncatedNormal:
@@ -268,7 +261,8 @@ class MultivariateTruncatedNormal:
         """Return the log density without truncation."""
         z = solve_triangular(self._root, (x - self.location).reshape(-1, self.dim).T, lower=True)
         value = -0.5 * (z**2).sum(0) - np.log(np.diag(self._root)).sum() - 0.5 * self.dim * np.log(2 * np.pi)
-        return value.reshape(x.shape[:-1])
+        log: Floats = value.reshape(x.shape[:-1])
+        return log
 
     def rvs(self, size: int = 1, *, random_state: int = 0) -> Floats:
         """Return independent draws, shape (size, d).

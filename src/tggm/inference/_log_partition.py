@@ -106,7 +106,9 @@ def choose_engine(tg: TruncatedGaussian, engine: str) -> str:
 def estimate_moments(tg: TruncatedGaussian, engine: str, **options: Any) -> Moments:
     """Return the moments of each row by the chosen engine."""
     chosen = choose_engine(tg, engine)
-    return exact(tg) if chosen == "exact" else {"ep": ep, "orthant": orthant}[chosen](tg, **options)
+    if chosen == "exact":
+        return exact(tg)
+    return ep(tg, **options) if chosen == "ep" else orthant(tg, **options)
 
 
 def estimate_log_z(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
