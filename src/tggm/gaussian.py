@@ -200,9 +200,7 @@ def _is_orthant(lower: Any, upper: Any) -> bool:
 
 def _as_precision(precision: Precision | ArrayLike) -> Precision:
     """Return a structure as it is, an array as `Dense`."""
-    if isinstance(precision, Precision):
-        return precision
-    return Dense(jnp.asarray(precision))
+    return precision if isinstance(precision, Precision) else Dense(jnp.asarray(precision))
 
 
 @jax.tree_util.register_dataclass
