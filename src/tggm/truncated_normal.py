@@ -177,9 +177,7 @@ class MultivariateTruncatedNormal:
         low, high = np.asarray(lower, float), np.asarray(upper, float)
         with jax.enable_x64(True):
             require_positive_definite("cov", jnp.asarray(self.scale))
-            TruncatedGaussian(
-                Diagonal(jnp.ones(self.dim)), np.zeros(self.dim), low, high
-            )  # checks limits
+            TruncatedGaussian(Diagonal(jnp.ones(self.dim)), np.zeros(self.dim), low, high)  # checks limits
         self.lower, self.upper = np.broadcast_to(low, self.dim), np.broadcast_to(high, self.dim)
         self._root = np.linalg.cholesky(self.scale)
         self._independent = not np.any(self.scale - np.diag(np.diag(self.scale)))

@@ -65,18 +65,15 @@ def full_limits(rows: TruncatedGaussian) -> Limits:
     return Limits(lower, jnp.full_like(lower, jnp.inf))
 
 
-def scaled(walls: Walls, root: Array) -> Walls:
-    """Multiply limits by `root`; a mask stays the same."""
-    return walls.map(lambda a: a * root) if isinstance(walls, Limits) else walls
-
-
-def standardised(alpha: Array, walls: Walls) -> tuple[Array, Array]:
-    """Return mean g and variance ω² of N(α, 1) between walls."""
+def unit_moments(theta: Array, p: Array, walls: Walls) -> tuple[Array, Array]:
+    """Return the mean of univariate factors, and their variance times p, which is at most 1."""
+    root = jnp.sqrt(p)
+    alpha = theta / root
     if isinstance(walls, Limits):
-        g, omega2 = standard_moments(alpha, *walls)
-        return g, jnp.minimum(omega2, 1)
+        g, omega2 = standard_moments(alpha, walls.lower * root, walls.upper * root)
+        return g / root, jnp.minimum(omega2, 1)
     g, omega2 = standard_moments(alpha)
-    return jnp.where(walls, g, alpha), jnp.where(walls, omega2, 1)
+    return jnp.where(walls, g, alpha) / root, jnp.where(walls, omega2, 1)
 
 
 def gaussian_log_z(theta: Array, p: Array) -> Array:
@@ -89,12 +86,6 @@ def log_normaliser(theta: Array, p: Array, walls: Walls) -> Array:
     if isinstance(walls, Limits):
         return truncated_log_z(theta, p, *walls)
     return jnp.where(walls, truncated_log_z(theta, p), gaussian_log_z(theta, p))
-
-
-def uncoupled_means(tg: TruncatedGaussian, p: Array) -> Array:
-    """Return the means of the coordinates without couplings, with precisions p of shape (m,)."""
-    root = jnp.sqrt(p)[None, :]
-    return standardised(tg.shift / root, scaled(tg.walls(), root))[0] / root
 
 
 def conjugate_gradient(

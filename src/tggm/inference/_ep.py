@@ -26,7 +26,7 @@ from jax import Array, lax
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
-from tggm.inference._common import log_normaliser, restore, scaled, standardised
+from tggm.inference._common import log_normaliser, restore, unit_moments
 from tggm.matmul_precision import full_precision
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
@@ -91,10 +91,9 @@ def _general_ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     sites = gaussian_sites(tg, max_iter, tol)
     mean, var, _ = _marginals(tg, sites)
     cavity = cavities(mean, var, sites)
-    root = jnp.sqrt(cavity.precision)
-    g, omega2 = standardised(cavity.shift / root, scaled(tg.walls(), root))
+    mean, omega2 = unit_moments(cavity.shift, cavity.precision, tg.walls())
     converged, log_z = sites.mismatch <= tol, ep_log_z(tg, sites)
-    return Moments(g / root, omega2 / cavity.precision, log_z, converged, sites.n_iter, "estimate")
+    return Moments(mean, omega2 / cavity.precision, log_z, converged, sites.n_iter, "estimate")
 
 
 class Sites(NamedTuple):
@@ -131,8 +130,8 @@ def site_tolerance(dtype: jnp.dtype, tol: float | None = None) -> Array:
 
 def uncoupled_sites(precision: Array, walls: Walls) -> tuple[Array, Array]:
     """Return λ and ν of coordinates without couplings and without a shift, to start from."""
-    cavity, root = Cavity(precision, jnp.zeros_like(precision)), jnp.sqrt(precision)
-    return _sites_of(cavity, *standardised(cavity.shift / root, scaled(walls, root)))
+    cavity = Cavity(precision, jnp.zeros_like(precision))
+    return _sites_of(cavity, *unit_moments(cavity.shift, precision, walls))
 
 
 def fit_sites(
@@ -154,9 +153,8 @@ def fit_sites(
         i, old = carry
         mean, var, pull = marginals(old)
         cavity = cavities(mean, var, old)
-        root = jnp.sqrt(cavity.precision)
-        g, omega2 = standardised(cavity.shift / root, scaled(walls, root))
-        off_mean = jnp.abs(g / root - mean) / jnp.sqrt(var)
+        tilted, omega2 = unit_moments(cavity.shift, cavity.precision, walls)
+        off_mean = jnp.abs(tilted - mean) / jnp.sqrt(var)
         off_var = jnp.abs(omega2 / (cavity.precision * var) - 1)
         off = jnp.maximum(off_mean, off_var)
         # ignore a mismatch below the rounding error of the marginals
@@ -165,12 +163,9 @@ def fit_sites(
         worse = ~(mismatch < old.mismatch) & (i > 2)
         slower = jnp.maximum(old.damping / 2, LEAST_DAMPING)
         damping = jnp.where(worse, slower, jnp.minimum(1.5 * old.damping, 1))
-        precision, shift = _sites_of(cavity, g, omega2)
         d = jnp.where(mismatch > tol, damping, 0)[:, None]
-        precision, shift = (
-            old.precision + d * (precision - old.precision),
-            old.shift + d * (shift - old.shift),
-        )
+        target = _sites_of(cavity, tilted, omega2)
+        precision, shift = (a + d * (b - a) for a, b in zip(old[:2], target, strict=True))
         n_iter = old.n_iter + (mismatch > tol).astype(jnp.int32)
         return i + 1, Sites(precision, shift, mismatch, damping, n_iter)
 
@@ -197,10 +192,9 @@ def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
     return Cavity(tau, mean / var - sites.shift)
 
 
-def _sites_of(cavity: Cavity, g: Array, omega2: Array) -> tuple[Array, Array]:
-    """Return λ and ν that give the cavity's Gaussian the standardised moments g and ω²."""
-    root = jnp.sqrt(cavity.precision)
-    return cavity.precision * (1 / omega2 - 1), root * (g / omega2 - cavity.shift / root)
+def _sites_of(cavity: Cavity, mean: Array, omega2: Array) -> tuple[Array, Array]:
+    """Return λ and ν that give the cavity's Gaussian a mean, and a variance of ω² of its own."""
+    return cavity.precision * (1 / omega2 - 1), cavity.precision * mean / omega2 - cavity.shift
 
 
 def ep_log_z(tg: TruncatedGaussian, sites: Sites) -> Array:
@@ -306,15 +300,14 @@ def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, walls: 
     cavity = Cavity(1 / var - lam, mean / var - nu)
     scale = 1 / jnp.sqrt(cavity.precision)
     # cumulants over powers of the variance, so that Σ_ij/(Σ_ii Σ_jj) needs only Σ_ij
-    third, fourth = _cumulants(cavity.shift * scale, scaled(walls, 1 / scale))
+    alpha = cavity.shift * scale
+    if isinstance(walls, Limits):
+        box = walls.map(lambda limit: limit / scale)
+        third, fourth = high_cumulants(alpha, jnp.ones_like(alpha), *box)
+    else:
+        third = jnp.where(walls, kernels.third(alpha), 0)
+        fourth = jnp.where(walls, kernels.fourth(alpha), 0)
     third, fourth = third * (scale / var) ** 3, fourth * (scale / var) ** 4
     off = covariance - jnp.diag(var)
     terms = jnp.outer(third, third) * off**3 / 6, jnp.outer(fourth, fourth) * off**4 / 24
     return sum((jnp.abs(term.sum()) / 2 for term in terms), jnp.zeros((), var.dtype))
-
-
-def _cumulants(alpha: Array, walls: Walls) -> tuple[Array, Array]:
-    """Return the third and fourth cumulant of N(α, 1) between walls."""
-    if isinstance(walls, Limits):
-        return high_cumulants(alpha, jnp.ones_like(alpha), *walls)
-    return jnp.where(walls, kernels.third(alpha), 0), jnp.where(walls, kernels.fourth(alpha), 0)

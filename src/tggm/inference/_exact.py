@@ -29,7 +29,7 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, log_normaliser, restore, scaled, standardised
+from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
 from tggm.inference._fourier import Sum, averages, log_density
 from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, LowRank
@@ -123,9 +123,8 @@ def _independent_log_z(d: Array, rows: TruncatedGaussian) -> Array:
 
 @jax.jit
 def _independent(d: Array, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
-    root = jnp.sqrt(d)[None, :]
-    g, v = standardised(rows.shift / root, scaled(rows.walls(), root))
-    return _independent_log_z(d, rows), g / root, v / root**2
+    mean, omega2 = unit_moments(rows.shift, d[None, :], rows.walls())
+    return _independent_log_z(d, rows), mean, omega2 / d[None, :]
 
 
 def _as_sum(P: LowRank, rows: TruncatedGaussian) -> tuple[Sum, Array]:

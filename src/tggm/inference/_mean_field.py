@@ -38,9 +38,7 @@ from tggm.inference._common import (
     log_normaliser,
     map_blocks,
     restore,
-    scaled,
-    standardised,
-    uncoupled_means,
+    unit_moments,
 )
 from tggm.matmul_precision import full_precision
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
@@ -157,8 +155,7 @@ def factor_moments(tg: TruncatedGaussian, theta: Array, converged: Array, n_iter
     """Return the moments of q and its bound, which is valid for any θ."""
     p = tg.precision.diagonal()[None, :]
     walls = tg.walls()
-    g, omega2 = standardised(theta / jnp.sqrt(p), scaled(walls, jnp.sqrt(p)))
-    mean = g / jnp.sqrt(p)
+    mean, omega2 = unit_moments(theta, p, walls)
     energy = ((tg.shift - theta - tg.precision.off_diagonal(mean) / 2) * mean).sum(-1)
     log_z = log_normaliser(theta, p, walls).sum(-1) + energy
     return Moments(mean, omega2 / p, log_z, converged, n_iter, "bound")
@@ -299,9 +296,7 @@ def _loss_noise(tg: TruncatedGaussian, point: Point) -> Array:
 
 def visit(tg: TruncatedGaussian, theta: Array, term: Terms = no_term) -> Point:
     """Compute the moments of q and the gradient of f at θ."""
-    p, walls = tg.precision.diagonal()[None, :], tg.walls()
-    g, omega2 = standardised(theta / jnp.sqrt(p), scaled(walls, jnp.sqrt(p)))
-    mean = g / jnp.sqrt(p)
+    mean, omega2 = unit_moments(theta, tg.precision.diagonal()[None, :], tg.walls())
     T = term(mean)
     residual = theta + tg.precision.off_diagonal(mean) - tg.shift - T.gradient
     return Point(theta, mean, omega2, residual, T.value, T.bend)
@@ -356,7 +351,7 @@ def solve(
 def cyclic_moments(tg: TruncatedGaussian, start: Array | None, n_cycles: Array) -> Moments:
     """Run the paper's Algorithm 1 from means `start`."""
     if start is None:
-        start = uncoupled_means(tg, tg.precision.diagonal())
+        start, _ = unit_moments(tg.shift, tg.precision.diagonal()[None, :], tg.walls())
     theta = cyclic(tg, start, n_cycles)
     result = factor_moments(tg, theta, jnp.zeros(len(tg), bool), jnp.full(len(tg), n_cycles))
     drift = theta + tg.precision.off_diagonal(result.mean) - tg.shift
@@ -373,19 +368,16 @@ def cyclic(tg: TruncatedGaussian, start: Array, n_cycles: Array) -> Array:
     P = tg.precision
     low_rank = isinstance(P, LowRank)
     U = P.weights if isinstance(P, LowRank) else P.dense()
-    p = P.diagonal()
-    root = jnp.sqrt(p)
-    walls = tg.walls()
+    p, walls = P.diagonal(), tg.walls()
     own = walls.map(jnp.transpose) if isinstance(walls, Limits) else tg.truncated
-    columns = (U.T, tg.shift.T, p, root, own)
+    columns = (U.T, tg.shift.T, p, own)
 
     def update(product: Array, inputs: Any) -> tuple[Array, tuple[Array, Array]]:
         # Algorithm 1, lines 3-5: `product` is U m (LowRank) or P m (otherwise)
-        (u, gamma, p_k, root_k, walls_k), m_k, k = inputs
+        (u, gamma, p_k, walls_k), m_k, k = inputs
         coupling = product @ u - (u @ u) * m_k if low_rank else product[:, k] - p_k * m_k
         theta = gamma - coupling
-        g, _ = standardised(theta / root_k, scaled(walls_k, root_k))
-        new = g / root_k
+        new, _ = unit_moments(theta, p_k, walls_k)
         return product + (new - m_k)[:, None] * u[None, :], (new, theta)
 
     def cycle(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

@@ -28,7 +28,7 @@ from jax.lax.linalg import cholesky, triangular_solve
 from jax.typing import ArrayLike
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
-from tggm.inference._common import full_limits, restore, scaled, standardised, uncoupled_means
+from tggm.inference._common import full_limits, restore, unit_moments
 from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
 from tggm.special import truncated_quantile
@@ -95,7 +95,8 @@ def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None)
     """
     rows, m = tg.shift.shape
     if init is None:
-        h = jnp.broadcast_to(uncoupled_means(tg, tg.precision.diagonal())[None], (n_chains, rows, m))
+        means, _ = unit_moments(tg.shift, tg.precision.diagonal()[None, :], tg.walls())
+        h = jnp.broadcast_to(means[None], (n_chains, rows, m))
     else:
         h = jnp.asarray(init, tg.shift.dtype)
         if h.size not in (rows * m, n_chains * rows * m) or h.shape[-1:] != (m,):
@@ -209,8 +210,8 @@ def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[
         else:
             bounded = truncated_excess(alpha, jnp.log(u_k))
             drawn = sigma * jnp.where(wall, bounded, alpha + survival_quantile(-jnp.log(u_k)))
-        g, omega2 = standardised(alpha, scaled(wall, jnp.sqrt(p)))
-        return lax.dynamic_update_index_in_dim(h, drawn, k, 0), (sigma * g, sigma * sigma * omega2)
+        mean, omega2 = unit_moments(theta, p, wall)
+        return lax.dynamic_update_index_in_dim(h, drawn, k, 0), (mean, omega2 / p)
 
     return lax.scan(variable, h, (jnp.arange(m, dtype=jnp.int32), P, walls, gamma, u))
 
