@@ -15,6 +15,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
 from tggm.inference import Points, candidates, ep, estimate_log_z, exact, hmc, linear_moments, weighted_points
@@ -163,8 +164,7 @@ class MultivariateTruncatedNormal:
         self, mean: ArrayLike, cov: ArrayLike, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf, *,
         engine: str = "auto", seed: int = 0,
     ) -> None:  # fmt: skip
-        if engine not in ENGINES:
-            raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
+        check.one_of("engine", engine, ENGINES)
         with jax.enable_x64(True):
             self.location = np.asarray(as_float("mean", np.atleast_1d(mean), ndim=1), float)
             self.scale = np.asarray(as_float("cov", np.atleast_2d(cov), ndim=2), float)
@@ -201,7 +201,7 @@ class MultivariateTruncatedNormal:
 
         "separation" doubles its points until the relative standard error of the probability is below `tol`.
         """
-        _check_tol(tol)
+        check.number("tol", tol, above=0)
         if self._engine == "separation":
             return _probability(self._points(tol, lambda points: _probability(points.log_w).error).log_w)
         with jax.enable_x64(True):
@@ -214,14 +214,14 @@ class MultivariateTruncatedNormal:
 
         "separation" reaches standard errors of the means below `tol` standard deviations.
         """
-        _check_tol(tol)
+        check.number("tol", tol, above=0)
         if self._engine == "ep" or (self._engine == "exact" and self._independent):
             return self._engine_moments()
         return _moments(*self._points(tol, _relative_error))
 
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""
-        _check_tol(tol)
+        check.number("tol", tol, above=0)
         log_w, h = self._points(tol, _relative_error)
         found = _moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
@@ -249,8 +249,7 @@ class MultivariateTruncatedNormal:
         thousand is accepted, uses Hamiltonian Monte Carlo with a warning: its draws are not quite
         independent.
         """
-        if size < 1:
-            raise ValueError(f"`size` must be at least 1; got {size}.")
+        check.count("size", size)
         with jax.enable_x64(True):
             key, kept, tried = jax.random.key(random_state), np.empty((0, self.dim)), 0
             batch = max(256, min(2 * size, 2**22 // self.dim))
@@ -304,8 +303,3 @@ class MultivariateTruncatedNormal:
 def _ep_covariance(tg: TruncatedGaussian) -> Array:
     """Return the covariance of one row."""
     return linear_moments(tg, jnp.eye(tg.size, dtype=tg.shift.dtype), engine="ep")[1][0]
-
-
-def _check_tol(tol: float) -> None:
-    if not tol > 0:
-        raise ValueError(f"`tol` must be positive; got {tol}.")

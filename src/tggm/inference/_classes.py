@@ -4,8 +4,8 @@ z depends on the last units of h, and the class c is the largest z.
 
 **Mean field**: q(h) factorised, q(z) optimal given it. With S_c the logarithm of the class's probability or
 its factorised bound (`tggm.special.probit`), the best q(z) given q(h) is known: N(η, I) on the region of
-class c (or its factorised counterpart), η = W m + b, m the means of q(h). The remaining problem is mean field of h,
-with WᵀW in its precision and the term
+class c (or its factorised counterpart), η = W m + b, m the means of q(h). The remaining problem is mean field
+of h, with WᵀW in its precision and the term
 
 .. math:: T(m) = S_c(W m + b) + \tfrac12 \|W m\|^2.
 

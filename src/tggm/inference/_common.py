@@ -11,15 +11,17 @@ with h ≥ 0, or `Limits`.
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
-from tggm.precision.protocol import rounding
+from tggm.precision.protocol import is_concrete, rounding
 from tggm.special import standard_moments, truncated_log_z
 
 # Squared Newton decrement, by bytes per number, after which one more full step ends at rounding error.
@@ -36,6 +38,12 @@ def restore(moments: Moments, tg: TruncatedGaussian) -> Moments:
     rest = dataclasses.replace(moments, draws=None)
     by_row: Moments = jax.tree.map(lambda a: a.reshape(lead + a.shape[1:]), rest)
     return dataclasses.replace(by_row, draws=draws)
+
+
+def warn_unconverged(moments: Moments, message: str) -> None:
+    """Warn on behalf of an engine if a row did not converge; the message has a place for their number."""
+    if is_concrete(moments.converged) and not np.asarray(moments.converged).all():
+        warnings.warn(message.format(int((~moments.converged).sum())), RuntimeWarning, stacklevel=3)
 
 
 def map_blocks(function: Callable[[Any], Any], rows: Any, size: int) -> Any:

@@ -14,23 +14,22 @@ tridiagonal P (`Layered`) needs only the blocks of the covariance in the places 
 factorisation is differentiated.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
+from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
-from tggm.inference._common import log_normaliser, restore, unit_moments
+from tggm.inference._common import log_normaliser, restore, unit_moments, warn_unconverged
 from tggm.matmul_precision import full_precision
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
-from tggm.precision.protocol import is_concrete, rounding
+from tggm.precision.protocol import rounding
 from tggm.special import kernels
 from tggm.special.box_kernels import high_cumulants
 
@@ -63,17 +62,13 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
     Moments
         With kind "estimate".
     """
-    if max_iter < 1:
-        raise ValueError(f"`max_iter` must be at least 1; got {max_iter}.")
+    check.count("max_iter", max_iter)
     rows = tg.rows()
     result = _ep(rows, jnp.int32(max_iter), site_tolerance(rows.shift.dtype, tol))
-    if is_concrete(result.converged) and not np.asarray(result.converged).all():
-        warnings.warn(
-            f"ep did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
-            f"{max_iter} sweeps; raise `max_iter` or `tol`, or use float64 (see Moments.converged).",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    warn_unconverged(
+        result, f"ep did not converge on {{}} of {len(rows)} rows in {max_iter} sweeps; raise `max_iter` or "
+        "`tol`, or use float64 (see Moments.converged)."
+    )  # fmt: skip
     return restore(result, tg)
 
 
@@ -123,8 +118,8 @@ class Cavity(NamedTuple):
 
 def site_tolerance(dtype: jnp.dtype, tol: float | None = None) -> Array:
     """Return the mismatch at which a row counts as converged; by default log Z is accurate to rounding."""
-    if tol is not None and not tol > 0:
-        raise ValueError(f"`tol` must be positive; got {tol}.")
+    if tol is not None:
+        check.number("tol", tol, above=0)
     return jnp.asarray(tol or (1e-9 if dtype.itemsize == 8 else 1e-4), dtype)
 
 

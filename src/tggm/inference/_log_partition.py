@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from tggm import settings as check
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference._ep import ep, ep_log_z, ep_with_error, gaussian_sites, layered_ep, site_tolerance
 from tggm.inference._exact import exact, exact_log_z, is_tractable
@@ -43,10 +44,8 @@ def log_partition(
     The engine is "ep", "mean_field" (a lower bound) or "exact"; it gets the options that it takes. `n_cycles`
     and `max_iter` may be traced, and `start` holds means for mean field.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
-    if solver not in SOLVERS:
-        raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
+    check.one_of("engine", engine, ENGINES)
+    check.one_of("solver", solver, SOLVERS)
     rows = tg.rows()
     if engine == "exact" or isinstance(tg.precision, Diagonal):  # independent variables have a closed form
         value = exact_log_z(rows)
@@ -96,8 +95,7 @@ def choose_engine(tg: TruncatedGaussian, engine: str) -> str:
 
     Independent variables always have a closed form.
     """
-    if engine not in ESTIMATORS:
-        raise ValueError(f"`engine` must be one of {ESTIMATORS}; got {engine!r}.")
+    check.one_of("engine", engine, ESTIMATORS)
     if engine != "auto" and not isinstance(tg.precision, Diagonal):
         return engine
     return "exact" if is_tractable(tg) else "ep"

@@ -18,7 +18,6 @@ decrement. After a rejected step the row tries a shorter one; the length doubles
 Problems in float64 are solved in float32 first: a double-precision step costs three times as much.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +29,7 @@ from jax import Array, lax
 from jax.tree_util import Partial
 from jax.typing import ArrayLike
 
+from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
 from tggm.inference._common import (
@@ -39,10 +39,11 @@ from tggm.inference._common import (
     map_blocks,
     restore,
     unit_moments,
+    warn_unconverged,
 )
 from tggm.matmul_precision import full_precision
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
-from tggm.precision.protocol import is_concrete, rounding
+from tggm.precision.protocol import rounding
 
 SOLVERS = ("newton", "cyclic")
 FACTOR_UP_TO = 64  # variables; for more, conjugate gradients are faster than one factorisation per row
@@ -89,23 +90,17 @@ def mean_field(
         With kind "bound". `converged` is per row; for the cyclic solver it is true if the last cycle moved no
         mean by more than a thousandth of its standard deviation.
     """
-    if solver not in SOLVERS:
-        raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
-    if n_cycles < 1:
-        raise ValueError(f"`n_cycles` must be at least 1; got {n_cycles}.")
+    check.one_of("solver", solver, SOLVERS)
+    check.count("n_cycles", n_cycles)
     rows = tg.rows()
     begin = None if start is None else jnp.asarray(start, rows.shift.dtype).reshape(rows.shift.shape)
     if solver == "cyclic":
         return restore(cyclic_moments(rows, begin, jnp.int32(n_cycles)), tg)
     result = newton_moments(rows, begin, jnp.int32(max_iter))
-    if is_concrete(result.converged) and not np.asarray(result.converged).all():
-        warnings.warn(
-            f"mean_field did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
-            f"{max_iter} steps (see Moments.converged); raise `max_iter`, or use float64 if couplings "
-            "are strong.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    warn_unconverged(
+        result, f"mean_field did not converge on {{}} of {len(rows)} rows in {max_iter} steps (see "
+        "Moments.converged); raise `max_iter`, or use float64 if couplings are strong."
+    )  # fmt: skip
     return restore(result, tg)
 
 

@@ -37,7 +37,6 @@ MCQMC (2002).
 """
 
 import math
-import warnings
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -48,9 +47,10 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 from numpy.typing import NDArray
 
+from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, restore
+from tggm.inference._common import full_limits, restore, warn_unconverged
 from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
 from tggm.special import log_ndtr, log_ndtr_interval
@@ -107,12 +107,10 @@ def orthant(
         `tol` (1e-2 if not given); `n_iter` counts points. Means and variances converge at the same rate and
         have no error estimate.
     """
-    if n_points < 1:
-        raise ValueError(f"`n_points` must be at least 1; got {n_points}. Use 1000 for an error near 1e-3.")
-    if n_shifts < 2:
-        raise ValueError(f"`n_shifts` must be at least 2, to estimate the error; got {n_shifts}. Use 8.")
-    if tol is not None and not tol > 0:
-        raise ValueError(f"`tol` must be positive; got {tol}. Omit it to use `n_points` as given.")
+    check.count("n_points", n_points)
+    check.count("n_shifts", n_shifts, least=2)
+    if tol is not None:
+        check.number("tol", tol, above=0)
     if not is_concrete(*jax.tree.leaves(tg)) and jnp.result_type(float) != jnp.float64:
         raise ValueError(
             "orthant needs float64, which cannot be enabled inside a program traced in 32 bits. "
@@ -127,15 +125,11 @@ def orthant(
             if tol is None or bool(result.converged.all()) or 2 * n_points > _MAX_POINTS:
                 break
             n_points *= 2
-    if is_concrete(result.converged) and not np.asarray(result.converged).all():
-        limit = "" if tol is None else f" with the largest number of points ({_MAX_POINTS} per shift)"
-        worst = float(jnp.asarray(result.log_z_error).max())
-        warnings.warn(
-            f"orthant: the largest standard error of log Z is {worst:.2g}, above "
-            f"{largest:g}{limit}; raise `n_points` or `n_shifts`, or use ep.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    limit = "" if tol is None else f" with the largest number of points ({_MAX_POINTS} per shift)"
+    warn_unconverged(
+        result, f"orthant: the standard error of log Z is above {largest:g} on {{}} of {len(tg.rows())} rows"
+        f"{limit}; raise `n_points` or `n_shifts`, or use ep."
+    )  # fmt: skip
     return result
 
 

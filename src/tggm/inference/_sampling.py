@@ -27,6 +27,7 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 from jax.typing import ArrayLike
 
+from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference._common import full_limits, restore, unit_moments
 from tggm.matmul_precision import full_precision
@@ -50,8 +51,7 @@ def _sample(
     moments if it knows them; walker = chain * rows + row.
     """
     for name, value in {"n": n, "n_chains": n_chains, "burn_in": burn_in, "thin": thin}.items():
-        if value < (least := int(name != "burn_in")):
-            raise ValueError(f"`{name}` must be at least {least}; got {value}. Raise it to {least} or more.")
+        check.count(name, value, least=0 if name == "burn_in" else 1)
     rows, n_chains = tg.rows(), min(n, n_chains)
     steps = np.full(-(-n // n_chains), thin, np.int32)  # before each kept draw
     steps[0] += burn_in
@@ -260,8 +260,7 @@ def hmc(
     """
     if max_bounces is None:
         max_bounces = 1000 + 100 * tg.size
-    if max_bounces < 1:
-        raise ValueError(f"`max_bounces` must be at least 1; got {max_bounces}. Omit it for a safe default.")
+    check.count("max_bounces", max_bounces)
     return _sample(_hmc_step, tg, key, n, n_chains, burn_in, thin, init, jnp.int32(max_bounces))
 
 
