@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from store import BENCHMARKS, keep
 
 from tggm.special import hazard, standard_moments
-from tggm.special.boxes import edge_moments
+from tggm.special.box_kernels import box_moments
 
 RANGE = 20.0
 TABLE_STEP = 1e-3
@@ -40,7 +40,7 @@ def ours(a):
 
 
 def ours_box(a):
-    found = edge_moments(a, jnp.zeros_like(a), jnp.full_like(a, WIDTH))
+    _, found = box_moments(a, jnp.ones_like(a), jnp.zeros_like(a), jnp.full_like(a, WIDTH))
     inside = jnp.where(a < WIDTH, a + found.mean, WIDTH - found.high)
     return found.log_mass, jnp.where(a <= 0, found.low, inside), found.var
 

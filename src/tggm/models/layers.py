@@ -62,8 +62,8 @@ from tggm.formulas import LayerMoments, Triple, gauss_hermite, unit_averages, un
 from tggm.models._many_outputs import LOG_2PI as LOG_2PI
 from tggm.models._many_outputs import many_outputs_log_density
 from tggm.special import log_ndtr
+from tggm.special.kernels import moments as standard_moments
 from tggm.special.probit import log_probit
-from tggm.special.standard import moments as standard_moments
 
 T = TypeVar("T")
 PARTS: dict[str, type[Any]] = {}  # by class name: a model file names the parts of its model
@@ -371,7 +371,7 @@ def propagate(layers: Directed, psi: Any, n_nodes: int) -> list[LayerMoments]:
 
 @jax.custom_jvp
 def unit_moments(a: Array) -> tuple[Array, Array]:
-    """Return g(a) and ω²(a), as exact as `tggm.special.standard.moments`, with closed derivatives."""
+    """Return g(a) and ω²(a), as exact as `tggm.special.kernels.moments`, with closed derivatives."""
     return standard_moments(a)
 
 
