@@ -78,7 +78,7 @@ def main() -> None:
     m = args.hidden
     graph = fit_graph(
         Graph().observed("v", 64).latent("h", m).couple("v", "h"), {"v": Z}, max_epochs=args.epochs,
-        batch_size=128, weight_decay=args.decay, max_iter=30, validation_fraction=0.1, random_state=0,
+        batch_size=128, weight_decay=args.decay, validation_fraction=0.1, random_state=0,
     )  # fmt: skip
     runs: list[dict[str, Any]] = []
     for engine, settings in (("ep", {}), ("orthant", {"n_points": 8000})):
