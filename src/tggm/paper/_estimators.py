@@ -195,11 +195,8 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         patience = np.inf if self.patience is None else settings.count("patience", self.patience)
         fraction = settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
         fraction = fraction if settings.flag("early_stopping", self.early_stopping) else 0.0
-        numbers = {
-            "learning_rate": settings.number("learning_rate", self.learning_rate, above=0),
-            "weight_decay": settings.number("weight_decay", self.weight_decay, least=0),
-            "clip": settings.number("clip", self.clip, above=0),
-        }
+        rate = settings.number("learning_rate", self.learning_rate, above=0)
+        decay = settings.number("weight_decay", self.weight_decay, least=0)
         state = check_random_state(self.random_state)
         rng = np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
         model = draw_members(
@@ -218,8 +215,8 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         learned = getattr(self, "noise", None) is None
         fixed = ["hidden.s0"] if learned else ["hidden.s0", "likelihood.log_noise"]
         hyper = hyper_parameters(
-            members, layout.rates(fixed), dtype, average=average, patience=patience,
-            total_steps=epochs * blocks.steps(batch), **numbers,
+            members, layout.rates(fixed), dtype, learning_rate=rate, weight_decay=decay, average=average,
+            patience=patience, total_steps=epochs * blocks.steps(batch),
         )  # fmt: skip
         printer = Printer(fraction > 0) if settings.flag("verbose", self.verbose) else None
         program = Program(plan, hyper, epochs, int(rng.integers(2**31)), objective)
@@ -308,8 +305,6 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         Multiplies ½‖W‖².
     average : float, default 0.0
         Decay of a running average of the parameters; 0 for none.
-    clip : float, default 10.0
-        Largest norm of a gradient.
     validation_fraction : float, default 0.1
         Part of the rows that each member holds out if `early_stopping`.
     early_stopping : bool, default True
@@ -358,7 +353,6 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         max_epochs: int = 1000,
         weight_decay: float = 0.0,
         average: float = 0.0,
-        clip: float = 10.0,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | None = 250,
@@ -455,7 +449,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         As in `PaperRegressor`. A sparse table is divided by one number, so that it stays sparse.
     deep, n_members, sigma0, init, solver, prior, optimizer, learning_rate, schedule, batch_size, max_epochs
         As in `PaperRegressor`, with other defaults.
-    weight_decay, average, clip, validation_fraction, early_stopping, patience, dtype, random_state, verbose
+    weight_decay, average, validation_fraction, early_stopping, patience, dtype, random_state, verbose
         As in `PaperRegressor`.
 
     Attributes
@@ -488,7 +482,6 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         max_epochs: int = 60,
         weight_decay: float = 0.0,
         average: float = 0.0,
-        clip: float = 10.0,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | None = None,
