@@ -59,10 +59,7 @@ def command_line():
     return call
 
 
-WALKS = {
-    "regressor": regressor,
-    "command_line": command_line,
-}
+WALKS = {"regressor": regressor, "command_line": command_line}
 
 
 def traced(call, folder=PACKAGE):

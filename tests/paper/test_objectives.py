@@ -197,10 +197,7 @@ def test_gradients_are_those_of_the_values(rng, method, classes):
 def test_deep_gradients_are_those_of_the_values(rng):
     """Back-propagation through inference of the prior, and EP of classes; no iteration is differentiated."""
     X = jnp.asarray(rng.standard_normal((3, 3)))
-    rows = (
-        Rows(X, jnp.asarray(rng.standard_normal((3, 2)))),
-        Rows(X, jnp.asarray([0, 2, 1], jnp.int32)),
-    )
+    rows = (Rows(X, jnp.asarray(rng.standard_normal((3, 2)))), Rows(X, jnp.asarray([0, 2, 1], jnp.int32)))
     models = layered(rng, (4, 3)), layered(rng, (4, 3), 3, classes=True)
     for method, model, part in zip(("bp", "ep"), models, rows, strict=True):
         objective = OBJECTIVES[method]
