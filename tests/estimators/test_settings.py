@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from tests.estimators.small import ALL_ROWS, abs_table, settings_of, small_regressor
 from tggm import TGGMClassifier, TGGMRegressor
-from tggm.models import Bounded, Identity, LearnedLimits, Network, Periodic, SigmoidLayers, TanhLayers
+from tggm.models import Bounded, Identity, Network, Periodic, SigmoidLayers, TanhLayers
 from tggm.training.rows import Blocks
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -118,7 +118,7 @@ def test_the_optimiser_depends_on_the_number_of_rows(given, few, many):
     assert [program(model, rows).plan.optimizer for rows in (511, 512)] == [few, many]
 
 
-@pytest.mark.parametrize("layers", [TanhLayers, SigmoidLayers, LearnedLimits])
+@pytest.mark.parametrize("layers", [TanhLayers, SigmoidLayers])
 def test_a_network_gives_the_parts_of_the_model(layers):
     table = abs_table()
     network = Network((6,), Identity, layers, linear=False)

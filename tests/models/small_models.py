@@ -6,6 +6,8 @@ import numpy as np
 from scipy import special, stats
 
 from tggm.models import Gaussian, Identity, Model, Network
+from tggm.models.network import LogDensity
+from tggm.training import Rows
 
 S0 = 0.7
 
@@ -29,6 +31,11 @@ def drawn_model(rng, units, n=2, *, d=3, features=Identity, linear=False, **part
         if name == "likelihood.log_noise":
             arrays[name] = np.full(n, np.log(0.3))
     return jax.tree.map(jnp.asarray, model.replaced(arrays))
+
+
+def log_density(model, X, y):
+    """Return the log-density of each row."""
+    return LogDensity()(model, Rows(X, y))
 
 
 def changed(model, arrays):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.models.small_models import changed, drawn_model
+from tests.models.small_models import changed, drawn_model, log_density
 from tggm.formulas import BULK, cos_turns
 from tggm.models import Bounded, Identity, Periodic
 from tggm.models.layers import TERMS
@@ -47,7 +47,7 @@ def test_a_linear_part_shifts_the_mean(rng, features):
     model = drawn_model(rng, (4,), 1, features=features, linear=True)
     A = rng.standard_normal((1, 3))
     X, y = 3 * rng.standard_normal((6, 3)), rng.standard_normal((6, 1))
-    density = jax.jit(lambda model, X, y: model.log_density(X, y))
+    density = jax.jit(log_density)
     shifted = y - np.asarray(model.features.inputs(jnp.asarray(X))) @ A.T
     found = density(changed(model, {"likelihood.output.A": A}), X, y)
     assert_allclose(found, density(model, X, shifted), rtol=1e-12)

@@ -13,6 +13,7 @@ from tests.models.small_models import (
     assert_gradient,
     changed,
     drawn_model,
+    log_density,
     numbers,
     random_model,
     truncated,
@@ -22,9 +23,9 @@ from tggm.models import Incomplete, Probit
 from tggm.models.layers import (
     gaussian_log_density,
     many_outputs_log_density,
-    measured,
     training_nodes,
 )
+from tggm.predictive.member_moments import measured
 from tggm.special.probit import default_nodes, log_probit, probit_all
 
 ROWS, N, M = 3, 7, 4
@@ -41,7 +42,7 @@ def test_gaussian_moments_are_those_of_the_units_and_the_noise(rng):
     assert_allclose(outputs.variances(latent)[1], np.diagonal(cov, axis1=1, axis2=2), rtol=1e-12)
     y = rng.standard_normal((4, 2))
     want = [stats.multivariate_normal.logpdf(*row) for row in zip(y, mean, cov, strict=True)]
-    assert_allclose(model.log_density(jnp.asarray(X), jnp.asarray(y)), want, rtol=1e-10)
+    assert_allclose(log_density(model, jnp.asarray(X), jnp.asarray(y)), want, rtol=1e-10)
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def density(model, y):
     targets = Incomplete(*map(jnp.asarray, y))
 
     def total(model):
-        value = model.log_density(jnp.asarray(PLACES), targets)
+        value = log_density(model, jnp.asarray(PLACES), targets)
         return value.sum(), value
 
     grad, value = jax.jit(jax.grad(total, has_aux=True))(model)
@@ -115,7 +116,7 @@ def test_censored_targets_count_with_the_probability_of_their_side(rng):
     want = [law.logsf(y[:, 0])[0], law.logcdf(y[:, 0])[1], law.logpdf(y[:, 0])[2]]
     assert_allclose(density(model, (y, side)), want, rtol=1e-10)
     targets = Incomplete(jnp.asarray(y), jnp.asarray(side))
-    assert_gradient(lambda m: m.log_density(jnp.asarray(PLACES), targets).sum(), model, rng)
+    assert_gradient(lambda m: log_density(m, jnp.asarray(PLACES), targets).sum(), model, rng)
     assert_array_equal(measured(targets), [[np.nan], [np.nan], [1.1]])
 
 
@@ -208,7 +209,7 @@ def test_predicted_probabilities_agree_with_samples(rng):
 def test_gradients_of_class_probabilities_are_differences(rng):
     model, X = problem(rng)
     label = jnp.asarray(rng.integers(0, 4, 6), jnp.int32)
-    assert_gradient(lambda m: m.log_density(X, label).sum(), model, rng, rtol=1e-4)
+    assert_gradient(lambda m: log_density(m, X, label).sum(), model, rng, rtol=1e-4)
 
 
 @pytest.mark.parametrize("n", [2, 10, 101, 500])

@@ -9,7 +9,6 @@ from tests.models.small_models import changed, drawn_model, random_model, with_m
 from tggm.models import (
     Bounded,
     Identity,
-    LearnedLimits,
     Network,
     Periodic,
     Probit,
@@ -107,7 +106,7 @@ def test_check_multiplies_the_weights_of_the_layers(rng):
 
 
 def test_networks_draw_members_of_these_sizes(rng):
-    network = Network((5, 4), features=Bounded, layers=LearnedLimits)
+    network = Network((5, 4), features=Bounded, layers=TanhLayers)
     model = network.draw(rng, 3, 2, members=6, dtype="float32", s0=0.5)
     shapes = {name: np.shape(a) for name, a in model.arrays().items()}
     assert (shapes["hidden.W0"], shapes["hidden.W.0"]) == ((6, 5, 3), (6, 4, 5))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 
 from tests.cases import few
@@ -174,9 +174,10 @@ def test_errors_are_reduced_as_by_averaging_all_members(k, D):
     """By half of it if no row is held out twice."""
     N = 20_000
     rows = Ensemble(0, D=D).held_out(N, k, lean=0.4 if k > 1 else 0.0).pooled()
-    error = (rows.y - rows.members.mean()) / np.sqrt(rows.members.member_moments()[1][0])
     want = 1 + D / k - (1.0 if k > 1 else 0.5) * D * (1 / k - 1 / 10)
-    assert_allclose((error**2).mean(), want, atol=5 * want * np.sqrt(2 / N))  # five standard errors
+    assert_allclose(
+        (rows.error**2 / rows.var).mean(), want, atol=5 * want * np.sqrt(2 / N)
+    )  # five standard errors
 
 
 @pytest.mark.parametrize("k", [2, 3, 9, 10])
@@ -184,8 +185,8 @@ def test_disagreement_equals_that_of_new_rows(k):
     """Members that trained on a row agree more; D is estimated from the others."""
     N = 20_000
     held = Ensemble(1, D=0.5).held_out(N, k, lean=0.8)
-    mean, var = held.pooled().members.member_moments()
-    scatter = mean.var(0, ddof=1) / var[0]
+    rows = held.pooled()
+    scatter = rows.between / rows.var
     # a variance of k Gaussians, averaged over rows: five standard errors
     assert_allclose(scatter.mean(), 0.5, atol=5 * 0.5 * np.sqrt(2 / (k - 1) / N))
 
@@ -197,8 +198,8 @@ def test_disagreement_of_two_of_three_members(D):
     held = Ensemble(3, K=3, D=D).held_out(N, k=2, lean=0.8)
     once = np.arange(N) % 2 == 0
     held.held_out_mask[:, once] = np.arange(3)[:, None] == 0
-    mean, var = held.pooled().members.member_moments()
-    scatter = mean.var(0, ddof=1) / var[0]
+    pooled_rows = held.pooled()
+    scatter = pooled_rows.between / pooled_rows.var
     # each row's variance of two Gaussians has a relative standard error of √2
     for rows in (once, ~once):
         assert_allclose(scatter[rows].mean(), D, rtol=5 * np.sqrt(2 / (N / 2)))
@@ -218,16 +219,15 @@ def test_disagreement_of_members_trained_on_a_row_does_not_predict_its_error(k):
     square = (held.y - centre) ** 2 / held.var[0]
     seen = np.where(held.held_out_mask, np.nan, held.mean)
     leaked = np.corrcoef(square, np.nanvar(seen, axis=0) / held.var[0])[0, 1]
-    mean, var = held.pooled().members.member_moments()
-    left = np.corrcoef(square, mean.var(0, ddof=1) / var[0])[0, 1]
+    rows = held.pooled()
+    left = np.corrcoef(square, rows.between / rows.var)[0, 1]
     assert leaked > 0.2
     assert abs(left) < 0.1 * leaked + 5 / np.sqrt(N)
 
 
 def test_disagreement_is_that_of_all_members_if_no_row_is_held_out_twice():
     held = Ensemble(1, D=0.5).held_out(100, k=1)
-    mean, _ = held.pooled().members.member_moments()
-    assert_allclose(mean - mean.mean(0), held.mean - held.mean.mean(0), atol=1e-12)
+    assert_allclose(held.pooled().between, held.mean.var(0, ddof=1), rtol=1e-12)
 
 
 def test_mean_and_width_come_from_members_that_held_the_row_out():
@@ -240,15 +240,14 @@ def test_mean_and_width_come_from_members_that_held_the_row_out():
         np.ones(1),
     )
     rows = held.pooled()
-    assert_allclose(rows.members.mean(), 1.5)
-    var = rows.members.member_moments()[1]
-    assert_allclose(var.mean(0), 2.5)
+    assert_allclose(rows.var, 2.5)
+    assert_allclose(rows.error**2, (9 - 1.5) ** 2 - held.mean.var(ddof=1) / 8)
 
 
 def test_squared_errors_are_multiplied_by_the_optimism():
     held = Ensemble(0).held_out(50)
     plain, larger = held.pooled(), held._replace(optimism=1.2).usable(1000).pooled()
-    assert_allclose((larger.y - larger.members.mean()) ** 2, 1.2 * (plain.y - plain.members.mean()) ** 2)
+    assert_allclose(larger.error**2, 1.2 * plain.error**2)
 
 
 def test_unusable_rows_are_left_out():
@@ -267,14 +266,14 @@ def test_unusable_rows_are_left_out():
 def test_effective_number_of_weighted_rows():
     held = Ensemble(0).held_out(40)
     held.weight[:20] = 3.0
-    assert_allclose(held.pooled().n_effective, (60 + 20) ** 2 / (9 * 20 + 20))
+    assert_allclose(held.pooled().weight.sum(), (60 + 20) ** 2 / (9 * 20 + 20))
     assert_allclose(held._replace(weight=7 * held.weight).pooled().weight, held.pooled().weight)
 
 
 def test_one_member_has_no_disagreement():
     rows = Ensemble(0, K=1).held_out(30, k=1).pooled()
-    assert rows.members.member_moments()[0].shape == (1, 30)
-    assert np.all(np.isfinite(rows.y))
+    assert_array_equal(rows.between, 0)
+    assert np.all(np.isfinite(rows.error))
 
 
 def test_calibrations_from_files_are_checked():

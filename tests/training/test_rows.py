@@ -69,7 +69,7 @@ def test_a_membership_pads_and_returns_its_rows(rng):
 
 @pytest.mark.parametrize("packed", [2**16, 16])
 def test_shuffled_is_a_new_permutation_each_epoch(monkeypatch, packed):
-    monkeypatch.setattr("tggm.training.rows.PACKED", packed)
+    monkeypatch.setattr("tggm.training.loop.PACKED", packed)
     rows = jnp.arange(100, 164, dtype=jnp.int32)
     orders = [
         np.asarray(order(rows, jnp.int32(50), jnp.uint32(s), jnp.int32(e)))

@@ -32,9 +32,8 @@ which is back-propagation of the output's weights. docs/deep.md compares it with
 σ0² = s0 is the same for every layer and a gauge: scaling the variables of a layer, with the weights into and
 out of it and its own variance, leaves p(y | x) unchanged.
 
-A unit of unit scale has the mean g(a) and the variance ω²(a), with g' = ω² and (ω²)' = κ3 = r (g² − ω²). For
-u ~ N(alpha, spread²) its moments are made of c = E[g(u)], κ = E[ω²(u)] and v = Var[g(u)] over quadrature
-nodes, and so are their derivatives: automatic differentiation would compute these twice.
+A unit of unit scale has the mean g(a) and the variance ω²(a), with g' = ω² and (ω²)' = κ3 = r (g² − ω²).
+`averages` has derivatives of its own, since automatic differentiation would compute the nodes twice.
 
 **Likelihoods** p(y | h, x) give the log-density of y with the mean and covariance of the linear outputs
 z = W1 h + A x + b1 given x; A is the optional linear part.
@@ -95,11 +94,6 @@ def part(cls: type[T]) -> type[T]:
     jax.tree_util.register_pytree_with_keys(made, flatten, lambda _, leaves: made(*leaves))
     PARTS[cls.__name__] = made
     return made
-
-
-def stacked(parts: list[Any], dtype: Any) -> Any:
-    """Stack equal parts with NumPy arrays along a new first axis."""
-    return jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *parts)
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------
@@ -350,15 +344,12 @@ class Directed(Hidden):
 
     @classmethod
     def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> Hidden:
-        if len(units) == 1:
+        """Draw weights N(0, 1/m) from each layer to the next, which keeps the size of locations."""
+        if cls is Directed and len(units) == 1:
             return Shallow.draw(rng, W0, b0, s0, units)
-        return cls(W0, b0, *draw_between(rng, units), np.asarray(s0))  # type: ignore[arg-type]  # NumPy
-
-
-def draw_between(rng: np.random.Generator, units: tuple[int, ...]) -> tuple[Any, Any]:
-    """Draw weights N(0, 1/m) from each layer to the next, which keeps the size of locations; zero biases."""
-    W = tuple(1 / np.sqrt(m) * rng.standard_normal((above, m)) for m, above in pairwise(units))
-    return W, tuple(np.zeros(above) for above in units[1:])
+        W: Any = tuple(1 / np.sqrt(m) * rng.standard_normal((above, m)) for m, above in pairwise(units))
+        b: Any = tuple(np.zeros(above) for above in units[1:])
+        return cls(W0, b0, W, b, np.asarray(s0))  # type: ignore[arg-type]  # NumPy until training
 
 
 def propagate(layers: Directed, psi: Any, n_nodes: int) -> list[LayerMoments]:
@@ -389,7 +380,7 @@ def _third(a: Array, g: Array, omega2: Array) -> Array:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def averages(n_nodes: int, alpha: Array, spread: Array) -> Triple:
-    """Return c, κ and v, elementwise."""
+    """Return c = E[g(u)], κ = E[ω²(u)] and v = Var[g(u)] for u ~ N(alpha, spread²), elementwise."""
     places, weights = gauss_hermite(n_nodes)
     return unit_averages(weights, unit_nodes(unit_moments, places, alpha, spread))
 
@@ -435,11 +426,7 @@ class Output:
 
 
 class Likelihood(ABC):
-    """p(y | h) of linear outputs.
-
-    Predictions of regressors use the methods `variances` and `moments` of `Gaussian`, those of classifiers
-    `contended_scores` of `Probit`.
-    """
+    """p(y | h); predictions also need the methods `variances` and `moments`, or `contended_scores`."""
 
     output: Output
     init: ClassVar[str]  # distribution of the initial weights, see `Network.draw`
@@ -489,12 +476,8 @@ class Gaussian(Likelihood):
         if isinstance(y, Incomplete):
             return self._incomplete(y, latent)
         outputs, units = self.output.W1.shape
-        if outputs > units:
-            return self._many_outputs(y, latent)
-        return gaussian_log_density(y, *self.moments(latent))
-
-    def _many_outputs(self, y: Array, latent: Latent) -> Array:
-        """Compute the same from the covariance of the units, which are fewer."""
+        if outputs <= units:
+            return gaussian_log_density(y, *self.moments(latent))
         W1, root = self.output.W1, jnp.exp(-0.5 * self.log_noise)
         h, cov = latent.covariance(jnp.eye(W1.shape[1], dtype=W1.dtype))
         error = (y - self.output.of(h)) * root[None, :]
@@ -581,5 +564,4 @@ class Probit(Likelihood):
 
     @classmethod
     def draw(cls, output: Output) -> Self:
-        """Return the likelihood; its noise is a gauge."""
         return cls(output)

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from tggm.formulas import Triple, gauss_hermite, layer_above
-from tggm.models.layers import N_NODES, Hidden, Independent, Propagated, draw_between, part
+from tggm.models.layers import N_NODES, Directed, Independent, Propagated, part
 from tggm.special.box_kernels import box_moments
 
 LEAST_LOG_WIDTH, MOST_LOG_WIDTH = -4.0, 8.0  # range of learned widths in computations
@@ -30,15 +30,15 @@ START = (0.0, 12.0)  # learned limits at the start of training: nearly a ReLU
 MeanVariance = tuple[Array, Array]
 
 
-class LimitedLayers(Hidden):
-    """Layers of units between two limits; abstract."""
+@part
+class TanhLayers(Directed):
+    """Units from −4σ0 to 4σ0, that is from −1 to 1 in the gauge σ0 = ¼."""
 
-    W: tuple[Array, ...]
-    b: tuple[Array, ...]
+    LIMITS: ClassVar[tuple[float, float]] = (-4.0, 4.0)
 
     def limits(self, level: int) -> tuple[Any, Any]:
         """Return both limits of a layer, counted from 0, in units of σ0."""
-        raise NotImplementedError
+        return self.LIMITS
 
     def moments(self, psi: Any) -> Propagated:
         """Return the moments by propagation; those of the first layer are exact."""
@@ -52,58 +52,17 @@ class LimitedLayers(Hidden):
         return Propagated(found, self.W)
 
 
-class FixedLimits(LimitedLayers):
-    """Layers whose units all have the same limits; abstract."""
-
-    LIMITS: ClassVar[tuple[float, float]]
-
-    def limits(self, level: int) -> tuple[Any, Any]:
-        """Return the same limits for all layers."""
-        return self.LIMITS
-
-    @classmethod
-    def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> Self:
-        """Draw weights as those of `Directed`."""
-        made: Any = cls
-        found: Self = made(W0, b0, *draw_between(rng, units), np.asarray(s0))
-        return found
-
-
 @part
-class TanhLayers(FixedLimits):
-    """Units from −4σ0 to 4σ0, that is from −1 to 1 in the gauge σ0 = ¼."""
-
-    W0: Array
-    b0: Array
-    W: tuple[Array, ...]
-    b: tuple[Array, ...]
-    s0: Array
-
-    LIMITS: ClassVar = (-4.0, 4.0)
-
-
-@part
-class SigmoidLayers(FixedLimits):
+class SigmoidLayers(TanhLayers):
     """Units from −2σ0 to 2σ0: the width of 0 to 1 in the gauge σ0 = ¼, centred."""
 
-    W0: Array
-    b0: Array
-    W: tuple[Array, ...]
-    b: tuple[Array, ...]
-    s0: Array
-
-    LIMITS: ClassVar = (-2.0, 2.0)
+    LIMITS: ClassVar[tuple[float, float]] = (-2.0, 2.0)
 
 
 @part
-class LearnedLimits(LimitedLayers):
+class LearnedLimits(TanhLayers):
     """Units between two limits that each layer learns."""
 
-    W0: Array
-    b0: Array
-    W: tuple[Array, ...]
-    b: tuple[Array, ...]
-    s0: Array
     lower: Array  # (layers,)
     log_width: Array  # (layers,)
 
@@ -115,8 +74,9 @@ class LearnedLimits(LimitedLayers):
     @classmethod
     def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> Self:
         """Draw weights as those of `Directed`; limits start at `START`."""
+        plain: Any = TanhLayers.draw(rng, W0, b0, s0, units)
         lower, log_width = (np.full(len(units), a) for a in (START[0], np.log(START[1] - START[0])))
-        return cls(W0, b0, *draw_between(rng, units), np.asarray(s0), lower, log_width)  # type: ignore[arg-type]  # NumPy
+        return cls(W0, b0, plain.W, plain.b, plain.s0, lower, log_width)  # type: ignore[arg-type]  # NumPy
 
 
 def moments(a: Array, lower: Array | float, upper: Array | float) -> MeanVariance:

@@ -23,7 +23,6 @@ from tggm.models.layers import (
     Output,
     Periodic,
     part,
-    stacked,
 )
 
 MOST = {"float32": 1e15, "float64": 1e20}  # of arrays, so that sums of their powers stay finite
@@ -103,7 +102,7 @@ class Network:
     features : subclass of Features
         `Periodic`, `Bounded`, `Identity`, or a part of your own.
     layers : subclass of Hidden
-        `Directed`, `TanhLayers`, `SigmoidLayers`, `LearnedLimits`, or a part of your own.
+        `Directed`, `TanhLayers`, `SigmoidLayers`, or a part of your own.
     likelihood : subclass of Likelihood, optional
         By default that of the estimator, `Gaussian` or `Probit`.
     linear : bool
@@ -152,7 +151,7 @@ class Network:
             A = np.zeros((n_outputs, n_inputs)) if self.linear else None
             output: Any = Output(W1, np.zeros(n_outputs), A)  # type: ignore[arg-type]  # NumPy until training
             drawn.append(Model(features, hidden, (self.likelihood or Gaussian).draw(output)))
-        model: Model = stacked(drawn, dtype)
+        model: Model = jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *drawn)
         return model
 
     def described(self) -> dict[str, Any]:
