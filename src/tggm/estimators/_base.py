@@ -312,6 +312,8 @@ class EvaluationObserver(Observer):
         self._probe, self._settings, self._data, self._model = copy(probe), settings, data, model
         self._rows, self._inner, self._period = _checked_pair(eval_set), inner or Observer(), 1
         self._layout = Layout.of(model, axes=1)
+        for report in ("resumed", "progressed", "noted", "ended"):  # passed on as they are
+            setattr(self, report, getattr(self._inner, report))
         self.result: dict[str, list[float]] = {"epoch": []}
 
     def planned(self, epochs: int) -> None:
@@ -319,22 +321,6 @@ class EvaluationObserver(Observer):
         self._period = max(1, epochs // EVALUATIONS)
         self._inner.planned(epochs)
         self._score(0, self._model)
-
-    def resumed(self, epochs: int) -> None:
-        """Forward."""
-        self._inner.resumed(epochs)
-
-    def progressed(self, epochs: int, trace: Any) -> None:
-        """Forward."""
-        self._inner.progressed(epochs, trace)
-
-    def noted(self, text: str) -> None:
-        """Forward."""
-        self._inner.noted(text)
-
-    def ended(self) -> None:
-        """Forward."""
-        self._inner.ended()
 
     def room(self, epochs: int) -> int:
         """Return the epochs to the next evaluation."""

@@ -162,13 +162,6 @@ class StreamData:
             return encoded_labels(y, self.classes)
         return Targets(np.asarray(y, np.float64).reshape(len(y), -1), None)
 
-    def _rows(self, X: Any, y: Any, dtype: str, most: float) -> Rows:
-        """Standardise a block of the stream."""
-        inputs, targets = model_inputs(X, self.scales.x, dtype, most=most), self._decode(y)
-        if self.classes is not None:
-            return Rows(inputs, targets)
-        return Rows(inputs, model_inputs(targets.Y, self.scales.y, dtype))
-
     def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
         """Return blocks of one shape, each followed by the held-out rows."""
         self._require_moderate()
@@ -200,7 +193,10 @@ class StreamData:
         pieces = next_pass(self.stream, self.survey, seed, epoch)
         for number, X, y in training_blocks(pieces, self.survey.seed, self._bound, length):
             seen += len(X)
-            part = self._rows(X, y, dtype, most)
+            targets = self._decode(y)
+            if self.classes is None:
+                targets = model_inputs(targets.Y, self.scales.y, dtype)
+            part = Rows(model_inputs(X, self.scales.x, dtype, most=most), targets)
             require_unchanged(part, number, epoch)
             yield part
         if seen != count:
@@ -248,6 +244,11 @@ def _encoded(estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools) -> tup
     return encoder.fit_transform(X.take(rows), None if y is None else y[rows]), Columns.of(encoder)
 
 
+def _name_of(y: Any) -> str:
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else UNNAMED
+
+
 def read_numbers(
     estimator: Any, X: Any, y: Any, weight: Any, censored: Any, settings: Settings,
     rng: np.random.Generator, *, encode_target: bool = True,
@@ -288,7 +289,7 @@ def read_numbers(
         later = X_[aside] if encoder is None else encoder.transform(X_.take(aside))
         calibration = later, targets.of(aside).Y
     return Data(
-        inputs, targets_, weights, columns, scales, targets_.Y.shape[1], target_name(y), y_.ndim == 1,
+        inputs, targets_, weights, columns, scales, targets_.Y.shape[1], _name_of(y), y_.ndim == 1,
         transform, calibration_rows=calibration,
     )  # fmt: skip
 
@@ -313,7 +314,7 @@ def read_labels(
     scales = Scales(
         standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
     )
-    return Data(inputs, label, weights, columns, scales, len(known), target_name(y), classes=known)
+    return Data(inputs, label, weights, columns, scales, len(known), _name_of(y), classes=known)
 
 
 def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
@@ -495,12 +496,6 @@ def require_squares(deviations: Floats) -> Floats:
                 f"{remedy} it."
             )
     return deviations
-
-
-def target_name(y: Any) -> str:
-    """Return the name of the target if it has one."""
-    name = getattr(y, "name", None)
-    return name if isinstance(name, str) and name else UNNAMED
 
 
 def weighted_rows(
