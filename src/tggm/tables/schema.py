@@ -13,11 +13,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from tggm.tables.baselines import Baselines
+from tggm.tables.baselines import Baselines, Figures
 from tggm.tables.columns import COLUMNS, Column
 from tggm.tables.target import TASKS, Target
 
-Figures = dict[str, dict[str, float]]  # by model ("model", "linear", "naive") and measure
 _AXES = {"naive": 1, "coef": 2, "intercept": 1}
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),
