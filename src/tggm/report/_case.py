@@ -97,7 +97,9 @@ def examine(
             raise ValueError(f"`X` must have {len(features)} columns; got shape {given.shape}.")
     else:
         encode = model.table_.transform
-        given = X if isinstance(X, Table) else as_table(X, described.gaps)[0]
+        given, named = as_table(X, described.gaps)
+        if not named:  # an array: its columns are in the order of those of the fit
+            given = Table(given.source, dict(zip(described.names, given.columns.values(), strict=False)))
         names = described.feature_names
         words = {name: (tuple(at.values()), tuple(at)) for name, at in described.groups.items()}
         ends = np.cumsum([0, *(len(column.features) for column in described.columns)]).tolist()
