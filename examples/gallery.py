@@ -28,13 +28,12 @@ def pictures(model: TGGMRegressor) -> dict:
     grid = np.linspace(0, 4, 200)
     return {
         "activation": lambda ax: plotting.plot_activation(ax=ax),
-        "fan": lambda ax: plotting.plot_fan(model, grid, data=(X[:, 0], y), ax=ax),
+        "fan": lambda ax: plotting.plot_fan(
+            model.predict_dist(grid[:, None]), grid, data=(X[:, 0], y), ax=ax
+        ),
         "calibration": lambda ax: plotting.plot_calibration(dist, y, ax=ax),
         "pit": lambda ax: plotting.plot_pit(dist, y, ax=ax),
         "predicted": lambda ax: plotting.plot_predicted(dist, y, ax=ax),
-        "learning_curve": lambda ax: plotting.plot_learning_curve(
-            model.history_, best=model.best_epoch_, ax=ax
-        ),
     }
 
 
