@@ -26,11 +26,10 @@ def pictures(model: TGGMRegressor) -> dict:
     X, y = draw_data(400, seed=1)
     dist = model.predict_dist(X)
     grid = np.linspace(0, 4, 200)
+    fan = model.predict_dist(grid[:, None])
     return {
         "activation": lambda ax: plotting.plot_activation(ax=ax),
-        "fan": lambda ax: plotting.plot_fan(
-            model.predict_dist(grid[:, None]), grid, data=(X[:, 0], y), ax=ax
-        ),
+        "fan": lambda ax: plotting.plot_fan(fan, grid, data=(X[:, 0], y), ax=ax),
         "calibration": lambda ax: plotting.plot_calibration(dist, y, ax=ax),
         "pit": lambda ax: plotting.plot_pit(dist, y, ax=ax),
         "predicted": lambda ax: plotting.plot_predicted(dist, y, ax=ax),

@@ -72,7 +72,8 @@ def read_data(given: Any, missing: Sequence[str]) -> Any:
 
 def read_model(path: str, data: str = "") -> tuple[Any, Any]:
     """Return the estimator of a model file (or of standard input) and the description of its table."""
-    from tggm.files import load_table_model, parse_model
+    from tggm.files import parse_model
+    from tggm.storage import read_regular
 
     if path == data == STREAM:
         raise CommandError("model and data cannot both come from standard input; name a file for one.")
@@ -80,8 +81,8 @@ def read_model(path: str, data: str = "") -> tuple[Any, Any]:
         raise CommandError(
             f"there is no model file {path}; make one: tggm fit data.csv --target NAME -o {path}"
         )
-    stream = path == STREAM
-    model, table = parse_model(sys.stdin.buffer.read(), "stdin") if stream else load_table_model(path)
+    content = sys.stdin.buffer.read() if path == STREAM else read_regular(Path(path))
+    model, table = parse_model(content, "standard input" if path == STREAM else path)
     if table is None:
         raise CommandError(
             f"{path} was fitted to an array and does not name its columns; use tggm.load in Python, or make "
