@@ -236,7 +236,7 @@ BLOCKED = """
 import sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("jax", "jaxlib", "onnx", "ndonnx", "pandas", "pyarrow", "typer"):
+        if name.split(".")[0] in ("jax", "jaxlib", "onnx", "ndonnx", "pandas", "pyarrow"):
             raise ImportError(name + " is blocked")
 sys.meta_path.insert(0, Blocked())
 import numpy as np, tggm
