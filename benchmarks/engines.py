@@ -1,19 +1,20 @@
 """Error and time of every engine on three problems: the table and picture of docs/choosing-an-engine.md.
 
-    python benchmarks/engines.py [--rows 20] [--seed 0]
+    python benchmarks/engines.py
 
 Rank one, 50 units (truth: `exact`); rank ten, 50 units, and two layers of ten (truth: `orthant` with many
 points). Times are those of a second call, per row. Writes benchmarks/results/engines.json and
 docs/images/engines.png.
 """
 
-import argparse
 import sys
 import time
 from pathlib import Path
 
 import jax
 import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from store import BENCHMARKS, IMAGES, keep
@@ -22,7 +23,7 @@ from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, exact, gibbs, hmc, mean_field, orthant
 from tggm.precision import Layered, LowRank
 
-DRAWS = 200
+DRAWS, ROWS = 200, 4
 
 
 def posterior(rng, m, n, rows):
@@ -67,15 +68,11 @@ def measure(name, tg, truth, with_exact):
 
 
 def picture(rows, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     problems = list(dict.fromkeys(r["problem"] for r in rows))
-    figure, axes = plt.subplots(1, len(problems), figsize=(11, 3.8), sharey=True, layout="constrained")
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    axes = figure.subplots(1, len(problems), sharey=True)
     names = list(dict.fromkeys(r["engine"] for r in rows))
-    colours = dict(zip(names, plt.get_cmap("tab10").colors, strict=False))
+    colours = dict(zip(names, colormaps["tab10"].colors, strict=False))
     for ax, problem in zip(axes, problems, strict=True):
         for r in (r for r in rows if r["problem"] == problem and r["mean"] > 0):
             ax.loglog(r["ms"], r["mean"], "o", ms=8, color=colours[r["engine"]], label=r["engine"])
@@ -88,18 +85,14 @@ def picture(rows, path):
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--rows", type=int, default=10)
-    p.add_argument("--seed", type=int, default=0)
-    args = p.parse_args()
-    rng = np.random.default_rng(args.seed)
+    rng = np.random.default_rng(0)
     with jax.enable_x64(True):
-        one, ten = posterior(rng, 50, 1, args.rows), posterior(rng, 50, 10, args.rows)
-        deep = layers(rng, 10, args.rows)
+        one, ten = posterior(rng, 50, 1, ROWS), posterior(rng, 50, 10, ROWS)
+        deep = layers(rng, 10, ROWS)
         rows = measure("rank 1, 50 units", one, exact(one), True)
         for name, tg in (("rank 10, 50 units", ten), ("layers 10-10", deep)):
             rows += measure(name, tg, orthant(tg, n_points=16384), False)
-    keep(BENCHMARKS / "engines.json", rows, seed=args.seed, rows=args.rows, draws=DRAWS)
+    keep(BENCHMARKS / "engines.json", rows, seed=0, rows=ROWS, draws=DRAWS)
     picture(rows, IMAGES / "engines.png")
 
 

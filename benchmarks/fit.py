@@ -11,6 +11,7 @@ are, to the others as numbers. Writes benchmarks/results/fit.json.
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from datasets import UCI, load_uci
-from opponents import OPPONENTS, Predict, catboost_classes, catboost_uncertain, installed, rms
+from opponents import OPPONENTS, Predict, catboost_classes, catboost_uncertain, installed, network, rms, trees
 from scores import Gaussian, distribution, labels
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.neural_network import MLPRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from store import BENCHMARKS, complete, options, some
 
 from tables import TABLES, Split
@@ -35,24 +32,18 @@ DATASETS = ("concrete", "power", "protein", "kin40k", "ames", "adult")
 SEED = 0
 
 
-def with_training_width(model: Any, X: Any, y: Any) -> Predict:
+def with_training_width(make: Callable[[Any, int], Any], X: Any, y: Any, seed: int) -> Predict:
     """Fit a model once; its width is that of its training errors."""
-    width = rms(y - model.fit(X, y).predict(X))
+    model = make(X, seed).fit(X, y)
+    width = rms(y - model.predict(X))
     return lambda rows: (model.predict(rows), np.full(len(rows), width))
 
 
-def network(X: Any, y: Any, seed: int) -> Predict:
-    inner = make_pipeline(StandardScaler(), MLPRegressor(random_state=seed))
-    return with_training_width(TransformedTargetRegressor(inner, transformer=StandardScaler()), X, y)
-
-
-def trees(X: Any, y: Any, seed: int) -> Predict:
-    return with_training_width(HistGradientBoostingRegressor(random_state=seed), X, y)
-
-
 MODELS = {
-    "mlp": OPPONENTS["mlp"]._replace(regression=network),
-    "hgb": OPPONENTS["hgb"]._replace(regression=trees),
+    "mlp": OPPONENTS["mlp"]._replace(regression=partial(with_training_width, network)),
+    "hgb": OPPONENTS["hgb"]._replace(
+        regression=partial(with_training_width, partial(trees, HistGradientBoostingRegressor))
+    ),
     "ngboost": OPPONENTS["ngboost"],
     "catboost-ll": OPPONENTS["catboost-ll"]._replace(
         regression=partial(catboost_uncertain, thread_count=-1),

@@ -1,6 +1,6 @@
 """Newton's method for mean field beside the paper's cycles, and EP beside the exact engine.
 
-    python benchmarks/inference.py [--rows 10000]
+    python benchmarks/inference.py
 
 Problems are posteriors of random shallow models: h ~ N_T(a, I), y ~ N(W h, noise I) drawn from the model; the
 entries of W and a are normal with the standard deviation `scale`. Section "newton": steps, stationarity
@@ -10,7 +10,6 @@ in its standard deviations. Section "log_z": median error of log Z of EP and mea
 benchmarks/results/inference.json.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -29,6 +28,8 @@ from store import BENCHMARKS, keep
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import ep, exact, mean_field
 from tggm.precision import LowRank
+
+ROWS = 10_000
 
 
 def posterior(rng, n, m, scale, noise, rows):
@@ -106,16 +107,7 @@ def log_z(rng):
     return runs
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=10_000)
-    options = parser.parse_args()
-    with jax.enable_x64(True):
-        runs = newton(np.random.default_rng(0), options.rows) + log_z(np.random.default_rng(0))
-    keep(BENCHMARKS / "inference.json", runs, rows=options.rows)
-
-
 if __name__ == "__main__":
-    main()
+    with jax.enable_x64(True):
+        found = newton(np.random.default_rng(0), ROWS) + log_z(np.random.default_rng(0))
+    keep(BENCHMARKS / "inference.json", found, rows=ROWS)

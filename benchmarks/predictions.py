@@ -1,6 +1,6 @@
 """Seconds and memory of predictions for many rows.
 
-    python benchmarks/predictions.py [--rows 100000,1000000]
+    python benchmarks/predictions.py
 
 A default `TGGMRegressor` of 8 columns, trained for a few epochs, predicts mean, three quantiles, log-density
 and CRPS in a process of its own. Programs are compiled before the clock starts. Memory is the growth of the
@@ -8,12 +8,10 @@ process, results included. The opponent is scikit-learn's `HistGradientBoostingR
 benchmarks/results/predictions.json.
 """
 
-import argparse
-import json
 import resource
-import subprocess
 import sys
 import time
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from store import BENCHMARKS, keep
 
 COLUMNS = 8
+SIZES = (100_000, 1_000_000)
 
 
 def table(rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,18 +59,10 @@ def measured(rows: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--rows", default="100000,1000000", help="sizes, separated by commas")
-    p.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    args = p.parse_args()
-    if args.one:
-        print(json.dumps(measured(args.one)))
-        return
     runs: list[dict[str, Any]] = []
-    for rows in args.rows.split(","):
-        command = [sys.executable, __file__, "--one", rows]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        runs += json.loads(done.stdout.splitlines()[-1])
+    for rows in SIZES:
+        with get_context("spawn").Pool(1) as pool:  # a process of its own
+            runs += pool.apply(measured, (rows,))
     for run in runs:
         print(run)
     keep(BENCHMARKS / "predictions.json", runs, columns=COLUMNS)

@@ -1,6 +1,6 @@
 """Memory and throughput of a fit from a stream, beside a fit in memory.
 
-    python benchmarks/streaming.py [--rows 10000000]
+    python benchmarks/streaming.py
 
 Ten million rows of 20 columns are written to a temporary folder as float32 (800 MB) and fitted from there in
 two passes; a tenth of them is fitted in memory with as many steps. Each fit has a process of its own, whose
@@ -9,13 +9,11 @@ progress, without compilation and the first pass. Both fits are repeated in turn
 benchmarks/results/streaming.json.
 """
 
-import argparse
-import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from store import BENCHMARKS, keep
 
 COLUMNS = 20
+ROWS, PASSES, REPEATS = 10_000_000, 2, 2
 
 
 def write(folder, rows):
@@ -39,7 +38,7 @@ def write(folder, rows):
 
 
 def fit(folder, kind, rows, passes):
-    """Fit in this process and print the figures."""
+    """Fit in this process and return the figures."""
     from tggm import TGGMRegressor
     from tggm.data import from_arrays
     from tggm.training import Observer
@@ -63,7 +62,7 @@ def fit(folder, kind, rows, passes):
     (first, early), (last, late) = times[0], times[-1]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     test = [np.array(a[-20_000:], np.float64) for a in mapped]
-    figures = {
+    return {
         "fit": kind,
         "rows": rows,
         "passes": passes,
@@ -72,33 +71,22 @@ def fit(folder, kind, rows, passes):
         "resident_MiB": round(peak / 1024),
         "log_likelihood_last_20000_rows": round(float(model.score_samples(*test).mean()), 4),
     }
-    print(json.dumps(figures))
 
 
-def measured(folder, kind, rows, passes):
-    words = [sys.executable, __file__, "--fit", kind, "--folder", folder, "--rows", rows, "--passes", passes]
-    done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True)
-    print(done.stdout, end="", flush=True)
-    return json.loads(done.stdout)
+def measured(*task):
+    with get_context("spawn").Pool(1) as pool:  # a process of its own
+        figures = pool.apply(fit, task)
+    print(figures, flush=True)
+    return figures
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--passes", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--fit", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.fit:
-        fit(options.folder, options.fit, options.rows, options.passes)
-        return
     with tempfile.TemporaryDirectory() as place:
-        write(Path(place), options.rows)
+        write(Path(place), ROWS)
         fits = []
-        for _ in range(options.repeats):
-            fits.append(measured(place, "memory", options.rows // 10, 10 * options.passes))
-            fits.append(measured(place, "stream", options.rows, options.passes))
+        for _ in range(REPEATS):
+            fits.append(measured(place, "memory", ROWS // 10, 10 * PASSES))
+            fits.append(measured(place, "stream", ROWS, PASSES))
     keep(BENCHMARKS / "streaming.json", fits, columns=COLUMNS)
 
 

@@ -1,17 +1,16 @@
 """Errors and times of probabilities and moments of normals in boxes: ours, SciPy's and BoTorch's.
 
-    python benchmarks/truncated_normal.py [--dims 2 10 50 100] [--repeats 20] [--problems 10]
+    python benchmarks/truncated_normal.py
 
 Probabilities: d normals with correlation 1/2 in a box with two limits each, and one box with a probability
 near e^-10000; the truth is a one-dimensional integral. Ours with tol=1e-3; SciPy's number of points is
 doubled from 100 d until the root of its mean squared error over the repeats is at most 1e-3, or it takes
-`--most` times our time. Seconds are CPU seconds of all threads, median of calls after the first. BoTorch is
+20 times our time. Seconds are CPU seconds of all threads, median of calls after the first. BoTorch is
 included if it is installed. Moments: random covariances and boxes; EP against separation of variables with an
 error of 1e-3 of a standard deviation. From 500 dimensions on, a fifth of the repeats. Writes
 benchmarks/results/truncated_normal.json.
 """
 
-import argparse
 import sys
 import time
 import warnings
@@ -28,6 +27,7 @@ from store import BENCHMARKS, keep
 from tggm import MultivariateTruncatedNormal
 
 DIMS = [2, 10, 50, 100, 500]
+REPEATS = 20
 LARGE = 500
 RHO = 0.5
 TARGET = 1e-3
@@ -162,14 +162,6 @@ def moments(d: int, problems: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--dims", type=int, nargs="*", default=DIMS)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--problems", type=int, default=10)
-    parser.add_argument("--most", type=float, default=20.0)
-    options = parser.parse_args()
     warnings.simplefilter("ignore", RuntimeWarning)  # a tolerance that was not reached is shown as the error
     runs: list[dict[str, Any]] = []
 
@@ -179,13 +171,13 @@ def main() -> None:
                 runs.append({"kind": "probability", "d": d, "log_p": log_p, "method": method, **figures})
                 print(runs[-1], flush=True)
 
-    for d in options.dims:
-        repeats = options.repeats if d < LARGE else max(2, options.repeats // 5)
+    for d in DIMS:
+        repeats = REPEATS if d < LARGE else REPEATS // 5
         found = ours(d, repeats)
-        others = {"scipy": scipys(d, repeats, options.most * found["seconds"]), "botorch": botorchs(d)}
+        others = {"scipy": scipys(d, repeats, 20 * found["seconds"]), "botorch": botorchs(d)}
         add(d, truth(d), {"tggm": found, "ep": by_ep(d), **others})
-    add(50, truth(50, FAR), {"tggm": ours(50, options.repeats, FAR), "ep": by_ep(50, FAR)})
-    runs += [{"kind": "moments", **moments(d, options.problems)} for d in (3, 20)]
+    add(50, truth(50, FAR), {"tggm": ours(50, REPEATS, FAR), "ep": by_ep(50, FAR)})
+    runs += [{"kind": "moments", **moments(d, 10)} for d in (3, 20)]
     keep(BENCHMARKS / "truncated_normal.json", runs)
 
 

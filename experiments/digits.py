@@ -1,6 +1,6 @@
 """Unsupervised learning of handwritten digits: truncated hidden units coupled to Gaussian pixels.
 
-    python experiments/digits.py [--hidden 128] [--epochs 150]
+    python experiments/digits.py
 
 The 8×8 digits of scikit-learn with uniform noise of one grey level added (discrete data have no density),
 scaled to [0, 1]; 1,437 images for training, 360 for the test. A graph of two blocks, visible and hidden,
@@ -19,7 +19,7 @@ from scipy.stats import multivariate_normal
 from sklearn.datasets import load_digits
 from sklearn.decomposition import FactorAnalysis
 from sklearn.mixture import GaussianMixture
-from store import IMAGES, RESULTS, keep, options
+from store import IMAGES, RESULTS, keep
 
 from tggm import Graph, fit_graph
 
@@ -67,22 +67,17 @@ def picture(graph: Graph, rescale: Any, path: Path, seed: int) -> None:
 
 
 def main() -> None:
-    p = options(__doc__)
-    p.add_argument("--hidden", type=int, default=128)
-    p.add_argument("--epochs", type=int, default=150)
-    p.add_argument("--decay", type=float, default=1.0)
-    args = p.parse_args()
     train, test = images(0)
     mean, scale = train.mean(0), train.std(0)
     Z, T, jacobian = (train - mean) / scale, (test - mean) / scale, -np.log(scale).sum()
-    m = args.hidden
+    m, settings = 128, {"max_epochs": 150, "batch_size": 128, "weight_decay": 1.0}
     graph = fit_graph(
-        Graph().observed("v", 64).latent("h", m).couple("v", "h"), {"v": Z}, max_epochs=args.epochs,
-        batch_size=128, weight_decay=args.decay, max_iter=30, validation_fraction=0.1, random_state=0,
+        Graph().observed("v", 64).latent("h", m).couple("v", "h"), {"v": Z}, validation_fraction=0.1,
+        **settings,
     )  # fmt: skip
     runs: list[dict[str, Any]] = []
-    for engine, settings in (("ep", {}), ("orthant", {"n_points": 8000})):
-        found = graph.log_likelihood({"v": T}, engine=engine, **settings)
+    for engine, points in (("ep", {}), ("orthant", {"n_points": 8000})):
+        found = graph.log_likelihood({"v": T}, engine=engine, **points)
         ll, error = float(found.value.mean() + jacobian), float(found.error.max())
         runs.append({"model": f"tggm, {engine}", "ll": ll, "error": error})
     normal = multivariate_normal(np.zeros(64), np.cov(Z.T) + 1e-3 * np.eye(64))
@@ -94,8 +89,7 @@ def main() -> None:
         runs.append({"model": f"mixture of {k}, {kind}", "ll": score + jacobian})
     for run in runs:
         print(run)
-    out = args.out or RESULTS / "digits.json"
-    keep(out, runs, hidden=m, epochs=args.epochs, decay=args.decay, seed=0)
+    keep(RESULTS / "digits.json", runs, hidden=m, **settings)
     picture(graph, (mean, scale), IMAGES / "digits.png", 0)
 
 

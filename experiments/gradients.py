@@ -10,7 +10,7 @@ cosine of the angle between them, for W0 and W1. Writes experiments/results/grad
 docs/images/gradients.png.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,15 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from datasets import load_uci
 from matplotlib.figure import Figure
+from opponents import rms
 from store import IMAGES, RESULTS, Run, keep, options, read
 
-from tggm.gaussian import TruncatedGaussian
-from tggm.inference import Sum, exact, log_density, mean_field
-from tggm.precision import Diagonal, LowRank
-from tggm.special import truncated_mean, truncated_var
+from tggm.models import Gaussian, Identity, Model, Output
+from tggm.paper._model import Objective, OneLayer, mean
+from tggm.training import Rows
 
 RESULT = RESULTS / "gradients.json"
-Parameters = dict[str, jax.Array]  # W0, b0, W1, b1, log of the noise variance
 TRAINED = {  # method, σ0², σ1², whether σ1² is learned, step size
     "paper-ml": ("cycles", 0.5, 0.5, False, 1e-2),
     "paper-bp": ("bp", 0.01, 0.01, False, 1e-3),
@@ -43,57 +42,20 @@ TITLES = {
 }
 
 
-def posterior(p: Parameters, s0: float, u: jax.Array, y: jax.Array) -> TruncatedGaussian:
-    """Return the posterior of the hidden units given y."""
-    s1 = jnp.exp(p["log_noise"])
-    precision = LowRank(jnp.full(u.shape[1], 1 / s0), p["W1"][None] / jnp.sqrt(s1))
-    return TruncatedGaussian(precision, u / s0 + (y - p["b1"])[:, None] * p["W1"] / s1)
-
-
-def likelihood(p: Parameters, s0: float, X: jax.Array, y: jax.Array) -> jax.Array:
-    """Return log p(y | x): the density of a sum of truncated normals and noise, by Fourier inversion."""
-    u, ones = X @ p["W0"].T + p["b0"], jnp.ones_like(X[:, :1])
-    coefficients, noise = ones * (s0**0.5 * p["W1"]), ones[:, 0] * jnp.exp(p["log_noise"])
-    return log_density(Sum(u / s0**0.5, coefficients, noise), y - p["b1"])
-
-
-def bound(engine: Callable[..., Any], p: Parameters, s0: float, X: jax.Array, y: jax.Array) -> jax.Array:
-    """Return a function with the gradient of the mean-field bound for fixed factors q(h)."""
-    u, s1 = X @ p["W0"].T + p["b0"], jnp.exp(p["log_noise"])
-    q = engine(posterior(*jax.lax.stop_gradient((p, s0, u, y))))
-    shift = posterior(p, s0, u, y).shift
-    squares = ((q.mean @ p["W1"]) ** 2 + q.var @ p["W1"] ** 2) / s1 + (q.mean**2 + q.var).sum(1) / s0
-    return (shift * q.mean).sum(1) - 0.5 * squares + _rest(p, s0, u, y)
-
-
-def _rest(p: Parameters, s0: float, u: jax.Array, y: jax.Array) -> jax.Array:
-    """Return the terms of log p(y | x) besides log Z of the posterior."""
-    prior = exact(TruncatedGaussian(Diagonal(jnp.full(u.shape[1], 1 / s0)), u / s0)).log_z
-    return -prior - 0.5 * (y - p["b1"]) ** 2 / jnp.exp(p["log_noise"]) - 0.5 * p["log_noise"]
-
-
-def gaussian(exact_variance: bool, p: Parameters, s0: float, X: jax.Array, y: jax.Array) -> jax.Array:
-    """Return the log-density of a Gaussian with the model's mean, and its variance or only the noise."""
-    u, var = X @ p["W0"].T + p["b0"], jnp.exp(p["log_noise"])
-    mean = truncated_mean(u, s0**0.5) @ p["W1"] + p["b1"]
-    if exact_variance:
-        var = var + truncated_var(u, s0**0.5) @ p["W1"] ** 2
-    return -0.5 * (y - mean) ** 2 / var - 0.5 * jnp.log(2 * jnp.pi * var)
-
-
-OBJECTIVES: dict[str, Callable[..., jax.Array]] = {
-    "bp": partial(gaussian, False),
-    "meanfield": partial(bound, mean_field),
-    "cycles": partial(bound, partial(mean_field, solver="cyclic", n_cycles=10)),
-    "moments": partial(gaussian, True),
-    "exact": likelihood,
+OBJECTIVES = {
+    **{method: Objective(method) for method in ("bp", "meanfield", "moments", "exact")},
+    "cycles": Objective("meanfield", "cyclic"),
 }
 
 
-@partial(jax.jit, static_argnames=("method", "s0"))
-def gradient(method: str, p: Parameters, s0: float, X: jax.Array, y: jax.Array) -> Parameters:
+@partial(jax.jit, static_argnames="method")
+def gradient(method: str, model: Model, rows: Rows) -> Model:
     """Return the gradient of the mean objective."""
-    return jax.grad(lambda q: OBJECTIVES[method](q, s0, X, y).mean())(p)
+    return jax.grad(lambda m: OBJECTIVES[method](m, rows, jnp.zeros(())).mean())(model)
+
+
+def weights(model: Model) -> dict[str, Any]:
+    return {"W0": model.hidden.W0, "W1": model.likelihood.output.W1}
 
 
 def cosine(a: jax.Array, b: jax.Array) -> float:
@@ -109,25 +71,23 @@ def run(trained: str, epochs: int, every: int) -> list[Run]:
     X, y = X[splits[0][0]], y[splits[0][0]]
     X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
     rng = np.random.default_rng(0)
-    sizes = {"W0": (50, X.shape[1]), "b0": (50,), "W1": (50,)}
-    p: Parameters = {name: jnp.asarray(0.1 * rng.normal(size=shape)) for name, shape in sizes.items()}
-    p |= {"b1": jnp.asarray(0.0), "log_noise": jnp.log(jnp.asarray(s1))}
-    square = jax.tree.map(jnp.zeros_like, p)  # RMSProp's mean of squared gradients
-    found: list[Run] = []
+    W0, b0, W1 = (jnp.asarray(0.1 * rng.normal(size=n)) for n in ((50, X.shape[1]), 50, 50))
+    output = Output(W1[None], jnp.zeros(1))
+    model = Model(Identity(), OneLayer(W0, b0, jnp.asarray(s0)), Gaussian(output, jnp.log(jnp.full(1, s1))))
+    square = jax.tree.map(jnp.zeros_like, model)  # RMSProp's mean of squared gradients
+    every_row, found = Rows(X, y[:, None]), []
     for epoch in range(1, epochs + 1):
         for rows in np.array_split(rng.permutation(len(y)), -(-len(y) // 50)):
-            g = gradient(method, p, s0, X[rows], y[rows])
-            g["log_noise"] *= learned
+            g: Any = gradient(method, model, Rows(X[rows], y[rows, None]))
+            g = replace(g, likelihood=replace(g.likelihood, log_noise=learned * g.likelihood.log_noise))
             square = jax.tree.map(lambda s, d: 0.95 * s + 0.05 * d * d, square, g)
-            p = jax.tree.map(lambda a, d, s: a + rate * d / jnp.sqrt(s + 1e-8), p, g, square)
+            model = jax.tree.map(lambda a, d, s: a + rate * d / jnp.sqrt(s + 1e-8), model, g, square)
         if epoch == 1 or epoch % every == 0:
-            truth = gradient("exact", p, s0, X, y)
-            cosines = {}
+            truth, cosines = weights(gradient("exact", model, every_row)), {}
             for name in COLOURS:
-                other = gradient(name, p, s0, X, y)
+                other = weights(gradient(name, model, every_row))
                 cosines[name] = {part: cosine(other[part], truth[part]) for part in ("W0", "W1")}
-            mean = truncated_mean(X @ p["W0"].T + p["b0"], s0**0.5) @ p["W1"] + p["b1"]
-            rmse = float(np.sqrt(np.mean((y - mean) ** 2)))
+            rmse = rms(y - np.asarray(mean(model, X))[:, 0])
             found.append({"trained": trained, "epoch": epoch, "rmse": rmse, "cosines": cosines})
             print(trained, epoch, rmse, {name: round(c["W1"], 3) for name, c in cosines.items()}, flush=True)
     return found

@@ -112,11 +112,11 @@ def _logistic(X: Any, seed: int) -> Any:
     return make_pipeline(_scaled(X), LogisticRegression(max_iter=1000))
 
 
-def _trees(kind: Any, X: Any, seed: int) -> Any:
+def trees(kind: Any, X: Any, seed: int) -> Any:
     return make_pipeline(_coded(X, 254), kind(categorical_features=_places(X), random_state=seed))
 
 
-def _network(X: Any, seed: int) -> Any:
+def network(X: Any, seed: int) -> Any:
     inner = make_pipeline(_scaled(X), MLPRegressor(random_state=seed))
     return TransformedTargetRegressor(inner, transformer=StandardScaler())
 
@@ -212,8 +212,8 @@ OPPONENTS = {
     "catboost": Opponent(catboost_plain, catboost_classes, "catboost"),
     "catboost-ll": Opponent(catboost_uncertain, None, "catboost"),
     "hgb": Opponent(
-        _regression(lambda X, seed: _trees(HistGradientBoostingRegressor, X, seed)),
-        _classification(lambda X, seed: _trees(HistGradientBoostingClassifier, X, seed)),
+        _regression(lambda X, seed: trees(HistGradientBoostingRegressor, X, seed)),
+        _classification(lambda X, seed: trees(HistGradientBoostingClassifier, X, seed)),
     ),
     "lightgbm": Opponent(
         _regression(lambda X, seed: _lightgbm("LGBMRegressor", X, seed)),
@@ -221,7 +221,7 @@ OPPONENTS = {
         "lightgbm",
     ),
     "gp": Opponent(_gaussian_process, None, largest=2000),
-    "mlp": Opponent(_regression(_network), _classification(_network_classes)),
+    "mlp": Opponent(_regression(network), _classification(_network_classes)),
     "ngboost": Opponent(_ngboost, _ngboost_classes, "ngboost"),
 }
 FRAMES = ("catboost", "catboost-ll", "hgb", "lightgbm", "ridge")  # models that take words and gaps

@@ -8,18 +8,20 @@ runs into Markdown. The line below a table names the command, the commits and th
 files that were read.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from math import hypot, sqrt
+from pathlib import Path
 from typing import Any
 
 import figure2
 import numpy as np
-from quoted import OTHERS, TABLE1, TABLE2, TEST_ROWS, Error
 from scores import LEVELS
 from store import BENCHMARKS, RESULTS, ROOT, Record, Run, mean_error, read
 
 Cell = Callable[[list[Run]], str]
+QUOTED = json.loads((Path(__file__).parent / "quoted.json").read_text())  # published figures
 _used: dict[str, list[Run]] = {}  # by command: the runs that the current block shows
 
 
@@ -180,7 +182,7 @@ def default_uci() -> str:
         "log-likelihood": spread("ll"),
         "CRPS": spread("crps"),
     }
-    for name, figures in OTHERS.items():
+    for name, figures in QUOTED["others"].items():
         columns[name] = lambda group, known=figures: " / ".join(known.get(group[0]["dataset"], ()))
     return table(runs, {"set": "dataset"}, columns)
 
@@ -289,13 +291,13 @@ def table1() -> str:
     """Show the paper's RMSE beside ours."""
     found = grouped(rows("table1"), "dataset", "model")
     heads, lines = ["set", *(f"{c}, {who}" for c in COLUMNS.values() for who in ("paper", "ours"))], []
-    for dataset, quoted in TABLE1.items():
+    for dataset, quoted in QUOTED["table1"].items():
         lines.append([dataset])
         for model, column in COLUMNS.items():
-            paper: Error = quoted[column]
+            paper, paper_error = quoted[column]
             value, error = mean_error([run["rmse"] for run in found[dataset, model]])
-            verdict = judged(paper.mean - value, hypot(error, paper.error))
-            lines[-1] += [f"{paper.mean} ± {paper.error}", f"{value:.4g} ± {error:.2g} ({verdict})"]
+            verdict = judged(paper - value, hypot(error, paper_error))
+            lines[-1] += [f"{paper} ± {paper_error}", f"{value:.4g} ± {error:.2g} ({verdict})"]
     return markdown(heads, lines)
 
 
@@ -321,10 +323,10 @@ def differences(first: str, second: str) -> str:
     """Show paired differences of two models of Table 1 beside the paper's."""
     found = grouped(rows("table1"), "dataset", "model")
     lines, lower = [], []
-    for dataset, quoted in TABLE1.items():
+    for dataset, quoted in QUOTED["table1"].items():
         both = pairs(found[dataset, first], found[dataset, second], "split")
         cells = [mean_error([a[figure] - b[figure] for a, b in both]) for figure in ("rmse", "ll")]
-        paper = quoted[COLUMNS[first]].mean - quoted[COLUMNS[second]].mean
+        paper = quoted[COLUMNS[first]][0] - quoted[COLUMNS[second]][0]
         lower.append(cells[0])
         shown = [f"{value:+.3g} ± {error:.2g}" for value, error in cells]
         lines.append([dataset, str(len(both)), shown[0], f"{paper:+.3g}", shown[1]])
@@ -346,14 +348,14 @@ def table2() -> str:
         ["model", "hidden", *(f"{name}, {who}" for name in SETS.values() for who in ("paper", "ours"))],
         [],
     )
-    for model, hidden in dict.fromkeys((m, h) for _, m, h in TABLE2):
+    for cell, quoted in QUOTED["table2"].items():
+        model, hidden = cell.split()
         lines.append([MODELS[model], hidden])
-        for data in SETS:
-            paper = TABLE2[data, model, hidden]
+        for data, paper in zip(SETS, quoted, strict=True):
             ours = float(np.mean([run["accuracy"] for run in found[model, hidden, data]]))
             errors = [
                 100 * sqrt(p / 100 * (1 - p / 100) / n)
-                for p, n in zip((paper, ours), TEST_ROWS[data], strict=True)
+                for p, n in zip((paper, ours), QUOTED["test_rows"][data], strict=True)
             ]
             lines[-1] += [f"{paper:.2f}", f"{ours:.2f} ({judged(ours - paper, hypot(*errors))})"]
     linear = [part for data in SETS for part in ("", mean("accuracy", ".2f")(found["linear", "none", data]))]
@@ -638,7 +640,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
                 "error of E[h], sd": mean("mean", ".2g"),
                 "ms per row": mean("ms", ".2g"),
             },
-        ),
+        )
     },
     "docs/truncated-normal.md": {"boxes": boxes, "box-moments": box_moments},
 }

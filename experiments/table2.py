@@ -6,14 +6,13 @@
 The step size, and for text the scale of the rows, are chosen by accuracy on held-out training rows:
 `--validate` tries them at the smaller size of each kind (10,000 images or a sixth of the documents are held
 out) and writes experiments/results/table2_rates.json; two layers use the scale of one layer. The other form
-scores the test rows with the chosen values and writes experiments/results/table2.json. `--epochs` and
-`--limit` shorten a trial; store it with `--out`.
+scores the test rows with the chosen values and writes experiments/results/table2.json.
 """
 
 import itertools
 import time
 from argparse import Namespace
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,16 +36,10 @@ PAPER: dict[str, dict[str, Any]] = {
     "news": {"batch_size": 200, "max_epochs": 60},
     "blogs": {"batch_size": 200, "max_epochs": 150},
 }
-UNDIRECTED = {
-    "mnist": 20,
-    "news": 20,
-    "blogs": 40,
-}  # epochs of two layers, where E[z | x] also needs inference
+# epochs of two layers, where E[z | x] also needs inference
+UNDIRECTED = {"mnist": 20, "news": 20, "blogs": 40}
 LONGER = {("mnist", "tggm-bp", "200-200"): 60}
-NEWTON = {
-    "solver": "newton",
-    "prior": "same",
-}  # solves mean field to its optimum, which the paper's cycles approach
+NEWTON = {"solver": "newton"}  # solves mean field to its optimum, which the paper's cycles approach
 RELU = {"sigma0": 1e-4, "batch_size": 100, "deep": "directed"}  # batch size of the paper's ReLU networks
 # Pixels are standardised as a whole. Rows of text have unit length, or words have a mean square of 1.
 SCALES: dict[str, list[Any]] = {"mnist": ["whole"], "news": [True, False], "blogs": [True, False]}
@@ -114,16 +107,15 @@ def settings_of(data: str, model: str, hidden: str) -> dict[str, Any]:
     return {name: v for name, v in estimator.get_params().items() if name not in ("hidden", "random_state")}
 
 
-def network(hidden: str, seed: int, settings: dict[str, Any], args: Namespace) -> Any:
+def network(hidden: str, seed: int, settings: dict[str, Any]) -> Any:
     """Return the estimator of one cell; `settings` are complete, so either preset serves."""
-    quick = {"max_epochs": args.epochs} if args.epochs else {}
-    return TGGMClassifier.paper_bp(hidden=layers(hidden), random_state=seed, **{**settings, **quick})
+    return TGGMClassifier.paper_bp(hidden=layers(hidden), random_state=seed, **settings)
 
 
-def fit_and_score(estimator: Any, part: Problem, limit: int | None = None) -> dict[str, Any]:
+def fit_and_score(estimator: Any, part: Problem) -> dict[str, Any]:
     """Fit an estimator and score its probabilities."""
     clock = time.perf_counter()
-    estimator.fit(part.X[:limit], part.y[:limit])
+    estimator.fit(part.X, part.y)
     fitted = time.perf_counter()
     probability = estimator.predict_proba(part.X_test)
     seconds = {"fit_s": fitted - clock, "predict_s": time.perf_counter() - fitted}
@@ -144,20 +136,20 @@ def chosen(data: str, model: str, deep: bool) -> dict[str, Any]:
     return {name: best[name] for name in ("learning_rate", "standardize")}
 
 
-def validate(args: Namespace, data: str, model: str, hidden: str, rate: float, scale: Any) -> dict[str, Any]:
+def validate(data: str, model: str, hidden: str, rate: float, scale: Any) -> dict[str, Any]:
     """Score one step size and scale on held-out rows."""
     settings = settings_of(data, model, hidden) | {"learning_rate": rate, "standardize": scale}
-    estimator = network(hidden, 0, settings, args)
-    return fit_and_score(estimator, problem(data, True), args.limit) | _training(estimator)
+    estimator = network(hidden, 0, settings)
+    return fit_and_score(estimator, problem(data, True)) | _training(estimator)
 
 
-def test(args: Namespace, data: str, model: str, hidden: str, seed: int) -> dict[str, Any]:
+def test(data: str, model: str, hidden: str, seed: int) -> dict[str, Any]:
     """Score one cell on the test rows."""
     if model == "linear":
         return linear(data)
     values = chosen(data, model, "-" in hidden)
-    estimator = network(hidden, seed, settings_of(data, model, hidden) | values, args)
-    return values | fit_and_score(estimator, problem(data, False), args.limit) | _training(estimator)
+    estimator = network(hidden, seed, settings_of(data, model, hidden) | values)
+    return values | fit_and_score(estimator, problem(data, False)) | _training(estimator)
 
 
 def linear(data: str) -> dict[str, Any]:
@@ -195,23 +187,17 @@ def main() -> None:
     p.add_argument(
         "--learning-rates", type=lambda text: [float(r) for r in text.split(",")], default=[3e-4, 1e-3, 3e-3]
     )
-    p.add_argument("--limit", type=int, help="number of training rows")
-    p.add_argument("--epochs", type=int, default=0, help="0 for the number of the data set")
     args = p.parse_args()
-    if (args.limit or args.epochs) and not args.out:
-        p.error("--limit and --epochs need --out")
     if args.validate:
         fields = ("data", "model", "hidden", "learning_rate", "standardize")
-        complete(
-            args.out or RATES, fields, partial(validate, args), trials(args), jobs=args.jobs, force=args.force
-        )
+        complete(args.out or RATES, fields, validate, trials(args), jobs=args.jobs, force=args.force)
         return
     cells = itertools.product(range(args.seeds), args.data, args.models, args.hidden)
     tasks = [(data, model, hidden, seed) for seed, data, model, hidden in cells if model != "linear"]
     tasks += [(data, "linear", "none", 0) for data in args.data if "linear" in args.models]
     out = args.out or RESULTS / "table2.json"
     fields = ("data", "model", "hidden", "seed")
-    complete(out, fields, partial(test, args), tasks, jobs=args.jobs, force=args.force)
+    complete(out, fields, test, tasks, jobs=args.jobs, force=args.force)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from tggm.estimators import _class_law, _data
-from tggm.paper import _data as paper_data
-from tggm.paper import _prediction as paper_prediction
+from tggm.paper import _estimators as paper
 from tggm.predictive import member_moments
 from tggm.training import rows
 
@@ -37,8 +36,8 @@ def rng() -> np.random.Generator:
 
 
 USUAL = rows.bucket
-TRAINING = (rows, _data, paper_data)  # modules that pad tables
-PREDICTION = (_class_law, member_moments, paper_prediction)
+TRAINING = (rows, _data, paper)  # modules that pad tables
+PREDICTION = (_class_law, member_moments)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -95,8 +95,8 @@ def test_marginals(law):
     share = (draws[:, :, None] <= found.quantiles[None]).mean(0)
     q = np.array([0.05, 0.5, 0.95])
     assert np.all(np.abs(share - q) <= 5 * np.sqrt(q * (1 - q) / 4000) + 0.005)
-    assert_allclose(found.mean, law.mean())
-    assert_allclose(found.std**2, np.diag(law.cov()))
+    assert_allclose(found.mean, law.moments().mean)
+    assert_allclose(found.std**2, np.diag(law.moments().cov))
 
 
 def test_improbable_box(law):
@@ -109,15 +109,19 @@ def test_improbable_box(law):
 def test_errors():
     with pytest.raises(ValueError, match=r"`mean` must be finite; got nan"):
         MultivariateTruncatedNormal([np.nan, 0], np.eye(2))
-    with pytest.raises(ValueError, match=r"`lower` must be a number, or 3 of them; got shape \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"`lower` must have one number per variable \(3\).*got shape \(2,\)"
+    ):
         MultivariateTruncatedNormal(np.zeros(3), np.eye(3), [0, 1])
     with pytest.raises(ValueError, match=r"`q` must be probabilities between 0 and 1; got \[1.5\]"):
         MultivariateTruncatedNormal([0, 0], np.eye(2), 0).marginals([1.5])
     with pytest.raises(ValueError, match=r"`cov` must have shape \(2, 2\).*got \(3, 3\)"):
         MultivariateTruncatedNormal([0, 0], np.eye(3))
-    with pytest.raises(ValueError, match=r"`cov` must be positive definite; its smallest eigenvalue is -1"):
+    with pytest.raises(ValueError, match=r"`cov` must be positive definite; smallest eigenvalue is -1"):
         MultivariateTruncatedNormal([0, 0], [[1, 2], [2, 1]])
-    with pytest.raises(ValueError, match=r"`lower` must be below `upper`; variable 1 has 2 and 1"):
+    with pytest.raises(
+        ValueError, match=r"`lower` must be below `upper`; variable 1 has lower 2 and upper 1"
+    ):
         MultivariateTruncatedNormal([0, 0], np.eye(2), [0, 2], 1)
     with pytest.raises(ValueError, match=r"`engine` must be one of"):
         MultivariateTruncatedNormal([0, 0], np.eye(2), engine="scipy")
@@ -139,9 +143,12 @@ def test_points_are_reused_if_they_are_accurate_enough():
     d = 10
     cov, lower, upper = 0.5 * np.eye(d) + 0.5, np.linspace(-2.0, 0.0, d), np.linspace(-0.5, 3.0, d)
     points = truncated_normal._AdaptivePoints(cov, np.zeros(d), lower, upper, 1)
-    first = points.log_weights(1e-3)
-    assert points.log_weights(1e-2) is first
-    assert np.any(points.log_weights(5e-5) != first)  # float32 is not accurate enough
-    assert points.log_weights(1e-5).shape[1] > first.shape[1]
-    places = points.points(1e-2)[1]
-    assert np.all((places >= lower) & (places <= upper))
+
+    def draw(tol):
+        return points(tol, lambda found: truncated_normal._probability(found.log_w).error)
+
+    first = draw(1e-3)
+    assert draw(1e-2) is first
+    assert np.any(draw(5e-5).log_w != first.log_w)  # float32 is not accurate enough
+    assert draw(1e-5).log_w.shape[1] > first.log_w.shape[1]
+    assert np.all((first.h >= lower) & (first.h <= upper))

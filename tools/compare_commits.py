@@ -169,8 +169,8 @@ def paper_cell(data, model, hidden):
         from table2 import network, problem, settings_of
 
         part = problem(data, False)
-        quick = argparse.Namespace(epochs=2)
-        estimator = network(hidden, 0, {**settings_of(data, model, hidden), "dtype": "float64"}, quick)
+        quick = {"dtype": "float64", "max_epochs": 2}
+        estimator = network(hidden, 0, {**settings_of(data, model, hidden), **quick})
         return probability(estimator.fit(part.X[:1000], part.y[:1000]), part.X_test[:500])
 
 

@@ -5,7 +5,7 @@
 Writes docs/images/example_NAME.png.
 """
 
-import importlib.util
+import runpy
 import sys
 import tempfile
 from collections.abc import Callable
@@ -152,14 +152,9 @@ PICTURES: dict[str, Callable[[Any, SimpleNamespace], None]] = {
 
 def classification() -> bytes:
     """Return the picture that the example draws itself."""
-    path = ROOT / "examples" / "classification.py"
-    spec = importlib.util.spec_from_file_location("classification", path)
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    main = runpy.run_path(str(ROOT / "examples" / "classification.py"))["main"]
     with tempfile.TemporaryDirectory() as folder:
-        example.main(Path(folder))
+        main(Path(folder))
         return (Path(folder) / "classification.png").read_bytes()
 
 

@@ -1,7 +1,6 @@
 """List the files of the package that a call passes through.
 
-    python tools/walk.py                     both walks, each in a fresh process
-    python tools/walk.py regressor --json    one walk as JSON: [[file, function], ...]
+    python tools/walk.py [regressor] [command_line]
 
 A walk is the list of functions of `src/tggm` in the order of their first calls. It counts distinct pairs
 (file, qualified name) that the calling thread enters, with lambdas, generators and comprehensions, and with
@@ -10,14 +9,12 @@ imported, or bodies of classes. Every walk starts in a process that has compiled
 compiled programs. A change of file is a pair of neighbours in the list that are in different files.
 """
 
-import argparse
 import contextlib
 import inspect
-import json
 import os
-import subprocess
 import sys
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -59,15 +56,12 @@ def command_line():
     return call
 
 
-WALKS = {
-    "regressor": regressor,
-    "command_line": command_line,
-}
+WALKS = {"regressor": regressor, "command_line": command_line}
 
 
-def traced(call, folder=PACKAGE):
-    """Return pairs (file, function) in the order of their first calls; files are relative to `folder`."""
-    prefix, visits = f"{folder}/", {}
+def walk(name):
+    """Return pairs (file, function) in the order of their first calls; files are relative to the package."""
+    call, prefix, visits = WALKS[name](), f"{PACKAGE}/", {}
 
     def entered(frame, event, _):
         code = frame.f_code
@@ -76,12 +70,11 @@ def traced(call, folder=PACKAGE):
             if visit not in visits and not imported(frame, prefix):
                 visits[visit] = None
 
-    before = sys.gettrace()
     sys.settrace(entered)  # returns nothing: no lines are traced
     try:
         call()
     finally:
-        sys.settrace(before)
+        sys.settrace(None)
     return list(visits)
 
 
@@ -93,46 +86,18 @@ def imported(frame, prefix):
     return False
 
 
-def in_a_fresh_process(name):
-    """Return a walk, traced in a process that has compiled nothing."""
-    command = [sys.executable, __file__, name, "--json"]
-    env = os.environ | {"TGGM_COMPILATION_CACHE": "off"}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
-    return [tuple(visit) for visit in json.loads(done.stdout)]
-
-
-def files_of(visits):
-    """Return files in the order of their first visits."""
-    return list(dict.fromkeys(file for file, _ in visits))
-
-
-def counts(visits):
-    """Return the numbers of files, of functions and of changes of file."""
-    changes = sum(one != other for (one, _), (other, _) in pairwise(visits))
-    return {"files": len(files_of(visits)), "functions": len(visits), "changes": changes}
-
-
 def page(name, visits):
     """Return the text about a walk: its files, with the number of functions entered in each."""
     files = [file for file, _ in visits]
-    total = ", ".join(f"{number} {what}" for what, number in counts(visits).items())
-    lines = [f"{k:4d}  {file}  ({files.count(file)})" for k, file in enumerate(files_of(visits), 1)]
-    return "\n".join([f"{name}: {total}", *lines])
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("walk", nargs="?", choices=WALKS)
-    parser.add_argument("--json", action="store_true", help="print the functions of one walk, traced here")
-    options = parser.parse_args()
-    if options.json:
-        if options.walk is None:
-            parser.error("--json needs the name of a walk")
-        print(json.dumps(traced(WALKS[options.walk]())))
-        return
-    for name in [options.walk] if options.walk else WALKS:
-        print(page(name, in_a_fresh_process(name)))
+    changes = sum(one != other for one, other in pairwise(files))
+    each = list(dict.fromkeys(files))
+    lines = [f"{k:4d}  {file}  ({files.count(file)})" for k, file in enumerate(each, 1)]
+    head = f"{name}: {len(each)} files, {len(visits)} functions, {changes} changes"
+    return "\n".join([head, *lines])
 
 
 if __name__ == "__main__":
-    main()
+    os.environ["TGGM_COMPILATION_CACHE"] = "off"
+    for name in sys.argv[1:] or WALKS:
+        with get_context("spawn").Pool(1) as pool:
+            print(page(name, pool.apply(walk, (name,))))

@@ -34,8 +34,7 @@ class Limits(NamedTuple):
 Walls = Array | Limits  # a mask of h ≥ 0, or limits
 
 
-@pytree("precision", "shift", "truncated", "limits")
-@dataclass(frozen=True, eq=False, init=False)
+@pytree
 class TruncatedGaussian:
     """Truncated Gaussians that share a precision matrix.
 
@@ -201,9 +200,7 @@ def _is_orthant(lower: Any, upper: Any) -> bool:
 
 def _as_precision(precision: Precision | ArrayLike) -> Precision:
     """Return a structure as it is, an array as `Dense`."""
-    if isinstance(precision, Precision):
-        return precision
-    return Dense(jnp.asarray(precision))
+    return precision if isinstance(precision, Precision) else Dense(jnp.asarray(precision))
 
 
 @jax.tree_util.register_dataclass

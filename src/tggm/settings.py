@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
@@ -58,6 +59,16 @@ def standardize(value: Any, *, whole: bool) -> None:
         raise ValueError(f"`standardize` must be {listed}, True or False; got {value!r}.")
     if not isinstance(value, str):
         flag("standardize", value)
+
+
+def count_or_auto(name: str, value: Any) -> int | None:
+    """Return an integer of at least 1; None for "auto"."""
+    return None if isinstance(value, str) and value == "auto" else count(name, value)
+
+
+def number_or_auto(name: str, value: Any, *, least: float) -> float | None:
+    """Return a finite number of at least `least`; None for "auto"."""
+    return None if isinstance(value, str) and value == "auto" else number(name, value, least=least)
 
 
 def flag_or_auto(name: str, value: Any) -> bool | None:
@@ -146,6 +157,12 @@ def checkpoint(path: Any, random_state: Any, optimizer: Any = "auto") -> None:
         )
     if not isinstance(optimizer, str):
         raise ValueError(f"`checkpoint` needs an optimizer by name, as 'adam'; got {optimizer!r}.")
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return a generator seeded by an integer, a RandomState or None."""
+    state = check_random_state(random_state)
+    return np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
 
 
 def plain(value: Any) -> Any:

@@ -15,17 +15,17 @@ from jax import Array
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
-from tggm.inference import Points, candidates, ep, hmc, linear_moments, log_box_probability, weighted_points
-from tggm.precision import Dense
-from tggm.special import box_mean, box_var, log_ndtr_interval
+from tggm.inference import Points, candidates, ep, estimate_log_z, exact, hmc, linear_moments, weighted_points
+from tggm.precision import Dense, Diagonal, Precision
+from tggm.precision.protocol import as_float, require_positive_definite
 
 ENGINES = ("auto", "exact", "separation", "ep")
 _QUADRATURE = 2  # dimensions up to which `auto` integrates
 _LARGEST = 1000  # dimensions up to which it separates variables
 _LEAST_ACCEPTED = 1e-3
-_ROUNDING = 1e-12
 SHIFTS = 8
 _FIRST = 1000  # points for each shift
 _MOST_POINTS = 2**17
@@ -82,9 +82,9 @@ def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
     )
 
 
-def _relative_error(log_w: Floats, h: Floats) -> float:
+def _relative_error(points: Points) -> float:
     """Return the largest standard error of a mean, in standard deviations."""
-    found = _moments(log_w, h)
+    found = _moments(*points)
     return float((found.mean_error / np.sqrt(np.diag(found.cov))).max())
 
 
@@ -104,50 +104,34 @@ class _AdaptivePoints:
         self._n, self._single = _FIRST, True
         self._points: Points | None = None
 
-    def log_weights(self, tol: float) -> Floats:
-        """Return logarithms of weights, shape (shifts, n); `tol` is the relative error of the probability."""
-        return self._grown(tol, lambda points: _probability(points.log_w).error, places=False).log_w
-
-    def points(self, tol: float) -> tuple[Floats, Floats]:
-        """Return log weights and points (shifts, n, d); `tol` is the largest error of a mean."""
-        return self._grown(tol, lambda points: _relative_error(*points), places=True)
-
-    def _grown(self, tol: float, error_of: Callable[[Points], float], *, places: bool) -> Points:
+    def __call__(self, tol: float, error_of: Callable[[Points], float]) -> Points:
+        """Return points, (shifts, n, d), of which a function of them, the error, is at most `tol`."""
         dim = len(self._box[1])
         single = dim >= _SINGLE_DIM and tol >= _SINGLE
         most = min(_MOST_POINTS, _MOST_NUMBERS // (SHIFTS * dim))
-        points = self._known(single, places)
-        while True:
-            if points is None:
-                points = self._points = self._made(single, places)
-            error = error_of(points)
-            if error <= tol:
-                return points
+        if self._points is None or self._single > single:
+            self._draw(single)
+        while self._points is not None and (error := error_of(self._points)) > tol:
             if 2 * self._n > most:
                 warnings.warn(
                     f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
                     f"of points ({self._n} for each of {SHIFTS} shifts); use a larger `tol`.",
                     RuntimeWarning,
-                    stacklevel=4,
+                    stacklevel=3,
                 )
-                return points
+                break
             # errors fall about as 1/n
             self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(np.clip(error / tol, 1.5, 16)))))
-            points = None
+            self._draw(single)
+        assert self._points is not None
+        return self._points
 
-    def _known(self, single: bool, places: bool) -> Points | None:
-        """Return earlier points if they have the required precision and places."""
-        missing = self._points is None or (places and not self._points.h.size)
-        return None if missing or self._single > single else self._points
-
-    def _made(self, single: bool, places: bool) -> Points:
+    def _draw(self, single: bool) -> None:
         self._single = single
         with jax.enable_x64(True):
-            cov, mean, lower, upper = map(jnp.asarray, self._box)
-            return weighted_points(
-                cov, mean, Limits(lower, upper), n_points=self._n, n_shifts=SHIFTS, seed=self._seed,
-                single=single, places=places,
-            )  # fmt: skip
+            cov, mean, *limits = map(jnp.asarray, self._box)
+            numbers = {"n_points": self._n, "n_shifts": SHIFTS, "seed": self._seed}
+            self._points = weighted_points(cov, mean, Limits(*limits), **numbers, single=single)
 
 
 class MultivariateTruncatedNormal:
@@ -180,36 +164,35 @@ class MultivariateTruncatedNormal:
         self, mean: ArrayLike, cov: ArrayLike, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf, *,
         engine: str = "auto", seed: int = 0,
     ) -> None:  # fmt: skip
-        if engine not in ENGINES:
-            raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
-        self.location = np.atleast_1d(np.asarray(mean, float))
-        self.scale = np.atleast_2d(np.asarray(cov, float))
+        check.one_of("engine", engine, ENGINES)
+        with jax.enable_x64(True):
+            self.location = np.asarray(as_float("mean", np.atleast_1d(mean), ndim=1), float)
+            self.scale = np.asarray(as_float("cov", np.atleast_2d(cov), ndim=2), float)
         self.dim = len(self.location)
         if self.scale.shape != (self.dim, self.dim):
             raise ValueError(
                 f"`cov` must have shape ({self.dim}, {self.dim}), as `mean` has {self.dim} numbers; "
                 f"got {self.scale.shape}."
             )
-        for name, given in (("mean", self.location), ("cov", self.scale)):
-            if not np.isfinite(given).all():
-                raise ValueError(f"`{name}` must be finite; got {given[~np.isfinite(given)][0]}.")
-        self.lower, self.upper = _limits(lower, upper, self.dim)
-        self._root = _cholesky(self.scale)
+        low, high = np.asarray(lower, float), np.asarray(upper, float)
+        with jax.enable_x64(True):
+            require_positive_definite("cov", jnp.asarray(self.scale))
+            TruncatedGaussian(Diagonal(jnp.ones(self.dim)), np.zeros(self.dim), low, high)  # checks limits
+        self.lower, self.upper = np.broadcast_to(low, self.dim), np.broadcast_to(high, self.dim)
+        self._root = np.linalg.cholesky(self.scale)
+        self._independent = not np.any(self.scale - np.diag(np.diag(self.scale)))
         self._engine = self._choose(engine)
         self._points = _AdaptivePoints(self.scale, self.location, self.lower, self.upper, seed)
 
     def _choose(self, engine: str) -> str:
-        independent = not np.any(self.scale - np.diag(np.diag(self.scale)))
-        if engine == "exact" and not independent and self.dim > 3:
+        if engine == "exact" and not self._independent and self.dim > 3:
             raise ValueError(
                 f"`engine='exact'` is for independent variables and up to 3; got {self.dim}. "
                 "Use 'separation'."
             )
-        if engine in ("auto", "exact") and independent:
-            return "independent"
         if engine != "auto":
             return engine
-        if self.dim <= _QUADRATURE:
+        if self._independent or self.dim <= _QUADRATURE:
             return "exact"
         return "separation" if self.dim <= _LARGEST else "ep"
 
@@ -218,42 +201,28 @@ class MultivariateTruncatedNormal:
 
         "separation" doubles its points until the relative standard error of the probability is below `tol`.
         """
-        _check_tol(tol)
-        if self._engine == "independent":
-            with jax.enable_x64(True):
-                value = float(log_ndtr_interval(*self._standardised()).sum())
-            return BoxEstimate(value, _ROUNDING * max(abs(value), 1))
+        check.number("tol", tol, above=0)
         if self._engine == "separation":
-            return _probability(self._points.log_weights(tol))
+            return _probability(self._points(tol, lambda points: _probability(points.log_w).error).log_w)
         with jax.enable_x64(True):
-            found = log_box_probability(self.gaussian(), self._engine)
-            rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
-            return BoxEstimate(float(found.value), float(found.error + rounding))
+            found = estimate_log_z(self._centred(), self._engine)
+        rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
+        return BoxEstimate(float(found.value) + self._log_peak(), float(found.error + rounding))
 
     def moments(self, *, tol: float = 1e-2) -> MomentEstimates:
         """Return mean and covariance inside the box, with their errors.
 
         "separation" reaches standard errors of the means below `tol` standard deviations.
         """
-        _check_tol(tol)
-        if self._engine == "independent":
-            return self._independent_moments()
-        if self._engine == "ep":
-            return self._ep_moments()
-        return _moments(*self._points.points(tol))
-
-    def mean(self, *, tol: float = 1e-2) -> Floats:
-        """Return the mean inside the box, shape (d,); `moments` has its error."""
-        return self.moments(tol=tol).mean
-
-    def cov(self, *, tol: float = 1e-2) -> Floats:
-        """Return the covariance inside the box, shape (d, d); `moments` has its error."""
-        return self.moments(tol=tol).cov
+        check.number("tol", tol, above=0)
+        if self._engine == "ep" or (self._engine == "exact" and self._independent):
+            return self._engine_moments()
+        return _moments(*self._points(tol, _relative_error))
 
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""
-        _check_tol(tol)
-        log_w, h = self._points.points(tol)
+        check.number("tol", tol, above=0)
+        log_w, h = self._points(tol, _relative_error)
         found = _moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
         levels = np.atleast_1d(np.asarray(q, float))
@@ -268,11 +237,10 @@ class MultivariateTruncatedNormal:
         x = np.asarray(x, float)
         if x.shape[-1:] != (self.dim,):
             raise ValueError(f"`x` must have {self.dim} columns; got shape {x.shape}.")
-        z = solve_triangular(self._root, (x - self.location).reshape(-1, self.dim).T, lower=True)
-        value = -0.5 * (z**2).sum(0) - np.log(np.diag(self._root)).sum() - 0.5 * self.dim * np.log(2 * np.pi)
         inside = ((x >= self.lower) & (x <= self.upper)).all(-1)
-        value = value.reshape(x.shape[:-1]) - self.log_prob_box(tol=tol).value
-        return np.where(inside, value, -np.inf)
+        z = solve_triangular(self._root, (x - self.location).reshape(-1, self.dim).T, lower=True)
+        log = self._log_peak() - 0.5 * (z**2).sum(0).reshape(x.shape[:-1])
+        return np.where(inside, log - self.log_prob_box(tol=tol).value, -np.inf)
 
     def rvs(self, size: int = 1, *, random_state: int = 0) -> Floats:
         """Return independent draws, shape (size, d).
@@ -281,26 +249,31 @@ class MultivariateTruncatedNormal:
         thousand is accepted, uses Hamiltonian Monte Carlo with a warning: its draws are not quite
         independent.
         """
-        if size < 1:
-            raise ValueError(f"`size` must be at least 1; got {size}.")
+        check.count("size", size)
         with jax.enable_x64(True):
             key, kept, tried = jax.random.key(random_state), np.empty((0, self.dim)), 0
             batch = max(256, min(2 * size, 2**22 // self.dim))
             while len(kept) < size:
                 key, now = jax.random.split(key)
-                found = candidates(*self._box(), now, batch)
-                kept = np.concatenate([kept, np.asarray(found.h)[np.asarray(found.accepted)]])
+                h, accepted = map(np.asarray, candidates(*self._box(), now, batch))
+                kept = np.concatenate([kept, h[accepted]])
                 tried += batch
                 if len(kept) < _LEAST_ACCEPTED * tried:
                     return self._chain(size, now)
         return kept[:size]
 
-    def gaussian(self) -> TruncatedGaussian:
-        """Return the same distribution in natural parameters, as engines take it."""
-        P = np.linalg.inv(self.scale)
-        return TruncatedGaussian.from_mean(
-            Dense(jnp.asarray((P + P.T) / 2)), self.location, self.lower, self.upper
-        )
+    def _log_peak(self) -> float:
+        """Return the log density of N(mean, cov) at its mean."""
+        return float(-np.log(np.diag(self._root)).sum() - 0.5 * self.dim * np.log(2 * np.pi))
+
+    def _centred(self) -> TruncatedGaussian:
+        """Return the distribution less its location, as engines take it: large locations cost no digits."""
+        P: Precision = Diagonal(jnp.asarray(1 / np.diag(self.scale)))
+        if not self._independent:
+            inverse = np.linalg.inv(self.scale)
+            P = Dense(jnp.asarray((inverse + inverse.T) / 2))
+        lower, upper = self.lower - self.location, self.upper - self.location
+        return TruncatedGaussian(P, np.zeros(self.dim), lower, upper)
 
     def _chain(self, size: int, key: Any) -> Floats:
         warnings.warn(
@@ -309,69 +282,24 @@ class MultivariateTruncatedNormal:
             RuntimeWarning,
             stacklevel=3,
         )
-        return np.asarray(hmc(self.gaussian(), key, size, thin=5).draws)
-
-    def _standardised(self) -> tuple[Floats, Floats]:
-        std = np.sqrt(np.diag(self.scale))
-        return (self.lower - self.location) / std, (self.upper - self.location) / std
+        draws: Floats = self.location + np.asarray(hmc(self._centred(), key, size, thin=5).draws)
+        return draws
 
     def _box(self) -> tuple[Array, Array, Limits]:
         limits = Limits(jnp.asarray(self.lower), jnp.asarray(self.upper))
         return jnp.asarray(self.scale), jnp.asarray(self.location), limits
 
-    def _independent_moments(self) -> MomentEstimates:
-        std = np.sqrt(np.diag(self.scale))
+    def _engine_moments(self) -> MomentEstimates:
         with jax.enable_x64(True):
-            mean = np.asarray(box_mean(self.location, std, self.lower, self.upper))
-            cov = np.diag(np.asarray(box_var(self.location, std, self.lower, self.upper)))
-        return MomentEstimates(mean, 0 * mean, cov, 0 * cov)
-
-    def _ep_moments(self) -> MomentEstimates:
-        with jax.enable_x64(True):
-            tg = self.gaussian().rows()
-            found = ep(tg)
-            cov = np.array(_ep_covariance(tg))
-        mean, var = np.asarray(found.mean[0]), np.asarray(found.var[0])
-        cov[np.diag_indices(self.dim)] = var
-        return MomentEstimates(mean, np.full_like(mean, np.nan), cov, np.full_like(cov, np.nan))
+            tg = self._centred().rows()
+            found = exact(tg) if self._independent else ep(tg)
+            cov = np.zeros_like(self.scale) if self._independent else np.array(_ep_covariance(tg))
+        error = 0.0 if self._independent else np.nan
+        mean, cov[np.diag_indices(self.dim)] = self.location + np.asarray(found.mean[0]), found.var[0]
+        return MomentEstimates(mean, np.full_like(mean, error), cov, np.full_like(cov, error))
 
 
 @jax.jit
 def _ep_covariance(tg: TruncatedGaussian) -> Array:
     """Return the covariance of one row."""
     return linear_moments(tg, jnp.eye(tg.size, dtype=tg.shift.dtype), engine="ep")[1][0]
-
-
-def _limits(lower: ArrayLike, upper: ArrayLike, dim: int) -> tuple[Floats, Floats]:
-    given = {"lower": np.asarray(lower, float), "upper": np.asarray(upper, float)}
-    for name, x in given.items():
-        if x.shape not in ((), (1,), (dim,)):
-            raise ValueError(f"`{name}` must be a number, or {dim} of them; got shape {x.shape}.")
-    low, high = (np.broadcast_to(x, (dim,)).copy() for x in given.values())
-    wrong = ~(low < high)
-    if wrong.any():
-        k = int(np.argmax(wrong))
-        raise ValueError(
-            f"`lower` must be below `upper`; variable {k} has {low[k]:g} and {high[k]:g}. For a "
-            "variable of known value, condition the others on it."
-        )
-    return low, high
-
-
-def _cholesky(cov: Floats) -> Floats:
-    if not np.allclose(cov, cov.T, rtol=1e-8, atol=0):
-        raise ValueError("`cov` must be symmetric; pass (cov + cov.T) / 2.")
-    try:
-        root: Floats = np.asarray(np.linalg.cholesky(cov), np.float64)
-    except np.linalg.LinAlgError:
-        least = float(np.linalg.eigvalsh(cov)[0])
-        raise ValueError(
-            f"`cov` must be positive definite; its smallest eigenvalue is {least:.3g}. "
-            "Add a small multiple of the identity."
-        ) from None
-    return root
-
-
-def _check_tol(tol: float) -> None:
-    if not tol > 0:
-        raise ValueError(f"`tol` must be positive; got {tol}.")

@@ -7,7 +7,7 @@ from tggm.data.standardise import Columns as Standardisation
 from tggm.data.standardise import Scales
 from tggm.estimators._fitted import Fitted
 from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings
-from tggm.tables.inputs import Columns
+from tggm.tables.transformer import Columns
 
 # one layer of the inputs themselves, whose formulas are simple
 PLAIN = {"features": None, "linear": False, "standardize": True}

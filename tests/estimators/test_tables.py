@@ -56,7 +56,7 @@ def test_columns_may_be_in_any_order_with_others_between(model, houses, tmp_path
 def test_rows_with_new_categories_are_predicted(model, houses):
     new = houses[NAMES].assign(heating="wood")
     assert np.isfinite(model.predict(new[:3])).all()
-    with pytest.warns(TableWarning, match=r"heating: none of its 90 words \('wood', ...\) is known"):
+    with pytest.warns(TableWarning, match=r"heating: 90 rows .*\('wood'\).* a known one \('gas', 'oil'\)"):
         model.predict(new)
 
 
@@ -147,10 +147,12 @@ def test_a_model_of_numbers_refuses_words():
 
 
 def test_partial_fit_keeps_the_encoder_and_encodes_no_targets(houses):
-    X = houses[NAMES].assign(street=[f"street {k % 60}" for k in range(90)])
+    houses = pd.concat([houses] * 4, ignore_index=True)
+    X = houses[NAMES].assign(street=[f"street {k % 60}" for k in range(360)])
     model = TGGMRegressor(**TINY).partial_fit(X, houses["price"])
     before = model.table_
-    assert before.columns_[-1].outputs == ()  # rows may come again, and would contain their own targets
+    # rows may come again, and would contain their own targets
+    assert not any(": mean" in name for name in before.get_feature_names_out())
     model.partial_fit(X[[*NAMES[::-1], "street"]][:40], houses["price"][:40])
     assert model.table_ is before
     assert np.isfinite(model.predict(X)).all()

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.estimators.small import ALL_ROWS
 from tggm import TGGMRegressor
 from tggm.data import from_arrays
-from tggm.estimators._targets import row_weights
+from tggm.estimators._data import row_weights
 
 
 def quick(**settings):

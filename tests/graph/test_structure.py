@@ -22,7 +22,7 @@ X = np.ones((2, 2))
 def test_unobserved_leaves_without_couplings_are_removed_repeatedly():
     for unobserved, kept in (("", "hyz"), ("z", "hy"), ("y", "hyz"), ("hyz", "h")):
         assert CHAIN.without_leaves(tuple(unobserved)) == tuple(kept)
-    coupled = CHAIN.with_coupling(Coupling("z", "z", 2))
+    coupled = CHAIN.with_tie(Coupling("z", "z", 2))
     assert not coupled.is_leaf("z")
     assert coupled.without_leaves(("y", "z")) == ("h", "y", "z")
 

@@ -10,6 +10,7 @@ from tests.cases import few
 from tggm import Censored, Graph, fit_graph
 from tggm.graph._conditional import read
 from tggm.graph.training import GraphLikelihood
+from tggm.training.rows import hold_out
 
 
 @pytest.mark.parametrize("kind", few(["censored", "missing", "coupled"], "missing"))
@@ -71,15 +72,14 @@ def test_the_parameters_with_the_best_held_out_score_are_kept(rng):
     """Use three training rows and a learning rate that overshoots, so that the last epoch is not the best."""
     x = rng.standard_normal((40, 2))
     y = x @ [1.0, -0.5] + 0.3 * rng.standard_normal(40)
-    settings = {"validation_fraction": 0.9, "learning_rate": 0.5, "schedule": "constant", "weight_decay": 0.0}
+    settings = {"validation_fraction": 0.9, "learning_rate": 0.5, "weight_decay": 0.0, "dtype": "float64"}
     graph = Graph().input("x", 2).observed("y").connect("x", "y")
-    data = {"x": x, "y": y}
-    fitted = fit_graph(graph, data, max_epochs=60, random_state=2, **settings)
-    best = int(np.argmax(fitted.history["held_out"]))
-    assert 0 < best < 59
-    shorter = fit_graph(graph, data, max_epochs=best + 1, random_state=2, **settings)
-    kept, witness = (g.parameters["weights"]["x -> y"] for g in (fitted, shorter))
-    assert_allclose(kept, witness, rtol=1e-5, atol=1e-7)
+    fitted = fit_graph(graph, {"x": x, "y": y}, max_epochs=60, random_state=2, **settings)
+    scores, seeds = fitted.history["held_out"], np.random.default_rng(2)
+    assert 0 < np.argmax(scores) < 59
+    seeds.integers(2**31)  # of the initial parameters
+    _, held = hold_out(seeds, np.arange(40), 0.9)
+    assert_allclose(fitted.log_likelihood({"x": x[held], "y": y[held]}).value.mean(), scores.max(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,6 @@ def test_the_parameters_with_the_best_held_out_score_are_kept(rng):
         ({"max_epochs": 0}, "`max_epochs` must be an integer of at least 1; got 0"),
         ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),
         ({"learning_rate": -1}, "`learning_rate` must be finite and greater than 0; got -1"),
-        ({"schedule": "x"}, "`schedule` must be one of 'constant', 'cosine', 'linear', 'restarts'; got 'x'"),
         ({"engine": "x"}, "`engine` must be one of 'ep', 'exact', 'mean_field'; got 'x'"),
         ({"dtype": "x"}, "`dtype` must be one of 'float32', 'float64'; got 'x'"),
         ({"validation_fraction": 2}, "`validation_fraction` must be finite and at least 0 and less than 1"),

@@ -41,9 +41,9 @@ def test_float32_keeps_its_digits(rng):
 
 def test_bad_arguments_and_failed_convergence_are_reported(rng):
     tg = shallow(rng, m=50)
-    with pytest.raises(ValueError, match="`max_iter` must be at least 1"):
+    with pytest.raises(ValueError, match="`max_iter` must be an integer of at least 1"):
         ep(tg, max_iter=0)
-    with pytest.raises(ValueError, match="`tol` must be positive; got -1"):
+    with pytest.raises(ValueError, match="`tol` must be finite and greater than 0; got -1"):
         ep(tg, tol=-1)
     with pytest.warns(RuntimeWarning, match="ep did not converge on"):
         ep(tg, max_iter=1)

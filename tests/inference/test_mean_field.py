@@ -90,7 +90,7 @@ def test_bad_arguments_and_failed_convergence_are_reported(rng):
     tg = shallow(rng, m=50, scale=3.0)
     with pytest.raises(ValueError, match="`solver` must be one of"):
         mean_field(tg, solver="gauss")
-    with pytest.raises(ValueError, match="`n_cycles` must be at least 1; got 0"):
+    with pytest.raises(ValueError, match="`n_cycles` must be an integer of at least 1; got 0"):
         mean_field(tg, solver="cyclic", n_cycles=0)
     with pytest.warns(RuntimeWarning, match="raise `max_iter`"):
         assert not mean_field(tg, max_iter=1).converged.all()

@@ -11,9 +11,9 @@ from scipy.special import log_ndtr
 
 from tests.inference.references import random_precision
 from tggm.gaussian import Limits, TruncatedGaussian
-from tggm.inference import estimate_log_z, log_box_probability, orthant, weighted_points
-from tggm.inference._orthant import choose_engine
-from tggm.inference._separation import generator, minimax_tilt, ordered_cholesky, tent_points
+from tggm.inference import estimate_log_z, orthant, weighted_points
+from tggm.inference._log_partition import choose_engine
+from tggm.inference._orthant import generator, minimax_tilt, ordered_cholesky, tent_points
 from tggm.precision import Dense, Diagonal, LowRank
 
 
@@ -105,9 +105,9 @@ def test_inside_jit():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_points": 0}, "`n_points` must be at least 1; got 0"),
-        ({"n_shifts": 1}, "`n_shifts` must be at least 2.*got 1"),
-        ({"tol": -1.0}, "`tol` must be positive; got -1.0"),
+        ({"n_points": 0}, "`n_points` must be an integer of at least 1; got 0"),
+        ({"n_shifts": 1}, "`n_shifts` must be an integer of at least 2; got 1"),
+        ({"tol": -1.0}, "`tol` must be finite and greater than 0; got -1.0"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -138,14 +138,13 @@ def test_composite_size_raises():
 
 def test_smooth_integrand_converges_faster_than_monte_carlo(rng):
     dim = 5
-    shifts = jnp.asarray(rng.random((4, 2, dim)))
+    shifts = jnp.asarray(rng.random((8, dim)))
 
     def error(n):
         u = tent_points(jnp.asarray(generator(n, dim)), n, shifts)
         assert float(u.min()) > 0
         assert float(u.max()) < 1
-        u = np.asarray(u).reshape(4, dim, 2, n)
-        f = np.exp(u / np.arange(1, dim + 1)[None, :, None, None]).prod(1)
+        f = np.exp(np.asarray(u).reshape(dim, 8, n) / np.arange(1, dim + 1)[:, None, None]).prod(0)
         exact = np.prod([k * (np.exp(1 / k) - 1) for k in range(1, dim + 1)])
         return np.sqrt(np.mean((f.mean(-1) / exact - 1) ** 2))
 
@@ -178,7 +177,7 @@ def _ascend(z, mu, U, c):
 def test_tilt_is_the_saddle_point(rng, level):
     m = 12
     covariance = np.linalg.inv(random_precision(rng, m))
-    L = np.asarray(ordered(covariance, half_lines(np.full(m, level))).L)
+    L = np.asarray(ordered(covariance, half_lines(np.full(m, level)))[0])
     U, c = L / np.diag(L)[:, None], level / np.diag(L)
     mu, _ = tilt(U, half_lines(c))
     # z maximises psi at this mu: Newton on the concave inner problem, by automatic differentiation
@@ -202,7 +201,7 @@ def test_ordered_cholesky_factorises_and_leaves_free_variables_to_the_end(rng):
     np.testing.assert_allclose(L @ L.T, covariance[np.ix_(order, order)], rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(jnp.triu(L, 1), 0)
     # the least likely variable comes first
-    assert ordered_cholesky(jnp.eye(3), half_lines([-1.0, 2.0, -0.5])).order.tolist() == [1, 2, 0]
+    assert ordered_cholesky(jnp.eye(3), half_lines([-1.0, 2.0, -0.5]))[1].tolist() == [1, 2, 0]
 
 
 def correlated(rho):
@@ -213,9 +212,10 @@ def correlated(rho):
 @pytest.mark.parametrize(("engine", "tolerance"), [("auto", 1e-11), ("orthant", 1e-3), ("ep", 2e-2)])
 def test_two_correlated_variables(engine, tolerance):
     want = np.log(0.25 + np.arcsin(-0.7) / (2 * np.pi))
-    found = log_box_probability(correlated(-0.7), engine)
-    assert_allclose(found.value, [want], atol=tolerance)
-    assert np.abs(found.value[0] - want) < 8 * found.error[0]
+    found = estimate_log_z(correlated(-0.7), engine)
+    got = found.value - np.log(2 * np.pi) - 0.5 * np.log(1 - 0.7**2)
+    assert_allclose(got, [want], atol=tolerance)
+    assert np.abs(got[0] - want) < 8 * found.error[0]
 
 
 def test_auto_is_exact_where_possible():
@@ -226,7 +226,9 @@ def test_auto_is_exact_where_possible():
     assert choose_engine(TruncatedGaussian(many, shift), "orthant") == "orthant"
     # independent variables always have a closed form
     assert choose_engine(TruncatedGaussian(Diagonal(jnp.ones(8)), shift), "ep") == "exact"
-    with pytest.raises(ValueError, match=r"`engine` must be one of .*'auto', 'exact', 'ep'.*'guess'"):
+    with pytest.raises(
+        ValueError, match=r"`engine` must be one of 'auto', 'ep', 'exact', 'orthant'; got 'guess'"
+    ):
         estimate_log_z(TruncatedGaussian(many, shift), "guess")
 
 
@@ -239,7 +241,7 @@ UPPER = LOWER + np.linspace(1.5, 3.0, D)
 def log_weights(single, far=0.0):
     with jax.enable_x64(True):
         limits = Limits(jnp.asarray(LOWER + far), jnp.asarray(UPPER + far))
-        options = {"n_points": 1000, "n_shifts": 8, "seed": 0, "single": single, "places": False}
+        options = {"n_points": 1000, "n_shifts": 8, "seed": 0, "single": single}
         return weighted_points(jnp.asarray(COV), jnp.zeros(D), limits, **options).log_w
 
 

@@ -157,11 +157,10 @@ def test_chains_that_disagree_have_not_converged():
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("gibbs", {"n": 0}, "`n` must be at least 1; got 0"),
-        ("gibbs", {"n_chains": 0}, "`n_chains` must be at least 1; got 0"),
-        ("hmc", {"burn_in": -1}, "`burn_in` must be at least 0; got -1"),
-        ("hmc", {"travel_time": 4.0}, r"`travel_time` must be in \(0, pi\]; got 4.0"),
-        ("hmc", {"max_bounces": 0}, "`max_bounces` must be at least 1; got 0"),
+        ("gibbs", {"n": 0}, "`n` must be an integer of at least 1; got 0"),
+        ("gibbs", {"n_chains": 0}, "`n_chains` must be an integer of at least 1; got 0"),
+        ("hmc", {"burn_in": -1}, "`burn_in` must be an integer of at least 0; got -1"),
+        ("hmc", {"max_bounces": 0}, "`max_bounces` must be an integer of at least 1; got 0"),
         ("gibbs", {"init": np.ones((2, 2))}, r"`init` must have the shape of the shift.*got shape \(2, 2\)"),
         ("gibbs", {"init": -np.ones((3, 2))}, "`init` must be within the limits; it is outside by 1"),
     ],

@@ -19,7 +19,7 @@ from tests.models.small_models import (
 )
 from tggm.models import Directed, LearnedLimits, SigmoidLayers, TanhLayers
 from tggm.models.layers import averages, propagate
-from tggm.special import standard
+from tggm.special import kernels
 
 PLACES = np.array([-1e6, -300.0, -20.0, -5.0, -1.0, -0.3, 0.0, 0.5, 3.0, 12.0, 1e4])
 SPREADS = np.array([1e-6, 0.1, 1.0, 7.0])
@@ -140,7 +140,7 @@ def plain(n_nodes, alpha, spread):
     """Return the averages as sums over an axis of nodes."""
     z, w = np.polynomial.hermite_e.hermegauss(n_nodes)
     z, w = jnp.asarray(z, alpha.dtype), jnp.asarray(w / w.sum(), alpha.dtype)
-    g, omega2 = standard.moments(alpha + spread * z)
+    g, omega2 = kernels.moments(alpha + spread * z)
     c = (w * g).sum()
     return jnp.stack([c, (w * omega2).sum(), (w * (g - c) ** 2).sum()])
 

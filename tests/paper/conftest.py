@@ -2,7 +2,7 @@
 
 import pytest
 
-from tggm.paper import _data, _prediction
+from tggm.paper import _estimators
 from tggm.training import rows
 
 
@@ -10,5 +10,5 @@ from tggm.training import rows
 def few_shapes(monkeypatch):
     """Pad small tables to the same sizes, so that tests share compiled programs."""
     usual = rows.bucket
-    for module in (_data, _prediction, rows):
+    for module in (_estimators, rows):
         monkeypatch.setattr(module, "bucket", lambda size: max(usual(size), 256))

@@ -6,31 +6,29 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy import special, stats
 
-from tggm.paper._inference import Inference
-from tggm.paper._model import GaussianOutput, OneLayer, PaperModel, ProbitOutput, UndirectedLayers
-from tggm.paper._objectives import BackPropagation, EvidenceObjective, ExactDensity, MomentObjective
+from tggm.models import Gaussian, Identity, Model, Output, Probit
+from tggm.paper._model import Objective, OneLayer, UndirectedLayers
 
 S0, S1 = 0.7, 0.3
-EP, MEAN_FIELD = Inference("ep"), Inference("mean_field")
 BEGIN = jnp.zeros(())  # progress at the first step
-OBJECTIVES = {
-    "bp": BackPropagation(),
-    "moments": MomentObjective(),
-    "meanfield": EvidenceObjective(MEAN_FIELD),
-    "ep": EvidenceObjective(EP),
-    "exact": ExactDensity(),
-}
+OBJECTIVES = {method: Objective(method) for method in ("bp", "moments", "meanfield", "ep", "exact")}
 
 
-def output(rng, m, n, classes, noise=S1):
-    W1, b1 = jnp.asarray(rng.standard_normal((n, m))), jnp.asarray(rng.standard_normal(n))
-    return ProbitOutput(W1, b1) if classes else GaussianOutput(W1, b1, jnp.full(n, np.log(noise)))
+def model_of(hidden, W1, b1, log_noise=None):
+    output = Output(jnp.asarray(W1), jnp.asarray(b1))
+    likelihood = Probit(output) if log_noise is None else Gaussian(output, jnp.asarray(log_noise))
+    return Model(Identity(), hidden, likelihood)
+
+
+def drawn(rng, hidden, m, n, classes, noise=S1):
+    W1, b1 = rng.standard_normal((n, m)), rng.standard_normal(n)
+    return model_of(hidden, W1, b1, None if classes else np.full(n, np.log(noise)))
 
 
 def one_layer(rng, m=4, n=2, *, classes=False, s0=S0, noise=S1):
     """One layer over three inputs, every weight and bias N(0, 1)."""
     W0, b0 = jnp.asarray(rng.standard_normal((m, 3))), jnp.asarray(rng.standard_normal(m))
-    return PaperModel(OneLayer(W0, b0, jnp.asarray(s0)), output(rng, m, n, classes, noise))
+    return drawn(rng, OneLayer(W0, b0, jnp.asarray(s0)), m, n, classes, noise)
 
 
 def layered(rng, layers, n=2, *, kind=UndirectedLayers, classes=False):
@@ -42,12 +40,13 @@ def layered(rng, layers, n=2, *, kind=UndirectedLayers, classes=False):
     ]
     b = [jnp.asarray(0.5 * rng.standard_normal(m)) for m in layers]
     hidden = kind(W[0], b[0], tuple(W[1:]), tuple(b[1:]), jnp.asarray(S0))
-    return PaperModel(hidden, output(rng, layers[-1], n, classes))
+    return drawn(rng, hidden, layers[-1], n, classes)
 
 
 def weights(model):
     """W0, b0, W1 and b1."""
-    return [np.asarray(a) for a in (model.hidden.W0, model.hidden.b0, model.output.W1, model.output.b1)]
+    hidden, output = model.hidden, model.likelihood.output
+    return [np.asarray(a) for a in (hidden.W0, hidden.b0, output.W1, output.b1)]
 
 
 def truncated(mu, sigma):

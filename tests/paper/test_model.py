@@ -8,33 +8,37 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from tests.paper.small_models import (
-    EP,
-    MEAN_FIELD,
+    BEGIN,
+    OBJECTIVES,
     S0,
     S1,
     last_layer_draws,
     layered,
+    model_of,
     one_layer,
     truncated,
     weights,
 )
-from tggm.paper._model import DirectedLayers, UndirectedLayers, draw_members
+from tggm.models import Directed
+from tggm.paper._model import UndirectedLayers, by_mean, draw_members, latent
+from tggm.paper._model import mean as output_mean
+from tggm.training import Rows
 
 
 def test_moments_of_one_layer_are_those_of_truncated_normals(rng):
     model, X = one_layer(rng), rng.standard_normal((4, 3))
     W0, b0, W1, b1 = weights(model)
     h, v = truncated(X @ W0.T + b0, np.sqrt(S0))
-    latent = model.latent(jnp.asarray(X), EP)
-    mean, cov = model.output.moments(latent)
+    mean, cov = model.likelihood.moments(latent(model, jnp.asarray(X)))
     assert_allclose(mean, h @ W1.T + b1, rtol=1e-9)
     assert_allclose(cov, np.einsum("ik,bk,jk->bij", W1, v, W1) + S1 * np.eye(2), rtol=1e-8)
-    assert_allclose(model.mean(jnp.asarray(X), EP), mean, rtol=1e-13)
+    assert_allclose(output_mean(model, jnp.asarray(X)), mean, rtol=1e-13)
     y = rng.standard_normal((4, 2))
+    rows = Rows(jnp.asarray(X), jnp.asarray(y))
     want = [stats.multivariate_normal.logpdf(*row) for row in zip(y, mean, cov, strict=True)]
-    assert_allclose(model.output.by_moments(jnp.asarray(y), latent), want, rtol=1e-10)
+    assert_allclose(OBJECTIVES["moments"](model, rows, BEGIN), want, rtol=1e-10)
     want = stats.norm.logpdf(y, mean, np.sqrt(S1)).sum(1)
-    assert_allclose(model.output.by_mean(jnp.asarray(y), mean), want, rtol=1e-10)
+    assert_allclose(by_mean(model, rows), want, rtol=1e-10)
 
 
 def test_energy_of_undirected_layers(rng):
@@ -46,7 +50,7 @@ def test_energy_of_undirected_layers(rng):
     below = [X @ layers.W0.T + layers.b0]
     below += [p @ W.T + b for p, W, b in zip(parts, layers.W, layers.b, strict=False)]
     energy = -sum(((p - u) ** 2).sum(1) for p, u in zip(parts, below, strict=True)) / (2 * S0)
-    W1 = np.asarray(model.output.W1)
+    W1 = np.asarray(model.likelihood.output.W1)
     error = residual - parts[-1] @ W1.T
     U = W1 / np.sqrt(S1)
     posterior = model.hidden.gaussian(jnp.asarray(X), U, (residual @ U / np.sqrt(S1))[None])
@@ -60,10 +64,10 @@ def test_energy_of_undirected_layers(rng):
         assert_allclose(np.diff(exponent), np.diff(want), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [UndirectedLayers, DirectedLayers])
+@pytest.mark.parametrize("kind", [UndirectedLayers, Directed])
 def test_moments_of_several_layers_by_sampling(rng, kind):
     model, X = layered(rng, (4, 3), kind=kind), rng.standard_normal((2, 3))
-    mean, cov = jax.jit(lambda m, X: m.output.moments(m.latent(X, EP)))(model, jnp.asarray(X))
+    mean, cov = jax.jit(lambda m, X: m.likelihood.moments(latent(m, X, "ep")))(model, jnp.asarray(X))
     _, _, W1, b1 = weights(model)
     for i, x in enumerate(X):
         h, weight = last_layer_draws(rng, model.hidden, x, 100_000)
@@ -75,7 +79,7 @@ def test_moments_of_several_layers_by_sampling(rng, kind):
 def test_class_evidence_of_undirected_layers_by_sampling(rng):
     model, X = layered(rng, (4, 3), classes=True), rng.standard_normal((2, 3))
     label = jnp.asarray([0, 1], jnp.int32)
-    found = jax.jit(lambda m, X: m.output.by_inference(label, m.hidden, X, EP))(model, jnp.asarray(X))
+    found = jax.jit(OBJECTIVES["ep"])(model, Rows(jnp.asarray(X), label), BEGIN)
     _, _, W1, b1 = weights(model)
     for i, x in enumerate(X):
         h, weight = last_layer_draws(rng, model.hidden, x, 100_000)
@@ -91,13 +95,11 @@ def test_scaling_s0_with_the_weights_changes_no_density(rng):
     model, c = one_layer(rng), 3.0
     W0, b0, W1, b1 = (jnp.asarray(a) for a in weights(model))
     hidden = type(model.hidden)(c * W0, c * b0, jnp.asarray(c**2 * S0))
-    other = type(model)(hidden, type(model.output)(W1 / c, b1, model.output.log_noise))
-    X, Y = jnp.asarray(rng.standard_normal((5, 3))), jnp.asarray(rng.standard_normal((5, 2)))
-    for value in (
-        lambda m: m.output.by_inference(Y, m.hidden, X, MEAN_FIELD),
-        lambda m: m.output.by_moments(Y, m.latent(X, EP)),
-    ):
-        assert_allclose(jax.jit(value)(other), jax.jit(value)(model), rtol=1e-9)
+    other = model_of(hidden, W1 / c, b1, model.likelihood.log_noise)
+    rows = Rows(jnp.asarray(rng.standard_normal((5, 3))), jnp.asarray(rng.standard_normal((5, 2))))
+    for method in ("meanfield", "moments"):
+        value = jax.jit(OBJECTIVES[method])
+        assert_allclose(value(other, rows, BEGIN), value(model, rows, BEGIN), rtol=1e-9)
 
 
 def test_initial_weights_of_the_paper_have_variance_0_01():
@@ -105,9 +107,9 @@ def test_initial_weights_of_the_paper_have_variance_0_01():
     model = draw_members(
         rng, 2, 30, (40, 20), 5, "undirected", s0=0.5, noise=0.1, init="paper", dtype="float32"
     )
-    for a in (model.hidden.W0, model.hidden.W[0], model.output.W1):
+    for a in (model.hidden.W0, model.hidden.W[0], model.likelihood.output.W1):
         assert a.shape[0] == 2
         assert_allclose(a.std(), 0.1, rtol=0.15)
         assert a.dtype == np.float32
     assert_array_equal(model.hidden.s0, np.float32([0.5, 0.5]))
-    assert_allclose(model.output.log_noise, np.log(0.1), rtol=1e-6)
+    assert_allclose(model.likelihood.log_noise, np.log(0.1), rtol=1e-6)

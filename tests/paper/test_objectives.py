@@ -11,7 +11,6 @@ from scipy import stats
 
 from tests.paper.small_models import (
     BEGIN,
-    EP,
     OBJECTIVES,
     S0,
     S1,
@@ -19,27 +18,27 @@ from tests.paper.small_models import (
     assert_gradient,
     gradient,
     layered,
+    model_of,
     one_layer,
     truncated,
     weights,
 )
 from tggm.inference import mean_field
-from tggm.paper._inference import Inference
-from tggm.paper._model import GaussianOutput, PaperModel
-from tggm.paper._objectives import EvidenceObjective, PaperRows, subtract_unit_variance
+from tggm.paper._model import Objective, latent, subtract_unit_variance
+from tggm.training import Rows
 
-FACTORISED = EvidenceObjective(Inference("mean_field", factorised=True))
+FACTORISED = Objective("meanfield", factorised=True)
 
 
 def problem(rng, rows=6, m=4, n=1, **options):
     model = one_layer(rng, m, n, **options)
     X, Y = rng.standard_normal((rows, 3)), rng.standard_normal((rows, n))
-    return model, PaperRows(jnp.asarray(X), jnp.asarray(Y))
+    return model, Rows(jnp.asarray(X), jnp.asarray(Y))
 
 
 def class_problem(rng, rows=5, m=4, n=3):
     X, label = rng.standard_normal((rows, 3)), rng.integers(0, n, rows)
-    return one_layer(rng, m, n, classes=True), PaperRows(jnp.asarray(X), jnp.asarray(label))
+    return one_layer(rng, m, n, classes=True), Rows(jnp.asarray(X), jnp.asarray(label))
 
 
 def require(got, want, **tolerance):
@@ -78,10 +77,10 @@ def test_gradients_of_em(rng, solver):
         ((Y - b1).T @ h - W1 @ hh) / S1,
         error.sum(0) / S1,
     ]
-    got = gradient(EvidenceObjective(Inference("mean_field", solver), (1000, 1000)), model, rows)
+    got = gradient(Objective("meanfield", solver, (1000, 1000)), model, rows)
     require(got, want, rtol=1e-6, atol=1e-8)
     squared = (error**2 + v @ (W1**2).T).sum(0)
-    assert_allclose(got.output.log_noise, 0.5 * (squared / S1 - len(X)), rtol=1e-6, atol=1e-8)
+    assert_allclose(got.likelihood.log_noise, 0.5 * (squared / S1 - len(X)), rtol=1e-6, atol=1e-8)
 
 
 def class_posterior(W1, b1, a, c):
@@ -109,8 +108,8 @@ def test_class_gradients_of_the_supplement(rng, solver):
     hh = h.T @ h + np.diag(v.sum(0))
     want = [(h - prior).T @ X / S0, (h - prior).sum(0) / S0, (z - b1).T @ h - W1 @ hh]
     want.append((z - b1 - h @ W1.T).sum(0))
-    inference = Inference("mean_field", solver, factorised=True)
-    require(gradient(EvidenceObjective(inference, (500, 500)), model, rows), want, rtol=1e-5, atol=1e-7)
+    objective = Objective("meanfield", solver, (500, 500), factorised=True)
+    require(gradient(objective, model, rows), want, rtol=1e-5, atol=1e-7)
 
 
 def supplement(layers, x):
@@ -174,9 +173,10 @@ def test_deep_gradients_of_the_supplement(rng, classes):
         row += [(np.outer(z - b2, m) - W2 @ second) / s1, (z - b2 - W2 @ m) / s1]
         total = row if total is None else [a + r for a, r in zip(total, row, strict=True)]
     labels = jnp.asarray(y, jnp.int32) if classes else jnp.asarray(y)
-    got = gradient(FACTORISED, model, PaperRows(jnp.asarray(X), labels))
+    got = gradient(FACTORISED, model, Rows(jnp.asarray(X), labels))
     between = [a for pair in zip(got.hidden.W, got.hidden.b, strict=True) for a in pair]
-    leaves = [got.hidden.W0, got.hidden.b0, *between, got.output.W1, got.output.b1]
+    W0, b0, W1, b1 = weights(got)
+    leaves = [W0, b0, *between, W1, b1]
     for have, want in zip(leaves, total, strict=True):
         assert_allclose(have, want, rtol=1e-6, atol=1e-7)
 
@@ -197,10 +197,7 @@ def test_gradients_are_those_of_the_values(rng, method, classes):
 def test_deep_gradients_are_those_of_the_values(rng):
     """Back-propagation through inference of the prior, and EP of classes; no iteration is differentiated."""
     X = jnp.asarray(rng.standard_normal((3, 3)))
-    rows = (
-        PaperRows(X, jnp.asarray(rng.standard_normal((3, 2)))),
-        PaperRows(X, jnp.asarray([0, 2, 1], jnp.int32)),
-    )
+    rows = (Rows(X, jnp.asarray(rng.standard_normal((3, 2)))), Rows(X, jnp.asarray([0, 2, 1], jnp.int32)))
     models = layered(rng, (4, 3)), layered(rng, (4, 3), 3, classes=True)
     for method, model, part in zip(("bp", "ep"), models, rows, strict=True):
         objective = OBJECTIVES[method]
@@ -240,9 +237,9 @@ def test_bound_never_falls_in_em(rng):
 
     @jax.jit
     def posterior(model):
-        root = jnp.exp(-model.output.log_noise / 2)
-        U = model.output.W1 * root[:, None]
-        pull = (rows.y - model.output.b1[None, :]) * root[None, :] @ U
+        output, root = model.likelihood.output, jnp.exp(-model.likelihood.log_noise / 2)
+        U = output.W1 * root[:, None]
+        pull = (rows.y - output.b1[None, :]) * root[None, :] @ U
         return mean_field(model.hidden.gaussian(rows.X, U, pull))
 
     for _ in range(12):
@@ -252,8 +249,7 @@ def test_bound_never_falls_in_em(rng):
         z = np.column_stack([h, np.ones(len(h))])
         coef = np.linalg.solve(z.T @ z + np.diag([*v.sum(0), 0]), z.T @ Y).T
         noise = (((Y - z @ coef.T) ** 2) + v @ (coef[:, :-1] ** 2).T).mean(0)
-        arrays = (jnp.asarray(a) for a in (coef[:, :-1], coef[:, -1], np.log(noise)))
-        model = PaperModel(model.hidden, GaussianOutput(*arrays))
+        model = model_of(model.hidden, coef[:, :-1], coef[:, -1], np.log(noise))
     assert np.all(np.diff(bounds) > -1e-9)
     assert bounds[-1] > bounds[0] + 1
 
@@ -264,8 +260,8 @@ def test_score_of_held_out_rows_is_the_density_of_predictions(rng):
     for method in ("meanfield", "ep"):
         assert_allclose(jax.jit(OBJECTIVES[method].score)(model, rows), want)
     deep = layered(rng, (4, 3))
-    rows = PaperRows(rows.X, jnp.asarray(rng.standard_normal((5, 2))))
-    want = jax.jit(lambda m: m.output.by_moments(rows.y, m.latent(rows.X, EP)))(deep)
+    rows = Rows(rows.X, jnp.asarray(rng.standard_normal((5, 2))))
+    want = jax.jit(lambda m: m.likelihood.log_density(rows.y, latent(m, rows.X, "ep")))(deep)
     assert_allclose(jax.jit(OBJECTIVES["ep"].score)(deep, rows), want, rtol=1e-10)
     model, rows = problem(rng)
     assert_allclose(jax.jit(OBJECTIVES["ep"].score)(model, rows), values("ep", model, rows), rtol=1e-12)
@@ -276,7 +272,7 @@ def test_cycles_change_linearly_during_training(rng):
 
     @functools.partial(jax.jit, static_argnames="cycles")
     def bound(cycles, progress):
-        return EvidenceObjective(Inference("mean_field", "cyclic"), cycles)(model, rows, progress)
+        return Objective("meanfield", "cyclic", cycles)(model, rows, progress)
 
     for progress, cycles in ((0.0, 7), (0.5, 4), (1.0, 1)):
         assert_allclose(bound((7, 1), progress), bound((cycles, cycles), 0.0), rtol=1e-12)
@@ -285,13 +281,11 @@ def test_cycles_change_linearly_during_training(rng):
 
 def test_the_start_of_the_prior_matters_for_few_cycles_only(rng):
     model = layered(rng, (4, 3))
-    rows = PaperRows(jnp.asarray(rng.standard_normal((3, 3))), jnp.asarray(rng.standard_normal((3, 2))))
+    rows = Rows(jnp.asarray(rng.standard_normal((3, 3))), jnp.asarray(rng.standard_normal((3, 2))))
 
     @functools.partial(jax.jit, static_argnames=("prior", "cycles"))
     def value(prior, cycles):
-        return EvidenceObjective(Inference("mean_field", "cyclic", prior=prior), (cycles, cycles))(
-            model, rows, BEGIN
-        )
+        return Objective("meanfield", "cyclic", (cycles, cycles), prior)(model, rows, BEGIN)
 
     assert_allclose(value("posterior", 300), value("same", 300), rtol=1e-7)
     assert np.any(np.abs(value("posterior", 1) - value("same", 1)) > 1e-6)
@@ -299,12 +293,10 @@ def test_the_start_of_the_prior_matters_for_few_cycles_only(rng):
 
 def test_learned_noise_of_back_propagation_loses_the_variance_of_the_units(rng):
     model, rows = problem(rng, rows=50, noise=40.0)
-    small = PaperModel(
-        model.hidden, GaussianOutput(model.output.W1, model.output.b1, jnp.log(jnp.asarray([1e-3])))
-    )
+    W0, b0, W1, b1 = weights(model)
+    small = model_of(model.hidden, W1, b1, np.log([1e-3]))
     members = jax.tree.map(lambda *leaves: jnp.stack(leaves), model, small)
-    left = np.exp(subtract_unit_variance(members, rows.X).output.log_noise)
-    W0, b0, W1, _ = weights(model)
+    left = np.exp(subtract_unit_variance(members, rows.X).likelihood.log_noise)
     _, v = truncated(np.asarray(rows.X) @ W0.T + b0, np.sqrt(S0))
     assert_allclose(np.mean(v @ W1.T**2) + left[0], 40.0, rtol=1e-10)
     assert_allclose(left[1], 1e-5, rtol=1e-10)  # a hundredth stays

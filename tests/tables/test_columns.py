@@ -6,12 +6,11 @@ import pytest
 from sklearn.preprocessing import TargetEncoder
 
 from tggm import TableTransformer
-from tggm.tables import Table, TableError, TableWarning
+from tggm.tables import Table, TableError, TableWarning, sample_transformer
 from tggm.tables.columns import LEAST_DIFFERENT, Category, DateColumn, Statistic, knots_of
-from tggm.tables.kinds import learn_columns
 from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
 
-pytestmark = pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tggm.TableWarning")
 MANY = [str(100 + k * k) for k in range(12)]
 
 
@@ -25,23 +24,22 @@ def fit(t, **options):
     return TableTransformer(task="regression", **options).fit(t, np.arange(float(len(t))) ** 2)
 
 
-def encode(how, t, notes, strict=False):
-    return np.concatenate([column.encode(t, notes, strict) for column in how.columns_], axis=1)
+def encode(how, t):
+    notes = []
+    return np.concatenate([column.encode(t, notes) for column in how.columns_], axis=1), notes
 
 
 def test_gaps_in_numbers_become_the_median_and_are_marked():
     t = table(a=["1", None, "5", "3", "100", None])
-    how, notes = fit(t), []
-    np.testing.assert_array_equal(encode(how, t, notes), [[1, 0], [4, 1], [5, 0], [3, 0], [100, 0], [4, 1]])
+    how = fit(t)
+    X, notes = encode(how, t)
+    np.testing.assert_array_equal(X, [[1, 0], [4, 1], [5, 0], [3, 0], [100, 0], [4, 1]])
     assert how.get_feature_names_out().tolist() == ["a", "a is missing"]
-    assert notes == ["a: 2 rows without a value, filled with the median 4"]
-
-
-def test_strict_refuses_gaps_that_the_training_rows_did_not_have():
-    how, gap = fit(table(a=np.array([1.0, 2, 4]))), table(a=np.array([np.nan]))
-    assert encode(how, gap, []).tolist() == [[2.0]]
-    with pytest.raises(TableError, match="gaps in column 'a', but the training rows had none"):
-        encode(how, gap, [], strict=True)
+    assert notes == [("a: 2 rows without a value, filled with the median 4", False, False)]
+    X, (note,) = encode(fit(table(a=np.array([1.0, 2, 4]))), table(a=np.array([np.nan])))
+    assert X.tolist() == [[2.0]]
+    assert note.unseen
+    assert note.text.endswith("filled with the median 2; the training rows had no gaps there")
 
 
 def test_commas_and_units_are_read_as_in_the_training_rows():
@@ -95,19 +93,18 @@ def test_indicators_equal_those_of_pandas(rng):
 
 
 def test_rare_unknown_and_missing_categories():
-    how, notes = fit(table(c=["a"] * 10 + ["b"] * 5 + ["rare", "odd", None, None])), []
+    how = fit(table(c=["a"] * 10 + ["b"] * 5 + ["rare", "odd", None, None]))
     assert how.columns_ == (Category("c", ("a", "b"), other=True, missing=True),)
-    got = encode(how, table(c=["a", "new", None, "b"]), notes)
+    got, notes = encode(how, table(c=["a", "new", None, "b"]))
     np.testing.assert_array_equal(got, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0]])
-    assert "1 row with rare or unknown categories ('new'), taken together as other" in notes[0]
-    assert "a category of their own" in notes[1]
-    how, notes = fit(table(c=["a", "b"] * 5)), []
-    got = encode(how, table(c=["b", "new", None]), notes)
+    assert "1 row with rare or unknown categories ('new'), taken together as other" in notes[0].text
+    assert "a category of their own" in notes[1].text
+    assert [note.unseen for note in notes] == [True, False]
+    got, notes = encode(fit(table(c=["a", "b"] * 5)), table(c=["b", "new", None]))
     np.testing.assert_array_equal(got, [[0, 1], [0, 0], [0, 0]])
-    assert "taken as none of the known ones" in notes[0]
-    assert "training rows did not have" in notes[1]
-    with pytest.raises(TableError, match=r"categories in column 'c' that the model does not know \('new'\)"):
-        encode(how, table(c=["new"]), [], strict=True)
+    assert "taken as none of the known ones" in notes[0].text
+    assert "training rows did not have" in notes[1].text
+    assert [note.unseen for note in notes] == [True, True]
 
 
 # so many rows that half a percent of them is less than three, three, and more
@@ -157,20 +154,16 @@ def test_dates_become_a_trend_and_cycles():
 
 
 def test_dates_in_words_are_recognised():
-    for word in ("January 31, 2024", "12:30"):
-        (found,) = fit(table(d=[word] * 11 + [None])).columns_
-        assert isinstance(found, DateColumn)
-        assert found.clock == (word == "12:30")
+    assert isinstance(fit(table(d=["January 31, 2024"] * 11 + [None])).columns_[0], DateColumn)
     assert isinstance(fit(table(d=["1-2", "3.5.1 b", "3-4"] * 4)).columns_[0], Category)
 
 
 def test_gaps_and_words_among_dates():
     how = fit(table(d=[*(f"2024-01-{k:02d}" for k in range(1, 29)), "soon", None]))
-    notes = []
-    X = encode(how, table(d=["2024-01-05", None, "soon", "2024-01-07", "2024-01-08"]), notes)
+    X, notes = encode(how, table(d=["2024-01-05", None, "soon", "2024-01-07", "2024-01-08"]))
     np.testing.assert_array_equal(X[:, -1], [0, 1, 1, 0, 0])
     assert np.isfinite(X).all()
-    assert "no dates ('soon')" in notes[0]
+    assert "no dates ('soon')" in notes[0].text
     with pytest.raises(TableError, match="which should hold dates as 2024-01-31"):
         how.transform(table(d=["soon"]))
     with pytest.raises(TableError, match="has numbers in column 'd'"):
@@ -255,7 +248,7 @@ def test_unknown_words_and_gaps_are_encoded_by_the_mean(towns):
     np.testing.assert_allclose(X[:, 0], y.mean(), atol=0.2)
     classes = TableTransformer().fit(frame, np.digitize(y, [-1, 1]))
     assert classes.get_feature_names_out().tolist() == [*(f"town: mean {k}" for k in range(3)), "town: rows"]
-    assert TableTransformer().fit(frame).get_feature_names_out().tolist() == ["town: rows"]
+    assert isinstance(TableTransformer().fit(frame).columns_[0], Category)
 
 
 def test_a_hundred_thousand_words():
@@ -315,9 +308,9 @@ def test_target_encodings_can_be_switched_off_for_streams(rng):
     fare, level = rng.integers(0, 60, 2000), rng.normal(size=60)
     marked = ["n.d."] * 20 + [str(k) for k in fare[20:]]
     t = table(fare=fare.astype(float), marked=marked)
-    for on in (True, False):
-        found = learn_columns(t, level[fare], False, target_encoding=on).columns
-        assert [column.encoding is not None for column in found] == [on, on]
+    encoded = TableTransformer().fit(t, level[fare])
+    for how, on in ((encoded, True), (sample_transformer(t, level[fare], "regression"), False)):
+        assert [column.encoding is not None for column in how.columns_] == [on, on]
 
 
 @pytest.mark.parametrize(

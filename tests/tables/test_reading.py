@@ -231,7 +231,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
 
 @given(TABLES)
 @settings(max_examples=200, deadline=5000)
-@pytest.mark.filterwarnings("ignore::tggm.tables.errors.TableWarning")
+@pytest.mark.filterwarnings("ignore::tggm.TableWarning")
 def test_any_table_is_encoded_or_refused(tmp_path_factory, rows):
     file = tmp_path_factory.getbasetemp() / "any_table.csv"
     with file.open("w", newline="") as out:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tggm.tables import Table, TableError
-from tggm.tables.text import Spelling, date_words, day_first, parse_dates, spelling_of
+from tggm.tables.text import Spelling, are_dates, day_first, parse_dates, spelling_of
 
 MANY = [str(100 + k * k) for k in range(12)]
 
@@ -75,13 +75,12 @@ def test_a_missing_column_is_named_with_a_similar_one():
          "January 31, 2024; 31-Jan-2024"),
         (dt.datetime(2024, 1, 31, 12, 30), "2024-01-31T12:30:00; 2024-01-31 12:30; 2024-01-31T12:30:00.25Z; "
          "1/31/2024 12:30 PM"),
-        (dt.datetime(1970, 1, 1, 12, 30), "12:30"),
         (dt.datetime(1999, 1, 31), "31.01.1999; 31.01.99"),
     ],
 )  # fmt: skip
 def test_dates_are_read(meant, words):
     for word in words.split("; "):
-        assert date_words([word]) == ("clock" if word == "12:30" else "date")
+        assert are_dates([word])
         assert parse_dates([word, None], bool(day_first([word]))).tolist() == [meant, None]
 
 

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, as_vector, fit
 from tggm.training import checkpoint
+from tggm.training.loop import shuffled
 from tggm.training.rows import (
     Blocks,
     RowBlock,
@@ -20,9 +21,8 @@ from tggm.training.rows import (
     held_out_groups,
     membership,
     read_ahead,
-    shuffled,
-    training_rows,
 )
+from tggm.training.train import _coming
 
 HALF = ROWS // 2
 order = jax.jit(shuffled)
@@ -59,8 +59,8 @@ def test_groups_of_members_hold_out_the_same_rows(rng, N, members, often, rows):
 def test_a_membership_pads_and_returns_its_rows(rng):
     parts = assign_folds(rng, np.arange(60), 0.1, 4)
     members = membership(parts)
-    for (rows, _), found in zip(parts, training_rows(members), strict=True):
-        assert_array_equal(found, rows)
+    for (rows, _), found, count in zip(parts, members.train, members.n_train, strict=True):
+        assert_array_equal(found[:count], rows)
     groups = held_out_groups(members)
     assert [numbers for numbers, _ in groups] == [[0, 1], [2, 3]]
     assert_array_equal(groups[1][1], parts[2][1])
@@ -97,7 +97,7 @@ def test_items_are_read_ahead_in_order():
     reading = read_ahead(iter(range(10**9)))
     next(reading)
     reading.close()
-    assert "tggm-read" not in [thread.name for thread in threading.enumerate()]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tggm-read")]
 
 
 def halves(data):
@@ -118,7 +118,7 @@ def test_a_table_in_memory_is_one_block_prepared_once(data):
     assert (blocks.per_pass, blocks.n_rows, blocks.only) == (1, ROWS, block)
     assert (blocks.steps(6), blocks.steps(1000)) == (4, 1)
     prepared = []
-    assert len([*islice(blocks.coming(0, 3, prepared.append), 3)]) == 3
+    assert len([*islice(_coming(blocks, 0, 3, prepared.append), 3)]) == 3
     assert len(prepared) == 1
 
 

@@ -52,7 +52,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def message_for(error: Exception) -> str | None:
     """Return the message for an error that the user can correct, or None for a defect of the program."""
     from tggm.storage import ModelFileError
-    from tggm.tables.errors import TableError
+    from tggm.tables.table import TableError
 
     match error:
         case CommandError() | ModelFileError() | TableError():

@@ -11,7 +11,7 @@ import time
 import warnings
 from ast import literal_eval
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,7 @@ from tggm.estimators import TGGMClassifier, TGGMRegressor
 from tggm.files import model_file
 from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
 from tggm.tables.baselines import fit_baselines, score_all
+from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
@@ -175,7 +176,7 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     """Fit to a part of the rows of a table in memory, and compute scores on the others."""
     target, reason = find_target(table, options)
     rows = table.take(target.known(table))
-    y, without = target.named(target.values(rows)), len(table) - len(rows)
+    y, without = target.values(rows), len(table) - len(rows)
     train, test = split(y, options.test_size, options.seed, stratified=target.is_class)
     progress = Progress(options.quiet, y)
     progress.say(_begun(target, reason, f"{len(train)} rows to train on, {len(test)} held out"))
@@ -183,7 +184,8 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     progress.note(rare_classes(y, target))
     inputs = input_columns(rows, options)
     X, begin = inputs.take(train), time.perf_counter()
-    model = train_model(options, target, len(train), (X, target.named(y[train])), progress)
+    model = train_model(options, target, len(train), (X, y[train]), progress)
+    model.fitted_ = replace(model.fitted_, target=target.name)
     progress.note(encoding_notes(model, inputs))
     held = rows.take(test) if len(test) else None
     return _result(model, target, table.source, X, y[train], len(train), held, begin, progress, options)
@@ -252,11 +254,14 @@ def _result(
 
 def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False) -> list[str]:
     """Return notes on values that were filled or pooled; with `strict` such values are errors."""
-    notes: list[str] = []
+    notes: list[Note] = []
     table.require([column.name for column in model.table_.columns_])
     for column in model.table_.columns_:
-        column.encode(table, notes, strict)
-    return notes
+        column.encode(table, notes)
+    for note in notes:
+        if strict and note.unseen:
+            raise CommandError(f"{table.source}: {note.text}; correct the values, or leave --strict out.")
+    return [note.text for note in notes]
 
 
 def train_model(

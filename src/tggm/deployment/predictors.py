@@ -19,8 +19,9 @@ from tggm.predictive.calibration import Calibration, checked_calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import flag
-from tggm.tables import Preparation
-from tggm.tables.inputs import Columns, new_rows, restored_classes, table_columns
+from tggm.tables import Preparation, TableTransformer
+from tggm.tables.inputs import new_rows
+from tggm.tables.schema import restored_classes
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: they fit in a processor's cache
 MIN_ROWS = 32  # that are computed at once
@@ -39,7 +40,11 @@ class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
         names, count = meta["features"], len(self.fitted_.scales.x.shift)
         if names is not None and (len(names) != count or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"the names of its {count} inputs must be {count} strings")
-        (Columns(count, names) if table is None else table_columns(table)).set_on(self)
+        self.table_ = None if table is None else TableTransformer.of(table)
+        self.n_features_in_ = count if self.table_ is None else self.table_.n_features_in_
+        names = names if self.table_ is None else getattr(self.table_, "feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
 
     def _blocks(self, X: ArrayLike, **options: Any) -> Iterator[Floats]:

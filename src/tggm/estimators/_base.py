@@ -17,16 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats, Ints
 from tggm.estimators._data import Data, StreamData
-from tggm.estimators._fitted import Fitted, draw
-from tggm.estimators._pool import fitted_of, members_only
+from tggm.estimators._fitted import Fitted, draw, fitted_of, members_only
 from tggm.estimators._settings import Settings
 from tggm.tables import TableTransformer
-from tggm.tables.errors import warn
 from tggm.tables.inputs import new_rows
+from tggm.tables.table import warn
+from tggm.tables.transformer import Columns
 from tggm.training import Observer, Trained, train
 from tggm.training.loop import Layout
-from tggm.training.progress import Printer
-from tggm.training.rows import RowBlock, held_out_groups
+from tggm.training.rows import held_out_sample, take
 
 if TYPE_CHECKING:
     from tggm.explanation import ColumnMap, Explanation, Importances
@@ -178,7 +177,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         for members, (Z, y) in self._held:
 
             def loss(moved: Floats, place: Ints, y: Any = y, members: list[int] = members) -> Floats:
-                return self._held_losses(moved, _take(y, place), members)
+                return self._held_losses(moved, take(y, place), members)
 
             found = permutation_importances(loss, Z, self._column_map(), None, np.random.default_rng(0))
             total, count = total + len(Z) * found.mean, count + len(Z)
@@ -204,21 +203,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         found: Floats = new_rows(self, given, dtype=np.float64)
         return found
 
-    def _observer(
-        self,
-        settings: Settings,
-        data: Data | StreamData,
-        model: Any,
-        eval_set: Any,
-        observer: Observer | None,
-    ) -> Observer | None:
-        """Return the observer of a fit: the given one, a printer, or one that evaluates `eval_set`."""
-        if observer is None and settings.verbose:
-            observer = Printer(held=True)
-        if eval_set is None:
-            return observer
-        return EvaluationObserver(copy(self), settings, data, model, eval_set, observer or Observer())
-
     def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
         """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
         self._set_fitted(fitted)
@@ -226,8 +210,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if isinstance(observer, EvaluationObserver):
             self.evals_result_ = observer.result
         self._held, self._importances, self._state = None, None, None
-        if block is not None and isinstance(block.data.X, np.ndarray):
-            self._held = _some_held_out_rows(block)
         self.n_iter_ = int(trained.train.shape[1])
         epochs = np.arange(1, self.n_iter_ + 1)
         self.history_ = {"train": trained.train, "held_out": trained.held, "epoch": epochs}
@@ -235,11 +217,13 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.converged_ = not (trained.interrupted or trained.failed.any())
         self.interrupted_ = trained.interrupted
         _warn_about(trained, self.n_members, self.learning_rate)
+        if block is not None and isinstance(block.data.X, np.ndarray):
+            self._held = held_out_sample(block, MOST_KEPT)
 
     def _set_fitted(self, fitted: Fitted) -> None:
         """Store a model, and show its parameters in the units of the data."""
         self.fitted_ = fitted
-        fitted.columns.set_on(self)
+        self._set_columns(fitted.columns)
         arrays = {name: np.asarray(a, np.float64) for name, a in fitted.model.arrays().items()}
         x, y = fitted.scales
         self.W0_, self.b0_ = arrays["hidden.W0"], arrays["hidden.b0"]
@@ -259,13 +243,18 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if "likelihood.log_noise" in arrays:
             self.noise_: Floats = np.exp(arrays["likelihood.log_noise"]) * y.scale[None, :] ** 2
 
+    def _set_columns(self, columns: Columns) -> None:
+        """Set the attributes that scikit-learn and users expect."""
+        self.n_features_in_, self.table_ = columns.width, columns.encoder
+        self.__dict__.pop("feature_names_in_", None)
+        if columns.names is not None:
+            self.feature_names_in_ = np.asarray(columns.names, dtype=object)
+
     def _train_one_pass(self, data: Data, settings: Settings, first: bool) -> None:
         """Train for one pass over the rows, from the fitted model or a new one."""
-        rng = settings.generator()
-        n_inputs = data.X.shape[1]
+        rng = check.generator(settings.random_state)
         if first:
-            network = settings.network_for(n_inputs, data.n_outputs, data.sparse)
-            model = draw(settings, network, n_inputs, data, rng)
+            network, model = draw(settings, data, rng)
         else:
             network, model = self.fitted_.network, self.fitted_.model
             _require_same_model(settings, self.fitted_, data)
@@ -290,19 +279,6 @@ def _require_same_model(settings: Settings, fitted: Fitted, data: Data) -> None:
             "`hidden`, `features`, `linear`, `network`, `n_members` and `dtype` must stay as in the first "
             f"fit ({members} members of {fitted.network}, {fitted.dtype}); use `fit`, or a clone."
         )
-
-
-def _some_held_out_rows(block: RowBlock) -> list[tuple[list[int], Any]]:
-    """Return groups of members with the rows that they held out, `MOST_KEPT` rows at most."""
-    groups = held_out_groups(block.members)
-    rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(held for _, held in groups)]))
-    rows = rows[:: max(1, -(-len(rows) // MOST_KEPT))]
-    chosen = [(members, rows[np.isin(rows, held)]) for members, held in groups]
-    return [(members, _take(block.data, part)) for members, part in chosen if len(part)]
-
-
-def _take(arrays: Any, rows: Ints) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a)[rows], arrays)
 
 
 def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
@@ -331,10 +307,10 @@ class EvaluationObserver(Observer):
 
     def __init__(
         self, probe: TableEstimator, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any,
-        inner: Observer,
+        inner: Observer | None,
     ) -> None:  # fmt: skip
-        self._probe, self._settings, self._data, self._model = probe, settings, data, model
-        self._rows, self._inner, self._period = _checked_pair(eval_set), inner, 1
+        self._probe, self._settings, self._data, self._model = copy(probe), settings, data, model
+        self._rows, self._inner, self._period = _checked_pair(eval_set), inner or Observer(), 1
         self._layout = Layout.of(model, axes=1)
         self.result: dict[str, list[float]] = {"epoch": []}
 

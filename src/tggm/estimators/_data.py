@@ -5,42 +5,41 @@ in memory.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
+from tggm.censored import Censored, sides
 from tggm.data import Stream, from_arrays
-from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
+from tggm.data.standardise import LARGEST, NORMAL_QUARTILES, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, require_unchanged, survey, training_blocks
-from tggm.estimators._settings import MOST_PERIODIC, Settings
-from tggm.estimators._targets import (
-    UNNAMED,
-    Targets,
-    choose_calibration_rows,
+from tggm.estimators._labels import (
+    Labels,
+    class_weights,
     encoded_labels,
     known_classes,
-    read_targets,
-    read_transform,
     require_labels_in_all_rows,
-    require_positive,
-    require_squares,
-    row_weights,
-    target_name,
-    weighted_rows,
-    without_gaps,
 )
+from tggm.estimators._ridge import log_is_better
+from tggm.estimators._settings import MOST_PERIODIC, Settings
+from tggm.models.layers import Incomplete
+from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
-from tggm.tables.inputs import Columns, encode, validate_more_rows, validate_rows
+from tggm.tables import Table, TableTransformer
+from tggm.tables.inputs import check_targets, new_rows, read_inputs
+from tggm.tables.transformer import Columns
 from tggm.training.rows import (
     Blocks,
     Membership,
@@ -52,11 +51,55 @@ from tggm.training.rows import (
     sparse_rows,
 )
 
+MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows that decide on the logarithm of the target
+LONG_TAIL = 8.0  # robust deviations from the median that the farthest target must exceed for the logarithm
+FARTHEST = 1e4  # robust deviations of a target that training can reach
+_SQUARED = 1e150  # largest deviation whose square is a number
+UNNAMED = "y"  # name of a target without a name
 STREAM_BYTES = 2**28  # a larger memory map is read as a stream
 SPANNED = 0.9  # of the range of all values: columns that span it are of one kind
 
 
-@dataclass(frozen=True)
+class Targets(NamedTuple):
+    """Targets of a regression, some of which may be missing or limits."""
+
+    Y: Floats  # (rows, n), NaN where missing
+    side: Floats | None  # (rows, n) 1 at least Y, −1 at most Y, 0 measured; None if all are measured
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every target is measured."""
+        return self.side is None and not np.isnan(self.Y).any()
+
+    @property
+    def measured_rows(self) -> Bools:
+        """Return the rows in which all targets are measured."""
+        known = np.isfinite(self.Y) if self.side is None else np.isfinite(self.Y) & (self.side == 0)
+        return np.asarray(known.all(1), np.bool_)
+
+    def of(self, rows: Any) -> "Targets":
+        """Select rows."""
+        return Targets(self.Y[rows], None if self.side is None else self.side[rows])
+
+    def standardised(self, columns: Standardisation, dtype: Any) -> Any:
+        """Return targets for training: numbers, or `Incomplete` if some are missing or limits."""
+        Y = columns.apply(self.Y).astype(dtype)
+        if self.complete:
+            return Y
+        side = np.zeros_like(self.Y) if self.side is None else self.side
+        return Incomplete(Y, side.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
+
+    def scales(self, weight: Floats, how: bool | str) -> Standardisation:
+        """Return mean and deviation of each column over its known targets."""
+        one = partial(Standardisation.robust, farthest=FARTHEST) if how == "robust" else Standardisation.of
+        known = enumerate(~np.isnan(self.Y).T)
+        parts = [one(self.Y[there, j : j + 1], weight[there]) for j, there in known]
+        shift, scale = np.concatenate(parts, axis=1)
+        found = Standardisation(shift, require_squares(scale))
+        return found if how else Standardisation.unchanged(len(shift))
+
+
+@dataclass
 class Data:
     """Rows in memory, encoded as numbers, and how they are standardised."""
 
@@ -72,20 +115,9 @@ class Data:
     classes: NDArray[Any] | None = None
     calibration_rows: tuple[Floats, Floats] | None = None  # inputs and targets set aside for a guarantee
 
-    @property
-    def sparse(self) -> bool:
-        """Return whether the inputs are a sparse table."""
-        return bool(sparse.issparse(self.X))
-
-    @property
-    def mean_weight(self) -> float:
-        """Return the mean weight of a row."""
-        return float(self.weight.mean())
-
-    @property
-    def n_kept(self) -> int:
-        """Return the number of rows that are available after training."""
-        return len(self.weight)
+    def __post_init__(self) -> None:
+        self.sparse, self.n_kept = bool(sparse.issparse(self.X)), len(self.weight)
+        self.mean_weight = float(self.weight.mean())
 
     def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
         """Assign rows to members, of which each holds out `fraction`, and return the single block."""
@@ -110,9 +142,8 @@ class StreamData:
         extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
         self._extents: list[Extent] = extents
         self.columns, self.target = Columns(len(extents[0].mean), stream.names), stream.target
-        if (table := stream.table) is not None:
-            names = getattr(table, "feature_names_in_", None)
-            self.columns = Columns(table.n_features_in_, names, table)
+        if stream.table is not None:
+            self.columns = Columns.of(stream.table)
         how = settings.standardize
         x = _stream_scales(self.X, extents[0], how)
         if labels:
@@ -196,6 +227,9 @@ class StreamData:
                 )
 
 
+# ---- the arguments of `fit` ----
+
+
 def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
     """Return the stream given to `fit`; None if it was given ordinary arrays."""
     if isinstance(X, Stream):
@@ -204,6 +238,14 @@ def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
         return X
     mapped = isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > STREAM_BYTES and y is not None
     return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
+
+
+def _encoded(estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools) -> tuple[Any, Columns]:
+    """Return some rows as numbers, to which the encoder of a table is fitted, and the columns."""
+    if not isinstance(X, Table):
+        return X if rows.all() else X[rows], Columns(X.shape[1])
+    encoder = TableTransformer(task=estimator.task)
+    return encoder.fit_transform(X.take(rows), None if y is None else y[rows]), Columns.of(encoder)
 
 
 def read_numbers(
@@ -225,7 +267,7 @@ def read_numbers(
             raise ValueError("`target_transform` must be 'auto' or None for a stream; pass its logarithms.")
         return StreamData(stream, settings, rng, labels=False)
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
-    X_, y_ = validate_rows(estimator, X, without_gaps(y), **options)
+    X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
     aside = None
@@ -233,14 +275,18 @@ def read_numbers(
         aside = choose_calibration_rows(targets, kept, settings.guarantee, rng)
         kept &= ~aside
     known = y_ if y_.ndim == 1 else targets.Y
-    X_, columns = encode(estimator, X_, known if encode_target else None, kept, aside)
-    inputs, targets_, weights = X_[kept], targets.of(kept), weight_[kept]
+    inputs, columns = _encoded(estimator, X_, known if encode_target else None, kept)
+    targets_, weights = targets.of(kept), weight_[kept]
     transform = read_transform(settings.target_transform, inputs, targets_, weights)
     if transform is not None:
         targets_ = targets_._replace(Y=transform.forward(targets_.Y))
-    x = standardisation(inputs, weights, settings.standardize)
-    scales = Scales(x, targets_.scales(weights, settings.standardize))
-    calibration = None if aside is None else (X_[aside], targets.of(aside).Y)
+    y_scales = targets_.scales(weights, settings.standardize)
+    scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
+    calibration = None
+    if aside is not None:
+        encoder = columns.encoder
+        later = X_[aside] if encoder is None else encoder.transform(X_.take(aside))
+        calibration = later, targets.of(aside).Y
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], target_name(y), y_.ndim == 1,
         transform, calibration_rows=calibration,
@@ -257,11 +303,13 @@ def read_labels(
             raise ValueError(f"`class_weight` must be None for a stream; got {settings.class_weight!r}.")
         return StreamData(stream, settings, rng, labels=True)
     require_labels_in_all_rows(y)
-    X_, y_ = validate_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X_, y_ = read_inputs(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y_)
-    X_, columns = encode(estimator, X_, y_ if encode_target else None, row_weights(weight, y_) > 0)
+    weight_ = row_weights(weight, y_)
+    rows = weight_ > 0
+    X_, columns = _encoded(estimator, X_, y_ if encode_target else None, rows)
     known = known_classes(y_ if classes is None else classes)
-    inputs, label, weights = weighted_rows(X_, y_, weight, settings.class_weight, known)
+    inputs, label, weights = weighted_rows(X_, y_[rows], weight_[rows], settings.class_weight, known)
     scales = Scales(
         standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
     )
@@ -272,7 +320,8 @@ def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
     """Read rows for a fitted regressor, with its encoder, transform and standardisation."""
     fitted = estimator.fitted_
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
-    X_, y_ = validate_more_rows(estimator, X, without_gaps(y), **options)
+    X_ = new_rows(estimator, X, **options)
+    y_ = check_targets(X_, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, None)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
     targets, n = targets.of(kept), len(fitted.scales.y.shift)
@@ -291,7 +340,8 @@ def read_more_labels(estimator: Any, X: Any, y: Any, weight: Any, class_weight: 
     """Read rows for a fitted classifier, with its encoder and standardisation."""
     fitted = estimator.fitted_
     require_labels_in_all_rows(y)
-    X_, y_ = validate_more_rows(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X_ = new_rows(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    y_ = check_targets(X_, y)
     check_classification_targets(y_)
     inputs, label, weights = weighted_rows(X_, y_, weight, class_weight, fitted.classes)
     return Data(
@@ -315,6 +365,158 @@ def require_two_classes(data: Data | StreamData) -> None:
             f"only rows of class {plain(data.classes[data.y[0]])!r} have a positive weight; "
             "a classifier needs at least two classes."
         )
+
+
+def read_targets(y: Any, sample_weight: Any, censored: ArrayLike | None) -> tuple[Targets, Floats]:
+    """Check targets, limits and weights."""
+    Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    weight = row_weights(sample_weight, Y)
+    side = _sides(censored, Y.shape)
+    if np.isnan(Y).all(0).any():
+        raise ValueError("`y` has a column without any target; leave it out.")
+    with np.errstate(over="ignore"):
+        span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
+    require_squares(span[(span > 0) & (span < 1)])
+    return Targets(Y, side), weight
+
+
+def _sides(censored: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:
+    """Return the sides of limits as numbers; None if all targets are measured."""
+    if censored is None:
+        return None
+    if shape[1] > 1:
+        raise ValueError(
+            f"`censored` is for one output; `y` has {shape[1]}. Use tggm.Graph for limits on several."
+        )
+    found: Floats = sides("censored", censored, shape).reshape(-1, 1)
+    return found if found.any() else None
+
+
+def without_gaps(y: Any) -> Any:
+    """Set missing targets of several columns to 0, for checks that do not accept NaN."""
+    if isinstance(y, Censored):
+        raise ValueError(
+            "`y` is a Censored, which is for tggm.Graph; pass its parts: fit(X, y.value, censored=y.side)."
+        )
+    array = np.asarray(y)
+    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind != "f":
+        return y
+    return np.nan_to_num(array, nan=0.0) if np.isnan(array).any() else y
+
+
+def require_positive(transform: LogTransform | None, Y: Floats) -> None:
+    """Raise if the model predicts the logarithm of the target, and a target has none."""
+    if transform is not None and np.nanmin(Y, initial=np.inf) <= 0:
+        raise ValueError(
+            f"`y` must be positive, as this model predicts its logarithm; got {np.nanmin(Y):g}. Leave such "
+            "rows out."
+        )
+
+
+def read_transform(how: str | None, X: Floats, targets: Targets, weight: Floats) -> LogTransform | None:
+    """Return the transform of a single target: the given one, or the one that predicts best."""
+    if how is None or targets.Y.shape[1] > 1:
+        return None
+    least = targets.Y.min()
+    if how == "log":
+        if least <= 0:
+            raise ValueError(
+                f"`target_transform` is 'log', which needs positive targets; the least is {least:g}. "
+                "Pass 'auto' or None."
+            )
+        return LogTransform()
+    measured = np.ones(len(X), np.bool_) if targets.side is None else targets.side[:, 0] == 0
+    rows = np.flatnonzero(measured & (weight > 0))
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(int)]
+    y = targets.Y[rows, 0]
+    better = least > 0 and _has_long_tail(y) and log_is_better(X[rows], y, weight[rows])
+    return LogTransform() if better else None
+
+
+def _has_long_tail(y: Floats) -> bool:
+    """Return whether a target is very far from the median; the network itself fits milder skewness.
+
+    No if there are few distinct values, or if a tenth of the rows has the same.
+    """
+    _, counts = np.unique(y, return_counts=True)
+    if len(counts) < max(FEWEST_COMPARED, 0.05 * len(y)) or counts.max() > 0.1 * len(y):
+        return False
+    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
+    return bool(np.abs(y - middle).max() > LONG_TAIL * (high - low) / NORMAL_QUARTILES)
+
+
+def choose_calibration_rows(targets: Targets, kept: Bools, level: float, rng: np.random.Generator) -> Bools:
+    """Draw rows to set aside for guaranteed intervals; only rows whose targets are all measured.
+
+    They train no member and choose nothing, so given all other rows they are exchangeable with new ones.
+    """
+    complete = np.flatnonzero(kept & targets.measured_rows)
+    count, fewest = len(complete), fewest_rows(level)
+    if 2 * fewest > count:
+        raise ValueError(
+            f"`guarantee` is {level:g}, for which {fewest} rows are set aside; at least {2 * fewest} rows "
+            f"with measured targets are needed, and there are {count}. Ask for a smaller level, or pass None."
+        )
+    aside = np.zeros(len(kept), np.bool_)
+    size = min(max(fewest, round(SHARE * count)), MOST_ROWS)
+    aside[complete[rng.permutation(count)[:size]]] = True
+    return aside
+
+
+def row_weights(sample_weight: Any, X: Any) -> Floats:
+    """Return one nonnegative weight per row, 1 by default; not all of them 0."""
+    rows = X.shape[0]
+    if sample_weight is None or isinstance(sample_weight, Real):
+        given = np.full(rows, 1.0 if sample_weight is None else sample_weight)
+    else:
+        given = sample_weight
+    options = {"ensure_2d": False, "dtype": np.float64, "input_name": "sample_weight", "allow_nd": True}
+    weight: Floats = check_array(given, **options)
+    if weight.shape != (rows,):
+        raise ValueError(
+            f"`sample_weight` must be a number for each of the {rows} rows; got shape {weight.shape}."
+        )
+    if weight.min() < 0:
+        raise ValueError(f"Negative values in data passed to `sample_weight`: {weight.min():g} is one.")
+    if not weight.any():
+        raise ValueError("Sample weights must contain at least one non-zero number (`sample_weight`).")
+    return weight
+
+
+def require_squares(deviations: Floats) -> Floats:
+    """Return the deviations; raise if the square of one overflows or vanishes."""
+    for wrong, what, remedy in (
+        (deviations > _SQUARED, "overflows", "divide"),
+        (deviations < 1 / _SQUARED, "vanishes", "multiply"),
+    ):
+        if wrong.any():
+            raise ValueError(
+                f"`y` has a standard deviation of {deviations[wrong][0]:.3g}, whose square {what}; "
+                f"{remedy} it."
+            )
+    return deviations
+
+
+def target_name(y: Any) -> str:
+    """Return the name of the target if it has one."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else UNNAMED
+
+
+def weighted_rows(
+    X: Any, y: Any, sample_weight: Any, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]
+) -> tuple[Any, Labels, Floats]:
+    """Return the rows of positive weight, their labels, and weights times those of their classes."""
+    label, weight = encoded_labels(y, classes), row_weights(sample_weight, X)
+    if class_weight is not None:
+        weight = weight * class_weights(class_weight, classes, label, weight)[label]
+    kept = weight > 0
+    if not kept.any():
+        raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
+    return (X, label, weight) if kept.all() else (X[kept], label[kept], weight[kept])
+
+
+# ---- standardised rows ----
 
 
 def standardisation(X: Any, weight: Floats, how: bool | str) -> Standardisation:

@@ -1,22 +1,33 @@
-"""`Fitted`: all that predictions need, and the first step of a fit, `initialise`."""
+"""`Fitted`, all that predictions need, and the first and last steps of a fit, `initialise` and pooling."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
-from tggm.data.standardise import Scales
-from tggm.estimators._data import Data, StreamData
-from tggm.estimators._ridge import start_at_ridge
+from tggm.data.standardise import Scales, require_moderate
+from tggm.estimators._data import UNNAMED, Data, StreamData
+from tggm.estimators._ridge import blend, linear_rows, ridge, start_at_ridge
 from tggm.estimators._settings import Settings
-from tggm.estimators._targets import UNNAMED
 from tggm.models import Gaussian, Model, Network
-from tggm.predictive.calibration import Calibration
+from tggm.predictive.calibration import Calibration, fit_calibration
+from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
+from tggm.predictive.member_moments import (
+    held_out_predictions,
+    member_moments,
+    new_row_predictions,
+    sample_rows,
+)
 from tggm.predictive.transforms import LogTransform
-from tggm.tables.inputs import Columns
-from tggm.training.rows import Blocks, training_rows
+from tggm.tables.transformer import Columns
+from tggm.training import Trained, precision
+from tggm.training.rows import Blocks
+
+_MOST = float(np.finfo(np.float64).max)
+_ROUNDING = 1e-6  # of single precision: a target that repeats should not fall outside by rounding
 
 
 @dataclass(frozen=True)
@@ -42,27 +53,106 @@ class Fitted:
 
 def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Model, Blocks]:
     """Draw the members and assign rows to them; linear parts start at ridge regression."""
-    n_inputs = data.X.shape[1]
-    network = settings.network_for(n_inputs, data.n_outputs, data.sparse)
-    model = draw(settings, network, n_inputs, data, rng)
+    network, model = draw(settings, data, rng)
     blocks = data.blocks(settings, network.features.most, rng, settings.held_fraction)
     block = blocks.only
     numeric = isinstance(data, Data) and data.classes is None and data.y.complete
-    if block is None or not (network.linear and numeric and isinstance(model.likelihood, Gaussian)):
-        return model, blocks
-    Y, weight = np.asarray(block.data.y, np.float64), np.asarray(block.weight, np.float64)
-    X = np.asarray(model.features.inputs(block.data.X), np.float64)
-    # a low noise could make the first steps too large if the user chose their size
-    noise = settings.automatic and isinstance(settings.optimizer, str)
-    return start_at_ridge(model, training_rows(block.members), X, Y, weight, noise), blocks
+    if block is not None and network.linear and numeric and isinstance(model.likelihood, Gaussian):
+        # a low noise could make the first steps too large if the user chose their size
+        noise = settings.max_epochs is None and isinstance(settings.optimizer, str)
+        model = start_at_ridge(model, block, noise)
+    return model, blocks
 
 
-def draw(
-    settings: Settings, network: Network, n_inputs: int, data: Data | StreamData, rng: np.random.Generator
-) -> Model:
+def draw(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Network, Model]:
     """Draw the members of an ensemble."""
+    network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
     init = "small" if data.sparse else (network.likelihood or settings.task.likelihood).init
-    return network.draw(
-        rng, n_inputs, data.n_outputs,
+    return network, network.draw(
+        rng, data.X.shape[1], data.n_outputs,
         members=settings.n_members, dtype=settings.dtype, s0=settings.task.s0, init=init,
     )  # fmt: skip
+
+
+def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted:
+    """Return the trained members without pooling."""
+    network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
+    return Fitted(
+        jax.tree.map(np.asarray, model), network, data.columns, data.scales, data.target, data.flat,
+        data.classes, transform=data.transform,
+    )  # fmt: skip
+
+
+def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
+    """Blend with ridge regression, calibrate, and score the calibration rows of a guarantee.
+
+    The blend matters for few members and a fixed number of epochs; it hardly changes the default.
+    """
+    fitted = fitted_of(trained.params, data, settings)
+    complete = isinstance(data, Data) and data.y.complete
+    blends = complete and fitted.network.linear and isinstance(fitted.model.likelihood, Gaussian)
+    block, rows = blocks.kept, sample_rows(data.n_kept)
+    with precision(settings.dtype):
+        if block is not None and (blends or settings.calibrate):
+            held = held_out_predictions(fitted.model, block, rows, data.n_kept, settings.dtype)
+            if blends:
+                model, held = blend(fitted.model, held, ridge(*linear_rows(fitted.model, block, rows)))
+                fitted = replace(fitted, model=model)
+            if settings.calibrate:
+                light = fitted.transform is not None
+                pools = tuple(fit_calibration(each, light_tails=light) for each in held)
+                fitted = replace(fitted, calibration=pools)
+        if data.calibration_rows is not None:
+            X_aside, Y_aside = data.calibration_rows
+            X = fitted.scales.x.apply(X_aside, most=fitted.network.features.most)
+            require_moderate(X, "`X`", "leave out rows so far from the others")
+            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, model_targets(fitted, Y_aside)))
+    return fitted
+
+
+def model_targets(fitted: Fitted, Y: Floats) -> Floats:
+    """Transform and standardise targets."""
+    return fitted.scales.y.apply(Y if fitted.transform is None else fitted.transform.forward(Y))
+
+
+def recalibrated(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
+    """Calibrate again by new rows, with inputs and targets on the scale of the model."""
+    with precision(fitted.dtype):
+        rows = new_row_predictions(fitted.model, Z, Y, fitted.dtype)
+        scores = conformal_scores(fitted, Z, Y)
+    light = fitted.transform is not None
+    pools = tuple(fit_calibration(each, light_tails=light) for each in rows)
+    return replace(fitted, calibration=pools, guarantee=scores)
+
+
+def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
+    """Return the sorted scores of rows that no member was trained on, on the scale of the model."""
+    mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], Y[:, j]) for j in range(Y.shape[1])]))
+
+
+def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return the ends of guaranteed intervals, (N, n) each, in units of the targets."""
+    if fitted.guarantee is None:
+        raise ValueError(
+            "`guarantee` is True, but no rows were set aside for it: fit with "
+            f"TGGMRegressor(guarantee={level:g}), or call `recalibrate` with rows that the model was not "
+            "trained on."
+        )
+    with precision(fitted.dtype):
+        mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    y, ends = fitted.scales.y, []
+    for j, scores in enumerate(fitted.guarantee):
+        q = quantile(scores, level) * (1 + _ROUNDING)
+        centre, width = centre_and_width(mean[:, :, j], var[:, :, j])
+        with np.errstate(over="ignore"):
+            both = y.shift[j] + y.scale[j] * np.stack([centre - q * width, centre + q * width])
+        both = np.clip(both, -_MOST, _MOST)
+        ends.append(both if fitted.transform is None else fitted.transform.inverse(both))
+    lower, upper = np.stack(ends, axis=2)
+    return lower, upper
+
+
+def members_only(fitted: Fitted, model: Model) -> Fitted:
+    """Return another model with the same encoder, scales and pooling rule; a guarantee ends."""
+    return replace(fitted, model=jax.tree.map(np.asarray, model), guarantee=None)

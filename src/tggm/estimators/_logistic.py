@@ -6,16 +6,22 @@ blend of scores is a model again: its W1 is smaller, and its linear part is in b
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from tggm.arrays import Floats, Ints
+from tggm.blas_lock import blas_lock
 from tggm.estimators._class_law import mixture_of
-from tggm.estimators._ridge import OUTPUT, with_outputs
+from tggm.estimators._data import Data, StreamData
+from tggm.estimators._fitted import Fitted, fitted_of
+from tggm.estimators._ridge import OUTPUT
+from tggm.estimators._settings import Settings
 from tggm.models import Model
-from tggm.training.rows import RowBlock, held_out_groups
+from tggm.training import Trained, precision
+from tggm.training.rows import Blocks, RowBlock, held_out_groups
 
 STRENGTHS = np.logspace(-3, 2, 6)  # inverse penalties
 ENOUGH, FOLDS = 3000, 5  # rows that choose the penalty
@@ -69,6 +75,15 @@ class HeldOutRows:
         return log_p
 
 
+def pool_classes(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
+    """Blend with logistic regression as held-out rows decide."""
+    fitted = fitted_of(trained.params, data, settings)
+    if fitted.network.linear and not data.sparse and blocks.only is not None:
+        with precision(settings.dtype), blas_lock(False):
+            fitted = replace(fitted, model=blend_with_logistic(fitted.model, blocks.only))
+    return fitted
+
+
 def blend_with_logistic(model: Model, block: RowBlock) -> Model:
     """Return members whose scores are blended with the regression; the weight is a MAP estimate."""
     held = HeldOutRows(block)
@@ -93,7 +108,7 @@ def blended(model: Model, logits: Logits, share: float) -> Model:
     W1, A, b1 = (np.asarray(model.arrays()[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
     rest, score = 1 - share, share * PROBIT
     A, b1 = rest * A + score * logits.A[None], rest * b1 + score * logits.b[None]
-    return with_outputs(model, rest * W1, A, b1)
+    return model.with_arrays({OUTPUT + "W1": rest * W1, OUTPUT + "A": A, OUTPUT + "b1": b1})
 
 
 def _regressions_of_block(model: Model, block: RowBlock, held: HeldOutRows) -> Regressions | None:

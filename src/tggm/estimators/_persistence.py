@@ -14,16 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.standardise import Scales
 from tggm.estimators._base import TableEstimator
+from tggm.estimators._data import require_squares
 from tggm.estimators._fitted import Fitted
 from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
-from tggm.estimators._targets import require_squares
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
-from tggm.tables import Preparation, Target
-from tggm.tables.inputs import Columns, restored_classes, stored_classes, table_columns
+from tggm.tables import Preparation, TableTransformer, Target
+from tggm.tables.schema import restored_classes, stored_classes
+from tggm.tables.transformer import Columns
 
 Arrays = Mapping[str, np.ndarray]
 Meta = Mapping[str, Any]
@@ -71,7 +72,8 @@ def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | No
     _require_settings(settings, network)
     fitted = _restored(arrays, meta, network, settings, task)
     if table is not None:
-        fitted = replace(fitted, columns=table_columns(table), target=table.target.name)
+        columns = Columns.of(TableTransformer.of(table))
+        fitted = replace(fitted, columns=columns, target=table.target.name)
     history = {name: arrays[f"history.{name}"] for name in (*HISTORY, "epoch")}
     estimator.history_, estimator.best_epoch_, estimator.undone_ = (
         history, arrays["best_epoch"], arrays["undone"],
@@ -257,5 +259,5 @@ def numeric_model(estimator: E) -> E:
     """Return a copy of a model of tables that takes encoded inputs, without names."""
     inner, fitted = copy(estimator), estimator.fitted_
     inner.fitted_ = replace(fitted, columns=Columns(len(fitted.scales.x.shift)))
-    inner.fitted_.columns.set_on(inner)
+    inner._set_columns(inner.fitted_.columns)
     return inner

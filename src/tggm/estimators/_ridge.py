@@ -13,13 +13,17 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.models import Model
 from tggm.predictive.calibration import HeldOut
+from tggm.training.rows import RowBlock
 
 LEAST_ERROR = 1e-4  # squared error of a standardised target for which W1 is drawn at least
 NEARLY_LINEAR = 0.05  # squared error of the regression below which the noise starts there, too
 LEAST_NOISE = 1e-12  # variance of the noise of a standardised target
 OUTLYING = 100.0  # times the median squared error: rows beyond do not choose the weight
 LEAST_SHARE = 0.05  # smaller weights of the linear model are set to 0
-OUTPUT = "likelihood.output."
+_MOST_COLUMNS = 200  # that decide on the logarithm of the target
+_LEAST_GAIN = 0.1  # nats per row by which it must be better
+_ERRORS = 3.0  # standard errors that this gain must exceed
+OUTPUT, NOISE = "likelihood.output.", "likelihood.log_noise"  # of the names of arrays
 # penalties in units of the mean eigenvalue; the last leaves only the mean
 PENALTIES = np.append(np.logspace(-6, 3, 28), np.inf)
 
@@ -73,22 +77,31 @@ def _axes(Z: Floats) -> tuple[Floats, Floats]:
     return lengths**2, Vt.T
 
 
-def start_at_ridge(
-    model: Model, parts: list[Any], X: Floats, Y: Floats, weight: Floats, noise: bool
-) -> Model:
-    """Set the linear part of each member to the ridge regression of its training rows `parts`.
+def linear_rows(model: Model, block: RowBlock, rows: Any = slice(None)) -> tuple[Floats, Floats, Floats]:
+    """Return inputs of the linear part, targets and weights of some rows, in double precision."""
+    arrays = model.features.inputs(block.data.X), block.data.y, block.weight
+    X, Y, weight = [np.asarray(a, np.float64)[rows] for a in arrays]
+    return X, Y, weight
+
+
+def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
+    """Set the linear part of each member to the ridge regression of its training rows.
 
     W1 is scaled to the remaining error. So is the noise if `noise` and the regression explains nearly
     everything: otherwise most of the training would be spent on lowering it.
     """
-    found = [ridge(X[part], Y[part], weight[part]) for part in parts]
+    X, Y, weight = linear_rows(model, block)
+    members = zip(np.asarray(block.members.train), np.asarray(block.members.n_train), strict=True)
+    found = [ridge(X[rows[:n]], Y[rows[:n]], weight[rows[:n]]) for rows, n in members]
     error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
-    W1 = model.arrays()[OUTPUT + "W1"] * np.sqrt(error)[:, :, None]
-    A, b1 = np.stack([each.A for each in found]), np.stack([each.b for each in found])
-    made = with_outputs(model, W1, A, b1)
-    log_noise = made.arrays()["likelihood.log_noise"]
-    first = np.where((error < NEARLY_LINEAR) & noise, np.log(error), log_noise).astype(log_noise.dtype)
-    return made.replaced(made.arrays() | {"likelihood.log_noise": first})
+    arrays = model.arrays()
+    log_noise = arrays[NOISE]
+    return model.with_arrays({
+        OUTPUT + "W1": arrays[OUTPUT + "W1"] * np.sqrt(error)[:, :, None],
+        OUTPUT + "A": np.stack([each.A for each in found]),
+        OUTPUT + "b1": np.stack([each.b for each in found]),
+        NOISE: np.where((error < NEARLY_LINEAR) & noise, np.log(error), log_noise),
+    })  # fmt: skip
 
 
 def blend(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list[HeldOut]]:
@@ -96,20 +109,15 @@ def blend(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list
     share, noise = (np.array(pair) for pair in zip(*map(_share, held, linear.left_out.T), strict=True))
     if not share.any():
         return model, held
-    arrays = model.arrays()
+    arrays = {name: np.asarray(a, np.float64) for name, a in model.arrays().items()}
     rest = 1 - share
-    W1, A, b1 = (np.asarray(arrays[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
-    old = np.exp(np.asarray(arrays["likelihood.log_noise"], np.float64))
-    made = with_outputs(
-        model,
-        rest[None, :, None] * W1,
-        rest[None, :, None] * A + share[None, :, None] * linear.A[None],
-        rest[None] * b1 + share[None] * linear.b[None],
-    )
-    log_noise = np.log(np.maximum(rest[None] ** 2 * old + noise[None], LEAST_NOISE))
-    made = made.replaced(
-        made.arrays() | {"likelihood.log_noise": log_noise.astype(arrays["likelihood.log_noise"].dtype)}
-    )
+    log_noise = np.log(np.maximum(rest[None] ** 2 * np.exp(arrays[NOISE]) + noise[None], LEAST_NOISE))
+    made = model.with_arrays({
+        OUTPUT + "W1": rest[None, :, None] * arrays[OUTPUT + "W1"],
+        OUTPUT + "A": rest[None, :, None] * arrays[OUTPUT + "A"] + share[None, :, None] * linear.A[None],
+        OUTPUT + "b1": rest[None] * arrays[OUTPUT + "b1"] + share[None] * linear.b[None],
+        NOISE: log_noise,
+    })  # fmt: skip
     blended = [
         each._replace(mean=(1 - w) * each.mean + w * left[None, :], var=(1 - w) ** 2 * each.var + more)
         for each, left, w, more in zip(held, linear.left_out.T, share, noise, strict=True)
@@ -147,8 +155,30 @@ def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
     return share, float((1 - (1 - share) ** 2) * squared)
 
 
-def with_outputs(model: Model, W1: Floats, A: Floats, b1: Floats) -> Model:
-    """Return the model with other weights of its outputs, in its own dtype."""
-    arrays = model.arrays()
-    new = {OUTPUT + "W1": W1, OUTPUT + "A": A, OUTPUT + "b1": b1}
-    return model.replaced(arrays | {name: a.astype(arrays[name].dtype) for name, a in new.items()})
+def log_is_better(X: Floats, y: Floats, weight: Floats) -> bool:
+    """Return whether a linear model of log y fits clearly better than one of y.
+
+    Ridge regressions are compared by the leave-one-out log-likelihood of y, on at most 200 columns. The
+    logarithm must gain 0.1 nats per row and three standard errors.
+    """
+    log, w, X = np.log(y), weight, _most_correlated(X, y)
+    spread = np.sqrt(np.average((X - X.mean(0)) ** 2, axis=0, weights=w))
+    Y = np.stack([y, log], 1)
+    square = (Y - ridge(X / np.where(spread > 0, spread, 1.0), Y, w).left_out) ** 2
+    var = (w @ square - w[:, None] * square) / (w.sum() - w)[:, None]  # that of the other rows
+    density = -0.5 * (np.log(np.maximum(var, np.finfo(float).tiny)) + square / var)
+    gain = density[:, 1] - log - density[:, 0]
+    mean = float(np.average(gain, weights=w))
+    error = np.sqrt((w**2 * (gain - mean) ** 2).sum()) / w.sum()
+    return bool(mean > max(_LEAST_GAIN, _ERRORS * error))
+
+
+def _most_correlated(X: Floats, y: Floats) -> Floats:
+    """Select the columns with the largest correlations with the ranks of the target."""
+    if X.shape[1] <= _MOST_COLUMNS:
+        return X
+    rank = np.argsort(np.argsort(y)) - 0.5 * (len(y) - 1)
+    centred = X - X.mean(0)
+    spread = np.sqrt((centred**2).sum(0))
+    correlation = np.abs(rank @ centred) / np.where(spread > 0, spread, np.inf)
+    return X[:, np.sort(np.argsort(-correlation)[:_MOST_COLUMNS])]

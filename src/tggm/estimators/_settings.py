@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from tggm import settings as check
 from tggm.models import Model, Network
@@ -91,14 +90,9 @@ class Settings:
         """Check constructor arguments; ValueError names the argument, the value and the remedy."""
         if given["network"] is not None:
             _require_network(given, task)
-        guarantee = given.get("guarantee")
-        for name in ("batch_size", "max_epochs"):
-            if given[name] != "auto":
-                check.count(name, given[name])
         check.standardize(given["standardize"], whole=task is CLASSIFICATION)
         check.checkpoint(given["checkpoint"], given["random_state"], given["optimizer"])
-        automatic = {name: given[name] == "auto" for name in ("batch_size", "max_epochs", "weight_decay")}
-        budget, decay = given["time_budget"], given["weight_decay"]
+        budget, guarantee = given["time_budget"], given.get("guarantee")
         return cls(
             task=task,
             hidden=check.layers(given["hidden"]),
@@ -108,10 +102,10 @@ class Settings:
             n_members=check.count("n_members", given["n_members"]),
             optimizer=check.optimizer(given["optimizer"], ["auto", *OPTIMISERS]),
             learning_rate=check.number("learning_rate", given["learning_rate"], above=0),
-            batch_size=None if automatic["batch_size"] else int(given["batch_size"]),
-            max_epochs=None if automatic["max_epochs"] else int(given["max_epochs"]),
+            batch_size=check.count_or_auto("batch_size", given["batch_size"]),
+            max_epochs=check.count_or_auto("max_epochs", given["max_epochs"]),
             time_budget=None if budget is None else check.number("time_budget", budget, above=0),
-            weight_decay=None if automatic["weight_decay"] else check.number("weight_decay", decay, least=0),
+            weight_decay=check.number_or_auto("weight_decay", given["weight_decay"], least=0),
             held_fraction=check.number("validation_fraction", given["validation_fraction"], above=0, below=1),
             standardize=given["standardize"],
             dtype=check.precision(given["dtype"]),
@@ -127,11 +121,6 @@ class Settings:
             calibrate=check.flag("calibrate", given.get("calibrate", False)),
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
         )
-
-    def generator(self) -> np.random.Generator:
-        """Return a generator seeded by `random_state`."""
-        state = check_random_state(self.random_state)
-        return np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
 
     def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:
         """Return the network for data of these sizes.
@@ -154,42 +143,29 @@ class Settings:
             linear=linear if self.linear is None else self.linear,
         )
 
-    @property
-    def automatic(self) -> bool:
-        """Return whether training runs in cycles and ends as held-out rows decide."""
-        return self.max_epochs is None
-
     def program(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the training program for the blocks of these data."""
-        batch = self._batch_size(blocks.n_rows, data.sparse)
-        cycle = max(2, round(CYCLE_STEPS * batch / max(blocks.n_rows, batch)))
-        epochs = WHOLE * cycle if self.max_epochs is None else self.max_epochs
-        milestones, rate = None, self.learning_rate
-        patience = float(max(LEAST_PATIENCE, epochs // 4))
-        if self.automatic:
-            task = self.task
+        task, batch, rows = self.task, self._batch_size(blocks.n_rows, data.sparse), blocks.n_rows
+        cycle = max(2, round(CYCLE_STEPS * batch / max(rows, batch)))
+        if self.max_epochs is None:
+            epochs, patience = WHOLE * cycle, np.inf
+            rate = self.learning_rate * task.cycle_rate(rows)
             milestones = Milestones(cycle_ends(cycle)[:-1], task.gain, task.share, task.fall, task.last)
-            rate, patience = rate * task.cycle_rate(blocks.n_rows), np.inf
-        numbers = {
-            "learning_rate": rate,
-            "total_steps": epochs * blocks.steps(batch),
-            "patience": patience * blocks.per_pass,
-        }
-        plan = self._plan(model, batch, 1 if blocks.only is None else CAPACITY, blocks.n_rows)
-        hyper = self._hyper(plan, data, numbers)
-        ignored = ("checkpoint", "time_budget", "verbose")
-        words = {name: check.plain(value) for name, value in self.given.items() if name not in ignored}
-        words["network"] = None if self.network is None else self.network.described()
+        else:
+            epochs, rate, milestones = self.max_epochs, self.learning_rate, None
+            patience = float(max(LEAST_PATIENCE, epochs // 4))
+        muon = "muon" if rows >= LEAST_MUON else "adam"
+        plan, hyper = self._compiled(model, blocks, data, batch, muon, rate, epochs, patience)
         return Program(
-            plan, hyper, epochs, int(rng.integers(2**31)),
-            milestones=milestones, budget=self.time_budget, checkpoint=self.checkpoint, settings=words,
+            plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, budget=self.time_budget,
+            checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
         )  # fmt: skip
 
     def one_pass(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the program of one pass at a constant learning rate."""
-        plan = self._plan(model, self._batch_size(blocks.n_rows, data.sparse), CAPACITY, 0)
-        numbers = {"learning_rate": self.learning_rate, "total_steps": np.inf, "patience": np.inf}
-        return Program(plan, self._hyper(plan, data, numbers), 1, int(rng.integers(2**31)))
+        batch = self._batch_size(blocks.n_rows, data.sparse)
+        compiled = self._compiled(model, blocks, data, batch, "adam", self.learning_rate, np.inf, np.inf)
+        return Program(*compiled, 1, int(rng.integers(2**31)))
 
     def _batch_size(self, n_rows: int, sparse: bool) -> int:
         if self.batch_size is not None:
@@ -197,21 +173,30 @@ class Settings:
         most = LEAST_BATCH if n_rows <= LARGE and not sparse else self.task.batch
         return int(np.clip(bucket(max(n_rows // 8, 1)), LEAST_BATCH, most))
 
-    def _plan(self, model: Model, batch: int, capacity: int, rows: int) -> Plan:
-        automatic = isinstance(self.optimizer, str) and self.optimizer == "auto"
-        optimizer = ("muon" if rows >= LEAST_MUON else "adam") if automatic else self.optimizer
-        layout = Layout.of(model, axes=1)
-        return Plan(layout, batch, capacity, optimizer, "restarts", True, self.dropout > 0)
-
-    def _hyper(self, plan: Plan, data: Any, numbers: Mapping[str, float]) -> Hyper:
+    def _compiled(
+        self, model: Model, blocks: Blocks, data: Any, batch: int, automatic: str, rate: float,
+        epochs: float, patience: float,
+    ) -> tuple[Plan, Hyper]:  # fmt: skip
+        """Return what is compiled, and its numbers; `automatic` is the optimiser "auto"."""
         decay = self.weight_decay
         if decay is None:
             decay = self.task.decay(data.X.shape[1]) * (SPARSE_DECAY if data.sparse else 1.0)
-        return hyper_parameters(
-            self.n_members, plan.layout.rates(["hidden.s0"]), self.dtype,
+        steps = epochs * blocks.steps(batch)
+        given = isinstance(self.optimizer, str) and self.optimizer == "auto"
+        layout, capacity = Layout.of(model, axes=1), CAPACITY if blocks.only is not None else 1
+        optimizer = automatic if given else self.optimizer
+        hyper = hyper_parameters(
+            self.n_members, layout.rates(["hidden.s0"]), self.dtype, learning_rate=rate, total_steps=steps,
             weight_decay=decay / data.mean_weight,  # a row of weight 2 counts twice
-            clip=CLIP, average=self.task.average, dropout=self.dropout, **numbers,
+            patience=patience * blocks.per_pass, clip=CLIP, average=self.task.average, dropout=self.dropout,
         )  # fmt: skip
+        return Plan(layout, batch, capacity, optimizer, "restarts", True, self.dropout > 0), hyper
+
+    def _identity(self) -> dict[str, Any]:
+        """Return the settings that identify a fit in a checkpoint."""
+        ignored = ("checkpoint", "time_budget", "verbose")
+        words = {name: check.plain(value) for name, value in self.given.items() if name not in ignored}
+        return words | {"network": None if self.network is None else self.network.described()}
 
 
 def _require_network(given: Mapping[str, Any], task: Task) -> None:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
+from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _class_law as law
-from tggm.estimators._base import TableEstimator
+from tggm.estimators._base import EvaluationObserver, TableEstimator
 from tggm.estimators._data import (
     read_labels,
     read_more_labels,
@@ -20,12 +21,13 @@ from tggm.estimators._data import (
     require_two_classes,
 )
 from tggm.estimators._fitted import Fitted, initialise
-from tggm.estimators._pool import pool_classes
+from tggm.estimators._labels import encoded_labels
+from tggm.estimators._logistic import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
-from tggm.estimators._targets import encoded_labels
 from tggm.models import Network
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, precision, train
+from tggm.training.progress import Printer
 
 if TYPE_CHECKING:
     from tggm.paper import PaperClassifier
@@ -183,11 +185,14 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
             regression.
         """
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
-        rng = settings.generator()
+        rng = check.generator(settings.random_state)
         data = read_labels(copy(self), X, y, sample_weight, settings, rng)
         require_two_classes(data)
         model, blocks = initialise(settings, data, rng)
-        observer = self._observer(settings, data, model, eval_set, observer)
+        if observer is None and settings.verbose:
+            observer = Printer(held=True)
+        if eval_set is not None:
+            observer = EvaluationObserver(self, settings, data, model, eval_set, observer)
         trained = train(model, blocks, settings.program(model, blocks, data, rng), observer)
         fitted = pool_classes(trained, blocks, data, settings)
         self._store(fitted, trained, blocks.kept, observer)
@@ -209,7 +214,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         first = not hasattr(self, "fitted_")
         if first:
             given: dict[str, Any] = {"classes": classes, "encode_target": False}
-            rng = settings.generator()
+            rng = check.generator(settings.random_state)
             data = require_rows(read_labels(copy(self), X, y, sample_weight, settings, rng, **given))
         else:
             if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):

@@ -15,18 +15,22 @@ from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _regression_law as law
-from tggm.estimators._base import TableEstimator
-from tggm.estimators._data import read_more_numbers, read_numbers, require_rows
-from tggm.estimators._fitted import initialise
-from tggm.estimators._pool import guaranteed_interval, model_targets, pool_regression, recalibrated
+from tggm.estimators._base import EvaluationObserver, TableEstimator
+from tggm.estimators._data import read_more_numbers, read_numbers, require_positive, require_rows
+from tggm.estimators._fitted import (
+    guaranteed_interval,
+    initialise,
+    model_targets,
+    pool_regression,
+    recalibrated,
+)
 from tggm.estimators._settings import REGRESSION, Settings
-from tggm.estimators._targets import require_positive
 from tggm.models import Network
-from tggm.models.layers import measured
 from tggm.predictive.base import require_level
-from tggm.predictive.member_moments import member_means
+from tggm.predictive.member_moments import measured, member_means
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, precision, train
+from tggm.training.progress import Printer
 
 if TYPE_CHECKING:
     from tggm.paper import PaperRegressor
@@ -212,10 +216,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             Gets reports of progress; by default they are printed if `verbose`.
         """
         settings = Settings.checked(self.get_params(deep=False), REGRESSION)
-        rng = settings.generator()
+        rng = check.generator(settings.random_state)
         data = read_numbers(copy(self), X, y, sample_weight, censored, settings, rng)
         model, blocks = initialise(settings, data, rng)
-        observer = self._observer(settings, data, model, eval_set, observer)
+        if observer is None and settings.verbose:
+            observer = Printer(held=True)
+        if eval_set is not None:
+            observer = EvaluationObserver(self, settings, data, model, eval_set, observer)
         trained = train(model, blocks, settings.program(model, blocks, data, rng), observer)
         fitted = pool_regression(trained, blocks, data, settings)
         self._store(fitted, trained, blocks.kept, observer)
@@ -230,7 +237,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         given = Settings.checked(self.get_params(deep=False), REGRESSION)
         settings, first = replace(given, guarantee=None, target_transform=None), not hasattr(self, "fitted_")
         if first:
-            rng = settings.generator()
+            rng = check.generator(settings.random_state)
             found = read_numbers(copy(self), X, y, sample_weight, None, settings, rng, encode_target=False)
             data = require_rows(found)
         else:

@@ -241,29 +241,41 @@ def conditional(
     `keep` tells which unknown variables to keep: "all"; "tied", all except unobserved leaves; or "truncated",
     and others only where keeping their structure is cheaper than integrating them out.
     """
-    kept, free = kept_blocks(structure, pattern, keep)
-    known = _known(structure, dict(pattern), params, row, kept)
+    (kept, free), kinds, bias = kept_blocks(structure, pattern, keep), dict(pattern), params["bias"]
+    nothing = {name: jnp.full_like(bias[name], jnp.nan) for name in kept}
+    missing = {name: jnp.isnan(row.value[name] if name in kinds else nothing[name]) for name in kept}
+    given = {name: jnp.where(missing[name], 0.0, {**nothing, **row.value}[name]) for name in kept}
+    side = {
+        name: row.side[name] if kinds.get(name) == "sided" else jnp.zeros_like(bias[name]) for name in kept
+    }
+    beta = {name: bias[name] - given[name] for name in kept}
+    for edge in structure.edges:
+        if edge.child in kept and edge.parent in given | row.inputs:
+            beta[edge.child] += params["weights"][edge.name] @ (given | row.inputs)[edge.parent]
     # drop the term of a missing leaf by `where`, which keeps derivatives finite
-    dropped = {name: known.missing[name] & (name not in free) for name in kept}
+    dropped = {name: missing[name] & (name not in free) for name in kept}
     own, coupled = residual_precision(structure, params, kept)
     K = ResidualPrecision({name: jnp.where(dropped[name], 0.0, own[name]) for name in kept}, coupled)
-    weighted = _times(K, known.beta)
+    weighted = {name: K.own[name] * beta[name] for name in kept}
+    for (a, b), block in coupled.items():
+        weighted[a] += block @ beta[b]
     # −½ βᵀKβ − ½ Σ log 2πs: each residual's Gaussian is normalised, so that leaves integrate to one
     constant = jnp.zeros((), next(iter(params["log_noise"].values())).dtype)
     for name in kept:
         normaliser = jnp.where(dropped[name], 0.0, params["log_noise"][name] + LOG_2PI)
-        constant = constant - 0.5 * (known.beta[name] * weighted[name] + normaliser).sum()
+        constant = constant - 0.5 * (beta[name] * weighted[name] + normaliser).sum()
     if not free:
         return Conditional(None, constant, jnp.zeros(0, constant.dtype), jnp.zeros(0, constant.dtype))
-    offset, side, missing = (
-        jnp.concatenate([part[name] for name in free]) for part in (known.given, known.side, known.missing)
+    offset, sides_, unknown = (
+        jnp.concatenate([part[name] for name in free]) for part in (given, side, missing)
     )
     sizes = [structure.size(name) for name in free]
     latent = [name in structure.with_role("latent") for name in free]
-    sign, truncated = jnp.where(missing, 1.0, side), ((side != 0) & ~missing) | np.repeat(latent, sizes)
-    gamma = jnp.concatenate([_pull_back(structure, params, weighted, name) for name in free])
+    sign, truncated = jnp.where(unknown, 1.0, sides_), ((sides_ != 0) & ~unknown) | np.repeat(latent, sizes)
     terms = Terms(structure, params, K, kept, free)
-    observed = [name in dict(pattern) for name in free]
+    pulls = [weighted[name] @ _rows_of_A(terms, name) for name in kept]
+    gamma = sum(pulls[1:], pulls[0])
+    observed = [name in kinds for name in free]
     if any(observed):
         # rows differ: variables that are known in this row become standard normals, independent of the rest
         alone = jnp.where(sign == 0, 1.0, 0.0).astype(sign.dtype)
@@ -297,51 +309,6 @@ def log_likelihood(
     return log_mass(pattern) - log_mass(())
 
 
-class _Known(NamedTuple):
-    """Known values of a row by block; `given` and `side` are 0 where nothing is known."""
-
-    given: dict[str, Array]
-    missing: dict[str, Array]
-    side: dict[str, Array]
-    beta: dict[str, Array]
-
-
-def _known(
-    structure: Structure, kinds: dict[str, str], params: Parameters, row: Evidence, kept: tuple[str, ...]
-) -> _Known:
-    out = _Known({}, {}, {}, {})
-    for name in kept:
-        zero = jnp.zeros_like(params["bias"][name])
-        value = row.value[name] if name in kinds else jnp.full_like(zero, jnp.nan)
-        out.missing[name] = jnp.isnan(value)
-        out.given[name] = jnp.where(out.missing[name], 0.0, value)
-        out.side[name] = row.side[name] if kinds.get(name) == "sided" else zero
-    given = {**row.inputs, **out.given}
-    for name in kept:
-        out.beta[name] = params["bias"][name] - given[name]
-        for edge in structure.edges:
-            if edge.child == name and edge.parent in given:
-                out.beta[name] += params["weights"][edge.name] @ given[edge.parent]
-    return out
-
-
-def _times(K: ResidualPrecision, r: dict[str, Array]) -> dict[str, Array]:
-    """Return K r by block."""
-    out = {name: diagonal * r[name] for name, diagonal in K.own.items()}
-    for (a, b), block in K.coupled.items():
-        out[a] = out[a] + block @ r[b]
-    return out
-
-
-def _pull_back(structure: Structure, params: Parameters, r: dict[str, Array], name: str) -> Array:
-    """Return the part of Aᵀ r that belongs to a block."""
-    out = r[name]
-    for edge in structure.edges:
-        if edge.parent == name and edge.child in r:
-            out = out - r[edge.child] @ params["weights"][edge.name]
-    return out
-
-
 class Group(NamedTuple):
     """Rows with one precision matrix; in row i, v = offset + sign · t, t the truncated Gaussian."""
 
@@ -366,7 +333,7 @@ def groups(
         rows = np.flatnonzero(group.ravel() == i)
         part = jax.tree.map(lambda a, rows=rows: jnp.asarray(a[rows]), evidence)
         given = jax.tree.map(jnp.asarray, params)
-        yield _group(rows, *_conditionals(structure, pattern, keep, len(rows), given, part))
+        yield _group(rows, *_conditionals(structure, pattern, keep, given, np.arange(len(rows)), part))
 
 
 def _group(rows: NDArray[np.intp], first: Conditional, each: Conditional, shift: Array) -> Group:
@@ -382,19 +349,16 @@ def _group(rows: NDArray[np.intp], first: Conditional, each: Conditional, shift:
     return Group(rows, tg, constant, each.offset, each.sign, which)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _conditionals(
-    structure: Structure, pattern: Pattern, keep: Keep, n: int, params: Parameters, part: Evidence
+    structure: Structure, pattern: Pattern, keep: Keep, params: Parameters, numbers: Any, part: Evidence
 ) -> tuple[Conditional, Conditional, Array]:
     """Return the first row's conditional with the common precision, all rows' without it, and all shifts."""
 
-    def one(row: Evidence) -> tuple[Conditional, Array]:
+    def one(_: Array, row: Evidence) -> tuple[Conditional, Array]:  # there may be no evidence
         found = conditional(structure, pattern, params, row, keep=keep)
         shift = found.offset if found.gaussian is None else found.gaussian.shift[0]
         return found._replace(gaussian=None), shift
 
     first = conditional(structure, pattern, params, jax.tree.map(lambda a: a[0], part), keep=keep)
-    if jax.tree.leaves(part):
-        return first, *jax.vmap(one)(part)
-    alike = jax.tree.map(lambda a: jnp.broadcast_to(a[None], (n, *a.shape)), one(part))
-    return first, *alike  # the graph has no data
+    return first, *jax.vmap(one)(numbers, part)

@@ -18,7 +18,6 @@ Every matrix of norm below one is such a V, and K is positive definite for any U
 indefinite. A lateral coupling adds UᵀU to a block of K, which keeps K positive definite too.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -51,17 +50,13 @@ class Block:
     role: str  # a key of ROLES
 
 
-class Tie(ABC):
+class Tie:
     """A connection of two blocks, or of one block with itself."""
 
     kind: ClassVar[str]  # key of its numbers in `Parameters`
     layout: ClassVar[str]  # of its weights, for messages
     sign: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def ends(self) -> tuple[str, str]:
-        """Names of the two blocks."""
+    ends: Any  # names of the two blocks
 
     @property
     def name(self) -> str:
@@ -181,40 +176,29 @@ class Structure:
             raise ValueError(f"Block {block.name!r} must have at least one variable; got {block.size}.")
         return replace(self, blocks=(*self.blocks, block))
 
-    def with_edge(self, edge: Edge) -> "Structure":
-        """Return the structure with one more edge."""
-        self._require_blocks(edge)
-        if self.by_name[edge.child].role == "input":
-            raise ValueError(
-                f"{edge.title}: {edge.child!r} is an input and cannot have parents; "
-                "reverse the edge, or make it an observed block."
-            )
-        if edge in self.edges:
-            raise ValueError(f"{edge.title} already exists.")
-        if edge.parent == edge.child or edge.parent in self._descendants(edge.child):
-            raise ValueError(
-                f"{edge.title} closes a directed cycle, and the precision matrix could become "
-                f"indefinite; reverse it, or use couple({edge.parent!r}, {edge.child!r})."
-            )
-        return replace(self, edges=(*self.edges, edge))
-
-    def with_coupling(self, coupling: Coupling) -> "Structure":
-        """Return the structure with one more coupling."""
-        self._require_blocks(coupling)
-        for name in coupling.ends:
-            if self.by_name[name].role == "input":
-                raise ValueError(
-                    f"{coupling.title}: {name!r} is an input and has no residual; use connect() instead."
-                )
-        if any(set(c.ends) == set(coupling.ends) for c in self.couplings):
-            raise ValueError(f"{coupling.title} already exists.")
-        return replace(self, couplings=(*self.couplings, coupling))
-
-    def _require_blocks(self, tie: Edge | Coupling) -> None:
+    def with_tie(self, tie: Edge | Coupling) -> "Structure":
+        """Return the structure with one more edge or coupling."""
         for name in tie.ends:
             if name not in self.by_name:
                 known = ", ".join(map(repr, self.by_name)) or "none yet"
                 raise ValueError(f"{tie.title}: there is no block {name!r}; blocks are {known}.")
+            if self.by_name[name].role == "input" and (isinstance(tie, Coupling) or name == tie.child):
+                remedy = "has no residual; use connect() instead."
+                if isinstance(tie, Edge):
+                    remedy = "cannot have parents; reverse the edge, or make it an observed block."
+                raise ValueError(f"{tie.title}: {name!r} is an input and {remedy}")
+        if isinstance(tie, Coupling):
+            if any(set(c.ends) == set(tie.ends) for c in self.couplings):
+                raise ValueError(f"{tie.title} already exists.")
+            return replace(self, couplings=(*self.couplings, tie))
+        if tie in self.edges:
+            raise ValueError(f"{tie.title} already exists.")
+        if tie.parent == tie.child or tie.parent in self._descendants(tie.child):
+            raise ValueError(
+                f"{tie.title} closes a directed cycle, and the precision matrix could become "
+                f"indefinite; reverse it, or use couple({tie.parent!r}, {tie.child!r})."
+            )
+        return replace(self, edges=(*self.edges, tie))
 
     def _descendants(self, name: str) -> set[str]:
         children = self.children(name)

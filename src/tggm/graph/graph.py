@@ -93,7 +93,7 @@ class Graph:
         unless they are `fixed`.
         """
         edge = Edge(parent, child)
-        structure = self.structure.with_edge(edge)
+        structure = self.structure.with_tie(edge)
         if weights is None and fixed:
             raise ValueError(f"{edge.title}: `fixed=True` needs `weights`.")
         given = {} if weights is None else {edge.name: tie_weights(structure, edge, weights)}
@@ -116,7 +116,7 @@ class Graph:
         coupling = Coupling(first, first if second is None else second, rank if lateral else None)
         if lateral and rank < 1:
             raise ValueError(f"{coupling.title}: `rank` must be at least 1; got {rank}.")
-        structure = self.structure.with_coupling(coupling)
+        structure = self.structure.with_tie(coupling)
         raw = dict(self.couplings)
         if weights is not None:
             raw[coupling.name] = np.asarray(weights, np.float64)
@@ -207,7 +207,30 @@ class Graph:
         return self._answers(data or {}, np.ones(n), draws)
 
     def __str__(self) -> str:
-        return _describe(self.structure, self.given, self.fixed)
+        structure = self.structure
+        unknown = sum(structure.size(name) for name in structure.with_role("latent", "free"))
+        kind = "nonlinear" if structure.with_role("latent") else "linear: no block is truncated"
+        blocks = [("block", "role", "size", "location", "noise")]
+        for block in structure.blocks:
+            location, noise = "given", ""
+            if block.role != "input":
+                location = " + ".join([*(f"W {parent}" for parent in structure.parents(block.name)), "b"])
+                values = np.exp(self.given["log_noise"][block.name])
+                ends = dict.fromkeys((f"{values.min():.3g}", f"{values.max():.3g}"))
+                held = "fixed" if ("log_noise", block.name) in self.fixed else "learned"
+                noise = f"{' to '.join(ends)}, {held}"
+            blocks.append((block.name, ROLES[block.role], str(block.size), location, noise))
+        ties = [("tie", "shape", "weights")]
+        for tie in structure.ties:
+            rows, columns = structure.shape(tie)
+            weights, held = "to be learned", ", fixed" if (tie.kind, tie.name) in self.fixed else ""
+            if tie.name in self.given[tie.kind]:
+                size = np.sqrt(np.mean(np.asarray(self.given[tie.kind][tie.name]) ** 2))
+                weights = f"root mean square {size:.3g}{held}"
+            shape = f"rank {rows}" if len(set(tie.ends)) == 1 else f"{rows}×{columns}"
+            ties.append((tie.name, shape, weights))
+        head = f"Graph of {len(structure.blocks)} blocks, {unknown} latent variables; {kind}"
+        return "\n".join([head, *_table(blocks), *(_table(ties) if len(ties) > 1 else [])])
 
     def _groups(self, pattern: Pattern, evidence: Evidence, n: int, keep: Keep) -> Iterator[Group]:
         return groups(self.structure, pattern, self.parameters, evidence, n, keep)
@@ -270,50 +293,8 @@ class Graph:
         return replace(self, structure=structure, given=given, fixed=self.fixed | held)
 
 
-def _describe(structure: Structure, given: Parameters, fixed: frozenset[tuple[str, str]]) -> str:
-    """Return a table of blocks and a table of ties as text."""
-    unknown = sum(structure.size(name) for name in structure.with_role("latent", "free"))
-    kind = "nonlinear" if structure.with_role("latent") else "linear: no block is truncated"
-    lines = [f"Graph of {len(structure.blocks)} blocks, {unknown} latent variables; {kind}"]
-    rows = [
-        (b.name, ROLES[b.role], str(b.size), _location(structure, b), _noise(given, fixed, b))
-        for b in structure.blocks
-    ]
-    lines += _table(("block", "role", "size", "location", "noise"), rows)
-    ties = [(t.name, _shape(structure, t), _strength(given, fixed, t)) for t in structure.ties]
-    return "\n".join(lines + (_table(("tie", "shape", "weights"), ties) if ties else []))
-
-
-def _location(structure: Structure, block: Block) -> str:
-    if block.role == "input":
-        return "given"
-    return " + ".join([f"W {parent}" for parent in structure.parents(block.name)] + ["b"])
-
-
-def _noise(given: Parameters, fixed: frozenset[tuple[str, str]], block: Block) -> str:
-    if block.role == "input":
-        return ""
-    values = np.exp(given["log_noise"][block.name])
-    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
-    held = "fixed" if ("log_noise", block.name) in fixed else "learned"
-    return f"{low if low == high else f'{low} to {high}'}, {held}"
-
-
-def _shape(structure: Structure, tie: Edge | Coupling) -> str:
-    rows, columns = structure.shape(tie)
-    return f"rank {rows}" if len(set(tie.ends)) == 1 else f"{rows}×{columns}"
-
-
-def _strength(given: Parameters, fixed: frozenset[tuple[str, str]], tie: Edge | Coupling) -> str:
-    if tie.name not in given[tie.kind]:
-        return "to be learned"
-    size = np.sqrt(np.mean(np.asarray(given[tie.kind][tie.name]) ** 2))
-    return f"root mean square {size:.3g}" + (", fixed" if (tie.kind, tie.name) in fixed else "")
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    width = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    return [
-        "  " + "  ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)).rstrip()
-        for row in [head, *rows]
-    ]
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the lines of a table with aligned columns."""
+    width = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ([cell.ljust(w) for cell, w in zip(row, width, strict=True)] for row in rows)
+    return [("  " + "  ".join(cells)).rstrip() for cells in padded]

@@ -20,9 +20,11 @@ from tggm.graph._conditional import Evidence, Pattern, log_likelihood, read
 from tggm.graph._structure import Parameters, Structure
 from tggm.graph.graph import Graph
 from tggm.inference import log_partition
-from tggm.training.loop import SCHEDULES, Layout, Plan, hyper_parameters
+from tggm.training.loop import Layout, Plan, hyper_parameters
 from tggm.training.rows import Blocks, RowBlock, bucket, hold_out, membership
 from tggm.training.train import Program, train
+
+MAX_ITER = 50  # sweeps of an engine in a training step
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,6 @@ class GraphLikelihood:
     structure: Structure
     pattern: Pattern
     engine: str = "ep"
-    max_iter: int = 50
     scored: bool = True  # whether rows are held out; if not, the engine is not compiled for them
 
     def __call__(self, params: Parameters, batch: Evidence, progress: Array) -> Array:
@@ -56,7 +57,7 @@ class GraphLikelihood:
         return 0.5 * jnp.stack(squares).sum() if squares else jnp.zeros(())
 
     def _log_z(self, tg: TruncatedGaussian) -> Array:
-        return log_partition(tg, engine=self.engine, max_iter=self.max_iter)
+        return log_partition(tg, engine=self.engine, max_iter=MAX_ITER)
 
 
 def fit_graph(
@@ -67,12 +68,8 @@ def fit_graph(
     max_epochs: int = 200,
     batch_size: int = 64,
     learning_rate: float = 0.02,
-    schedule: str = "cosine",
     weight_decay: float = 0.1,
-    clip: float = 10.0,
-    average: float = 0.0,
     validation_fraction: float = 0.0,
-    max_iter: int = 50,
     dtype: str = "float32",
     random_state: int = 0,
 ) -> Graph:
@@ -87,16 +84,13 @@ def fit_graph(
         Inputs, and values of observed blocks: numbers, NaN, `Censored`, signs.
     engine : {"ep", "mean_field", "exact"}
         Engine that computes log Z.
-    learning_rate, schedule : float, {"constant", "cosine", "linear", "restarts"}
-        Rate of Adam, and its course over the epochs.
-    weight_decay, clip, average : float
-        Penalty on weights and couplings, largest norm of a gradient, and decay of a running average of the
-        parameters (0 for none).
+    learning_rate, weight_decay : float
+        First step size of Adam, which falls along a cosine, and penalty on weights and couplings.
     validation_fraction : float
         Fraction of rows held out; the parameters with the best held-out score are kept. With 0 the last
         parameters are kept.
-    max_epochs, batch_size, max_iter, dtype, random_state
-        Number of epochs, of rows in a step and of sweeps, "float32" or "float64", and the seed.
+    max_epochs, batch_size, dtype, random_state
+        Number of epochs and of rows in a step, "float32" or "float64", and the seed.
 
     Returns
     -------
@@ -104,14 +98,11 @@ def fit_graph(
         With learned parameters, and `history`: mean "train" and "held_out" log-likelihood per row and epoch.
     """
     settings.one_of("engine", engine, ("ep", "mean_field", "exact"))
-    settings.one_of("schedule", schedule, SCHEDULES)
     settings.precision(dtype)
-    for name, count in (("max_epochs", max_epochs), ("batch_size", batch_size), ("max_iter", max_iter)):
-        settings.count(name, count)
+    settings.count("max_epochs", max_epochs)
+    settings.count("batch_size", batch_size)
     settings.number("learning_rate", learning_rate, above=0)
     settings.number("weight_decay", weight_decay, least=0)
-    settings.number("clip", clip, above=0)
-    settings.number("average", average, least=0, below=1)
     settings.number("validation_fraction", validation_fraction, least=0, below=1)
     evidence, pattern, n_rows = read(graph.structure, data)
     if not pattern:
@@ -124,13 +115,13 @@ def fit_graph(
     table = jax.tree.map(lambda a: np.pad(a.astype(dtype), [(0, padding), (0, 0)], "edge"), evidence)
     blocks = Blocks.of(RowBlock(members, table, np.ones(n_rows + padding, dtype)))
     layout = Layout.of(params, axes=1)
-    plan = Plan(layout, batch_size, 1024, "adam", schedule, average > 0)
+    plan = Plan(layout, batch_size, 1024)
     rates, steps = layout.rates([f"{kind}.{name}" for kind, name in graph.fixed]), blocks.steps(batch_size)
     hyper = hyper_parameters(
-        1, rates, dtype, learning_rate=learning_rate, weight_decay=weight_decay, clip=clip, average=average,
+        1, rates, dtype, learning_rate=learning_rate, weight_decay=weight_decay,
         total_steps=max_epochs * steps,
     )  # fmt: skip
-    objective = GraphLikelihood(graph.structure, pattern, engine, max_iter, validation_fraction > 0)
+    objective = GraphLikelihood(graph.structure, pattern, engine, validation_fraction > 0)
     program = Program(plan, hyper, max_epochs, int(rng.integers(2**31)), objective)
     result = train(params, blocks, program)
     held_out = result.held[0] if objective.scored else np.full_like(result.held[0], np.nan)

@@ -4,8 +4,8 @@ Besides the engines: log Z as a differentiable function, moments of linear combi
 class, and the density of a sum of truncated normals.
 """
 
-from tggm.inference._class_ep import class_ep as class_ep
-from tggm.inference._class_mean_field import class_mean_field as class_mean_field
+from tggm.inference._classes import class_ep as class_ep
+from tggm.inference._classes import class_mean_field as class_mean_field
 from tggm.inference._ep import ep as ep
 from tggm.inference._exact import exact as exact
 from tggm.inference._fourier import Sum as Sum
@@ -15,18 +15,17 @@ from tggm.inference._fourier import log_tails as log_tails
 from tggm.inference._fourier import period as period
 from tggm.inference._linear import linear_mean as linear_mean
 from tggm.inference._linear import linear_moments as linear_moments
+from tggm.inference._log_partition import Estimate as Estimate
+from tggm.inference._log_partition import estimate_log_z as estimate_log_z
+from tggm.inference._log_partition import estimate_moments as estimate_moments
 from tggm.inference._log_partition import log_partition as log_partition
 from tggm.inference._mean_field import cyclic_moments as cyclic_moments
 from tggm.inference._mean_field import mean_field as mean_field
-from tggm.inference._orthant import Estimate as Estimate
-from tggm.inference._orthant import estimate_log_z as estimate_log_z
-from tggm.inference._orthant import estimate_moments as estimate_moments
-from tggm.inference._orthant import log_box_probability as log_box_probability
+from tggm.inference._orthant import Points as Points
+from tggm.inference._orthant import candidates as candidates
 from tggm.inference._orthant import orthant as orthant
+from tggm.inference._orthant import weighted_points as weighted_points
 from tggm.inference._sampling import gibbs as gibbs
 from tggm.inference._sampling import hmc as hmc
-from tggm.inference._separation import Points as Points
-from tggm.inference._separation import candidates as candidates
-from tggm.inference._separation import weighted_points as weighted_points
 
 __all__ = ["ep", "exact", "gibbs", "hmc", "log_partition", "mean_field", "orthant"]

@@ -11,16 +11,18 @@ with h ≥ 0, or `Limits`.
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
-from tggm.precision.protocol import rounding
-from tggm.special import box_log_z, box_moments, standard_moments, truncated_log_z
+from tggm.precision.protocol import is_concrete, rounding
+from tggm.special import standard_moments, truncated_log_z
 
 # Squared Newton decrement, by bytes per number, after which one more full step ends at rounding error.
 STEP_TOLERANCE = {4: 1e-5, 8: 1e-12}
@@ -36,6 +38,12 @@ def restore(moments: Moments, tg: TruncatedGaussian) -> Moments:
     rest = dataclasses.replace(moments, draws=None)
     by_row: Moments = jax.tree.map(lambda a: a.reshape(lead + a.shape[1:]), rest)
     return dataclasses.replace(by_row, draws=draws)
+
+
+def warn_unconverged(moments: Moments, message: str) -> None:
+    """Warn on behalf of an engine if a row did not converge; the message has a place for their number."""
+    if is_concrete(moments.converged) and not np.asarray(moments.converged).all():
+        warnings.warn(message.format(int((~moments.converged).sum())), RuntimeWarning, stacklevel=3)
 
 
 def map_blocks(function: Callable[[Any], Any], rows: Any, size: int) -> Any:
@@ -65,18 +73,15 @@ def full_limits(rows: TruncatedGaussian) -> Limits:
     return Limits(lower, jnp.full_like(lower, jnp.inf))
 
 
-def scaled(walls: Walls, root: Array) -> Walls:
-    """Multiply limits by `root`; a mask stays the same."""
-    return walls.map(lambda a: a * root) if isinstance(walls, Limits) else walls
-
-
-def standardised(alpha: Array, walls: Walls) -> tuple[Array, Array]:
-    """Return mean g and variance ω² of N(α, 1) between walls."""
+def unit_moments(theta: Array, p: Array, walls: Walls) -> tuple[Array, Array]:
+    """Return the mean of univariate factors, and their variance times p, which is at most 1."""
+    root = jnp.sqrt(p)
+    alpha = theta / root
     if isinstance(walls, Limits):
-        g, omega2 = box_moments(alpha, *walls)
-        return g, jnp.minimum(omega2, 1)
+        g, omega2 = standard_moments(alpha, walls.lower * root, walls.upper * root)
+        return g / root, jnp.minimum(omega2, 1)
     g, omega2 = standard_moments(alpha)
-    return jnp.where(walls, g, alpha), jnp.where(walls, omega2, 1)
+    return jnp.where(walls, g, alpha) / root, jnp.where(walls, omega2, 1)
 
 
 def gaussian_log_z(theta: Array, p: Array) -> Array:
@@ -87,14 +92,8 @@ def gaussian_log_z(theta: Array, p: Array) -> Array:
 def log_normaliser(theta: Array, p: Array, walls: Walls) -> Array:
     """Return A(θ), finite for every finite θ."""
     if isinstance(walls, Limits):
-        return box_log_z(theta, p, *walls)
+        return truncated_log_z(theta, p, *walls)
     return jnp.where(walls, truncated_log_z(theta, p), gaussian_log_z(theta, p))
-
-
-def uncoupled_means(tg: TruncatedGaussian, p: Array) -> Array:
-    """Return the means of the coordinates without couplings, with precisions p of shape (m,)."""
-    root = jnp.sqrt(p)[None, :]
-    return standardised(tg.shift / root, scaled(tg.walls(), root))[0] / root
 
 
 def conjugate_gradient(

@@ -10,34 +10,28 @@ The error of log Z is 1e-4 to 1e-3 nats on the problems of this library, where m
 tens. A step costs what `precision.factor` costs, O(mn²) per row for `LowRank`.
 
 log Z is stationary in the sites, so its gradient is E[h] and −½ E[hhᵀ] under EP's Gaussian. A block
-tridiagonal P (`Layered`) needs only the blocks of the covariance on the diagonal and next to it,
-
-.. math::
-    \Sigma_{LL} = C_L^{-1}, \qquad \Sigma_{ll} = C_l^{-1} + G_l^T \Sigma_{l+1,l+1} G_l, \qquad
-    \Sigma_{l+1,l} = -\Sigma_{l+1,l+1} G_l,
-
-with C and G as in `tggm.precision.layered`: no factorisation is differentiated.
+tridiagonal P (`Layered`) needs only the blocks of the covariance in the places of its own, and no
+factorisation is differentiated.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
+from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
-from tggm.inference._common import log_normaliser, restore, scaled, standardised
+from tggm.inference._common import log_normaliser, restore, unit_moments, warn_unconverged
 from tggm.matmul_precision import full_precision
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
-from tggm.precision.protocol import is_concrete, rounding
-from tggm.special import kernels, standard
-from tggm.special.boxes import box_standard
+from tggm.precision.protocol import rounding
+from tggm.special import kernels
+from tggm.special.box_kernels import high_cumulants
 
 LEAST_DAMPING = 0.1  # smallest fraction of an update that is applied
 
@@ -68,17 +62,13 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
     Moments
         With kind "estimate".
     """
-    if max_iter < 1:
-        raise ValueError(f"`max_iter` must be at least 1; got {max_iter}.")
+    check.count("max_iter", max_iter)
     rows = tg.rows()
     result = _ep(rows, jnp.int32(max_iter), site_tolerance(rows.shift.dtype, tol))
-    if is_concrete(result.converged) and not np.asarray(result.converged).all():
-        warnings.warn(
-            f"ep did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
-            f"{max_iter} sweeps; raise `max_iter` or `tol`, or use float64 (see Moments.converged).",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    warn_unconverged(
+        result, f"ep did not converge on {{}} of {len(rows)} rows in {max_iter} sweeps; raise `max_iter` or "
+        "`tol`, or use float64 (see Moments.converged)."
+    )  # fmt: skip
     return restore(result, tg)
 
 
@@ -96,10 +86,9 @@ def _general_ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     sites = gaussian_sites(tg, max_iter, tol)
     mean, var, _ = _marginals(tg, sites)
     cavity = cavities(mean, var, sites)
-    root = jnp.sqrt(cavity.precision)
-    g, omega2 = standardised(cavity.shift / root, scaled(tg.walls(), root))
+    mean, omega2 = unit_moments(cavity.shift, cavity.precision, tg.walls())
     converged, log_z = sites.mismatch <= tol, ep_log_z(tg, sites)
-    return Moments(g / root, omega2 / cavity.precision, log_z, converged, sites.n_iter, "estimate")
+    return Moments(mean, omega2 / cavity.precision, log_z, converged, sites.n_iter, "estimate")
 
 
 class Sites(NamedTuple):
@@ -129,15 +118,15 @@ class Cavity(NamedTuple):
 
 def site_tolerance(dtype: jnp.dtype, tol: float | None = None) -> Array:
     """Return the mismatch at which a row counts as converged; by default log Z is accurate to rounding."""
-    if tol is not None and not tol > 0:
-        raise ValueError(f"`tol` must be positive; got {tol}.")
+    if tol is not None:
+        check.number("tol", tol, above=0)
     return jnp.asarray(tol or (1e-9 if dtype.itemsize == 8 else 1e-4), dtype)
 
 
 def uncoupled_sites(precision: Array, walls: Walls) -> tuple[Array, Array]:
     """Return λ and ν of coordinates without couplings and without a shift, to start from."""
-    cavity, root = Cavity(precision, jnp.zeros_like(precision)), jnp.sqrt(precision)
-    return _sites_of(cavity, *standardised(cavity.shift / root, scaled(walls, root)))
+    cavity = Cavity(precision, jnp.zeros_like(precision))
+    return _sites_of(cavity, *unit_moments(cavity.shift, precision, walls))
 
 
 def fit_sites(
@@ -159,9 +148,8 @@ def fit_sites(
         i, old = carry
         mean, var, pull = marginals(old)
         cavity = cavities(mean, var, old)
-        root = jnp.sqrt(cavity.precision)
-        g, omega2 = standardised(cavity.shift / root, scaled(walls, root))
-        off_mean = jnp.abs(g / root - mean) / jnp.sqrt(var)
+        tilted, omega2 = unit_moments(cavity.shift, cavity.precision, walls)
+        off_mean = jnp.abs(tilted - mean) / jnp.sqrt(var)
         off_var = jnp.abs(omega2 / (cavity.precision * var) - 1)
         off = jnp.maximum(off_mean, off_var)
         # ignore a mismatch below the rounding error of the marginals
@@ -170,12 +158,9 @@ def fit_sites(
         worse = ~(mismatch < old.mismatch) & (i > 2)
         slower = jnp.maximum(old.damping / 2, LEAST_DAMPING)
         damping = jnp.where(worse, slower, jnp.minimum(1.5 * old.damping, 1))
-        precision, shift = _sites_of(cavity, g, omega2)
         d = jnp.where(mismatch > tol, damping, 0)[:, None]
-        precision, shift = (
-            old.precision + d * (precision - old.precision),
-            old.shift + d * (shift - old.shift),
-        )
+        target = _sites_of(cavity, tilted, omega2)
+        precision, shift = (a + d * (b - a) for a, b in zip(old[:2], target, strict=True))
         n_iter = old.n_iter + (mismatch > tol).astype(jnp.int32)
         return i + 1, Sites(precision, shift, mismatch, damping, n_iter)
 
@@ -202,10 +187,9 @@ def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
     return Cavity(tau, mean / var - sites.shift)
 
 
-def _sites_of(cavity: Cavity, g: Array, omega2: Array) -> tuple[Array, Array]:
-    """Return λ and ν that give the cavity's Gaussian the standardised moments g and ω²."""
-    root = jnp.sqrt(cavity.precision)
-    return cavity.precision * (1 / omega2 - 1), root * (g / omega2 - cavity.shift / root)
+def _sites_of(cavity: Cavity, mean: Array, omega2: Array) -> tuple[Array, Array]:
+    """Return λ and ν that give the cavity's Gaussian a mean, and a variance of ω² of its own."""
+    return cavity.precision * (1 / omega2 - 1), cavity.precision * mean / omega2 - cavity.shift
 
 
 def ep_log_z(tg: TruncatedGaussian, sites: Sites) -> Array:
@@ -246,27 +230,6 @@ def _marginals(tg: TruncatedGaussian, sites: Sites) -> tuple[Array, Array, Array
     return factor.solve(tg.shift + sites.shift), factor.variances(), factor.log_det()
 
 
-class CovarianceBlocks(NamedTuple):
-    """Covariance of EP's Gaussian: blocks on the diagonal, (rows, m_l, m_l), and below it."""
-
-    diagonal: tuple[Array, ...]
-    lower: tuple[Array, ...]  # (rows, m_{l+1}, m_l)
-
-
-def covariance_blocks(factor: LayeredFactor) -> CovarianceBlocks:
-    """Return the blocks of the inverse in the positions of the blocks of P."""
-    diagonal: list[Array] = []
-    lower: list[Array] = []
-    for i in reversed(range(len(factor.roots))):
-        block = factor.roots[i].R.mT @ factor.roots[i].R
-        if diagonal:
-            side = diagonal[0] @ factor.gains[i]
-            lower.insert(0, -side)
-            block = block + factor.gains[i].mT @ side
-        diagonal.insert(0, block)
-    return CovarianceBlocks(tuple(diagonal), tuple(lower))
-
-
 def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     """Return EP's log Z for each row, differentiable in the shift and every block of the precision."""
     fixed = jax.tree.map(lax.stop_gradient, tg)
@@ -274,22 +237,23 @@ def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
     factor = fixed.precision.factor(sites.precision)
     assert isinstance(factor, LayeredFactor)
     mean = factor.solve(fixed.shift + sites.shift)
-    blocks = covariance_blocks(factor)
-    var = jnp.concatenate([jnp.diagonal(b, axis1=1, axis2=2) for b in blocks.diagonal], axis=1)
+    var = factor.variances()
     value = _log_z_value(fixed, sites, mean, var, factor.log_det())
-    energy = gaussian_energy(tg, *lax.stop_gradient((mean, blocks)))
+    energy = gaussian_energy(tg, *lax.stop_gradient((mean, factor.blocks())))
     result = lax.stop_gradient(value - energy) + energy
     return result if tg.limits is None else result + _by_limits(tg, cavities(mean, var, sites))
 
 
-def gaussian_energy(tg: TruncatedGaussian, mean: Array, blocks: CovarianceBlocks) -> Array:
-    """Return E[−½ hᵀPh + γᵀh] under a Gaussian with this mean and these blocks of its covariance."""
+def gaussian_energy(
+    tg: TruncatedGaussian, mean: Array, blocks: tuple[tuple[Array, ...], tuple[Array, ...]]
+) -> Array:
+    """Return E[−½ hᵀPh + γᵀh] under a Gaussian with this mean and `LayeredFactor.blocks`."""
     P = tg.precision
     assert isinstance(P, Layered)
     quadratic = ((P.off_diagonal(mean) + P.diagonal()[None, :] * mean) * mean).sum(-1)
-    for A, S in zip(P.diagonal_blocks, blocks.diagonal, strict=True):
+    for A, S in zip(P.diagonal_blocks, blocks[0], strict=True):
         quadratic = quadratic + jnp.einsum("ij,bij->b", A, S)
-    for B, S in zip(P.lower_blocks, blocks.lower, strict=True):
+    for B, S in zip(P.lower_blocks, blocks[1], strict=True):
         quadratic = quadratic + 2 * jnp.einsum("ij,bij->b", B, S)
     return (tg.shift * mean).sum(-1) - 0.5 * quadratic
 
@@ -331,16 +295,14 @@ def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, walls: 
     cavity = Cavity(1 / var - lam, mean / var - nu)
     scale = 1 / jnp.sqrt(cavity.precision)
     # cumulants over powers of the variance, so that Σ_ij/(Σ_ii Σ_jj) needs only Σ_ij
-    third, fourth = _cumulants(cavity.shift * scale, scaled(walls, 1 / scale))
+    alpha = cavity.shift * scale
+    if isinstance(walls, Limits):
+        box = walls.map(lambda limit: limit / scale)
+        third, fourth = high_cumulants(alpha, jnp.ones_like(alpha), *box)
+    else:
+        third = jnp.where(walls, kernels.third(alpha), 0)
+        fourth = jnp.where(walls, kernels.fourth(alpha), 0)
     third, fourth = third * (scale / var) ** 3, fourth * (scale / var) ** 4
     off = covariance - jnp.diag(var)
     terms = jnp.outer(third, third) * off**3 / 6, jnp.outer(fourth, fourth) * off**4 / 24
     return sum((jnp.abs(term.sum()) / 2 for term in terms), jnp.zeros((), var.dtype))
-
-
-def _cumulants(alpha: Array, walls: Walls) -> tuple[Array, Array]:
-    """Return the third and fourth cumulant of N(α, 1) between walls."""
-    if isinstance(walls, Limits):
-        found = box_standard(alpha, jnp.ones_like(alpha), *walls, 4)
-        return found.third, found.fourth
-    return jnp.where(walls, standard.third(alpha), 0), jnp.where(walls, kernels.fourth(alpha), 0)

@@ -29,12 +29,12 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, log_normaliser, restore, scaled, standardised
+from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
 from tggm.inference._fourier import Sum, averages, log_density
 from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, LowRank
 from tggm.precision.protocol import is_concrete
-from tggm.special import box_log_z
+from tggm.special import truncated_log_z
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -57,7 +57,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
         With kind "exact". In float64 the relative error is below 1e-12 for log Z and 1e-10 for the moments.
         Single precision is computed in double and rounded.
     """
-    require_tractable(tg)
+    _require_tractable(tg)
     if tg.shift.dtype != jnp.float64 and is_concrete(*jax.tree.leaves(tg)):
         with jax.enable_x64(True):
             single: Moments = _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
@@ -76,7 +76,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
 
 def exact_log_z(tg: TruncatedGaussian) -> Array:
     """Return log Z of shape (rows,), differentiable in the shift and every parameter of the precision."""
-    require_tractable(tg)
+    _require_tractable(tg)
     rows, P = tg.rows(), tg.precision
     value: Array
     if isinstance(P, Diagonal) or P.size == 1:
@@ -93,10 +93,14 @@ def _is_rank_one(tg: TruncatedGaussian) -> bool:
     return isinstance(tg.precision, LowRank) and tg.precision.rank == 1 and tg.limits is None
 
 
-def require_tractable(tg: TruncatedGaussian) -> None:
-    """Raise unless there is an exact answer; the error names engines for this problem."""
+def is_tractable(tg: TruncatedGaussian) -> bool:
+    """Return whether there is an exact answer."""
+    return isinstance(tg.precision, Diagonal) or _is_rank_one(tg) or tg.size <= MAX_VARIABLES
+
+
+def _require_tractable(tg: TruncatedGaussian) -> None:
     P = tg.precision
-    if isinstance(P, Diagonal) or _is_rank_one(tg) or P.size <= MAX_VARIABLES:
+    if is_tractable(tg):
         return
     what = f"LowRank of rank {P.rank}" if isinstance(P, LowRank) else type(P).__name__
     what = what if tg.limits is None else f"{what} in a box"
@@ -119,9 +123,8 @@ def _independent_log_z(d: Array, rows: TruncatedGaussian) -> Array:
 
 @jax.jit
 def _independent(d: Array, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
-    root = jnp.sqrt(d)[None, :]
-    g, v = standardised(rows.shift / root, scaled(rows.walls(), root))
-    return _independent_log_z(d, rows), g / root, v / root**2
+    mean, omega2 = unit_moments(rows.shift, d[None, :], rows.walls())
+    return _independent_log_z(d, rows), mean, omega2 / d[None, :]
 
 
 def _as_sum(P: LowRank, rows: TruncatedGaussian) -> tuple[Sum, Array]:
@@ -169,7 +172,9 @@ def _quadrature_log_z(P: Array, shift: Array, limits: Limits, n_panels: int) -> 
     """Return log Z for each row of `shift`, m ≤ 3; differentiable with respect to P and shift."""
     if P.shape[0] == 1:
         theta, p = shift[:, 0], P[0, 0]
-        return box_log_z(theta, jnp.broadcast_to(p, theta.shape), limits.lower[:, 0], limits.upper[:, 0])
+        return truncated_log_z(
+            theta, jnp.broadcast_to(p, theta.shape), limits.lower[:, 0], limits.upper[:, 0]
+        )
     x, log_w = _rule(P, shift, limits, n_panels)
     return logsumexp(_log_marginal(P, shift, limits, n_panels, x) + log_w, axis=1)
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from tggm import settings as check
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference._common import conjugate_gradient, map_blocks
 from tggm.inference._ep import gaussian_sites, site_tolerance
@@ -17,7 +18,6 @@ from tggm.inference._mean_field import Point, newton, visit
 from tggm.matmul_precision import full_precision
 from tggm.precision import Precision
 
-ENGINES = ("ep", "mean_field")
 BLOCK = 512  # rows computed at once: EP holds several matrices per row
 NEWTON_STEPS = 50
 SWEEPS = 200
@@ -31,8 +31,7 @@ def linear_moments(
 
     W (n, m) acts on the last m units; `start` holds means for mean field. Shapes (rows, m) and (rows, n, n).
     """
-    if engine not in ENGINES:
-        raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
+    check.one_of("engine", engine, ("ep", "mean_field"))
     one = _ep if engine == "ep" else _mean_field
 
     def block(part: tuple[Array, Array | None]) -> tuple[Array, Array]:

@@ -5,19 +5,24 @@
 No iteration is differentiated. Mean field and EP are stationary in the quantities that they iterate, so the
 derivative with those held fixed is the whole derivative. First derivatives only: a second derivative would
 miss the movement of the fixed point.
+
+`estimate_log_z` and `estimate_moments` choose an engine; the former returns an error with log Z.
 """
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from tggm import settings as check
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference._ep import ep_log_z, gaussian_sites, layered_ep, site_tolerance
-from tggm.inference._exact import exact_log_z
+from tggm.inference._ep import ep, ep_log_z, ep_with_error, gaussian_sites, layered_ep, site_tolerance
+from tggm.inference._exact import exact, exact_log_z, is_tractable
 from tggm.inference._mean_field import SOLVERS, cyclic_moments, expected_energy, limit_energy, newton_moments
+from tggm.inference._orthant import orthant
 from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, Layered
 
@@ -39,10 +44,8 @@ def log_partition(
     The engine is "ep", "mean_field" (a lower bound) or "exact"; it gets the options that it takes. `n_cycles`
     and `max_iter` may be traced, and `start` holds means for mean field.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
-    if solver not in SOLVERS:
-        raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
+    check.one_of("engine", engine, ENGINES)
+    check.one_of("solver", solver, SOLVERS)
     rows = tg.rows()
     if engine == "exact" or isinstance(tg.precision, Diagonal):  # independent variables have a closed form
         value = exact_log_z(rows)
@@ -74,3 +77,48 @@ def _by_mean_field(
         energy = energy + limit_energy(tg, fixed.shift - fixed.precision.off_diagonal(q.mean))
     value: Array = q.log_z + energy - lax.stop_gradient(energy)
     return value
+
+
+ESTIMATORS = ("auto", "exact", "ep", "orthant")
+_ROUNDING = 1e-12  # relative error of log Z by `exact`
+
+
+class Estimate(NamedTuple):
+    """Values, and their errors: one standard error, or an estimate of the size of the error."""
+
+    value: Array
+    error: Array
+
+
+def choose_engine(tg: TruncatedGaussian, engine: str) -> str:
+    """Return the engine for "auto": exact where there is an exact answer, EP elsewhere.
+
+    Independent variables always have a closed form.
+    """
+    check.one_of("engine", engine, ESTIMATORS)
+    if engine != "auto" and not isinstance(tg.precision, Diagonal):
+        return engine
+    return "exact" if is_tractable(tg) else "ep"
+
+
+def estimate_moments(tg: TruncatedGaussian, engine: str, **options: Any) -> Moments:
+    """Return the moments of each row by the chosen engine."""
+    chosen = choose_engine(tg, engine)
+    if chosen == "exact":
+        return exact(tg)
+    return ep(tg, **options) if chosen == "ep" else orthant(tg, **options)
+
+
+def estimate_log_z(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
+    """Return log Z of each row; the error is rounding, a second-order term, or a spread over shifts."""
+    chosen, rows = choose_engine(tg, engine), tg.rows()
+    if chosen == "orthant":
+        found = orthant(tg, **options)
+        return Estimate(jnp.asarray(found.log_z), jnp.asarray(found.log_z_error))
+    if chosen == "exact":
+        value = exact_log_z(rows)
+        error = _ROUNDING * jnp.maximum(jnp.abs(value), 1)
+    else:
+        tol = jnp.asarray(options.get("tol", 1e-9), tg.shift.dtype)
+        value, error = ep_with_error(rows, jnp.int32(options.get("max_iter", 200)), tol)
+    return Estimate(*(a.reshape(tg.shift.shape[:-1]) for a in (value, jnp.maximum(error, _ROUNDING))))

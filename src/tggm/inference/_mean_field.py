@@ -18,7 +18,6 @@ decrement. After a rejected step the row tries a shorter one; the length doubles
 Problems in float64 are solved in float32 first: a double-precision step costs three times as much.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +29,7 @@ from jax import Array, lax
 from jax.tree_util import Partial
 from jax.typing import ArrayLike
 
+from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
 from tggm.inference._common import (
@@ -38,13 +38,12 @@ from tggm.inference._common import (
     log_normaliser,
     map_blocks,
     restore,
-    scaled,
-    standardised,
-    uncoupled_means,
+    unit_moments,
+    warn_unconverged,
 )
 from tggm.matmul_precision import full_precision
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
-from tggm.precision.protocol import is_concrete, rounding
+from tggm.precision.protocol import rounding
 
 SOLVERS = ("newton", "cyclic")
 FACTOR_UP_TO = 64  # variables; for more, conjugate gradients are faster than one factorisation per row
@@ -91,23 +90,17 @@ def mean_field(
         With kind "bound". `converged` is per row; for the cyclic solver it is true if the last cycle moved no
         mean by more than a thousandth of its standard deviation.
     """
-    if solver not in SOLVERS:
-        raise ValueError(f"`solver` must be one of {SOLVERS}; got {solver!r}.")
-    if n_cycles < 1:
-        raise ValueError(f"`n_cycles` must be at least 1; got {n_cycles}.")
+    check.one_of("solver", solver, SOLVERS)
+    check.count("n_cycles", n_cycles)
     rows = tg.rows()
     begin = None if start is None else jnp.asarray(start, rows.shift.dtype).reshape(rows.shift.shape)
     if solver == "cyclic":
         return restore(cyclic_moments(rows, begin, jnp.int32(n_cycles)), tg)
     result = newton_moments(rows, begin, jnp.int32(max_iter))
-    if is_concrete(result.converged) and not np.asarray(result.converged).all():
-        warnings.warn(
-            f"mean_field did not converge on {int((~result.converged).sum())} of {len(rows)} rows in "
-            f"{max_iter} steps (see Moments.converged); raise `max_iter`, or use float64 if couplings "
-            "are strong.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    warn_unconverged(
+        result, f"mean_field did not converge on {{}} of {len(rows)} rows in {max_iter} steps (see "
+        "Moments.converged); raise `max_iter`, or use float64 if couplings are strong."
+    )  # fmt: skip
     return restore(result, tg)
 
 
@@ -157,8 +150,7 @@ def factor_moments(tg: TruncatedGaussian, theta: Array, converged: Array, n_iter
     """Return the moments of q and its bound, which is valid for any θ."""
     p = tg.precision.diagonal()[None, :]
     walls = tg.walls()
-    g, omega2 = standardised(theta / jnp.sqrt(p), scaled(walls, jnp.sqrt(p)))
-    mean = g / jnp.sqrt(p)
+    mean, omega2 = unit_moments(theta, p, walls)
     energy = ((tg.shift - theta - tg.precision.off_diagonal(mean) / 2) * mean).sum(-1)
     log_z = log_normaliser(theta, p, walls).sum(-1) + energy
     return Moments(mean, omega2 / p, log_z, converged, n_iter, "bound")
@@ -299,9 +291,7 @@ def _loss_noise(tg: TruncatedGaussian, point: Point) -> Array:
 
 def visit(tg: TruncatedGaussian, theta: Array, term: Terms = no_term) -> Point:
     """Compute the moments of q and the gradient of f at θ."""
-    p, walls = tg.precision.diagonal()[None, :], tg.walls()
-    g, omega2 = standardised(theta / jnp.sqrt(p), scaled(walls, jnp.sqrt(p)))
-    mean = g / jnp.sqrt(p)
+    mean, omega2 = unit_moments(theta, tg.precision.diagonal()[None, :], tg.walls())
     T = term(mean)
     residual = theta + tg.precision.off_diagonal(mean) - tg.shift - T.gradient
     return Point(theta, mean, omega2, residual, T.value, T.bend)
@@ -356,7 +346,7 @@ def solve(
 def cyclic_moments(tg: TruncatedGaussian, start: Array | None, n_cycles: Array) -> Moments:
     """Run the paper's Algorithm 1 from means `start`."""
     if start is None:
-        start = uncoupled_means(tg, tg.precision.diagonal())
+        start, _ = unit_moments(tg.shift, tg.precision.diagonal()[None, :], tg.walls())
     theta = cyclic(tg, start, n_cycles)
     result = factor_moments(tg, theta, jnp.zeros(len(tg), bool), jnp.full(len(tg), n_cycles))
     drift = theta + tg.precision.off_diagonal(result.mean) - tg.shift
@@ -373,19 +363,16 @@ def cyclic(tg: TruncatedGaussian, start: Array, n_cycles: Array) -> Array:
     P = tg.precision
     low_rank = isinstance(P, LowRank)
     U = P.weights if isinstance(P, LowRank) else P.dense()
-    p = P.diagonal()
-    root = jnp.sqrt(p)
-    walls = tg.walls()
+    p, walls = P.diagonal(), tg.walls()
     own = walls.map(jnp.transpose) if isinstance(walls, Limits) else tg.truncated
-    columns = (U.T, tg.shift.T, p, root, own)
+    columns = (U.T, tg.shift.T, p, own)
 
     def update(product: Array, inputs: Any) -> tuple[Array, tuple[Array, Array]]:
         # Algorithm 1, lines 3-5: `product` is U m (LowRank) or P m (otherwise)
-        (u, gamma, p_k, root_k, walls_k), m_k, k = inputs
+        (u, gamma, p_k, walls_k), m_k, k = inputs
         coupling = product @ u - (u @ u) * m_k if low_rank else product[:, k] - p_k * m_k
         theta = gamma - coupling
-        g, _ = standardised(theta / root_k, scaled(walls_k, root_k))
-        new = g / root_k
+        new, _ = unit_moments(theta, p_k, walls_k)
         return product + (new - m_k)[:, None] * u[None, :], (new, theta)
 
     def cycle(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

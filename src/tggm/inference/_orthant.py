@@ -1,17 +1,43 @@
-"""Box probabilities: log Z of a truncated Gaussian by quasi-Monte Carlo, with an error estimate.
+r"""Box probabilities and points in a box by quasi-Monte Carlo, with error estimates.
 
-Separation of variables (`_separation`) turns the probability of a box into an integral over the unit cube;
-minimax tilting flattens the integrand, a randomly shifted lattice integrates it, and the spread over shifts
-estimates the error. All in logs and in float64: probabilities such as e⁻⁵⁰⁰ cost and err no more than others.
-Cost O(points · m²) and O(m³) per row; m up to a few hundred.
+All in logs and in float64: probabilities such as e⁻⁵⁰⁰ cost and err no more than others. Cost O(points · m²)
+and O(m³) per row; m up to a few hundred. `orthant` serves rows that share a precision, `weighted_points` and
+`candidates` a single box of `MultivariateTruncatedNormal`.
 
-`log_box_probability` and its relatives choose an engine and return an error estimate with the result.
+**Separation of variables.**
+With h = μ + L z, L the Cholesky factor of the covariance, the limits of h bound each z_k given the earlier
+ones, so the probability is a nested integral of univariate normals. Drawing each z_k from its truncated
+normal turns it into the mean over the unit cube of a product of univariate probabilities. Free variables come
+last, where they integrate to one.
+
+**Minimax exponential tilting** draws z_k from N(μ_k, 1) instead, truncated to the same interval, with weight
+exp ψ,
+
+    ψ(z; μ) = Σ_k ½ μ_k² − μ_k z_k + log(Φ(u_k + t_k) − Φ(l_k + t_k)),      t = −L̃z − μ,
+
+where L̃ is strictly lower triangular (the Cholesky factor with rows divided by its diagonal, less I). Botev
+(2017) takes the μ of the saddle point min_μ max_z ψ. Both z and μ can be eliminated. With r(t) the mean of a
+standard normal truncated to [l + t, u + t], U = I + L̃ and B = UUᵀ − I, it is the minimum of a convex
+function,
+
+    t + B r(t) = 0,      f = ½ rᵀBr + Σ_k (t_k r_k + log(Φ(u_k + t_k) − Φ(l_k + t_k))),
+
+whose Hessian is UUᵀ + diag(1/r' − 1): r' = 1 − V, V the variance of that normal, is between 0 and 1. A free
+variable has r = r' = 0. μ = L̃ᵀ r and z = μ + r at the saddle point.
+
+**The points** are rank-1 lattices { i z / n mod 1 : i = 0 … n − 1 }, z an integer vector. A random shift
+makes every average over a lattice unbiased, and a few independent shifts estimate its error; the tent map
+u → 1 − |2u − 1| makes any smooth integrand periodic, so that averages converge nearly as n⁻².
+
+A. Genz, Numerical computation of multivariate normal probabilities, J. Comp. Graph. Stat. 1 (1992); Z. I.
+Botev, The normal law under linear restrictions: simulation and estimation via minimax tilting, JRSS B 79
+(2017); D. Nuyens and R. Cools, Fast algorithms for component-by-component construction of rank-1 lattice
+rules, Math. Comp. 75 (2006); F. Hickernell, Obtaining O(N^{−2+ε}) convergence for lattice quadrature rules,
+MCQMC (2002).
 """
 
 import math
-import warnings
-from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,17 +45,28 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
+from numpy.typing import NDArray
 
+from tggm import settings as check
+from tggm.arrays import Floats
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, restore
-from tggm.inference._ep import ep, ep_with_error
-from tggm.inference._exact import exact, exact_log_z, require_tractable
-from tggm.inference._separation import generator, integrate, next_prime, separate, tent_points
-from tggm.precision import Diagonal
+from tggm.inference._common import full_limits, restore, warn_unconverged
+from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
+from tggm.special import log_ndtr, log_ndtr_interval
+from tggm.special.box_kernels import box_moments
+from tggm.special.quantile import survival_quantile
 
 _MAX_POINTS = 2**17  # per shift
 _USABLE = 1e-2  # standard error of log Z that counts as converged when no `tol` is given
+_TINY = 1e-300
+_EPS = 2.0**-53
+_EPS_SINGLE = 2.0**-24
+_LAST = 1e300  # score of a free variable
+MAX_ITER = 50
+PORTION = 512  # points of each shift that are computed together
+# Within these limits float32 keeps the error of a probability below 1e-5.
+_FAR, _STEEP, _NARROW = 32.0, 8.0, 0.1
 
 
 def orthant(
@@ -70,12 +107,10 @@ def orthant(
         `tol` (1e-2 if not given); `n_iter` counts points. Means and variances converge at the same rate and
         have no error estimate.
     """
-    if n_points < 1:
-        raise ValueError(f"`n_points` must be at least 1; got {n_points}. Use 1000 for an error near 1e-3.")
-    if n_shifts < 2:
-        raise ValueError(f"`n_shifts` must be at least 2, to estimate the error; got {n_shifts}. Use 8.")
-    if tol is not None and not tol > 0:
-        raise ValueError(f"`tol` must be positive; got {tol}. Omit it to use `n_points` as given.")
+    check.count("n_points", n_points)
+    check.count("n_shifts", n_shifts, least=2)
+    if tol is not None:
+        check.number("tol", tol, above=0)
     if not is_concrete(*jax.tree.leaves(tg)) and jnp.result_type(float) != jnp.float64:
         raise ValueError(
             "orthant needs float64, which cannot be enabled inside a program traced in 32 bits. "
@@ -90,15 +125,11 @@ def orthant(
             if tol is None or bool(result.converged.all()) or 2 * n_points > _MAX_POINTS:
                 break
             n_points *= 2
-    if is_concrete(result.converged) and not np.asarray(result.converged).all():
-        limit = "" if tol is None else f" with the largest number of points ({_MAX_POINTS} per shift)"
-        worst = float(jnp.asarray(result.log_z_error).max())
-        warnings.warn(
-            f"orthant: the largest standard error of log Z is {worst:.2g}, above "
-            f"{largest:g}{limit}; raise `n_points` or `n_shifts`, or use ep.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    limit = "" if tol is None else f" with the largest number of points ({_MAX_POINTS} per shift)"
+    warn_unconverged(
+        result, f"orthant: the standard error of log Z is above {largest:g} on {{}} of {len(tg.rows())} rows"
+        f"{limit}; raise `n_points` or `n_shifts`, or use ep."
+    )  # fmt: skip
     return result
 
 
@@ -111,6 +142,29 @@ def _any_shape(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, 
     return same
 
 
+class SeparatedBox(NamedTuple):
+    """A box with its variables in the order of integration."""
+
+    U: Array  # (m, m) Cholesky factor of the covariance, rows divided by its diagonal
+    scale: Array  # (m,) that diagonal
+    mean: Array  # (m,) over scale
+    limits: Limits  # (m,) of (U z)_k
+    tilt: Array  # (m,) mean of the normal that z_k is drawn from
+    peak: Array  # logarithm of the largest weight a point can have; infinite if no tilt was found
+    truncated: Array  # (m,) bool
+    order: Array  # (m,) index of the variable
+
+
+class _Tilt(NamedTuple):
+    t: Array  # (m,)
+    r: Array  # (m,)
+    slope: Array  # (m,) r'
+    value: Array  # f
+    scale: Array  # length of the next step, as a fraction of a Newton step
+    residual: Array  # largest |t + B r|
+    n_iter: Array
+
+
 def _rows(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shifts: int) -> Moments:
     m = tg.size
     L = cholesky(tg.precision.dense())
@@ -121,16 +175,30 @@ def _rows(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shi
 
     rows_at_once, shifts_at_once = _portions(len(tg), n_shifts, n * m)
     shifts = jax.random.uniform(key, (n_shifts // shifts_at_once, shifts_at_once, m), dtype=L.dtype)
-    log_u = jnp.log(tent_points(z, n, shifts))
+    log_u = jnp.log(jax.vmap(partial(tent_points, z, n))(shifts))
 
     def row(given: tuple[Array, Limits]) -> tuple[Array, ...]:
-        box = separate(covariance, *given)
-        average = partial(integrate, box, n_sets=shifts_at_once, half_lines=tg.limits is None)
+        average = partial(_average, separate(covariance, *given), shifts_at_once)
         return _pool(*(a.reshape(n_shifts, *a.shape[2:]) for a in lax.map(average, log_u)))
 
     log_p, error, mean, var = lax.map(row, (whitened @ root, full_limits(tg)), batch_size=rows_at_once)
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
     return Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error)
+
+
+def _average(box: SeparatedBox, n_sets: int, log_u: Array) -> tuple[Array, Array, Array]:
+    """Return log probability, means and variances from each set of points u, given log u, (m, n_sets * n)."""
+    log_w, h = walk(box, log_u)
+    log_w, h = log_w.reshape(n_sets, -1), h.reshape(h.shape[0], n_sets, -1)
+    top = log_w.max(-1, keepdims=True)
+    w = jnp.exp(log_w - top)
+    log_p = top[:, 0] + jnp.log(w.mean(-1))
+    w = w / w.sum(-1, keepdims=True)
+    mean = jnp.einsum("msn,sn->sm", h, w)
+    of_free = jnp.where(box.truncated[None, :], 0, box.U**2).sum(1)  # given the truncated variables
+    var = jnp.einsum("msn,sn->sm", (h - mean.T[:, :, None]) ** 2, w) + of_free[None, :]
+    back, scale = jnp.argsort(box.order), box.scale[None, :]
+    return log_p, (mean * scale)[:, back], (var * scale * scale)[:, back]
 
 
 def _pool(log_p: Array, mean: Array, var: Array) -> tuple[Array, ...]:
@@ -154,80 +222,283 @@ def _portions(n_rows: int, n_shifts: int, size: int) -> tuple[int | None, int]:
     return rows_at_once, shifts_at_once
 
 
-ENGINES = ("auto", "exact", "ep", "orthant")
-_ROUNDING = 1e-12  # relative error of log Z by `exact`
+def separate(covariance: Array, mean: Array, limits: Limits) -> SeparatedBox:
+    """Order the variables, factorise, and find the tilt; shapes (m, m), (m,), (m,)."""
+    centred = Limits(limits.lower - mean, limits.upper - mean)
+    L, order = ordered_cholesky(covariance, centred)
+    scale = jnp.diagonal(L)
+    U = L / scale[:, None]
+    bounds = centred.map(lambda a: a[order] / scale)
+    truncated = jnp.isfinite(bounds.lower) | jnp.isfinite(bounds.upper)
+    return SeparatedBox(U, scale, mean[order] / scale, bounds, *minimax_tilt(U, bounds), truncated, order)
 
 
-class Estimate(NamedTuple):
-    """Values, and their errors: one standard error, or an estimate of the size of the error."""
+def ordered_cholesky(covariance: Array, limits: Limits) -> tuple[Array, Array]:
+    """Return L with L Lᵀ = Σ[order][:, order], and the order of integration, (m,) indices of variables.
 
-    value: Array
-    error: Array
-
-
-def choose_engine(tg: TruncatedGaussian, engine: str) -> str:
-    """Return the engine for "auto": exact where there is an exact answer, EP elsewhere.
-
-    Independent variables always have a closed form.
+    At each step the variable with the smallest probability to be in its interval, given that the earlier ones
+    are at their truncated means, is taken next (Gibson, Glasbey and Elston, 1994): the first integrals then
+    carry most of the variation. Free variables come last. `limits` are those of h less its mean.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"`engine` must be one of {ENGINES}; got {engine!r}.")
-    if engine != "auto" and not isinstance(tg.precision, Diagonal):
-        return engine
-    try:
-        require_tractable(tg)
-    except ValueError:
-        return "ep"
-    return "exact"
+    m = covariance.shape[0]
+    free = ~(jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper))
+    zero, one = jnp.zeros(m, covariance.dtype), jnp.ones(m, covariance.dtype)
+
+    def step(k: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        columns, order, left, var, drift = state
+        root = jnp.sqrt(var)
+        low, high = (limits.lower - drift) / root, (limits.upper - drift) / root
+        _, sides = box_moments(zero, one, low, high)
+        score = jnp.where(free, _LAST, sides.log_mass)
+        p = jnp.argmin(jnp.where(left, score, jnp.inf)).astype(jnp.int32)
+        column = covariance[p] - columns[:, p] @ columns
+        column = jnp.where(left, column, 0) / root[p]
+        expected = sides.mean[p]
+        var, drift = jnp.maximum(var - column * column, _TINY), drift + expected * column
+        return columns.at[k].set(column), order.at[k].set(p), left.at[p].set(False), var, drift
+
+    first = jnp.zeros_like(covariance), jnp.zeros(m, jnp.int32), jnp.ones(m, bool)
+    columns, order, *_ = lax.fori_loop(0, m, step, (*first, jnp.diagonal(covariance), zero))
+    return columns.T[order], order
 
 
-def estimate_moments(tg: TruncatedGaussian, engine: str, **options: Any) -> Moments:
-    """Return the moments of each row by the chosen engine."""
-    return _BY_ENGINE[choose_engine(tg, engine)][0](tg, **options)
+def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
+    """Return the tilt μ of the saddle point, shape (m,), and ψ there, the largest value that any point has.
 
-
-def estimate_log_z(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
-    """Return log Z of each row; the error is rounding, a second-order term, or a spread over shifts."""
-    return _BY_ENGINE[choose_engine(tg, engine)][1](tg, **options)
-
-
-def _exact_log_z(tg: TruncatedGaussian, **_: Any) -> Estimate:
-    value = exact_log_z(tg).reshape(tg.shift.shape[:-1])
-    return Estimate(value, _ROUNDING * jnp.maximum(jnp.abs(value), 1))
-
-
-def _ep_log_z(tg: TruncatedGaussian, *, max_iter: int = 200, tol: float = 1e-9, **_: Any) -> Estimate:
-    rows, shape = tg.rows(), tg.shift.shape[:-1]
-    value, error = ep_with_error(rows, jnp.int32(max_iter), jnp.asarray(tol, rows.shift.dtype))
-    return Estimate(value.reshape(shape), jnp.maximum(error, _ROUNDING).reshape(shape))
-
-
-def _orthant_log_z(tg: TruncatedGaussian, **options: Any) -> Estimate:
-    found = orthant(tg, **options)
-    return Estimate(jnp.asarray(found.log_z), jnp.asarray(found.log_z_error))
-
-
-_BY_ENGINE: dict[str, tuple[Callable[..., Moments], Callable[..., Estimate]]] = {
-    "exact": (lambda tg, **_: exact(tg), _exact_log_z),
-    "ep": (ep, _ep_log_z),
-    "orthant": (orthant, _orthant_log_z),
-}
-
-
-def log_box_probability(tg: TruncatedGaussian, engine: str, **options: Any) -> Estimate:
-    """Return the log probability of the box for each row under N(P⁻¹γ, P⁻¹).
-
-    log Pr = log Z(P, γ) − ½ (m log 2π − log det P + γᵀP⁻¹γ).
+    If Newton's method does not reach the saddle point, μ is zero, which is always valid, and ψ infinite.
     """
-    found = estimate_log_z(tg, engine, **options)
-    return Estimate(found.value - _log_volume(tg), found.error)
+    eye = jnp.eye(U.shape[0], dtype=U.dtype)
+    B = U @ U.T - eye
+    nearest = jnp.clip(jnp.zeros_like(limits.lower), limits.lower, limits.upper)
+    tol = 1e-6 * (1 + jnp.abs(nearest).max())  # the estimate is unbiased for any tilt
+
+    def evaluate(t: Array) -> tuple[Array, ...]:
+        _, s = box_moments(-t, jnp.ones_like(t), *limits)
+        Br = B @ s.mean
+        value = 0.5 * s.mean @ Br + (t * s.mean + s.log_mass).sum()
+        return s.mean, jnp.clip(1 - s.var, 0, 1), value, t + Br
+
+    def unfinished(state: _Tilt) -> Array:
+        return (state.residual > tol) & (state.n_iter < MAX_ITER)
+
+    def step(state: _Tilt) -> _Tilt:
+        F = jnp.where(state.slope > 0, state.t + B @ state.r, 0)
+        S = jnp.sqrt(state.slope)
+        G = cholesky(eye + S[:, None] * B * S[None, :])
+        w = triangular_solve(G, -(S * F)[:, None], left_side=True, lower=True)
+        w = triangular_solve(G, w, left_side=True, lower=True, transpose_a=True)[:, 0]
+        trial = state.t - state.scale * (F + B @ (S * w))
+        r, slope, value, F_new = evaluate(trial)
+        better = value <= state.value + 1e-12 * jnp.abs(state.value)
+        new = _Tilt(trial, r, slope, value, state.scale, _largest(F_new, slope), state.n_iter)
+        old = state._replace(scale=state.scale / 4)
+        grown = jnp.minimum(1, 2 * state.scale)
+        kept = _Tilt(*(jnp.where(better, x, y) for x, y in zip(new._replace(scale=grown), old, strict=True)))
+        return kept._replace(n_iter=state.n_iter + 1)
+
+    t = -nearest * (1 - 1 / jnp.diagonal(B + eye))
+    r, slope, value, F = evaluate(t)
+    start = _Tilt(t, r, slope, value, jnp.ones_like(value), _largest(F, slope), jnp.int32(0))
+    end = lax.while_loop(unfinished, step, start)
+    reached = (end.residual <= tol) & jnp.isfinite(end.value)
+    tilt = jnp.where(reached, U.T @ end.r - end.r, 0)
+    # ψ is concave in z: near its maximum its error is the squared residual
+    mass = end.value - (0.5 * B @ end.r + end.t) @ end.r
+    peak = mass - (tilt * (tilt / 2 + end.r)).sum() + 1e-6
+    return tilt, jnp.where(reached, peak, jnp.inf)
+
+
+def _largest(F: Array, slope: Array) -> Array:
+    """Return the largest residual, without equations in which r does not depend on t."""
+    return jnp.where(slope > 0, jnp.abs(F), 0).max()
+
+
+def walk(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
+    """Return log weights (n,) and values (m, n) over scale of points u (m, n); of free variables, the means.
+
+    Computes in the dtype of `log_u`, and sums log weights in the dtype `total`, by default the same.
+    """
+    m = log_u.shape[0]
+    below = box.U - jnp.eye(m, dtype=log_u.dtype)
+
+    def variable(state: Any, given: Any) -> tuple[Any, Array]:
+        Z, log_w, k = state
+        row, lower, upper, tilt, truncated, log_u_k = given
+        drift = row @ Z
+        low, high = lower - drift - tilt, upper - drift - tilt
+        log_mass = log_ndtr_interval(low, high)
+        z = jnp.where(truncated, _interval_quantile(low, high, log_mass, log_u_k) + tilt, 0)
+        log_w = log_w + jnp.where(truncated, log_mass + tilt * (tilt / 2 - z), 0).astype(log_w.dtype)
+        return (lax.dynamic_update_index_in_dim(Z, z, k, 0), log_w, k + 1), drift + z
+
+    start = (jnp.zeros_like(log_u), jnp.zeros_like(log_u[0], dtype=total), jnp.int32(0))
+    given = (below, *box.limits, box.tilt, box.truncated, log_u)
+    (_, log_w, _), h = lax.scan(variable, start, given)
+    return log_w, h + box.mean[:, None]
+
+
+def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -> Array:
+    """Return the quantile u of a standard normal in [low, high], to rounding error of the larger limit.
+
+    The box is mirrored so that a is the limit nearer to zero; the quantile is exceeded with probability Φ(−a)
+    less u times the mass. (`truncated_quantile` has all digits of narrow boxes, on which no weight depends,
+    but is slower.)
+    """
+    flipped = -low > high
+    a = jnp.where(flipped, -high, low)
+    u = jnp.exp(log_u)
+    log_tail = log_ndtr(-a)
+    share = jnp.where(flipped, 1 - u, u) * jnp.exp(jnp.minimum(log_mass - log_tail, 0))
+    x = survival_quantile(-(log_tail + jnp.log1p(-jnp.minimum(share, 1 - _EPS))))
+    return jnp.clip(jnp.where(flipped, -x, x), low, high)
+
+
+@lru_cache(maxsize=64)
+def generator(n: int, dim: int) -> NDArray[np.float64]:
+    r"""Return the generating vector z / n of a lattice of n points, n prime.
+
+    Each component minimises, the earlier ones being fixed, the squared worst-case error
+
+    .. math::
+        e^2(z) = -1 + \frac1n \sum_{i<n} \prod_j (1 + \gamma_j\, 2\pi^2 B_2(\{i z_j / n\})),
+        \qquad \gamma_j = j^{-2},\quad B_2(x) = x^2 - x + \tfrac16.
+
+    In powers of a primitive root the sums over i for all candidates z are one cyclic correlation: a Fourier
+    transform of length n − 1 per component, O(dim n log n) in all.
+    """
+    powers = _powers_of_primitive_root(n)
+    x = powers / n
+    kernel = 2 * np.pi**2 * (x * x - x + 1 / 6)
+    spectrum = np.fft.rfft(kernel)
+    product = np.ones(n - 1)  # over components so far, at point i = powers[a]
+    z = np.empty(dim, dtype=np.int64)
+    for j in range(dim):
+        weight = 1 / (j + 1) ** 2
+        score = np.fft.irfft(np.conj(np.fft.rfft(product)) * spectrum, n - 1)
+        best = 0 if j == 0 else int(np.argmin(score[: max(1, (n - 1) // 2)]))  # z and n − z are equally good
+        z[j] = powers[best]
+        product *= 1 + weight * np.roll(kernel, -best)
+        product /= product.mean()
+    return z / n
+
+
+def _powers_of_primitive_root(n: int) -> NDArray[np.int64]:
+    """Return g⁰, g¹, …, gⁿ⁻² mod n for the least primitive root g of the prime n."""
+    for g in range(1, n):
+        powers = np.empty(n - 1, dtype=np.int64)
+        value = 1
+        for a in range(n - 1):
+            powers[a] = value
+            value = value * g % n
+            if value == 1:
+                break
+        if a == n - 2 and value == 1:
+            return powers
+    raise ValueError(f"`n` must be prime; got {n}.")
+
+
+def next_prime(n: int) -> int:
+    """Return the least prime not below n, at least 3."""
+    n = max(n, 3)
+    while any(n % k == 0 for k in range(2, int(n**0.5) + 1)):
+        n += 1
+    return n
+
+
+def tent_points(z: Array, n: int, shifts: Array, first: Array | float = 0.0) -> Array:
+    """Return n points of the lattice `z` from index `first` on, under each shift, after the tent map.
+
+    Shifts, (s, dim), are uniform on the unit cube. The points, (dim, s * n), are in the open interval (0, 1)
+    and sorted by shift.
+    """
+    steps = z[:, None] * (first + jnp.arange(n, dtype=z.dtype))[None, :]
+    u = steps[:, None, :] + shifts.T[:, :, None]
+    u = 1 - jnp.abs(2 * (u - jnp.floor(u)) - 1)
+    return jnp.clip(u, _EPS, 1 - _EPS).reshape(len(z), -1)
+
+
+class Points(NamedTuple):
+    """Weighted points of several random shifts, n points each."""
+
+    log_w: Floats  # (sets, n); the mean of w over a set estimates the probability
+    h: Floats  # (sets, n, m)
+
+
+def weighted_points(
+    covariance: Array,
+    mean: Array,
+    limits: Limits,
+    *,
+    n_points: int,
+    n_shifts: int,
+    seed: int,
+    single: bool = False,
+) -> Points:
+    """Return weighted points of the box in float64; call inside ``jax.enable_x64(True)``.
+
+    Points are computed in portions, so that one program serves any number of points and its arrays stay in
+    the cache. `single` allows float32, three times as fast, where limits and tilt are of moderate size.
+    """
+    n, m = next_prime(n_points), len(mean)
+    shifts, noise = jax.random.split(jax.random.key(seed))
+    z, shift = jnp.asarray(generator(n, m)), jax.random.uniform(shifts, (n_shifts, m), dtype=mean.dtype)
+    box = jax.jit(separate)(covariance, mean, limits)
+    if single and bool(_moderate(box)):
+        box = jax.tree.map(lambda a: a.astype(jnp.float32) if a.dtype == jnp.float64 else a, box)
+    portions = [
+        _portion(box, limits, z, shift, jax.random.fold_in(noise, first), float(first))
+        for first in range(0, n, PORTION)
+    ]
+    log_w, h = (np.concatenate(parts, axis=1)[:, :n] for parts in zip(*portions, strict=True))
+    return Points(log_w, h)
 
 
 @jax.jit
-def _log_volume(tg: TruncatedGaussian) -> Array:
-    """Return log Z without truncation."""
-    rows = tg.rows()
-    factor = tg.precision.factor(jnp.zeros_like(rows.shift))
-    quadratic = (rows.shift * factor.solve(rows.shift)).sum(-1)
-    value = 0.5 * (tg.size * math.log(2 * math.pi) - factor.log_det() + quadratic)
-    return value.reshape(tg.shift.shape[:-1])
+def _moderate(box: SeparatedBox) -> Array:
+    """Return whether float32 is accurate enough: no far limits, narrow boxes or near singularities."""
+    ends = jnp.concatenate([jnp.where(jnp.isfinite(a), jnp.abs(a), 0) for a in (*box.limits, box.mean)])
+    steep = jnp.maximum(jnp.abs(box.U).max(), jnp.abs(box.tilt).max())
+    width = (box.limits.upper - box.limits.lower).min()
+    return (ends.max() <= _FAR) & (steep <= _STEEP) & (width >= _NARROW)
+
+
+@jax.jit
+@full_precision
+def _portion(
+    box: SeparatedBox, limits: Limits, z: Array, shift: Array, noise: Array, first: float
+) -> tuple[Array, Array]:
+    """Compute some points of every shift of the lattice: weights (shifts, n) and places (shifts, n, m)."""
+    n_shifts, m = shift.shape
+    u = tent_points(z, PORTION, shift, first).astype(box.U.dtype)
+    least = _EPS_SINGLE if u.dtype == jnp.float32 else _EPS
+    log_w, h = walk(box, jnp.log(jnp.clip(u, least, 1 - least)), z.dtype)
+    h = _placed(box, limits, h.astype(z.dtype), noise)
+    return log_w.reshape(n_shifts, PORTION), h.reshape(m, n_shifts, PORTION).transpose(1, 2, 0)
+
+
+def _placed(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
+    """Return values in the order and units of the variables, and inside the box."""
+
+    def completed(h: Array) -> Array:
+        free = ~box.truncated[:, None]
+        z = jnp.where(free, jax.random.normal(noise, h.shape, h.dtype), 0)
+        return h + jnp.where(free, box.U.astype(z.dtype) @ z, 0)
+
+    h = lax.cond(box.truncated.all(), lambda h: h, completed, h)  # `walk` returns the means of free variables
+    h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)]
+    return jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
+
+
+@partial(jax.jit, static_argnames="n")
+def candidates(covariance: Array, mean: Array, limits: Limits, key: Array, n: int) -> tuple[Array, Array]:
+    """Propose n points, (n, m), from the tilted normal; return them and whether each is accepted.
+
+    The probability is the weight over its largest value (Botev, 2017); without a bound none is accepted.
+    """
+    points, noise, coin = jax.random.split(key, 3)
+    u = jax.random.uniform(points, (mean.shape[0], n), dtype=mean.dtype, minval=_EPS)
+    box = separate(covariance, mean, limits)
+    log_w, h = walk(box, jnp.log(u))
+    chance = jnp.log(jax.random.uniform(coin, (n,), dtype=mean.dtype, minval=_EPS))
+    h = _placed(box, limits, h, noise)
+    return h.T, chance <= log_w - box.peak

@@ -16,47 +16,76 @@ A. Pakman and L. Paninski, Exact Hamiltonian Monte Carlo for truncated multivari
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 from jax.typing import ArrayLike
 
+from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
-from tggm.inference._common import full_limits, restore, scaled, standardised, uncoupled_means
+from tggm.inference._common import full_limits, restore, unit_moments
 from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
-from tggm.special import box_quantile
+from tggm.special import truncated_quantile
 from tggm.special.quantile import survival_quantile, truncated_excess
 
 _PRECISE = 0.1  # error of a mean, in standard deviations, that counts as converged
 
 
-class ChainPlan(NamedTuple):
-    """The schedule of a sampler; all chains run in parallel."""
-
-    n: int  # total number of draws
-    n_chains: int
-    per_chain: int  # draws kept from each chain, n_chains * per_chain >= n
-    burn_in: int  # steps before the first kept draw
-    thin: int  # steps from one kept draw to the next
-
-    def sweeps(self) -> Array:
-        """Return the number of steps before each kept draw, shape (per_chain,)."""
-        return jnp.full(self.per_chain, self.thin, jnp.int32).at[0].add(self.burn_in)
+Step = Callable[[Array, Array], tuple[Array, tuple[Array, Array] | None]]
 
 
-def plan(n: int, n_chains: int, burn_in: int, thin: int) -> ChainPlan:
-    """Check the arguments and divide the draws among the chains."""
-    given = {"n": n, "n_chains": n_chains, "burn_in": burn_in, "thin": thin}
-    for name, value in given.items():
-        if value < (least := int(name != "burn_in")):
-            raise ValueError(f"`{name}` must be at least {least}; got {value}. Raise it to {least} or more.")
-    n_chains = min(n, n_chains)
-    return ChainPlan(n, n_chains, -(-n // n_chains), burn_in, thin)
+def _sample(
+    method: Callable[..., Step], tg: TruncatedGaussian, key: Array, n: int, n_chains: int, burn_in: int,
+    thin: int, init: ArrayLike | None, *numbers: Array,
+) -> Moments:  # fmt: skip
+    """Check the arguments, divide the draws among the chains and run them, all in parallel.
+
+    `method` returns a step from the states of all chains to the next ones, (m, walkers), and conditional
+    moments if it knows them; walker = chain * rows + row.
+    """
+    for name, value in {"n": n, "n_chains": n_chains, "burn_in": burn_in, "thin": thin}.items():
+        check.count(name, value, least=0 if name == "burn_in" else 1)
+    rows, n_chains = tg.rows(), min(n, n_chains)
+    steps = np.full(-(-n // n_chains), thin, np.int32)  # before each kept draw
+    steps[0] += burn_in
+    start = starting_point(rows, n_chains, init)
+    return restore(_run(method, n, rows, key, start, jnp.asarray(steps), *numbers), tg)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+@full_precision
+def _run(
+    method: Callable[..., Step], n: int, tg: TruncatedGaussian, key: Array, h: Array, steps: Array,
+    *numbers: Array,
+) -> Moments:  # fmt: skip
+    n_rows, m = tg.shift.shape
+    n_chains = h.shape[1] // n_rows
+    step = method(tg, n_chains, *numbers)
+
+    def move(_: Array, state: Any) -> Any:
+        key, now = jax.random.split(state[0])
+        return key, *step(now, state[1])
+
+    def keep(state: Any, count: Array) -> tuple[Any, Any]:
+        state = lax.fori_loop(0, count, move, state)
+        return state, state[1:]
+
+    like = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(step, key, h)[1])
+    _, kept = lax.scan(keep, (key, h, like), steps)
+    draws, moments = jax.tree.map(lambda a: a.reshape(-1, m, n_chains, n_rows).transpose(0, 2, 3, 1), kept)
+    means, variances = (draws, 0.0) if moments is None else moments
+    mean = means.mean((0, 1))
+    var = (variances + (means - mean[None, None]) ** 2).mean((0, 1))
+    n_iter = jnp.broadcast_to(steps.sum(), (n_rows,))
+    draws_ = draws.reshape(-1, n_rows, m)[:n]
+    return Moments(mean, var, None, agreement(draws), n_iter, "sample", draws=draws_)
 
 
 def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None) -> Array:
@@ -66,7 +95,8 @@ def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None)
     """
     rows, m = tg.shift.shape
     if init is None:
-        h = jnp.broadcast_to(uncoupled_means(tg, tg.precision.diagonal())[None], (n_chains, rows, m))
+        means, _ = unit_moments(tg.shift, tg.precision.diagonal()[None, :], tg.walls())
+        h = jnp.broadcast_to(means[None], (n_chains, rows, m))
     else:
         h = jnp.asarray(init, tg.shift.dtype)
         if h.size not in (rows * m, n_chains * rows * m) or h.shape[-1:] != (m,):
@@ -152,42 +182,19 @@ def gibbs(
         With kind "sample", `draws` of shape (n, …, m) and no `log_z`. `converged` is true if the chains
         of a row agree; `n_iter` counts sweeps.
     """
-    rows = tg.rows()
-    schedule = plan(n, n_chains, burn_in, thin)
-    start = starting_point(rows, schedule.n_chains, init)
-    return restore(_run_gibbs(rows, key, start, schedule.sweeps(), schedule.n), tg)
+    return _sample(_gibbs_step, tg, key, n, n_chains, burn_in, thin, init)
 
 
-@partial(jax.jit, static_argnames="n")
-@full_precision
-def _run_gibbs(tg: TruncatedGaussian, key: Array, h: Array, sweeps: Array, n: int) -> Moments:
-    m, n_rows = tg.shift.shape[1], tg.shift.shape[0]
-    n_chains = h.shape[1] // n_rows
-    gamma = jnp.tile(tg.shift.T, (1, n_chains))  # (m, walkers): walker = chain * rows + row
+def _gibbs_step(tg: TruncatedGaussian, n_chains: int) -> Step:
+    gamma = jnp.tile(tg.shift.T, (1, n_chains))
     P = tg.precision.dense()
     walls: Walls = tg.truncated
     if tg.limits is not None:  # (m, walkers)
         walls = full_limits(tg).map(lambda a: jnp.tile(a.T, (1, n_chains)))
-
-    def sweep(_: Array, state: Any) -> Any:
-        key, now = jax.random.split(state[0])
-        return key, *_sweep(P, walls, gamma, now, state[1])
-
-    def keep(state: Any, n_sweeps: Array) -> tuple[Any, Any]:
-        state = lax.fori_loop(0, n_sweeps, sweep, state)
-        return state, state[1:]
-
-    _, kept = lax.scan(keep, (key, h, jnp.zeros_like(h), jnp.zeros_like(h)), sweeps)
-    draws, means, variances = (a.reshape(-1, m, n_chains, n_rows).transpose(0, 2, 3, 1) for a in kept)
-    mean = means.mean((0, 1))
-    var = (variances + (means - mean[None, None]) ** 2).mean((0, 1))
-    n_iter = jnp.broadcast_to(sweeps.sum(), (n_rows,))
-    return Moments(
-        mean, var, None, agreement(draws), n_iter, "sample", draws=draws.reshape(-1, n_rows, m)[:n]
-    )
+    return partial(_sweep, P, walls, gamma)
 
 
-def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[Array, Array, Array]:
+def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[Array, tuple[Array, Array]]:
     """Update every variable once; return new states and the conditional means and variances."""
     m = h.shape[0]
     tiny = 2.0**-24 if h.dtype == jnp.float32 else 2.0**-54
@@ -199,15 +206,14 @@ def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[
         theta = gamma_k - row @ h + p * h[k]
         alpha, sigma = theta / jnp.sqrt(p), 1 / jnp.sqrt(p)
         if isinstance(wall, Limits):
-            drawn = box_quantile(u_k, theta / p, sigma, *wall)
+            drawn = truncated_quantile(u_k, theta / p, sigma, *wall)
         else:
-            bounded = truncated_excess(alpha, u_k)
+            bounded = truncated_excess(alpha, jnp.log(u_k))
             drawn = sigma * jnp.where(wall, bounded, alpha + survival_quantile(-jnp.log(u_k)))
-        g, omega2 = standardised(alpha, scaled(wall, jnp.sqrt(p)))
-        return lax.dynamic_update_index_in_dim(h, drawn, k, 0), (sigma * g, sigma * sigma * omega2)
+        mean, omega2 = unit_moments(theta, p, wall)
+        return lax.dynamic_update_index_in_dim(h, drawn, k, 0), (mean, omega2 / p)
 
-    h, (mean, var) = lax.scan(variable, h, (jnp.arange(m, dtype=jnp.int32), P, walls, gamma, u))
-    return h, mean, var
+    return lax.scan(variable, h, (jnp.arange(m, dtype=jnp.int32), P, walls, gamma, u))
 
 
 class _Flight(NamedTuple):
@@ -225,12 +231,12 @@ def hmc(
     n_chains: int = 64,
     burn_in: int = 20,
     thin: int = 1,
-    travel_time: float = math.pi / 2,
     max_bounces: int | None = None,
     init: ArrayLike | None = None,
 ) -> Moments:
-    r"""Draw at the ends of trajectories of fixed length, each with a new velocity v ~ N(0, P⁻¹).
+    r"""Draw at the ends of trajectories of length π/2, each with a new velocity v ~ N(0, P⁻¹).
 
+    Without walls this length makes the new state independent of the old.
     A wall h_k = 0 is reached at time t = φ + arccos(−μ_k / u), where h_k(t) = μ_k + u cos(t − φ); the
     reflection that keeps the energy is
 
@@ -243,8 +249,6 @@ def hmc(
         As in `gibbs`.
     burn_in, thin : int
         Trajectories before the first draw, and between draws.
-    travel_time : float
-        Length of a trajectory, in (0, π]; without walls π/2 makes the new state independent of the old.
     max_bounces : int, optional
         Trajectories with more reflections are rejected, which keeps the distribution; 1000 + 100 m by
         default.
@@ -254,66 +258,34 @@ def hmc(
     Moments
         As of `gibbs`; `n_iter` counts trajectories.
     """
-    if not 0 < travel_time <= math.pi:
-        raise ValueError(f"`travel_time` must be in (0, pi]; got {travel_time}. Use pi / 2.")
     if max_bounces is None:
         max_bounces = 1000 + 100 * tg.size
-    if max_bounces < 1:
-        raise ValueError(f"`max_bounces` must be at least 1; got {max_bounces}. Omit it for a safe default.")
-    rows = tg.rows()
-    schedule = plan(n, n_chains, burn_in, thin)
-    start = starting_point(rows, schedule.n_chains, init)
-    time, most = jnp.asarray(travel_time, start.dtype), jnp.int32(max_bounces)
-    return restore(_run_hmc(rows, key, start, time, most, schedule.sweeps(), schedule.n), tg)
+    check.count("max_bounces", max_bounces)
+    return _sample(_hmc_step, tg, key, n, n_chains, burn_in, thin, init, jnp.int32(max_bounces))
 
 
-@partial(jax.jit, static_argnames="n")
-@full_precision
-def _run_hmc(
-    tg: TruncatedGaussian,
-    key: Array,
-    h: Array,
-    travel_time: Array,
-    max_bounces: Array,
-    flights: Array,
-    n: int,
-) -> Moments:
-    m, n_rows = tg.shift.shape[1], tg.shift.shape[0]
-    n_chains = h.shape[1] // n_rows
+def _hmc_step(tg: TruncatedGaussian, n_chains: int, max_bounces: Array) -> Step:
+    m = tg.size
     L = cholesky(tg.precision.dense())
     root = triangular_solve(L, jnp.eye(m, dtype=L.dtype), left_side=True, lower=True)  # Σ = rootᵀ root
     covariance = root.T @ root
-    mean = jnp.tile(covariance @ tg.shift.T, (1, n_chains))  # (m, walkers): walker = chain * rows + row
-    lower = jnp.where(tg.truncated, 0.0, -jnp.inf).astype(h.dtype)[:, None]
+    mean = jnp.tile(covariance @ tg.shift.T, (1, n_chains))  # (m, walkers)
+    lower = jnp.where(tg.truncated, 0.0, -jnp.inf).astype(L.dtype)[:, None]
     upper: Array | None = None
     if tg.limits is not None:  # (m, walkers)
         lower, upper = (jnp.tile(a.T, (1, n_chains)) for a in full_limits(tg))
 
-    def move(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        key, h = state
-        key, now = jax.random.split(key)
-        v = root.T @ jax.random.normal(now, h.shape, h.dtype)
-        return key, _fly(mean, covariance, lower, upper, h, v, travel_time, max_bounces)
+    def step(key: Array, h: Array) -> tuple[Array, None]:
+        v = root.T @ jax.random.normal(key, h.shape, h.dtype)
+        return _fly(mean, covariance, lower, upper, h, v, max_bounces), None
 
-    def keep(state: tuple[Array, Array], n_flights: Array) -> tuple[tuple[Array, Array], Array]:
-        state = lax.fori_loop(0, n_flights, move, state)
-        return state, state[1]
-
-    _, kept = lax.scan(keep, (key, h), flights)
-    draws = kept.reshape(-1, m, n_chains, n_rows).transpose(0, 2, 3, 1)
-    average = draws.mean((0, 1))
-    var = ((draws - average[None, None]) ** 2).mean((0, 1))
-    n_iter = jnp.broadcast_to(flights.sum(), (n_rows,))
-    return Moments(
-        average, var, None, agreement(draws), n_iter, "sample", draws=draws.reshape(-1, n_rows, m)[:n]
-    )
+    return step
 
 
 def _fly(
-    mean: Array, covariance: Array, lower: Array, upper: Array | None, h: Array, v: Array, travel_time: Array,
-    max_bounces: Array,
-) -> Array:  # fmt: skip
-    """Return each particle's place after `travel_time`, or its start if it was reflected too often."""
+    mean: Array, covariance: Array, lower: Array, upper: Array | None, h: Array, v: Array, max_bounces: Array
+) -> Array:
+    """Return each particle's place after time π/2, or its start if it was reflected too often."""
 
     def flying(flight: _Flight) -> Array:
         return (flight.left > 0).any() & (flight.n_bounces <= max_bounces)
@@ -339,7 +311,7 @@ def _fly(
         inward = jnp.where(at_wall, up, 0).sum(0) / jnp.diagonal(covariance)[k]
         return _Flight(h, v + 2 * covariance[:, k] * inward[None, :], left - t[0], flight.n_bounces + 1)
 
-    left = jnp.broadcast_to(travel_time, h.shape[1:])
+    left = jnp.full(h.shape[1:], 0.5 * math.pi, h.dtype)
     end = lax.while_loop(flying, to_next_wall, _Flight(h, v, left, jnp.int32(0)))
     return jnp.where((end.left > 0)[None, :], h, end.h)
 

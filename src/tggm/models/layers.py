@@ -56,15 +56,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
-from numpy.typing import NDArray
 
 from tggm import formulas
 from tggm.formulas import LayerMoments, Triple, gauss_hermite, unit_averages, unit_nodes, weighted_sum
 from tggm.models._many_outputs import LOG_2PI as LOG_2PI
 from tggm.models._many_outputs import many_outputs_log_density
 from tggm.special import log_ndtr
+from tggm.special.kernels import moments as standard_moments
 from tggm.special.probit import log_probit
-from tggm.special.standard import moments as standard_moments
 
 T = TypeVar("T")
 PARTS: dict[str, type[Any]] = {}  # by class name: a model file names the parts of its model
@@ -372,7 +371,7 @@ def propagate(layers: Directed, psi: Any, n_nodes: int) -> list[LayerMoments]:
 
 @jax.custom_jvp
 def unit_moments(a: Array) -> tuple[Array, Array]:
-    """Return g(a) and ω²(a), as exact as `tggm.special.standard.moments`, with closed derivatives."""
+    """Return g(a) and ω²(a), as exact as `tggm.special.kernels.moments`, with closed derivatives."""
     return standard_moments(a)
 
 
@@ -460,13 +459,6 @@ class Incomplete(NamedTuple):
 
     value: Array  # (rows, n), NaN where missing
     side: Array  # (rows, n) 0 measured, 1 at least `value`, −1 at most `value`
-
-
-def measured(y: Any) -> NDArray[np.float64]:
-    """Return targets as NumPy numbers, NaN where one is missing or a limit."""
-    if not isinstance(y, Incomplete):
-        return np.asarray(y, np.float64)
-    return np.where(np.asarray(y.side) == 0, np.asarray(y.value, np.float64), np.nan)
 
 
 @part

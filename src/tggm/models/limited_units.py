@@ -22,7 +22,7 @@ from jax import Array
 
 from tggm.formulas import Triple, gauss_hermite, layer_above
 from tggm.models.layers import N_NODES, Hidden, Independent, Propagated, draw_between, part
-from tggm.special.boxes import edge_moments
+from tggm.special.box_kernels import box_moments
 
 LEAST_LOG_WIDTH, MOST_LOG_WIDTH = -4.0, 8.0  # range of learned widths in computations
 FARTHEST = 1e4  # largest learned limit in computations
@@ -127,14 +127,14 @@ def moments(a: Array, lower: Array | float, upper: Array | float) -> MeanVarianc
 
 @jax.custom_jvp
 def _moments(a: Array, lower: Array, upper: Array) -> MeanVariance:
-    s = edge_moments(a, lower, upper)
+    _, s = box_moments(a, jnp.ones_like(a), lower, upper)
     return lower + s.low, s.var
 
 
 @_moments.defjvp
 def _(primals: Triple, tangents: Triple) -> tuple[MeanVariance, MeanVariance]:
     (a, lower, upper), (da, dl, du) = primals, tangents
-    s = edge_moments(a, lower, upper)
+    _, s = box_moments(a, jnp.ones_like(a), lower, upper)
     x, y, V, p, q = s.low, s.high, s.var, s.at_lower, s.at_upper
     by_lower, by_upper = p * (x * x - V), q * (y * y - V)
     d_mean = V * da + p * x * dl + q * y * du

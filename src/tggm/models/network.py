@@ -61,6 +61,11 @@ class Model:
         model: Model = jax.tree.unflatten(jax.tree.structure(self), [arrays[name] for name in self.arrays()])
         return model
 
+    def with_arrays(self, arrays: dict[str, Any]) -> "Model":
+        """Return the model with these arrays in the place of its own, in its own types."""
+        own = self.arrays()
+        return self.replaced(own | {name: np.asarray(a, own[name].dtype) for name, a in arrays.items()})
+
     def check(self, dtype: Any) -> None:
         """Raise for NumPy arrays whose squares or products overflow in this precision or their own.
 

@@ -3,37 +3,76 @@
 Given x the output is y = b1 + Σ w_k h_k + ε with independent truncated normals h_k. Its density and its
 distribution function are Fourier integrals along a line through the saddle point, exact to rounding error in
 the tails, too. Marginals of several outputs are of the same kind; their joint density needs an engine.
+
+Quantities that are needed often come from the characteristic function of each row's mixture on a grid.
+If |Y − y| < 2R almost surely, Y and a point y both lying within R of the centre, functions of Y − y may be
+replaced by their periodic versions of period 4R, whose Fourier series run over odd frequencies
+t_j = (2j + 1) π / 2R: a square wave for sign(Y − y), a triangular wave for |Y − y|. With φ the
+characteristic function of Y minus the centre and x = y minus the centre,
+
+    f(y)      = (1/R) Σ Re[φ(t_j) e^{−i t_j x}],
+    P(Y ≤ y)  = ½ − (2/π) Σ Im[φ(t_j) e^{−i t_j x}] / (2j + 1),
+    E|Y − y|  = R − (8R/π²) Σ Re[φ(t_j) e^{−i t_j x}] / (2j + 1)²,      E|Y − Y'| the same with |φ|² at x = 0.
+
+Blocks of nodes are added until φ is negligible in every row.
 """
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from tggm.arrays import Floats, Ints
-from tggm.inference import Sum, log_density, log_tails
-from tggm.paper._spectrum import (
-    MAX_NODES,
-    NEGLIGIBLE,
-    Complexes,
-    Spectrum,
-    block_size,
-    characteristic_block,
-    radius,
-)
+from tggm.inference import Sum, by_chunks, log_density, log_tails, period
 from tggm.predictive.base import ScalarPredictive, mixture_weights
 from tggm.predictive.joint import JointPredictive, factors, log_densities
 from tggm.special import standard_moments
 
+Complexes = np.ndarray[Any, np.dtype[np.complex128]]
+
 _CHUNK = 2048  # sums per compiled call; fewer are padded to a power of two, so that few programs are compiled
-_SLAB = 4096  # rows whose spectra are computed together
+_FEW, _MANY = 16, 256  # nodes of a block, and of those after the first _FEW_BLOCKS
+_FEW_BLOCKS = 16
+_MAX_NODES = 4096
+_NEGLIGIBLE = 1e-15
+_FORMED = 2**21  # complex numbers formed at a time when a series is summed
 _density = jax.jit(log_density)
 _tails = jax.jit(log_tails)
+
+
+@jax.jit
+def _radius(sums: Sum, centre: Array) -> Array:
+    """Return R for each row of sums: P(|Y − centre| > R) is negligible."""
+    return period(sums, jnp.zeros_like(centre), centre)
+
+
+@partial(jax.jit, static_argnums=0)
+def _characteristic(size: int, sums: Sum, shift: Array, R: Array, first: Array) -> Array:
+    """Return E[e^{it(Y + shift)}] at nodes first, …, first + size − 1 of each row, shape (rows, size)."""
+
+    def compute(sums: Sum, rest: tuple[Array, Array, Array]) -> Array:
+        shift, R, first = rest
+        odd = 2 * (first[:, None] + jnp.arange(size, dtype=R.dtype)[None, :]) + 1
+        t = (0.5 * jnp.pi / R)[:, None] * odd
+        product = sums.characteristic(t)
+        phase, window = (sums.anchor() + shift)[:, None] * t, jnp.exp(-0.5 * sums.noise[:, None] * t**2)
+        return product * jax.lax.complex(window * jnp.cos(phase), window * jnp.sin(phase))
+
+    out: Array = by_chunks(compute, sums, (shift, R, first))
+    return out
+
+
+class Spectrum(NamedTuple):
+    """Series of every row."""
+
+    R: Floats  # (N,)
+    phi: Complexes  # (N, J)
 
 
 class ExactPredictive(ScalarPredictive):
@@ -125,45 +164,58 @@ class ExactPredictive(ScalarPredictive):
         return self._mixed(low), self._mixed(high)
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        return self._spectrum.bulk(rows, z)
+        R, x = self._spectrum.R[rows], z - self._moments[0][rows]
+        inside = np.abs(x) < R
+        f, F, _ = self._series(rows, np.where(inside, x, 0.0))
+        cdf = np.where(inside, 0.5 - (2 / np.pi) * F, (x > 0).astype(float))
+        return cdf, np.where(inside, np.maximum(f, 0) / R, 0.0)
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        return self._spectrum.distances(rows, z, self._moments[0])
+        R, phi = self._spectrum
+        x, odd = z - self._moments[0][rows], 2 * np.arange(phi.shape[1]) + 1.0
+        inside = np.abs(x) < R[rows]
+        _, _, A = self._series(rows, np.where(inside, x, 0.0))
+        to_z = np.where(inside, R[rows] - (8 / np.pi**2) * R[rows] * A, np.abs(x))
+        between = R * (1 - (8 / np.pi**2) * (np.abs(phi) ** 2 @ (1 / odd**2)))
+        return to_z, between[rows]
+
+    def _series(self, rows: Ints, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return Σ Re E, Σ Im E/(2j+1), Σ Re E/(2j+1)² with E = φ(t_j) e^{−i t_j x}, at pairs."""
+        R, phi = self._spectrum
+        odd = 2 * np.arange(phi.shape[1]) + 1.0
+        out, step = np.empty((3, len(x))), max(1, _FORMED // len(odd))
+        for start in range(0, len(x), step):
+            at = slice(start, start + step)
+            E = phi[rows[at]] * _odd_powers(np.exp(-0.5j * np.pi * x[at] / R[rows[at]]), len(odd))
+            out[0, at], out[1, at], out[2, at] = E.real.sum(1), E.imag @ (1 / odd), E.real @ (1 / odd**2)
+        return out[0], out[1], out[2]
 
     @cached_property
     def _spectrum(self) -> Spectrum:
-        every = np.arange(len(self))
-        parts = [self._part_of_spectrum(every[i : i + _SLAB]) for i in range(0, len(self), _SLAB)]
-        nodes = max((p.phi.shape[1] for p in parts), default=1)
-        phi = [np.pad(p.phi, ((0, 0), (0, nodes - p.phi.shape[1]))) for p in parts]
-        centre, R = (np.concatenate([getattr(p, name) for p in parts]) for name in ("centre", "R"))
-        return Spectrum(centre, R, np.concatenate(phi))
-
-    def _part_of_spectrum(self, rows: Ints) -> Spectrum:
         """Add blocks of nodes until the characteristic function of every member is negligible."""
-        K, N = len(self._mix), len(rows)
-        centre = self._moments[0][rows]
+        K, N = len(self._mix), len(self)
+        centre = self._moments[0]
         member, place = np.repeat(np.arange(K), N), np.tile(np.arange(N), K)
         shift = self._bias[member] - centre[place]
-        R = self._each(radius, member, rows[place], -shift).reshape(K, N).max(0)
-        blocks: list[Complexes] = []
+        R = self._each(_radius, member, place, -shift).reshape(K, N).max(0)
+        blocks = [np.zeros((N, 0), np.complex128)]
         active, begin = np.arange(K * N), 0
-        while active.size and begin < MAX_NODES:
+        while active.size and begin < _MAX_NODES:
             k, n = member[active], place[active]
-            size = block_size(begin)
-            compute = partial(characteristic_block, size)
+            size = _FEW if begin < _FEW * _FEW_BLOCKS else _MANY
             first = np.full(len(active), float(begin))
-            block = self._each(compute, k, rows[n], shift[active], R[n], first, least=1024 // size)
+            compute = partial(_characteristic, size)
+            block = self._each(compute, k, n, shift[active], R[n], first, least=1024 // size)
             begin += size
-            blocks.append(np.zeros((N, size), dtype=np.complex128))
+            blocks.append(np.zeros((N, size), np.complex128))
             np.add.at(blocks[-1], n, self._mix[k][:, None] * block)
-            active = active[np.abs(block[:, -3:]).max(1) >= NEGLIGIBLE]
+            active = active[np.abs(block[:, -3:]).max(1) >= _NEGLIGIBLE]
         phi = np.concatenate(blocks, 1)
         # noise too small to be resolved: smooth at the scale of the last node instead of cutting the series
         cut = np.zeros(N)
-        cut[place[active]] = -np.log(NEGLIGIBLE)
+        cut[place[active]] = -np.log(_NEGLIGIBLE)
         window = np.exp(-cut[:, None] * (np.arange(phi.shape[1]) / phi.shape[1])[None, :] ** 2)
-        return Spectrum(centre, R, phi * window)
+        return Spectrum(R, phi * window)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         N = len(self)
@@ -180,6 +232,18 @@ def _truncated_draws(alpha: Floats, rng: np.random.Generator) -> Floats:
     upper = np.log1p(-rng.random(alpha.shape)) + log_ndtr(alpha)
     draws: Floats = np.maximum(alpha - ndtri_exp(upper), 0.0)
     return draws
+
+
+def _odd_powers(u: Complexes, n: int) -> Complexes:
+    """Return u, u³, u⁵, … by repeated doubling; |u| = 1, so errors only add up."""
+    out = np.empty((len(u), n), dtype=np.complex128)
+    out[:, 0] = u
+    filled, step = 1, u * u
+    while filled < n:
+        take = min(filled, n - filled)
+        np.multiply(out[:, :take], step[:, None], out=out[:, filled : filled + take])
+        filled, step = filled + take, step * step
+    return out
 
 
 class ExactJointPredictive(JointPredictive[ExactPredictive]):

@@ -5,11 +5,15 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -18,23 +22,119 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm import settings
 from tggm.arrays import Floats
+from tggm.blas_lock import blas_lock
 from tggm.data.standardise import Columns, require_moderate
-from tggm.paper import _objectives
-from tggm.paper._data import encode, input_columns, pad, prepare
-from tggm.paper._inference import Inference
-from tggm.paper._model import DEEP, INITIALISERS, PaperModel, draw_members
-from tggm.paper._prediction import distribution, member_moments, member_scores
-from tggm.predictive.base import ScalarPredictive
+from tggm.matmul_precision import full_precision
+from tggm.models import Model
+from tggm.paper._density import ExactJointPredictive, ExactPredictive
+from tggm.paper._model import (
+    DEEP,
+    ENGINES,
+    Objective,
+    draw_members,
+    has_exact_density,
+    latent,
+    subtract_unit_variance,
+)
+from tggm.predictive import GaussianMixture, JointPredictive, MultivariateGaussianMixture, ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
-from tggm.predictive.joint import JointPredictive
-from tggm.training import OPTIMISERS, SCHEDULES, Plan, Program, Trained, hyper_parameters, precision, train
+from tggm.predictive.member_moments import doubled
+from tggm.training import (
+    OPTIMISERS,
+    SCHEDULES,
+    Plan,
+    Program,
+    Rows,
+    Trained,
+    hyper_parameters,
+    precision,
+    train,
+)
 from tggm.training.loop import Layout
 from tggm.training.progress import Printer
-from tggm.training.rows import Blocks, RowBlock, assign_folds, membership
+from tggm.training.rows import Blocks, RowBlock, assign_folds, bucket, membership, sparse_rows
 
 CAPACITY = 1024  # epochs of one compiled call at most; the length of a buffer
 MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # squares of σ0 and 1/σ0 stay finite
-ENGINES = {"meanfield": "mean_field", "ep": "ep"}
+INIT = ("paper", "scaled", "sharp", "small")
+FLOATS = (np.float64, np.float32)
+BLOCK = 512  # rows predicted at once
+FAR = 1e7  # standard deviations; single precision cannot square larger differences
+
+
+def input_columns(X: Any, how: bool | str) -> Columns:
+    """Return the map that standardises the inputs.
+
+    True treats each column by itself, "whole" all columns as one (pixels), False changes nothing. A sparse
+    table keeps its zeros: it is divided by the root of the mean square of a column.
+    """
+    d = X.shape[1]
+    if not how:
+        return Columns.unchanged(d)
+    if sparse.issparse(X):
+        centre, size = 0.0, np.sqrt(np.asarray(X.multiply(X).sum(axis=1), np.float64).mean() / d)
+    elif how == "whole":
+        centre = X.mean(dtype=np.float64)
+        size = np.sqrt(np.square(X - centre, dtype=np.float64).mean())
+    else:
+        return Columns.of(np.asarray(X, np.float64), np.ones(len(X)))
+    return Columns(np.full(d, centre), np.full(d, size if size > 0 else 1.0))
+
+
+def prepare(X: Any, columns: Columns, dtype: Any) -> Any:
+    """Standardise a dense table, or make `SparseRows` with as many places as the fullest row needs."""
+    if sparse.issparse(X):
+        found: Any = sparse_rows(X, columns.scale, dtype)
+    elif columns.mild():  # no float64 copy of a large table
+        with np.errstate(over="ignore"):  # `require_moderate` raises
+            found = (np.asarray(X, dtype) - columns.shift.astype(dtype)) * (1 / columns.scale).astype(dtype)
+    else:
+        with np.errstate(over="ignore"):
+            found = columns.apply(np.asarray(X, np.float64)).astype(dtype)
+    values = np.asarray(getattr(found, "values", found))
+    require_moderate(values, "`X`", "use standardize=True, or remove such rows")
+    return found
+
+
+def pad(rows: Any, size: int | None = None) -> Any:
+    """Add rows of zeros to every array, up to `size` or to one of a few sizes, so that few shapes compile."""
+
+    def one(a: NDArray[Any]) -> NDArray[Any]:
+        missing = (bucket(len(a)) if size is None else size) - len(a)
+        return np.pad(a, [(0, missing), *[(0, 0)] * (a.ndim - 1)])
+
+    return jax.tree.map(one, rows)
+
+
+def predictions(what: str, model: Model, rows: Rows, engine: str, dtype: Any) -> list[Floats]:
+    """Predict new rows in blocks by each member; each result has shape (members, rows, …).
+
+    `what` is a method of the likelihood, or "joint_density" for log p(y | x) by EP.
+    """
+    count = len(jax.tree.leaves(rows)[0])
+    size, parts = (BLOCK if count > BLOCK else bucket(count)), []
+    with precision(str(np.dtype(dtype))), blas_lock():  # inference factorises matrices
+        for begin in range(0, count, BLOCK):
+            block = jax.tree.map(lambda a, at=slice(begin, begin + BLOCK): a[at], rows)
+            kept = min(BLOCK, count - begin)
+            parts.append([np.asarray(a)[:, :kept] for a in _predicted(what, engine, model, pad(block, size))])
+    return [np.concatenate(each, axis=1).astype(np.float64) for each in zip(*parts, strict=True)]
+
+
+def _joint_log_density(model: Model, X: Floats, Y: Floats) -> Floats:
+    return predictions("joint_density", model, Rows(X, Y), "ep", np.float64)[0]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+@full_precision
+def _predicted(what: str, engine: str, model: Model, rows: Rows) -> tuple[Array, ...]:
+    def one(member: Model) -> tuple[Array, ...]:
+        if what == "joint_density":
+            return (Objective("ep")(member, rows, jnp.zeros(())),)
+        found: tuple[Array, ...] = getattr(member.likelihood, what)(latent(member, rows.X, engine))
+        return found
+
+    return jax.vmap(one)(model)
 
 
 class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
@@ -42,44 +142,27 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     methods: ClassVar[tuple[str, ...]]
 
-    def _objective(self, n_outputs: int) -> _objectives.PaperObjective:
+    def _objective(self, layers: tuple[int, ...], n_outputs: int) -> Objective:
         """Return the objective of `method`; ValueError where the model does not support it."""
         method = settings.one_of("method", self.method, self.methods)
-        solver = settings.one_of("solver", self.solver, ("newton", "cyclic"))
-        prior = settings.one_of("prior", self.prior, ("same", "posterior"))
-        cycles = settings.cycles(self.n_cycles)
-        factorised = settings.flag("factorised", getattr(self, "factorised", False))
-        several = len(self._layers()) > 1
-        deep = settings.one_of("deep", self.deep, DEEP)
-        if several and deep == "undirected" and method == "moments":
+        found = Objective(
+            method,
+            settings.one_of("solver", self.solver, ("newton", "cyclic")),
+            settings.cycles(self.n_cycles),
+            settings.one_of("prior", self.prior, ("same", "posterior")),
+            settings.flag("factorised", getattr(self, "factorised", False)),
+        )
+        several, deep = len(layers) > 1, settings.one_of("deep", self.deep, DEEP)
+        wrong = {"undirected": ("moments",), "directed": tuple(ENGINES)}[deep]
+        if several and method in wrong:
+            other = "directed" if deep == "undirected" else "undirected"
             raise ValueError(
-                f"method='moments' needs one hidden layer or deep='directed'; got hidden={self.hidden!r}."
-            )
-        if several and deep == "directed" and method in ENGINES:
-            raise ValueError(
-                f"method={method!r} needs one hidden layer or deep='undirected'; got hidden={self.hidden!r}."
+                f"method={method!r} needs one hidden layer or deep={other!r}; got hidden={self.hidden!r}."
             )
         if method == "exact" and (several or n_outputs > 1):
             raise ValueError(
                 "method='exact' needs one hidden layer and one output; "
                 f"got hidden={self.hidden!r} and {n_outputs} outputs. Use 'ep'."
-            )
-        if method in ENGINES:
-            return _objectives.EvidenceObjective(
-                Inference(ENGINES[method], solver, prior=prior, factorised=factorised), cycles
-            )
-        others = {
-            "bp": _objectives.BackPropagation(),
-            "moments": _objectives.MomentObjective(),
-            "exact": _objectives.ExactDensity(),
-        }
-        return others[method]
-
-    def _layers(self) -> tuple[int, ...]:
-        found = settings.layers(self.hidden)
-        if found is None:
-            raise ValueError(
-                f"`hidden` must be a number of units, or one for each layer; got {self.hidden!r}."
             )
         return found
 
@@ -100,26 +183,28 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _fit(self, X: Any, y: NDArray[Any], n_outputs: int, noise: Floats | None) -> None:
         """Draw and train all members; `noise` is a fixed or initial noise variance, None for classes."""
-        dtype, layers, objective = settings.precision(self.dtype), self._layers(), self._objective(n_outputs)
+        dtype, layers = settings.precision(self.dtype), settings.layers(self.hidden)
+        if layers is None:
+            raise ValueError(
+                f"`hidden` must be a number of units, or one for each layer; got {self.hidden!r}."
+            )
+        objective = self._objective(layers, n_outputs)
         names = ("n_members", "max_epochs", "batch_size")
         members, epochs, batch = (settings.count(name, getattr(self, name)) for name in names)
         average = settings.number("average", self.average, least=0, below=1)
         patience = np.inf if self.patience is None else settings.count("patience", self.patience)
         fraction = settings.number("validation_fraction", self.validation_fraction, above=0, below=1)
         fraction = fraction if settings.flag("early_stopping", self.early_stopping) else 0.0
-        numbers = {
-            "learning_rate": settings.number("learning_rate", self.learning_rate, above=0),
-            "weight_decay": settings.number("weight_decay", self.weight_decay, least=0),
-            "clip": settings.number("clip", self.clip, above=0),
-        }
+        rate = settings.number("learning_rate", self.learning_rate, above=0)
+        decay = settings.number("weight_decay", self.weight_decay, least=0)
         state = check_random_state(self.random_state)
         rng = np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
         model = draw_members(
             rng, members, X.shape[1], layers, n_outputs, self.deep,
             s0=settings.gauge(self.sigma0, MOST_SIGMA0[dtype]), noise=noise,
-            init=settings.one_of("init", self.init, INITIALISERS), dtype=dtype,
+            init=settings.one_of("init", self.init, INIT), dtype=dtype,
         )  # fmt: skip
-        rows = _objectives.PaperRows(prepare(X, self._x, dtype), y)
+        rows = Rows(prepare(X, self._x, dtype), y)
         folds = membership(assign_folds(rng, np.arange(len(y)), fraction, members))
         blocks = Blocks.of(RowBlock(folds, pad(rows), pad(np.ones(len(y), dtype))))
         layout = Layout.of(model, axes=1)
@@ -128,10 +213,10 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             settings.one_of("schedule", self.schedule, SCHEDULES), average > 0,
         )  # fmt: skip
         learned = getattr(self, "noise", None) is None
-        fixed = ["hidden.s0"] if learned else ["hidden.s0", "output.log_noise"]
+        fixed = ["hidden.s0"] if learned else ["hidden.s0", "likelihood.log_noise"]
         hyper = hyper_parameters(
-            members, layout.rates(fixed), dtype, average=average, patience=patience,
-            total_steps=epochs * blocks.steps(batch), **numbers,
+            members, layout.rates(fixed), dtype, learning_rate=rate, weight_decay=decay, average=average,
+            patience=patience, total_steps=epochs * blocks.steps(batch),
         )  # fmt: skip
         printer = Printer(fraction > 0) if settings.flag("verbose", self.verbose) else None
         program = Program(plan, hyper, epochs, int(rng.integers(2**31)), objective)
@@ -139,16 +224,17 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         model = result.params
         if noise is not None and learned and self.method == "bp":
             with precision(dtype):
-                model = _objectives.subtract_unit_variance(model, rows.X)
+                model = subtract_unit_variance(model, rows.X)
         self._keep(jax.tree.map(np.asarray, model), result)
 
-    def _keep(self, model: PaperModel, result: Trained) -> None:
+    def _keep(self, model: Model, result: Trained) -> None:
         """Store the fitted model, its parameters in the units of the data, and the course of training."""
         self.model_ = model
-        hidden, output = jax.tree.map(lambda a: np.asarray(a, np.float64), (model.hidden, model.output))
+        double: Any = doubled(model)
+        hidden, output = double.hidden, double.likelihood.output
         self.W0_ = hidden.W0 / self._x.scale[None, None, :]
         self.b0_ = hidden.b0 - self.W0_ @ self._x.shift
-        self.between_ = hidden.between
+        self.between_ = list(zip(getattr(hidden, "W", ()), getattr(hidden, "b", ()), strict=True))
         self.W1_ = output.W1 * self._y.scale[None, :, None]
         self.b1_ = output.b1 * self._y.scale + self._y.shift
         self.n_iter_ = int(result.train.shape[1])
@@ -168,10 +254,10 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 f"Interrupted after {self.n_iter_} epochs; the best parameters so far are kept.\n"
             )
 
-    def _inference(self) -> Inference:
-        """Return the engine of predictions: EP for one layer or after EP, else mean field."""
-        by_ep = self.method == "ep" or self.model_.hidden.independent
-        return Inference("ep" if by_ep else "mean_field")
+    @property
+    def _engine(self) -> str:
+        """Return the engine of predictions of undirected layers."""
+        return "ep" if self.method == "ep" else "mean_field"
 
     def _new_rows(self, X: ArrayLike, **options: Any) -> Any:
         check_is_fitted(self, "model_")
@@ -219,8 +305,6 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         Multiplies ½‖W‖².
     average : float, default 0.0
         Decay of a running average of the parameters; 0 for none.
-    clip : float, default 10.0
-        Largest norm of a gradient.
     validation_fraction : float, default 0.1
         Part of the rows that each member holds out if `early_stopping`.
     early_stopping : bool, default True
@@ -269,7 +353,6 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         max_epochs: int = 1000,
         weight_decay: float = 0.0,
         average: float = 0.0,
-        clip: float = 10.0,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | None = 250,
@@ -304,16 +387,18 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         require_moderate(Z, "`y`", "use standardize=True, or divide it")
         given = settings.noise_variance(self.noise, n)
         self._fit(X_, Z, n, np.full(n, 0.5) if given is None else given)
-        output: Any = self.model_.output
-        self.noise_ = np.exp(np.asarray(output.log_noise, np.float64)) * self._y.scale**2
+        likelihood: Any = self.model_.likelihood
+        self.noise_ = np.exp(np.asarray(likelihood.log_noise, np.float64)) * self._y.scale**2
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for."""
-        Z = self._standardised(X, self.dtype)
-        mean, var = member_moments(self.model_, Z, self._inference(), np.dtype(self.dtype))
+        dtype = np.dtype(self.dtype)
+        rows = Rows(self._standardised(X, dtype), None)
+        mean, var = predictions("variances", self.model_, rows, self._engine, dtype)
         centre = self._shaped(mean.mean(0) * self._y.scale + self._y.shift)
         if not return_std:
             return centre
+        var = np.maximum(var, np.finfo(dtype).tiny)
         return centre, self._shaped(np.sqrt(var.mean(0) + mean.var(0)) * self._y.scale)
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
@@ -322,8 +407,23 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         One hidden layer gives exact densities; several outputs have exact marginals and a joint density by
         EP. Several layers give Gaussians with the moments of y.
         """
-        Z = self._standardised(X, np.float64)
-        return distribution(self.model_, Z, self._inference(), self._y)
+        Z, y, dtype = self._standardised(X, np.float64), self._y, np.float64
+        one = len(y.shift) == 1
+        model: Any = doubled(self.model_)
+        at: Any = 0 if one else slice(None)
+        units: dict[str, Any] = {"loc": y.shift[at], "scale": y.scale[at]}
+        if not has_exact_density(model):
+            mean, cov = predictions("moments", model, Rows(Z, None), self._engine, dtype)
+            if one:
+                return GaussianMixture(mean[:, :, 0], cov[:, :, 0, 0], **units)
+            return MultivariateGaussianMixture(mean, cov, **units)
+        hidden, likelihood = model.hidden, model.likelihood
+        located = np.einsum("nd,kmd->knm", Z, hidden.W0) + hidden.b0[:, None, :]
+        W1, b1, s0, s1 = likelihood.output.W1, likelihood.output.b1, hidden.s0, np.exp(likelihood.log_noise)
+        if one:
+            return ExactPredictive(located, W1[:, 0], b1[:, 0], s0, s1[:, 0], **units)
+        density = partial(_joint_log_density, model, Z)
+        return ExactJointPredictive(located, W1, b1, s0, s1, joint_log_density=density, **units)
 
     def _standardised(self, X: ArrayLike, dtype: Any) -> Any:
         return prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(dtype))
@@ -349,7 +449,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         As in `PaperRegressor`. A sparse table is divided by one number, so that it stays sparse.
     deep, n_members, sigma0, init, solver, prior, optimizer, learning_rate, schedule, batch_size, max_epochs
         As in `PaperRegressor`, with other defaults.
-    weight_decay, average, clip, validation_fraction, early_stopping, patience, dtype, random_state, verbose
+    weight_decay, average, validation_fraction, early_stopping, patience, dtype, random_state, verbose
         As in `PaperRegressor`.
 
     Attributes
@@ -382,7 +482,6 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         max_epochs: int = 60,
         weight_decay: float = 0.0,
         average: float = 0.0,
-        clip: float = 10.0,
         validation_fraction: float = 0.1,
         early_stopping: bool = True,
         patience: int | None = None,
@@ -404,17 +503,15 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         return cls(**{"method": "bp", "sigma0": 0.1, **given})
 
     def _fit_rows(self, X: ArrayLike, y: ArrayLike) -> None:
-        X_, y_ = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=1
-        )
+        X_, y_ = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=1)
         check_classification_targets(y_)
         settings.standardize(self.standardize, whole=True)
-        self.classes_ = np.unique(y_)
+        self.classes_, labels = np.unique(y_, return_inverse=True)
         n = len(self.classes_)
         if n < 2:
             raise ValueError(f"`y` has one class only, {self.classes_.tolist()}; at least two are needed.")
         self._x, self._y = input_columns(X_, self.standardize), Columns.unchanged(n)
-        self._fit(X_, encode(y_, self.classes_), n, None)
+        self._fit(X_, labels.astype(np.int32), n, None)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
@@ -428,12 +525,14 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return logarithms of the probabilities, accurate also where a probability underflows."""
-        rows = self._new_rows(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        rows = self._new_rows(X, accept_sparse="csr", dtype=FLOATS)
         dtype = np.dtype(self.dtype)
         Z = prepare(rows, self._x, dtype)
-        mean, std = member_scores(self.model_, Z, self._inference(), dtype)
+        mean, std = predictions("contended_scores", self.model_, Rows(Z, None), self._engine, dtype)
+        # only differences matter
+        mean = np.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True))
         with precision(str(dtype)):
-            log_p = class_mixture(mean, std, log=True).astype(np.float64)
+            log_p = class_mixture(mean.astype(dtype), std.astype(dtype), log=True).astype(np.float64)
         log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
         limits = np.finfo(np.float64)
         bounded: Floats = np.clip(log_p, limits.min, -limits.epsneg)

@@ -1,6 +1,9 @@
-r"""The paper's models: hidden units, outputs, and the random weights that training starts from.
+r"""The paper's models: hidden units, training objectives, and the random weights that training starts from.
 
     p(y | x) = ∫ p(y | h) p(h | x) dh,  h ≥ 0
+
+A model is a `tggm.models.Model` without features and linear part. Its likelihood is `Gaussian`, p(y | h) =
+N(y | W1 h + b1, diag(s1)), §2, or `Probit`: z = W1 h + b1 + ε, ε ~ N(0, I), class = argmax z, §4.1.
 
 One layer (§2): p(h | x) = N_T(h | W0 x + b0, s0 I), independent units, so that all moments are exact.
 Several layers (§4.2): u¹ = W0 x + b0, u^{l+1} = W^l h^l + b^l, and either
@@ -20,73 +23,41 @@ p(y | x).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from tggm import formulas
-from tggm.arrays import Floats
+from tggm.blas_lock import sequenced
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import Sum, linear_mean, linear_moments, log_density
-from tggm.matmul_precision import full_precision
-from tggm.models import part
-from tggm.models.layers import (
-    LOG_2PI,
-    Independent,
-    Latent,
-    Propagated,
-    gaussian_log_density,
-    propagate,
-    training_nodes,
-    unit_moments,
+from tggm.inference import (
+    Sum,
+    class_ep,
+    class_mean_field,
+    cyclic_moments,
+    linear_mean,
+    linear_moments,
+    log_density,
+    log_partition,
 )
-from tggm.paper._inference import Inference
+from tggm.matmul_precision import full_precision
+from tggm.models import Directed, Gaussian, Identity, Latent, Model, Network, Output, Probit, Shallow, part
+from tggm.models.layers import LOG_2PI, propagate, stacked, training_nodes
 from tggm.precision import Diagonal, Layered, LowRank
-from tggm.special.probit import log_probit
+from tggm.special.probit import Expansion, expand_factorised, expand_probit, log_probit
+from tggm.training import Rows
 
-TRAINING_NODES = 3  # quadrature nodes of a directed model, in training and in predictions
-START_NODES = 7  # quadrature nodes where means are computed once: starting points, shares of the variance
+START_NODES = 7  # quadrature nodes of the means from which mean field of undirected layers starts
+MAX_ITER = 30  # Newton steps or EP sweeps of a training step
 
 
 @part
-class OneLayer:
-    """One hidden layer of m independent units over d inputs."""
-
-    W0: Array  # (m, d)
-    b0: Array  # (m,)
-    s0: Array  # ()
-
-    independent: ClassVar = True  # given x, so that densities of outputs are exact
-    between: ClassVar[list[tuple[Array, Array]]] = []  # weights and biases between layers
-
-    @property
-    def gauge(self) -> Array:
-        """Return s0, not differentiated."""
-        return lax.stop_gradient(self.s0)
-
-    def locations(self, X: Any) -> Array:
-        """Return W0 x + b0 for each row, (rows, m)."""
-        located: Array = X @ self.W0.T + self.b0[None, :]
-        return located
-
-    def standard(self, X: Any) -> Array:
-        """Return (W0 x + b0) / σ0, (rows, m)."""
-        return self.locations(X) / jnp.sqrt(self.gauge)
-
-    def moments(self, X: Any, inference: Inference, nodes: int = TRAINING_NODES) -> Independent:
-        """Return E[h | x] = σ0 g(α) and Var[h | x] = s0 ω²(α), exact."""
-        g, omega2 = unit_moments(self.standard(X))
-        return Independent(jnp.sqrt(self.gauge) * g, self.gauge * omega2)
-
-    def mean(self, X: Any, W: Array, inference: Inference) -> Array:
-        """Return W E[h | x], (rows, n)."""
-        return self.moments(X, inference).mean @ W.T
+class OneLayer(Shallow):
+    """One hidden layer of independent units, so that densities of outputs are exact."""
 
     @full_precision
     def gaussian(self, X: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
@@ -94,41 +65,30 @@ class OneLayer:
 
         P = I/s0 + UᵀU, γ = (W0 x + b0)/s0 + pull. The paper prints P0 = σ0² I; a precision is 1/σ0².
         """
-        shift = self.locations(X) / self.gauge
+        shift = (X @ self.W0.T + self.b0[None, :]) / self.gauge
         base = jnp.full_like(self.b0, 1.0) / self.gauge
-        if pull is not None:
-            shift = shift + pull
-        return TruncatedGaussian(Diagonal(base) if U is None else LowRank(base, U), shift)
+        return TruncatedGaussian(
+            Diagonal(base) if U is None else LowRank(base, U), shift if pull is None else shift + pull
+        )
 
     def start(self, X: Any) -> None:
         """Return no starting point: the prior of one layer needs no inference."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Layers:
-    """Weights and biases of several hidden layers; abstract."""
+@dataclass(frozen=True)
+class Inferred(Latent):
+    """Moments of the last units of a truncated Gaussian, by inference."""
 
-    W0: Array  # (m_1, d)
-    b0: Array  # (m_1,)
-    W: tuple[Array, ...]  # W^l, (m_{l+1}, m_l)
-    b: tuple[Array, ...]  # b^l, (m_{l+1},)
-    s0: Array  # ()
+    gaussian: TruncatedGaussian
+    engine: str
+    start: Array
 
-    independent: ClassVar = False
-
-    @property
-    def between(self) -> list[tuple[Array, Array]]:
-        """Return the weights and biases from each layer to the next."""
-        return list(zip(self.W, self.b, strict=True))
-
-    @property
-    def gauge(self) -> Array:
-        """Return s0, not differentiated."""
-        return lax.stop_gradient(self.s0)
+    def covariance(self, W: Array) -> tuple[Array, Array]:
+        return linear_moments(self.gaussian, W, engine=self.engine, start=self.start)
 
 
 @part
-class UndirectedLayers(_Layers):
+class UndirectedLayers(Directed):
     """Several hidden layers as one joint truncated Gaussian; outputs depend on the last."""
 
     @full_precision
@@ -137,120 +97,101 @@ class UndirectedLayers(_Layers):
 
         The supplement divides the output's blocks by σ0² too; they belong to the output's own variance.
         """
-        shift = self._shift(X)
+        s0, dtype = self.gauge, self.W0.dtype
+        blocks = [(jnp.eye(W.shape[1], dtype=dtype) + W.T @ W) / s0 for W in self.W]
+        blocks.append(jnp.eye(len(self.b[-1]), dtype=dtype) / s0)
+        if U is not None:
+            blocks[-1] = blocks[-1] + U.T @ U
+        own = (X @ self.W0.T + self.b0[None, :], *(b[None, :] for b in self.b))
+        back = (*(b @ W for W, b in zip(self.W, self.b, strict=True)), jnp.zeros_like(self.b[-1]))
+        parts = [(u - v[None, :]) / s0 for u, v in zip(own, back, strict=True)]
         if pull is not None:
-            shift = shift + jnp.pad(pull, [(0, 0), (shift.shape[1] - pull.shape[1], 0)])
-        return TruncatedGaussian(self._precision(U), shift)
+            parts[-1] = parts[-1] + pull
+        shift = jnp.concatenate([jnp.broadcast_to(p, (len(own[0]), p.shape[1])) for p in parts], axis=1)
+        return TruncatedGaussian(Layered(tuple(blocks), tuple(-W / s0 for W in self.W)), shift)
 
     def start(self, X: Any) -> Array:
         """Return the means of the directed model with these weights, as a starting point for mean field."""
-        fixed: UndirectedLayers = lax.stop_gradient(self)
-        layers = propagate(fixed, X, START_NODES)  # type: ignore[arg-type]  # has the same arrays
+        layers = propagate(lax.stop_gradient(self), X, START_NODES)
         return jnp.concatenate([layer.mean for layer in layers], axis=1)
 
-    def moments(self, X: Any, inference: Inference, nodes: int = TRAINING_NODES) -> "Inferred":
+    def moments(self, psi: Any, engine: str = "mean_field") -> Inferred:  # type: ignore[override]  # joint
         """Return moments of the last layer by inference."""
-        return Inferred(self.gaussian(X), inference, self.start(X))
-
-    def mean(self, X: Any, W: Array, inference: Inference) -> Array:
-        """Return W E[h^L | x] by mean field, (rows, n), differentiable."""
-        return linear_mean(self.gaussian(X), W, self.start(X))
-
-    def _precision(self, U: Array | None) -> Layered:
-        blocks = []
-        for i, m in enumerate([len(self.b0), *map(len, self.b)]):
-            A = jnp.eye(m, dtype=self.W0.dtype)
-            if i < len(self.W):
-                A = A + self.W[i].T @ self.W[i]
-            blocks.append(A / self.gauge)
-        if U is not None:
-            blocks[-1] = blocks[-1] + U.T @ U
-        return Layered(tuple(blocks), tuple(-W / self.gauge for W in self.W))
-
-    def _shift(self, X: Any) -> Array:
-        """Return γ of the prior, (rows, m_1 + … + m_L)."""
-        biases = [X @ self.W0.T + self.b0[None, :], *(b[None, :] for b in self.b)]
-        parts = []
-        for i, bias in enumerate(biases):
-            pull = self.b[i] @ self.W[i] if i < len(self.W) else jnp.zeros_like(bias[0])
-            part = (bias - pull[None, :]) / self.gauge
-            parts.append(jnp.broadcast_to(part, (biases[0].shape[0], bias.shape[1])))
-        return jnp.concatenate(parts, axis=1)
+        return Inferred(self.gaussian(psi), engine, self.start(psi))
 
 
-class Inferred(Latent):
-    """Moments of the last units of a truncated Gaussian, by inference."""
-
-    def __init__(self, tg: TruncatedGaussian, inference: Inference, start: Array) -> None:
-        self._tg, self._inference, self._start = tg, inference, start
-
-    def covariance(self, W: Array) -> tuple[Array, Array]:
-        """Return E[h], (rows, m), and Cov[W h], (rows, n, n)."""
-        return linear_moments(self._tg, W, engine=self._inference.engine, start=self._start)
+DEEP: dict[str, type[Directed]] = {"undirected": UndirectedLayers, "directed": Directed}
+ENGINES = {"meanfield": "mean_field", "ep": "ep"}  # by method
 
 
-Inferable = OneLayer | UndirectedLayers  # one joint truncated Gaussian
+def has_exact_density(model: Model) -> bool:
+    """Return whether y is a sum of independent variables given x; else predictions use moments."""
+    return isinstance(model.hidden, OneLayer) and isinstance(model.likelihood, Gaussian)
 
 
-@part
-class DirectedLayers(_Layers):
-    """Several hidden layers, each a truncated Gaussian given the one below."""
-
-    def moments(self, X: Any, inference: Inference, nodes: int = TRAINING_NODES) -> Propagated:
-        """Return moments of the last layer by propagation."""
-        return Propagated(propagate(self, X, nodes), self.W)  # type: ignore[arg-type]  # has the same arrays
-
-    def mean(self, X: Any, W: Array, inference: Inference) -> Array:
-        """Return W E[h^L | x], (rows, n)."""
-        layers = propagate(self, X, TRAINING_NODES)  # type: ignore[arg-type]  # has the same arrays
-        return layers[-1].mean @ W.T
+def latent(model: Model, X: Any, engine: str = "mean_field") -> Latent:
+    """Return moments of the last hidden units given x; `engine` matters for undirected layers only."""
+    hidden = model.hidden
+    return hidden.moments(X, engine) if isinstance(hidden, UndirectedLayers) else hidden.moments(X)
 
 
-Hidden = OneLayer | UndirectedLayers | DirectedLayers
-DEEP: dict[str, type[UndirectedLayers] | type[DirectedLayers]] = {
-    "undirected": UndirectedLayers,
-    "directed": DirectedLayers,
-}
+def mean(model: Model, X: Any) -> Array:
+    """Return E[W1 h + b1 | x], (rows, n), differentiable; for undirected layers by mean field."""
+    hidden, output = model.hidden, model.likelihood.output
+    if isinstance(hidden, UndirectedLayers):
+        return linear_mean(hidden.gaussian(X), output.W1, hidden.start(X)) + output.b1[None, :]
+    return output.of(hidden.moments(X).variances(output.W1)[0])
 
 
-@part
-class GaussianOutput:
-    """p(y | h) = N(y | W1 h + b1, diag(s1)), §2."""
+@dataclass(frozen=True)
+class Objective:
+    """What `tggm.training.train` maximises, one number for each row; equal objects share a compiled program.
 
-    W1: Array  # (n, m)
-    b1: Array  # (n,)
-    log_noise: Array  # (n,) log s1
+    - "bp": the log-density for squared error, or cross-entropy, of E[y | x]: the paper's TGGM-BP;
+    - "moments": that of the Gaussian with mean and covariance of y given x; for classes, of their scores;
+    - "meanfield", "ep": log p(y | x) as a difference of log Z, TGGM-ML. The gradient of log Z is the engine's
+      moments: gradient ascent is the paper's EM with a gradient M-step;
+    - "exact": log p(y | x) of one output of one layer by Fourier inversion.
 
-    numeric: ClassVar = True
+    Mean field bounds the posterior's log Z from below. In an undirected deep model log Z of the prior is
+    approximated, too, and their difference is not a bound. `prior` says where the prior's mean field starts:
+    from the same means as the posterior's ("same"), or from the posterior's means, as the paper advises
+    ("posterior"); it matters for a few cycles only.
+    """
 
-    def of(self, h: Array) -> Array:
-        """Return W1 h + b1 for each row, (rows, n)."""
-        return h @ self.W1.T + self.b1[None, :]
+    method: str
+    solver: str = "newton"  # of mean field; "cyclic" is the paper's Algorithm 1
+    cycles: tuple[int, int] = (10, 10)  # of the cyclic solver, at the first and at the last step
+    prior: str = "same"
+    factorised: bool = False  # whether q(z) of a class is a product over classes, as in the supplement
 
-    def moments(self, latent: Latent) -> tuple[Array, Array]:
-        """Return mean and covariance of y: W1 E[h] + b1, W1 Cov[h] W1ᵀ + diag(s1).
+    def __call__(self, model: Model, rows: Rows, progress: Array) -> Array:
+        """Return the objective of each row; `progress` is the completed part of training, 0 to 1."""
+        if self.method == "bp":
+            return by_mean(model, rows)
+        if self.method == "moments":
+            return model.likelihood.log_density(rows.y, latent(model, rows.X))
+        if self.method == "exact":
+            return by_density(model, rows)
+        first, last = self.cycles
+        cycles = jnp.round(first + progress * (last - first)).astype(jnp.int32)
+        number = isinstance(model.likelihood, Gaussian)
+        return self._of_numbers(model, rows, cycles) if number else self._of_classes(model, rows, cycles)
 
-        The paper's Σ_{y|x} lacks the transpose.
-        """
-        h, cov = latent.covariance(self.W1)
-        return self.of(h), cov + jnp.diag(jnp.exp(self.log_noise))[None]
+    def score(self, model: Model, rows: Rows) -> Array:
+        """Return the objective of held-out rows, but by moments where predictions after EM use moments."""
+        if self.method not in ENGINES or has_exact_density(model):
+            return self(model, rows, jnp.zeros(()))
+        with jax.default_matmul_precision("highest"):
+            return model.likelihood.log_density(rows.y, latent(model, rows.X, ENGINES[self.method]))
 
-    def variances(self, latent: Latent) -> tuple[Array, Array]:
-        """Return mean and variance of each output, (rows, n) each."""
-        h, var = latent.variances(self.W1)
-        return self.of(h), var + jnp.exp(self.log_noise)[None, :]
+    def penalty(self, model: Model) -> Array:
+        """Return ½‖W‖², which weight decay multiplies."""
+        return model.weight_norm()
 
-    def by_moments(self, y: Array, latent: Latent) -> Array:
-        """Return the log-density of the Gaussian with the first two moments of p(y | x)."""
-        return gaussian_log_density(y, *self.moments(latent))
-
-    def by_mean(self, y: Array, mean: Array) -> Array:
-        """Return log N(y | mean, diag(v)), v = exp(log_noise) for all rows: squared errors, TGGM-BP."""
-        log_v = self.log_noise[None, :]
-        return -0.5 * ((y - mean) ** 2 * jnp.exp(-log_v) + log_v + LOG_2PI).sum(-1)
-
-    def by_inference(self, y: Array, hidden: Inferable, X: Any, inference: Inference) -> Array:
-        r"""Return the log-likelihood of each row as a difference of log-partition functions, TGGM-ML (§3.1).
+    @full_precision
+    def _of_numbers(self, model: Model, rows: Rows, cycles: Array) -> Array:
+        r"""Return the log-likelihood as a difference of log-partition functions (§3.1).
 
         .. math::
             \log p(y|x) = \log Z(P, \gamma) - \log Z(P_0, \gamma_0)
@@ -258,157 +199,138 @@ class GaussianOutput:
 
         with (P, γ) the posterior, whose P has UᵀU and whose γ has Uᵀ(y − b1)/σ1 added, U = W1/σ1.
         """
-        root = jnp.exp(-0.5 * self.log_noise)
-        U = self.W1 * root[:, None]
-        residual = y - self.b1[None, :]
-        posterior = hidden.gaussian(X, U, (residual * root[None, :]) @ U)
-        squares = residual**2 * jnp.exp(-self.log_noise)[None, :]
-        constant = 0.5 * (squares + self.log_noise[None, :] + LOG_2PI).sum(-1)
-        return inference.evidence(hidden.gaussian(X), posterior, hidden.start(X)) - constant
+        hidden: Any = model.hidden
+        likelihood: Any = model.likelihood
+        output, log_noise = likelihood.output, likelihood.log_noise
+        root = jnp.exp(-0.5 * log_noise)
+        U, residual = output.W1 * root[:, None], rows.y - output.b1[None, :]
+        prior, start = hidden.gaussian(rows.X), hidden.start(rows.X)
+        posterior = hidden.gaussian(rows.X, U, (residual * root[None, :]) @ U)
+        squares = residual**2 * jnp.exp(-log_noise)[None, :]
+        constant = 0.5 * (squares + log_noise[None, :] + LOG_2PI).sum(-1)
+        value, means = self._log_z(posterior, start, cycles), None
+        if start is not None and self.solver == "cyclic" and self.prior == "posterior":
+            means = cyclic_moments(lax.stop_gradient(posterior), start, cycles).mean
+        found: Array = value - self._prior_log_z(prior, value, start, means, cycles) - constant
+        return found
 
-    def by_density(self, y: Array, hidden: OneLayer, X: Any) -> Array:
-        """Return the exact log-density of one output, y = b1 + Σ w h + ε, by Fourier inversion."""
-        alpha = hidden.standard(X)
-        coef = jnp.broadcast_to(jnp.sqrt(hidden.gauge) * self.W1, alpha.shape)
-        noise = jnp.broadcast_to(jnp.exp(self.log_noise), alpha.shape[:1])
-        return log_density(Sum(alpha, coef, noise), y[:, 0] - self.b1[0])
+    @full_precision
+    def _of_classes(self, model: Model, rows: Rows, cycles: Array) -> Array:
+        """Return the log-likelihood of each row's class from log Z of units and scores together.
 
-
-@part
-class ProbitOutput:
-    """Classes, §4.1: z = W1 h + b1 + ε, ε ~ N(0, I), class = argmax z."""
-
-    W1: Array  # (n, m)
-    b1: Array  # (n,)
-
-    numeric: ClassVar = False
-
-    def of(self, h: Array) -> Array:
-        """Return W1 h + b1 for each row, (rows, n)."""
-        return h @ self.W1.T + self.b1[None, :]
-
-    def by_moments(self, y: Array, latent: Latent) -> Array:
-        r"""Return the log-probability of each row's class, from the moments of z given x.
-
-        Only differences of z matter. With w̄ the mean of W1 over classes, scores are independent normals with
-        variances :math:`D_j = 1 + \frac{n}{n-1} \mathrm{Var}[(w_{1,j} - \bar w)^T h \mid x]`.
+        Off the diagonal the precision of units and scores has −W1ᵀT⁻¹; the paper prints −W1ᵀ.
         """
-        n = len(self.W1)
-        h, shared = latent.variances(self.W1 - self.W1.mean(0, keepdims=True))
-        return self._log_probability(y, self.of(h), jnp.sqrt(1 + jnp.maximum(shared, 0.0) * (n / (n - 1))))
+        hidden: Any = model.hidden
+        W1, b1, label = model.likelihood.output.W1, model.likelihood.output.b1, rows.y
+        prior, start = hidden.gaussian(rows.X), hidden.start(rows.X)
+        if self.method == "ep":
+            value = class_ep(prior, W1, b1, label, jnp.int32(MAX_ITER))
+            return value - self._prior_log_z(prior, value, start, None, cycles)
+        begin = lax.stop_gradient(hidden.moments(rows.X).covariance(W1)[0]) if start is None else start
+        value, means = class_mean_field(
+            hidden.gaussian(rows.X, W1), W1, b1, self._expansion(label), start=begin, solver=self.solver,
+            steps=jnp.int32(MAX_ITER) if self.solver == "newton" else cycles,
+        )  # fmt: skip
+        near = self.solver == "newton" or self.prior == "posterior"  # Newton's answer depends on no start
+        return value - self._prior_log_z(prior, value, start, means if near else None, cycles)
 
-    def by_mean(self, y: Array, mean: Array) -> Array:
-        """Return the log-probability of each row's class under unit noise around E[z | x], TGGM-BP."""
-        return self._log_probability(y, mean, jnp.ones_like(mean))
+    def _log_z(self, tg: TruncatedGaussian, start: Array | None, cycles: Array) -> Array:
+        return log_partition(
+            tg, engine=ENGINES[self.method], solver=self.solver, n_cycles=cycles, max_iter=MAX_ITER,
+            start=start,
+        )  # fmt: skip
 
-    def by_inference(self, y: Array, hidden: Inferable, X: Any, inference: Inference) -> Array:
-        """Return the log-likelihood of each row's class from log Z of units and scores together, TGGM-ML."""
-        begin = start = hidden.start(X)
-        if begin is None:
-            begin = lax.stop_gradient(hidden.moments(X, inference).covariance(self.W1)[0])
-        units = hidden.gaussian(X), hidden.gaussian(X, self.W1)
-        return inference.class_evidence(*units, self.W1, self.b1, y, start, begin)
+    def _prior_log_z(
+        self, prior: TruncatedGaussian, after: Array, start: Array | None, means: Array | None, cycles: Array
+    ) -> Array:
+        """Return log Z of the prior, computed after `after`, from `means` where they are given."""
+        if start is None:  # one layer: independent units, in closed form
+            return self._log_z(prior, None, cycles)
+        start = start if means is None else lax.stop_gradient(means)
+        return self._log_z(sequenced(prior, after), start, cycles)
 
-    def scores(self, latent: Latent) -> tuple[Array, Array]:
-        """Return means and standard deviations of the scores z for predictions, (rows, n) each."""
-        h, var = latent.variances(self.W1)
-        mean = self.of(h)
-        return mean, formulas.contended_std(jnp, lax.erfc, mean, var, lambda w: latent.products(self.W1, w))
-
-    def _log_probability(self, label: Array, mean: Array, std: Array) -> Array:
-        return log_probit(mean, std, label, n_nodes=training_nodes(mean.shape[1]), n_steps=3)
+    def _expansion(self, label: Array) -> Callable[[Array], Expansion]:
+        """Return the function η → S_c and its derivatives: log-probability of the class, or its bound."""
+        if self.factorised:
+            return lambda eta: expand_factorised(eta, label, n_steps=6)
+        return lambda eta: expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
 
 
-@part
-class PaperModel:
-    """Hidden units and outputs; members of an ensemble are one model with a leading axis on every array."""
+def by_mean(model: Model, rows: Rows) -> Array:
+    """Return log N(y | E[y | x], diag(s1)), or the class's log-probability under unit noise: TGGM-BP."""
+    found, likelihood = mean(model, rows.X), model.likelihood
+    if not isinstance(likelihood, Gaussian):
+        nodes = training_nodes(found.shape[1])
+        return log_probit(found, jnp.ones_like(found), rows.y, n_nodes=nodes, n_steps=3)
+    log_v = likelihood.log_noise[None, :]
+    value: Array = -0.5 * ((rows.y - found) ** 2 * jnp.exp(-log_v) + log_v + LOG_2PI).sum(-1)
+    return value
 
-    hidden: Hidden
-    output: GaussianOutput | ProbitOutput
 
-    @property
-    def has_exact_density(self) -> bool:
-        """Whether p(y | x) is a density of a sum of independent variables; else predictions use moments."""
-        return self.hidden.independent and self.output.numeric
+@full_precision
+def by_density(model: Model, rows: Rows) -> Array:
+    """Return the exact log-density of one output of one layer, y = b1 + Σ w h + ε, by Fourier inversion."""
+    hidden: Any = model.hidden
+    likelihood: Any = model.likelihood
+    alpha = (rows.X @ hidden.W0.T + hidden.b0[None, :]) / jnp.sqrt(hidden.gauge)
+    coef = jnp.broadcast_to(jnp.sqrt(hidden.gauge) * likelihood.output.W1, alpha.shape)
+    noise = jnp.broadcast_to(jnp.exp(likelihood.log_noise), alpha.shape[:1])
+    return log_density(Sum(alpha, coef, noise), rows.y[:, 0] - likelihood.output.b1[0])
 
-    def latent(self, X: Any, inference: Inference, nodes: int = TRAINING_NODES) -> Latent:
-        """Return moments of the last hidden units given x."""
-        return self.hidden.moments(X, inference, nodes)
 
-    def mean(self, X: Any, inference: Inference) -> Array:
-        """Return E[W1 h + b1 | x], (rows, n), differentiable."""
-        return self.hidden.mean(X, self.output.W1, inference) + self.output.b1[None, :]
+@jax.jit
+@full_precision
+def subtract_unit_variance(members: Model, X: Any) -> Model:
+    """Subtract the units' mean variance from a noise that was learned by back-propagation.
 
-    def weight_norm(self) -> Array:
-        """Return ½ Σ‖W‖² over all weight matrices."""
-        squares = [(a**2).sum() for a in jax.tree.leaves(self) if a.ndim > 1]
-        return 0.5 * jnp.stack(squares).sum()
+    Back-propagation takes exp(log_noise) for the whole variance v of y given x. At least v / 100 is left.
+    """
+
+    def one(model: Model) -> Model:
+        likelihood: Any = model.likelihood
+        _, share = latent(model, X).variances(likelihood.output.W1)
+        v = jnp.exp(likelihood.log_noise)
+        log_noise = jnp.log(jnp.maximum(v - share.mean(0), 0.01 * v))
+        return replace(model, likelihood=replace(likelihood, log_noise=log_noise))
+
+    return jax.vmap(one)(members)
 
 
 def draw_members(
     rng: np.random.Generator, count: int, n_inputs: int, layers: tuple[int, ...], n_outputs: int, deep: str,
     *, s0: float, noise: Any, init: str, dtype: Any,
-) -> PaperModel:  # fmt: skip
+) -> Model:  # fmt: skip
     """Draw `count` models as one with a leading axis, NumPy arrays; `noise` is None for classes."""
-    drawn = []
-    for _ in range(count):
-        hidden, W1, b1 = _draw(rng, n_inputs, layers, n_outputs, deep, s0, init)
-        if noise is None:
-            drawn.append(PaperModel(hidden, ProbitOutput(W1, b1)))
-        else:
-            log_noise: Any = np.log(np.broadcast_to(np.asarray(noise, np.float64), b1.shape))
-            drawn.append(PaperModel(hidden, GaussianOutput(W1, b1, log_noise)))
-    members: PaperModel = jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *drawn)
-    return members
+    likelihood = Probit if noise is None else Gaussian
+    if init == "paper":
+        drawn = [_paper(rng, n_inputs, layers, n_outputs, s0, likelihood) for _ in range(count)]
+        model = stacked(drawn, dtype)
+    else:
+        network = Network(layers, Identity, Directed, likelihood, linear=False)
+        model = network.draw(rng, n_inputs, n_outputs, members=count, dtype=dtype, s0=s0, init=init)
+    kind = OneLayer if len(layers) == 1 else DEEP[deep]
+    likelihood = model.likelihood
+    if noise is not None:
+        log_noise = np.log(np.broadcast_to(np.asarray(noise, np.float64), (count, n_outputs)))
+        likelihood = replace(likelihood, log_noise=log_noise.astype(dtype))
+    return Model(model.features, kind(**vars(model.hidden)), likelihood)
 
 
-def _draw(
-    rng: np.random.Generator, d: int, layers: tuple[int, ...], n: int, deep: str, s0: float, init: str
-) -> tuple[Hidden, Any, Any]:
-    """Draw hidden units, W1 and b1; both ends of a deep model are drawn as one layer is."""
-    ends = layers if len(layers) == 1 else (layers[0], layers[-1])
-    parts: list[Any] = [INITIALISERS[init](rng, d, m, n, s0) for m in ends]
-    (W0, b0, _, _), (_, _, W1, b1) = parts[0], parts[-1]
-    gauge: Any = np.asarray(s0)
-    if len(layers) == 1:
-        return OneLayer(W0, b0, gauge), W1, b1
+def _paper(
+    rng: np.random.Generator, d: int, layers: tuple[int, ...], n: int, s0: float, likelihood: Any
+) -> Model:
+    """Draw every weight and bias from N(0, 0.01), as the paper does."""
+
+    def draw(*shape: int) -> Any:
+        return 0.1 * rng.standard_normal(shape)
+
+    sizes = layers if len(layers) == 1 else (layers[0], layers[-1])
+    ends = [(draw(m, d), draw(m), draw(n, m), draw(n)) for m in sizes]
+    (W0, b0, _, _), (_, _, W1, b1) = ends[0], ends[-1]
     W, b = [], []
     for below, above in pairwise(layers):
-        scale = 0.1 if init == "paper" else 1 / np.sqrt(below)
-        W.append(scale * rng.standard_normal((above, below)))
-        b.append(scale * rng.standard_normal(above) if init == "paper" else np.zeros(above))
-    between: Any = tuple(W), tuple(b)
-    return DEEP[deep](W0, b0, between[0], between[1], gauge), W1, b1
-
-
-Weights = tuple[Floats, ...]  # W0, b0, W1, b1
-
-
-def _paper(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Weights:
-    """Draw every weight and bias from N(0, 0.01), as the paper does."""
-    return tuple(0.1 * rng.standard_normal(shape) for shape in ((m, d), (m,), (n, m), (n,)))
-
-
-def _scaled(rng: np.random.Generator, d: int, m: int, n: int, s0: float, factor: float = 1.0) -> Weights:
-    """Draw locations of unit size in units of σ0 and outputs of unit size: the same model for every σ0.
-
-    `factor` multiplies the weights: 3 gives units that bend within the data, 0.1 an almost linear model.
-    """
-    sigma0 = np.sqrt(s0)
-    W0 = sigma0 * rng.standard_normal((m, d)) / np.sqrt(d)
-    b0 = sigma0 * rng.standard_normal(m)
-    W1 = rng.standard_normal((n, m)) / np.sqrt(m) / sigma0
-    return factor * W0, b0, factor * W1, np.zeros(n)
-
-
-def _sharp(rng: np.random.Generator, d: int, m: int, n: int, s0: float) -> Weights:
-    """Draw weights three times as large as "scaled", fewer times for more than 16 inputs."""
-    return _scaled(rng, d, m, n, s0, 3 * min(1.0, 16 / d))
-
-
-INITIALISERS: dict[str, Callable[..., Weights]] = {
-    "paper": _paper,
-    "scaled": _scaled,
-    "sharp": _sharp,
-    "small": partial(_scaled, factor=0.1),
-}
+        W.append(draw(above, below))
+        b.append(draw(above))
+    gauge: Any = np.asarray(s0)
+    hidden = Directed(W0, b0, tuple(W), tuple(b), gauge) if W else Shallow(W0, b0, gauge)
+    return Model(Identity(), hidden, likelihood.draw(Output(W1, b1)))

@@ -1,18 +1,13 @@
 """Independent variables: P = diag(d). The prior of every shallow model."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from tggm.precision.protocol import as_float, pytree, require_positive
+from tggm.precision.protocol import Precision, as_float, pytree, require_positive
 
 
-@pytree("values")
-@dataclass(frozen=True, eq=False)
-class Diagonal:
+@pytree
+class Diagonal(Precision):
     """P = diag(values).
 
     Parameters
@@ -28,19 +23,10 @@ class Diagonal:
         require_positive("values", values)
         object.__setattr__(self, "values", values)
 
-    @property
-    def size(self) -> int:
-        return int(self.values.shape[0])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.values.dtype)
-
     def diagonal(self) -> Array:
         return self.values
 
     def off_diagonal(self, v: Array) -> Array:
-        """Return zero."""
         return jnp.zeros_like(v)
 
     def factor(self, extra: Array) -> "DiagonalFactor":
@@ -50,21 +36,17 @@ class Diagonal:
         return jnp.diag(self.values)
 
 
-@pytree("values")
-@dataclass(frozen=True, eq=False)
+@pytree
 class DiagonalFactor:
     """One diagonal matrix per row."""
 
     values: Array
 
     def solve(self, r: Array) -> Array:
-        """Divide by the diagonal."""
         return r / self.values
 
     def variances(self) -> Array:
-        """Return the reciprocal of the diagonal."""
         return 1 / self.values
 
     def log_det(self) -> Array:
-        """Return the sum of the logarithms."""
         return jnp.log(self.values).sum(-1)

@@ -5,15 +5,13 @@ from the first layer gives the Schur complements
 
     C_0 = A_0,   C_{l+1} = A_{l+1} − B_l C_l⁻¹ B_lᵀ,   log det = Σ log det C_l,
 
-and, going back, the diagonal blocks of the inverse, with G_l = B_l C_l⁻¹,
+and, going back, the blocks of the inverse in the places of those of P, with G_l = B_l C_l⁻¹,
 
-    Σ_LL = C_L⁻¹,   Σ_ll = C_l⁻¹ + G_lᵀ Σ_{l+1,l+1} G_l.
+    Σ_LL = C_L⁻¹,   Σ_ll = C_l⁻¹ + G_lᵀ Σ_{l+1,l+1} G_l,   Σ_{l+1,l} = −Σ_{l+1,l+1} G_l.
 
 Cost O(Σ m_l³) per row, against O((Σ m_l)³) for a dense matrix.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -23,12 +21,11 @@ from jax import Array
 
 from tggm.matmul_precision import full_precision
 from tggm.precision.dense import DenseFactor
-from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive_definite
+from tggm.precision.protocol import Precision, as_float, is_concrete, pytree, require_positive_definite
 
 
-@pytree("diagonal_blocks", "lower_blocks")
-@dataclass(frozen=True, eq=False)
-class Layered:
+@pytree
+class Layered(Precision):
     """P with blocks A_l on the diagonal and B_l below it.
 
     Parameters
@@ -78,10 +75,6 @@ class Layered:
     def size(self) -> int:
         return sum(self.sizes)
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.diagonal_blocks[0].dtype)
-
     def split(self, v: Array) -> list[Array]:
         """Split the last axis of v into layers."""
         return list(jnp.split(v, np.cumsum(self.sizes)[:-1].tolist(), axis=-1))
@@ -110,10 +103,8 @@ class Layered:
                 C = C - gains[-1] @ self.lower_blocks[i - 1].T
             roots.append(DenseFactor.of(C))
             if i < len(self.lower_blocks):
-                B = jnp.broadcast_to(
-                    self.lower_blocks[i][None], (extra.shape[0], *self.lower_blocks[i].shape)
-                )
-                gains.append((B @ roots[-1].R.mT) @ roots[-1].R)
+                R, B = roots[-1].R, self.lower_blocks[i]
+                gains.append((jnp.broadcast_to(B[None], (len(extra), *B.shape)) @ R.mT) @ R)
         return LayeredFactor(tuple(roots), tuple(gains))
 
     def dense(self) -> Array:
@@ -135,8 +126,7 @@ def _matrix(diagonal: tuple[Any, ...], lower: tuple[Any, ...], xp: Any) -> Any:
     return xp.block([[block(i, j) for j in layers] for i in layers])
 
 
-@pytree("roots", "gains")
-@dataclass(frozen=True, eq=False)
+@pytree
 class LayeredFactor:
     """Factors of the Schur complements C_l and G_l = B_l C_l⁻¹, per row; see `DenseFactor`."""
 
@@ -146,31 +136,28 @@ class LayeredFactor:
     @full_precision
     def solve(self, r: Array) -> Array:
         """Solve by block forward and backward substitution."""
-        sizes = [root.L.shape[-1] for root in self.roots]
-        parts = list(jnp.split(r, np.cumsum(sizes)[:-1].tolist(), axis=-1))
+        ends = np.cumsum([root.L.shape[-1] for root in self.roots])
+        parts = list(jnp.split(r, ends[:-1].tolist(), axis=-1))
         for i, G in enumerate(self.gains):
             parts[i + 1] = parts[i + 1] - jnp.einsum("bij,bj->bi", G, parts[i])
-        out: Sequence[Array] = []
-        for i in reversed(range(len(parts))):
-            x = self.roots[i].solve(parts[i])
-            if out:
-                x = x - jnp.einsum("bij,bi->bj", self.gains[i], out[0])
-            out = [x, *out]
+        out = [self.roots[-1].solve(parts[-1])]
+        for root, G, part in zip(self.roots[-2::-1], self.gains[::-1], parts[-2::-1], strict=True):
+            out.insert(0, root.solve(part) - jnp.einsum("bij,bi->bj", G, out[0]))
         return jnp.concatenate(out, axis=-1)
 
     @full_precision
+    def blocks(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """Return the blocks of the inverse on the diagonal and below it, by the backward recursion."""
+        diagonal = [self.roots[-1].covariance()]
+        lower: list[Array] = []
+        for root, G in zip(self.roots[-2::-1], self.gains[::-1], strict=True):
+            side = diagonal[0] @ G
+            lower.insert(0, -side)
+            diagonal.insert(0, root.covariance() + G.mT @ side)
+        return tuple(diagonal), tuple(lower)
+
     def variances(self) -> Array:
-        """Return the diagonal of the inverse by the backward recursion."""
-        out: list[Array] = []
-        later: Array | None = None
-        for i in reversed(range(len(self.roots))):
-            block = self.roots[i].R.mT @ self.roots[i].R
-            if later is not None:
-                block = block + self.gains[i].mT @ later @ self.gains[i]
-            later = block
-            out.insert(0, jnp.diagonal(block, axis1=1, axis2=2))
-        return jnp.concatenate(out, axis=-1)
+        return jnp.concatenate([jnp.diagonal(b, axis1=1, axis2=2) for b in self.blocks()[0]], axis=-1)
 
     def log_det(self) -> Array:
-        """Return the sum over the Schur complements."""
         return jnp.stack([root.log_det() for root in self.roots]).sum(0)

@@ -8,23 +8,19 @@ Cost O(m n²) per row and no m×m matrix. Small K are inverted by elimination ov
 along the last axis: much faster than one factorisation per row.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from tggm.matmul_precision import full_precision
 from tggm.precision.dense import DenseFactor
-from tggm.precision.protocol import as_float, is_concrete, pytree, require_positive, rounding
+from tggm.precision.protocol import Precision, as_float, is_concrete, pytree, require_positive, rounding
 
 ELIMINATE_UP_TO = 24  # rows of U; elimination is unrolled over them
 
 
-@pytree("base", "weights")
-@dataclass(frozen=True, eq=False)
-class LowRank:
+@pytree
+class LowRank(Precision):
     """P = diag(base) + weightsᵀ weights.
 
     Parameters
@@ -54,25 +50,15 @@ class LowRank:
         object.__setattr__(self, "weights", weights)
 
     @property
-    def size(self) -> int:
-        return int(self.base.shape[0])
-
-    @property
     def rank(self) -> int:
         """Return the number of rows n of U."""
         return int(self.weights.shape[0])
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.base.dtype)
-
     def diagonal(self) -> Array:
-        """Return the diagonal of P, d + the squared column norms of U."""
         return self.base + (self.weights**2).sum(0)
 
     @full_precision
     def off_diagonal(self, v: Array) -> Array:
-        """Return Uᵀ(U v) less its diagonal part."""
         U = self.weights
         return (v @ U.T) @ U - v * (U**2).sum(0)[None, :]
 
@@ -88,7 +74,7 @@ class LowRank:
         if self.rank <= ELIMINATE_UP_TO:
             return LowRankFactor(E, U, *_invert(K))
         root = DenseFactor.of(jnp.moveaxis(K, 2, 0))
-        return LowRankFactor(E, U, jnp.moveaxis(root.R.mT @ root.R, 0, 2), root.log_det())
+        return LowRankFactor(E, U, jnp.moveaxis(root.covariance(), 0, 2), root.log_det())
 
     @full_precision
     def dense(self) -> Array:
@@ -111,8 +97,7 @@ def _invert(K: Array) -> tuple[Array, Array]:
     return A, log_det
 
 
-@pytree("E", "U", "inverse", "log_det_inner")
-@dataclass(frozen=True, eq=False)
+@pytree
 class LowRankFactor:
     """E + UᵀU per row, with the inverse of K = I + U E⁻¹ Uᵀ, (n, n, rows), and its log-determinant."""
 
@@ -123,7 +108,6 @@ class LowRankFactor:
 
     @full_precision
     def solve(self, r: Array) -> Array:
-        """Return E⁻¹ r − E⁻¹ Uᵀ K⁻¹ U E⁻¹ r."""
         x = r / self.E
         t = (self.inverse * (self.U @ x.T)[None]).sum(1)
         return x - (t.T @ self.U) / self.E
@@ -138,5 +122,4 @@ class LowRankFactor:
         return jnp.maximum(1 - q / self.E, rounding(self.E.dtype)) / self.E
 
     def log_det(self) -> Array:
-        """Return Σ log E + log det K."""
         return jnp.log(self.E).sum(-1) + self.log_det_inner

@@ -14,8 +14,9 @@ Every structure is a pytree whose leaves are its parameters, and every result is
 to them.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -44,10 +45,13 @@ class Precision(Protocol):
     @property
     def size(self) -> int:
         """Return the number of variables m."""
+        return int(jax.tree.leaves(self)[0].shape[-1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Return the floating dtype of the parameters."""
+        dtype: np.dtype[Any] = jax.tree.leaves(self)[0].dtype
+        return dtype
 
     def diagonal(self) -> Array:
         """Return the diagonal of P, shape (m,)."""
@@ -65,27 +69,27 @@ class Precision(Protocol):
 T = TypeVar("T")
 
 
-def pytree(*fields: str) -> Callable[[type[T]], type[T]]:
-    """Register a class as a pytree of the named fields.
+@dataclass_transform(frozen_default=True, eq_default=False)
+def pytree(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass whose fields are the children of a pytree.
 
     Rebuilding skips the constructor, so that validation does not run again, or fail on placeholders, each
     time JAX flattens the object.
     """
+    made: Any = dataclass(frozen=True, eq=False)(cls)
+    names = [field.name for field in fields(made)]
 
-    def decorate(cls: type[T]) -> type[T]:
-        def flatten_with_keys(obj: Any) -> tuple[Any, None]:
-            return [(jax.tree_util.GetAttrKey(f), getattr(obj, f)) for f in fields], None
+    def flatten_with_keys(obj: Any) -> tuple[Any, None]:
+        return [(jax.tree_util.GetAttrKey(name), getattr(obj, name)) for name in names], None
 
-        def unflatten(_: None, leaves: Iterable[Any]) -> T:
-            obj = object.__new__(cls)
-            for name, leaf in zip(fields, leaves, strict=True):
-                object.__setattr__(obj, name, leaf)
-            return obj
+    def unflatten(_: None, leaves: Iterable[Any]) -> T:
+        obj: T = object.__new__(cls)
+        for name, leaf in zip(names, leaves, strict=True):
+            object.__setattr__(obj, name, leaf)
+        return obj
 
-        jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
-        return cls
-
-    return decorate
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
+    return cls
 
 
 def rounding(dtype: Any) -> float:
@@ -118,7 +122,7 @@ def as_float(name: str, value: ArrayLike, *, ndim: int) -> Array:
 
 
 def require_positive(name: str, array: Array) -> None:
-    """Raise unless every entry is positive; errors name the smallest entry."""
+    """Raise unless every entry is positive."""
     if is_concrete(array) and not (np.asarray(array) > 0).all():
         k = int(np.argmin(np.asarray(array)))
         raise ValueError(

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from tggm.arrays import Bools, Floats
 from tggm.blas_lock import blas_lock
 from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
-from tggm.models import Model
-from tggm.models.layers import measured
+from tggm.models import Incomplete, Model
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
@@ -49,6 +48,13 @@ def member_means(members: Model, X: Floats, dtype: Any) -> Floats:
     size = block_size(members, len(X))
     function = _means if len(X) > size else _variances
     return _by_blocks(function, members, X.astype(dtype, copy=False), size)[0]
+
+
+def measured(y: Any) -> NDArray[np.float64]:
+    """Return targets as NumPy numbers, NaN where one is missing or a limit."""
+    if not isinstance(y, Incomplete):
+        return np.asarray(y, np.float64)
+    return np.where(np.asarray(y.side) == 0, np.asarray(y.value, np.float64), np.nan)
 
 
 def sample_rows(count: int) -> Any:
@@ -172,18 +178,17 @@ def doubled(members: Model) -> Model:
     return double
 
 
-@full_precision
 def _variances(members: Model, X: Array) -> tuple[Array, ...]:
     def variances(member: Model) -> tuple[Array, Array]:
         likelihood, latent = member.at(X)
         found: tuple[Array, Array] = likelihood.variances(latent)
         return found
 
-    both: tuple[Array, Array] = jax.vmap(variances)(members)
+    with jax.default_matmul_precision("highest"):
+        both: tuple[Array, Array] = jax.vmap(variances)(members)
     return both
 
 
-@full_precision
 def _means(members: Model, X: Array) -> tuple[Array, ...]:
     """Compute the means; the compiler removes what only variances need."""
     return _variances(members, X)[:1]

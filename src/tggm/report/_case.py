@@ -14,7 +14,7 @@ from tggm.arrays import Floats, Ints
 from tggm.estimators import TGGMClassifier, TGGMRegressor, numeric_model, table_description
 from tggm.tables import Table
 from tggm.tables.baselines import Baselines, fit_baselines, predictions, row_scores
-from tggm.tables.frames import as_table
+from tggm.tables.inputs import as_table
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -97,8 +97,8 @@ def examine(
             raise ValueError(f"`X` must have {len(features)} columns; got shape {given.shape}.")
     else:
         encode = model.table_.transform
-        given, named = as_table(X, described.gaps)
-        if not named:  # an array: its columns are in the order of those of the fit
+        given = as_table(X, described.gaps)
+        if not given.named:  # an array: its columns are in the order of those of the fit
             given = Table(given.source, dict(zip(described.names, given.columns.values(), strict=False)))
         names = described.feature_names
         words = {name: (tuple(at.values()), tuple(at)) for name, at in described.groups.items()}

@@ -1,22 +1,20 @@
-r"""Values of the standard normal truncated to [a, b], each within a few units in the last place.
+r"""Values of the normal truncated to a box [lower, upper], each within a few units in the last place.
 
-No formula is safe everywhere, so there are three, and one is selected without branches. The box is first
-mirrored, if necessary, so that a is the limit nearer to zero. With its width w, its centre c and δ = w c:
+No formula is safe everywhere, so there are three, and one is selected without branches. The limits, in units
+of σ from μ, are first mirrored, if necessary, so that a is the one nearer to zero. With the width w, the
+centre c, δ = w c, R(t) = φ(t)/Φ(−t), G_t = R(t) − t, and p and q = p e^{−δ} the densities at the limits:
 
 * **tail**, a ≥ −¼ and δ > 3. The half-line beyond a is a mixture of the box and of the half-line beyond b,
-  with weight ρ = e^{−δ} R(a)/R(b) (R(t) = φ(t)/Φ(−t)): the cumulants of the box follow from those of the
-  half-lines, which are fitted (`tggm.special.kernels`). As b grows ρ vanishes, which leaves the half-line.
-* **middle**, a < −¼ and w > 2.5. Textbook formulas with the densities at the limits, p_a = φ(a)/Z and p_b =
-  φ(b)/Z, Z = 1 − Φ(a) − Φ(−b): mean p_a − p_b, variance 1 + a p_a − b p_b − mean², and so on.
+  with weight ρ = e^{−δ} R_a/R_b: the cumulants of the box follow from those of the half-lines, which are
+  fitted (`tggm.special.kernels`). As b grows ρ vanishes, which leaves the half-line.
+* **middle**, a < −¼ and w > 2.5. Textbook formulas: mean p − q, variance 1 + a p − b q − mean², and so on.
 * **narrow**, the rest: w ≤ 2.5 and δ ≤ 3. With h = c + uw/2 the density is proportional to exp(−κu − εu²) on
-  [−1, 1], κ = δ/2 and ε = w²/8: Gauss-Legendre nodes in pairs ±u, so that terms odd in c do not cancel.
-
-`second_order` computes mass, mean and variance only, for inner loops. With p and q = p e^{−δ} the densities
-at the limits,
+  [−1, 1], κ = δ/2 and ε = w²/8. Its mean and variance V are fitted; its third and fourth cumulant use
+  Gauss-Legendre nodes in pairs ±u, so that terms odd in c do not cancel.
 
     tail     p = R_a R_b / (R_b − e^{−δ} R_a),                        mean − a = G_a − (q/R_b)(w + G_b − G_a)
     middle   p = E R_a R_b / (√(2π) R_a R_b − E (R_b + e^{−δ} R_a)),  mean = p − q
-    narrow   p = (1 − V) / (mean − a + e^{−δ} (b − mean)),            mean and V are fitted
+    narrow   p = (1 − V) / (mean − a + e^{−δ} (b − mean))
 
 (in the middle R_a is taken at |a|, and E = e^{−a²/2}), and log(Φ(b) − Φ(a)) = log φ(a) − log p everywhere.
 Shared subexpressions end in a division or an exponential, because XLA computes those once and repeats cheaper
@@ -25,8 +23,9 @@ operations for each result.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -55,25 +54,23 @@ class Box(NamedTuple):
     middle: Array  # the middle one, or else the tail
 
 
-class Cumulants(NamedTuple):
-    """Cumulants of the mirrored box."""
+class BoxMoments(NamedTuple):
+    """Moments of (h − μ)/σ; those of the mirrored box exchange and negate some of them."""
 
     log_mass: Array  # log(Φ(b) − Φ(a))
     integral: Array  # of exp((r² − h²)/2) over the box, r being a (tail), 0 (middle) or c (narrow)
-    energy: Array  # ½ (E[h²] − r²)
     mean: Array
     low: Array  # mean − a
     high: Array  # b − mean
     var: Array
-    third: Array
-    fourth: Array
-    density_low: Array  # at a
-    density_high: Array  # at b
-    gap: Array  # density_low − a
+    at_lower: Array  # density at a
+    at_upper: Array  # density at b
 
 
-def box(a: Array, b: Array, width: Array) -> Box:
-    """Return the mirrored box; `width` is b − a with all its digits."""
+@jax.custom_jvp
+def box(mu: Array, sigma: Array, lower: Array, upper: Array) -> Box:
+    """Return the mirrored box; the width keeps all its digits."""
+    a, b, width = (lower - mu) / sigma, (upper - mu) / sigma, (upper - lower) / sigma
     flipped = -a > b  # also where both round to the same number
     low, high = jnp.where(flipped, -b, a), jnp.where(flipped, -a, b)
     low = jnp.maximum(low, -FAR)
@@ -85,76 +82,66 @@ def box(a: Array, b: Array, width: Array) -> Box:
     return Box(low, high, w, flipped, delta, narrow, (low < -START) & ~narrow)
 
 
-def cumulants(at: Box, order: int) -> Cumulants:
-    """Return cumulants up to `order`, 2 to 4; higher ones are undefined."""
-    a, b = jnp.where(at.middle, -at.a, jnp.maximum(at.a, -START)), jnp.maximum(at.b, 0)
-    means = kernels.tail("mean", a), kernels.tail("mean", b)
-    tail, middle, narrow = _tail(at, means, order), _middle(at, means), _narrow(at)
-    parts = (
+@box.defjvp
+def _(primals: object, tangents: object) -> NoReturn:
+    raise NotImplementedError("functions of a box have first derivatives only, and its quantile has none.")
+
+
+def box_moments(mu: Array, sigma: Array, lower: Array, upper: Array) -> tuple[Box, BoxMoments]:
+    """Return the mirrored box, and moments that are not mirrored."""
+    at = box(mu, sigma, lower, upper)
+    c, flip = mirrored_moments(at), at.flipped
+
+    def side(x: Array, y: Array) -> Array:
+        return jnp.where(flip, y, x)
+
+    return at, c._replace(
+        mean=side(c.mean, -c.mean), low=side(c.low, c.high), high=side(c.high, c.low),
+        at_lower=side(c.at_lower, c.at_upper), at_upper=side(c.at_upper, c.at_lower),
+    )  # fmt: skip
+
+
+def high_cumulants(mu: Array, sigma: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Return the third and fourth cumulant of (h − μ)/σ."""
+    at = box(mu, sigma, lower, upper)
+    c = mirrored_moments(at)
+    third, fourth = (
         jnp.where(at.narrow, n, jnp.where(at.middle, m, t))
-        for t, m, n in zip(tail, middle, narrow, strict=True)
+        for t, m, n in zip(_tail(at, c), _middle(at, c), _narrow(at), strict=True)
     )
-    return Cumulants(*parts)
+    return jnp.where(at.flipped, -third, third), fourth
 
 
-def _tail(at: Box, means: tuple[Array, Array], order: int) -> Cumulants:
-    a, b, w = jnp.maximum(at.a, -START), jnp.maximum(at.b, 0), at.w
-    Ga, Gb = means
-    zero = jnp.zeros_like(a)
-    Va, Vb, Ta, Tb, Fa, Fb = (
-        kernels.tail(name, t) if k <= order else zero
-        for k, name in ((2, "var"), (3, "third"), (4, "fourth"))
-        for t in (a, b)
+def _tail(at: Box, c: BoxMoments) -> tuple[Array, Array]:
+    a, b = jnp.maximum(at.a, -START), jnp.maximum(at.b, 0)
+    Ga, Gb, Va, Vb, Ta, Tb, Fa, Fb = (
+        kernels.tail(name, t) for name in ("mean", "var", "third", "fourth") for t in (a, b)
     )
-    Ra = a + Ga
-    fall = jnp.exp(-at.delta)
-    rho = fall * Ra / (b + Gb)
+    rho = jnp.exp(-at.delta) * (a + Ga) / (b + Gb)
     rest = 1 - rho
     odds = rho / rest
-    d = w + Gb - Ga
-    D = d / rest  # distance between the means of the box and of what lies beyond it
-    low = Ga - odds * d
-    var = Va + odds * (Va - Vb - d * D)
-    third = Ta + odds * (Ta - Tb) - rho * D * (3 * (Vb - var) + (1 - 2 * rho) * D * D)
+    D = (at.w + Gb - Ga) / rest  # distance between the means of the box and of what lies beyond it
+    third = Ta + odds * (Ta - Tb) - rho * D * (3 * (Vb - c.var) + (1 - 2 * rho) * D * D)
     # fourth central moments about the mean of the half-line
     far, near = rest * D, -rho * D
     beyond = Fb + 3 * Vb * Vb + 4 * Tb * far + 6 * Vb * far**2 + far**4
     all_ = Fa + 3 * Va * Va
     about = all_ + odds * (all_ - beyond)
-    fourth = about - 4 * third * near - 6 * var * near**2 - near**4 - 3 * var * var
-    integral = rest / Ra
-    # −a² / 2 − log(√(2π) R) is the logarithm of Φ(−a)
-    log_mass = -0.5 * a * a - jnp.log(kernels.SQRT_2PI * Ra) + kernels.log_complement(rho)
-    density = Ra / rest
-    return Cumulants(
-        log_mass, integral, low * (a + 0.5 * low) + 0.5 * var, a + low, low, w - low, var, third, fourth,
-        density, density * fall, (Ga + rho * a) / rest,
-    )  # fmt: skip
+    return third, about - 4 * third * near - 6 * c.var * near**2 - near**4 - 3 * c.var * c.var
 
 
-def _middle(at: Box, means: tuple[Array, Array]) -> Cumulants:
-    a, b = jnp.minimum(at.a, 0), jnp.maximum(at.b, 0)
-    Ea, Eb = kernels.gaussian(-a), kernels.gaussian(b)
-    outside = (Ea / (means[0] - a) + Eb / (b + means[1])) / kernels.SQRT_2PI
-    integral = kernels.SQRT_2PI * (1 - outside)
-    pa, pb = Ea / integral, Eb / integral
-    mean = pa * fall_below_one(at.delta)
-    first = a * pa - b * pb
-    var = 1 + first - mean * mean
-    third = pa * (a * a - 1) - pb * (b * b - 1) - mean * (3 * first - 2 * mean * mean)
-    M3, M2 = 2 * mean + a * a * pa - b * b * pb, 1 + first
-    M4 = 3 * M2 + a * a * (a * pa) - b * b * (b * pb)
-    fourth = M4 - 4 * mean * M3 + 6 * mean**2 * M2 - 3 * mean**4 - 3 * var * var
-    return Cumulants(
-        kernels.log_complement(outside), integral, 0.5 * M2, mean, mean - a, b - mean, var, third, fourth,
-        pa, pb, pa - a,
-    )  # fmt: skip
+def _middle(at: Box, c: BoxMoments) -> tuple[Array, Array]:
+    a, b, p, q, mean = jnp.minimum(at.a, 0), jnp.maximum(at.b, 0), c.at_lower, c.at_upper, c.mean
+    first = a * p - b * q
+    third = p * (a * a - 1) - q * (b * b - 1) - mean * (3 * first - 2 * mean * mean)
+    M3, M2 = 2 * mean + a * a * p - b * b * q, 1 + first
+    M4 = 3 * M2 + a * a * (a * p) - b * b * (b * q)
+    return third, M4 - 4 * mean * M3 + 6 * mean**2 * M2 - 3 * mean**4 - 3 * c.var * c.var
 
 
-def _narrow(at: Box) -> Cumulants:
+def _narrow(at: Box) -> tuple[Array, Array]:
     w = jnp.minimum(at.w, WIDE)
     kappa, eps = jnp.minimum(0.5 * at.delta, 0.5 * STEEP), w * w / 8
-    centre = 0.5 * (at.a + at.b)
     name = str(w.dtype)
     nodes, weights = np.polynomial.legendre.leggauss(2 * _PAIRS[name])
     even = [jnp.zeros_like(w) for _ in range(3)]  # averages of u^0, u^2, u^4
@@ -163,27 +150,16 @@ def _narrow(at: Box) -> Cumulants:
         height = float(weight) * jnp.exp(-eps * float(u * u))
         sinh = _sinh(kappa * float(u), _SINH_TERMS[name])
         cosh = height * jnp.sqrt(1 + sinh * sinh)
-        sinh = height * sinh
         even = [s + cosh * float(u ** (2 * k)) for k, s in enumerate(even)]
-        odd = [s + sinh * float(u ** (2 * k + 1)) for k, s in enumerate(odd)]
-    total = even[0]
-    m, m2, m3, m4 = -odd[0] / total, even[1] / total, -odd[1] / total, even[2] / total
+        odd = [s + height * sinh * float(u ** (2 * k + 1)) for k, s in enumerate(odd)]
+    m, m2, m3, m4 = (x / even[0] for x in (-odd[0], even[1], -odd[1], even[2]))
     var = m2 - m * m
     third = m3 - m * (3 * m2 - 2 * m * m)
     fourth = m4 - 4 * m * m3 + m * m * (6 * m2 - 3 * m * m) - 3 * var * var
-    half = 0.5 * w
-    integral = w * total
-    log_mass = jnp.log(w) + jnp.log(total / kernels.SQRT_2PI) - 0.5 * centre * centre
-    base = 1 / integral
-    low_edge = jnp.exp(kappa - eps) * base
-    return Cumulants(
-        log_mass, integral, kappa * m + eps * m2, centre + half * m, half * (1 + m), half * (1 - m),
-        half**2 * var, half**3 * third, half**4 * fourth,
-        low_edge, jnp.exp(-kappa - eps) * base, low_edge - at.a,
-    )  # fmt: skip
+    return (0.5 * w) ** 3 * third, (0.5 * w) ** 4 * fourth
 
 
-def fall_below_one(delta: Array) -> Array:
+def _fall_below_one(delta: Array) -> Array:
     """Return 1 − e^{−δ}; `jnp.expm1` errs by 100 units in the last place in float32."""
     half = 0.5 * jnp.minimum(delta, STEEP)
     small = 2 * _sinh(half, _SINH_TERMS[str(delta.dtype)]) * jnp.exp(-half)
@@ -199,8 +175,8 @@ def _sinh(x: Array, terms: int) -> Array:
     return p * x
 
 
-def second_order(at: Box) -> Cumulants:
-    """Return everything up to the variance; higher cumulants are zeros."""
+def mirrored_moments(at: Box) -> BoxMoments:
+    """Return the moments of the mirrored box."""
     a, b, w, middle, narrow = at.a, jnp.maximum(at.b, 0), at.w, at.middle, at.narrow
     t = jnp.where(middle, -a, jnp.maximum(a, -START))
     Gt, Gb = _excess(t), _excess(b)
@@ -217,7 +193,7 @@ def second_order(at: Box) -> Cumulants:
     q = p * fall
 
     odds, d = q / Rb, w + Gb - Gt
-    first, mean_m = a * p - b * q, p * fall_below_one(at.delta)
+    first, mean_m = a * p - b * q, p * _fall_below_one(at.delta)
     Va, Vb = kernels.tail("var", t), kernels.tail("var", b)
     tail_var = Va + odds * (Va - Vb - d * d * (1 + odds))
     tail_low = Gt - odds * d
@@ -226,16 +202,13 @@ def second_order(at: Box) -> Cumulants:
         return jnp.where(narrow, narrow_, jnp.where(middle, middle_, tail))
 
     low, var = chosen(tail_low, mean_m - a, low_n), chosen(tail_var, 1 + first - mean_m * mean_m, var_n)
-    eps, zero = 0.5 * half * half, jnp.zeros_like(p)
     inside = 1 - outside
     log = jnp.log(jnp.where(middle, inside, p))
-    return Cumulants(
+    return BoxMoments(
         jnp.where(middle, log - (outside - (1 - inside)) / inside, -0.5 * a * a - LOG_SQRT_2PI - log),
-        chosen(1 / p, kernels.SQRT_2PI * inside, jnp.exp(kappa - eps) / p),
-        chosen(low * (a + 0.5 * low) + 0.5 * var, 0.5 * (1 + first), kappa * m + eps * (v + m * m)),
+        chosen(1 / p, kernels.SQRT_2PI * inside, jnp.exp(kappa - 0.5 * half * half) / p),
         chosen(a + low, mean_m, 0.5 * (a + at.b) + half * m),
-        low, jnp.where(narrow, half * (1 - m), jnp.where(middle, b - mean_m, w - low)), var, zero, zero,
-        p, q, chosen(Gt + odds * (Gt + a), p - a, p - a),
+        low, jnp.where(narrow, half * (1 - m), jnp.where(middle, b - mean_m, w - low)), var, p, q,
     )  # fmt: skip
 
 

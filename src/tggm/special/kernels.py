@@ -1,4 +1,4 @@
-r"""Values of the standard functions, each within a few units in the last place, without derivative rules.
+r"""Functions of the standard normal truncated to h >= 0, each within a few units in the last place.
 
 For h ~ N(alpha, 1) given h >= 0 the hazard r = φ/Φ, the mean g, the variance ω² and the higher cumulants obey
 
@@ -12,12 +12,17 @@ which cancel when alpha << 0. So there is one change of form, at or near alpha =
   r(alpha) = E / (√(2π) − E/R), and the formulas above are safe.
 
 Both sides are evaluated and one is selected: no branches, so the same code is vectorised on a CPU and a GPU.
-Functions that share work repeat it here; the compiler merges equal expressions.
+Functions that share work repeat it here; the compiler merges equal expressions. Each derivative is another
+function of this file, so derivatives of every order are correct:
+
+    (log Φ)' = r,   r' = −r g,   (r g)' = −κ3,   g' = ω²,   (ω²)' = κ3,   κ3' = κ4,   (r E[h²])' = −alpha κ3.
+
+`low` is the part of the argument lost to rounding, see `residual`.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +31,7 @@ from jax import Array, lax
 
 from tggm.special.coefficients import FITS
 
+T = TypeVar("T")
 SQRT_2PI = 2.5066282746310002
 # Right of this the limits are reached in every dtype; its fourth power is still finite in float32.
 FAR = 1e8
@@ -35,12 +41,18 @@ _POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4}
 _HALF_LENGTH: dict[str, Any] = {"float32": np.uint32(0xFFFFF000), "float64": np.uint64(0xFFFFFFFFF8000000)}
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+def _differentiable(function: Callable[..., T]) -> "jax.custom_jvp[T]":
+    """Trace the function once for each shape; the caller defines its derivative with `defjvp`."""
+    return jax.custom_jvp(jax.jit(function))
 
 
-def traced_once(function: F) -> F:
-    """Trace the function once for each shape in programs that call it many times."""
-    return cast(F, jax.jit(function))
+def _slope(function: Any, slope: Callable[..., Array]) -> None:
+    """Set the derivative of a function by its first argument."""
+
+    def jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+        return function(*primals), slope(*primals) * tangents[0]
+
+    function.defjvp(jvp)
 
 
 def near(a: Array) -> Array:
@@ -158,14 +170,14 @@ def _mean_or_hazard(a: Array) -> Array:
     return jnp.where(left, p, E * R) / jnp.where(left, t + c, SQRT_2PI * R - E)
 
 
-@traced_once
+@_differentiable
 def hazard(a: Array) -> Array:
     """Return φ(a) / Φ(a)."""
     q = _mean_or_hazard(a)
     return jnp.where(_left("mean", a), q - a, q)
 
 
-@traced_once
+@_differentiable
 def moments(a: Array) -> tuple[Array, Array]:
     """Return the first two cumulants, g and ω²."""
     t, left = _fold(a), _left("mean", a)
@@ -174,14 +186,14 @@ def moments(a: Array) -> tuple[Array, Array]:
     return jnp.where(left, q, g), jnp.where(left, tail("var", t), 1 - q * jnp.minimum(g, FAR))
 
 
-@traced_once
+@_differentiable
 def third(a: Array, low: Array | None = None) -> Array:
     """Return the third cumulant κ3."""
     r, scale, g, v = _right(a, low)
     return jnp.where(_left("third", a), _high_tail("third", a), r * (g * g - v) * scale)
 
 
-@traced_once
+@jax.jit
 def fourth(a: Array) -> Array:
     """Return the fourth cumulant κ4."""
     r, scale, g, v = _right(a)
@@ -189,14 +201,14 @@ def fourth(a: Array) -> Array:
     return jnp.where(_left("fourth", a), _high_tail("fourth", a), textbook)
 
 
-@traced_once
+@_differentiable
 def decay(a: Array) -> Array:
     """Return r g = 1 − ω²: the product on the right, the difference on the left."""
     right = _right(a)
     return jnp.where(_left("var", a), 1 - tail("var", _fold(a)), right.r * right.g * right.scale)
 
 
-@traced_once
+@_differentiable
 def spread(a: Array, low: Array | None = None) -> Array:
     """Return the derivative of σ g(μ/σ) by σ, g − a ω² = r (1 + a g), in the form that does not cancel."""
     t, right = _fold(a), _right(a, low)
@@ -204,36 +216,18 @@ def spread(a: Array, low: Array | None = None) -> Array:
     return jnp.where(_left("var", a), left, right.r * (1 + jnp.minimum(a, FAR) * right.g) * right.scale)
 
 
-@traced_once
-def third_spread(a: Array) -> Array:
-    """Return the derivative of σ³ κ3(μ/σ) by σ at σ = 1, 3 κ3 − a κ4."""
-    r, scale, g, v = _right(a)
-    ratio = g * g - v  # κ3 / r; the last bracket is κ4 / r
-    textbook = r * (3 * ratio - jnp.minimum(a, FAR) * (3 * g * v - g * g * g - r * scale * ratio)) * scale
-    left = 3 * _high_tail("third", a) + _high_tail("fourth", a, times_t=True)
-    return jnp.where(_left("third", a), left, textbook)
+def _high_tail(name: str, a: Array) -> Array:
+    return tail(name, jnp.maximum(-a, FITS[str(a.dtype)][name][0]))
 
 
-def _high_tail(name: str, a: Array, *, times_t: bool = False) -> Array:
-    start = FITS[str(a.dtype)][name][0]
-    return tail(name, jnp.maximum(-a, start), times_t=times_t)
-
-
-class Tails(NamedTuple):
-    """Both tails by magnitude, for functions that contain log Φ and change their form exactly at 0."""
-
-    hazard: Array  # r(-|a|)
-    upper: Array  # Φ(-|a|)
-
-
-def tails(a: Array) -> Tails:
-    """Return r(-|a|) and Φ(-|a|)."""
+def tails(a: Array) -> tuple[Array, Array]:
+    """Return r(-|a|) and Φ(-|a|), for functions that contain log Φ and change their form exactly at 0."""
     t = jnp.abs(a)
     R = t + tail("mean", t)
-    return Tails(R, gaussian(jnp.minimum(t, FAR)) / (SQRT_2PI * R))
+    return R, gaussian(jnp.minimum(t, FAR)) / (SQRT_2PI * R)
 
 
-@traced_once
+@_differentiable
 def log_ndtr(a: Array) -> Array:
     """Return log Φ(a): −a²/2 − log(√(2π) r(a)) on the left, log(1 − Φ(−a)) on the right."""
     R, upper = tails(a)
@@ -256,3 +250,17 @@ def log_complement(x: Array) -> Array:
     """Return log(1 - x) for 0 <= x <= 1/2. `jnp.log1p` errs by 100 units in the last place in float64."""
     y = 1 - x
     return jnp.log(y) - (x - (1 - y)) / y
+
+
+_slope(log_ndtr, hazard)
+_slope(hazard, lambda a: -decay(a))
+_slope(decay, lambda a: -third(a))
+_slope(spread, lambda a, low: -near(a) * third(a, low))
+_slope(third, lambda a, _: fourth(a))
+
+
+@moments.defjvp
+def _(primals: Any, tangents: Any) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    (a,), (da,) = primals, tangents
+    g, v = moments(a)
+    return (g, v), (v * da, third(a) * da)

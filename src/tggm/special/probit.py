@@ -34,7 +34,7 @@ import numpy as np
 from jax import Array, lax
 
 from tggm import formulas
-from tggm.special import kernels, standard
+from tggm.special import kernels
 
 _LOG_ROOT_2PI = 0.9189385332046727
 MANY = 100  # classes above which the length of the grid of a class is measured
@@ -132,7 +132,7 @@ def table_sums(mean: Array, std: Array, own: Array, t: Array) -> Sums:
     value = log_sum(terms)
     p = jnp.exp(terms - value[:, None])[:, None, :]
     x = _standardised(mean, std, t)
-    slope = jnp.where(own[:, :, None], x, -standard.hazard(x))  # of the log of each factor, times σ
+    slope = jnp.where(own[:, :, None], x, -kernels.hazard(x))  # of the log of each factor, times σ
     return Sums(value, (p * slope).sum(-1), (p * slope * x).sum(-1))
 
 
@@ -148,7 +148,7 @@ def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     to 1.
     """
     x = _shared_grid(mean, std, n_nodes)
-    return formulas.class_log_probabilities(jnp, standard.log_ndtr, x, std)
+    return formulas.class_log_probabilities(jnp, kernels.log_ndtr, x, std)
 
 
 @partial(jax.jit, static_argnames="n_nodes", inline=True)
@@ -159,7 +159,7 @@ def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     the smallest number of the dtype are 0.
     """
     x = _shared_grid(mean, std, n_nodes)
-    r = standard.hazard(x)
+    r = kernels.hazard(x)
     pdf = jnp.exp(-0.5 * x * x) * math.exp(-_LOG_ROOT_2PI)
     cdf = jnp.where(x > 9, 1.0, pdf / r)  # beyond, both may underflow
     below = cdf.prod(1, keepdims=True)
@@ -209,8 +209,8 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
 
     def slopes(t: Array) -> ArrayPair:
         x = (t[:, None] - mean) * inverse
-        slope = (standard.hazard(x) * rivals).sum(-1) - (t - mu) * precision
-        return slope, (standard.decay(x) * rivals**2).sum(-1) + precision
+        slope = (kernels.hazard(x) * rivals).sum(-1) - (t - mu) * precision
+        return slope, (kernels.decay(x) * rivals**2).sum(-1) + precision
 
     def step(_: Array, carry: ArrayPair) -> ArrayPair:
         t, _ = carry
@@ -243,7 +243,7 @@ def _right_reach(mean: Array, std: Array, own: Array, t: Array, sigma: Array, z:
     """
     mu = jnp.where(own, mean, 0.0).sum(-1)
     x = (t[:, None] - mean) / std
-    gain = -jnp.where(own, 0.0, standard.log_ndtr(x)).sum(-1)
+    gain = -jnp.where(own, 0.0, kernels.log_ndtr(x)).sum(-1)
     pull = jnp.maximum(t - mu, 0.0) / sigma
     loss = z * z + 2 * gain
     return jnp.minimum(sigma * loss / (pull + jnp.sqrt(pull**2 + loss)), z * sigma)
@@ -257,7 +257,7 @@ def log_integrand(mean: Array, std: Array, own: Array, t: Array) -> Array:
     """Return the logarithm of the integrand at each node, (rows, nodes)."""
     x = _standardised(mean, std, t)
     log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
-    return jnp.where(own[:, :, None], log_pdf, standard.log_ndtr(x)).sum(1)
+    return jnp.where(own[:, :, None], log_pdf, kernels.log_ndtr(x)).sum(1)
 
 
 def log_sum(terms: Array) -> Array:
@@ -284,8 +284,8 @@ def expand_probit(eta: Array, label: Array, n_nodes: int, n_steps: int) -> Expan
     value = log_sum(terms)
     p = jnp.exp(terms - value[:, None])[:, None, :]
     x = t[:, None, :] - eta[:, :, None]
-    slope = jnp.where(own[:, :, None], x, -standard.hazard(x))
-    bend = jnp.where(own[:, :, None], 1.0, standard.decay(x))
+    slope = jnp.where(own[:, :, None], x, -kernels.hazard(x))
+    bend = jnp.where(own[:, :, None], 1.0, kernels.decay(x))
     gradient = (p * slope).sum(-1)
     spread = slope - gradient[:, :, None]
     hessian = jnp.matmul(p * spread, spread.mT, precision="highest") - _diagonal((p * bend).sum(-1))
@@ -298,9 +298,9 @@ def expand_factorised(eta: Array, label: Array, n_steps: int) -> Expansion:
     own = own_class(eta, label)
     u, _ = mode(eta, jnp.ones_like(eta), own, n_steps)
     x = u[:, None] - eta
-    bend = jnp.where(own, 1.0, standard.decay(x))
-    value = jnp.where(own, -0.5 * x * x, standard.log_ndtr(x)).sum(-1)
-    gradient = jnp.where(own, x, -standard.hazard(x))
+    bend = jnp.where(own, 1.0, kernels.decay(x))
+    value = jnp.where(own, -0.5 * x * x, kernels.log_ndtr(x)).sum(-1)
+    gradient = jnp.where(own, x, -kernels.hazard(x))
     hessian = bend[:, :, None] * bend[:, None, :] / bend.sum(-1)[:, None, None] - _diagonal(bend)
     return Expansion(value - 0.5 * math.log(eta.shape[1]), gradient, hessian)
 

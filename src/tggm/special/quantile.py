@@ -1,7 +1,7 @@
 r"""Inverse tail functions of the normal in logs, which cannot overflow, and quantiles of a box.
 
 `survival_quantile` inverts log(1 − Φ); `truncated_excess` is the quantile of a normal truncated to the
-half-line, computed without the tail probability; `box_quantile` that of a normal in a box. On the box
+half-line, computed without the tail probability; `truncated_quantile` that of a normal in a box. On the box
 mirrored as in `tggm.special.box_kernels`, with q the probability below h and s = 1 − q above it:
 
 * tail: h − a is exceeded with probability s + qρ by a normal beyond a (`truncated_excess`);
@@ -12,17 +12,15 @@ mirrored as in `tggm.special.box_kernels`, with q the probability below h and s 
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from tggm.special import kernels
-from tggm.special.box_kernels import START, STEEP, WIDE, Box, Cumulants
-from tggm.special.boxes import box_standard, in_order, kernel
+from tggm.special.box_kernels import START, STEEP, WIDE, Box, box_moments
 from tggm.special.coefficients import SURVIVAL_QUANTILE
-from tggm.special.truncated import compiled, evaluate, hazard, log_ndtr, positive
+from tggm.special.truncated import compiled, evaluate, in_order, positive
 
 _LOG_2 = math.log(2)
 _LOG_2PI = math.log(2 * math.pi)
@@ -31,7 +29,6 @@ _FAR = 650.0  # where the fit ends
 _TAIL = 2.0  # where `truncated_excess` changes form
 
 _NODES = {"float32": 8, "float64": 14}
-Five = tuple[Array, Array, Array, Array, Array]
 
 
 def survival_quantile(s: Array) -> Array:
@@ -68,7 +65,7 @@ def _far_quantile(y: Array, log_y: Array) -> Array:
     return jnp.sqrt(y - log_y - F / (1 + inverse * (1 - 2 * inverse)))
 
 
-def truncated_excess(alpha: Array, u: Array) -> Array:
+def truncated_excess(alpha: Array, log_u: Array) -> Array:
     r"""Return the h ≥ 0 that N(α, 1) truncated to [0, ∞) exceeds with probability u in (0, 1).
 
     .. math::
@@ -83,41 +80,36 @@ def truncated_excess(alpha: Array, u: Array) -> Array:
     where neither the tail probability nor a difference t + h − t is formed: the error relative to the
     standard deviation is near rounding for any t.
     """
-    return truncated_excess_of_log(alpha, jnp.log(u))
-
-
-def truncated_excess_of_log(alpha: Array, log_u: Array, *, loop: bool = False) -> Array:
-    """Compute `truncated_excess` from log u; with `loop` it compiles faster and runs slower."""
     bulk_alpha = jnp.maximum(alpha, -_TAIL)
-    bulk = bulk_alpha + survival_quantile(-(log_u + log_ndtr(bulk_alpha)))
+    bulk = bulk_alpha + survival_quantile(-(log_u + kernels.log_ndtr(bulk_alpha)))
     t = jnp.maximum(-alpha, _TAIL)
-    r_t = hazard(-t)
+    r_t = kernels.hazard(-t)
     h = -2 * log_u / (r_t + jnp.sqrt(r_t * r_t - 2 * log_u))  # the solution if r(x) grew as x
-
-    def step(_: int, h: Array) -> Array:
-        r = hazard(-(t + h))
-        return h - (h * (t + h / 2) + jnp.log(r / r_t) + log_u) / r
-
-    h = lax.fori_loop(0, 3, step, h) if loop else step(2, step(1, step(0, h)))
+    for _ in range(3):
+        r = kernels.hazard(-(t + h))
+        h = h - (h * (t + h / 2) + jnp.log(r / r_t) + log_u) / r
     return jnp.maximum(jnp.where(alpha > -_TAIL, bulk, h), 0)
 
 
-def box_quantile(q: ArrayLike, mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:
+def truncated_quantile(
+    q: ArrayLike, mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike = 0.0, upper: ArrayLike = math.inf
+) -> Array:
     r"""Return the h in [lower, upper] such that a truncated normal is below h with probability q.
 
     .. math:: \Phi\left(\frac{h - \mu}{\sigma}\right) = (1 - q)\,\Phi(a) + q\,\Phi(b).
 
     The error is a few units in the last place of the standard deviation of h or of h itself, whichever is
-    larger. Draws of h are ``box_quantile(uniform, ...)``.
+    larger. Draws of h are ``truncated_quantile(uniform, ...)``. Not differentiable.
     """
-    return evaluate(_box_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
+    return evaluate(_truncated_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
 
 
-@jax.custom_jvp
-def _quantile(q: Array, mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
-    at, c = kernel(mu, sigma, lower, upper)
+@compiled
+def _truncated_quantile(q: Array, mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
+    q, sigma, upper = jnp.where((q >= 0) & (q <= 1), q, jnp.nan), positive(sigma), in_order(lower, upper)
+    at, s = box_moments(mu, sigma, lower, upper)
     below, above = jnp.where(at.flipped, 1 - q, q), jnp.where(at.flipped, q, 1 - q)
-    middle = _middle(at, c, below, above)
+    middle = _middle(at, s.integral / kernels.SQRT_2PI, below, above)
     wall = jnp.where(at.narrow, _narrow(at, below), _tail(at, below, above))
     wall = jnp.clip(wall, 0, at.w)
     near = jnp.where(at.flipped, upper - sigma * wall, lower + sigma * wall)
@@ -133,13 +125,11 @@ def _tail(at: Box, below: Array, above: Array) -> Array:
     log_u = jnp.where(
         small < 0.5, kernels.log_complement(jnp.minimum(small, 0.5)), jnp.log(above + below * rho)
     )
-    return truncated_excess_of_log(-a, log_u, loop=True)
+    return truncated_excess(-a, log_u)
 
 
-def _middle(at: Box, c: Cumulants, below: Array, above: Array) -> Array:
-    tails_a, tails_b = kernels.tails(at.a).upper, kernels.tails(at.b).upper
-    Z = c.integral / kernels.SQRT_2PI
-    low, high = tails_a + below * Z, tails_b + above * Z
+def _middle(at: Box, Z: Array, below: Array, above: Array) -> Array:
+    low, high = kernels.tails(at.a)[1] + below * Z, kernels.tails(at.b)[1] + above * Z
     tiny = float(np.finfo(at.a.dtype).tiny)
     x = survival_quantile(-jnp.log(jnp.maximum(jnp.minimum(low, high), tiny)))
     return jnp.clip(jnp.where(low < high, -x, x), at.a, at.b)
@@ -175,31 +165,3 @@ def _narrow(at: Box, below: Array) -> Array:
     t = lax.fori_loop(0, 3 if w.dtype == jnp.float64 else 2, step, t)
     found: Array = t * at.w
     return found
-
-
-@_quantile.defjvp
-def _(primals: Five, tangents: Five) -> tuple[Array, Array]:
-    q, mu, sigma, lower, upper = primals
-    dq, dmu, dsigma, dlower, dupper = tangents
-    h, s = _quantile(*primals), box_standard(mu, sigma, lower, upper)
-    a, b = s.mean - s.low, s.mean + s.high
-    x = jnp.clip((h - mu) / sigma, a, b)
-    # densities at the limits, over that at h, times the probability beyond h on their other side
-    low = jnp.where(s.at_lower > 0, (1 - q) * jnp.exp(0.5 * (x - a) * (x + a)), 0)
-    high = jnp.where(s.at_upper > 0, q * jnp.exp(-0.5 * (b - x) * (b + x)), 0)
-    # one over the density at h, from the limit with the larger density
-    inverse = jnp.where(
-        s.at_lower > s.at_upper,
-        jnp.exp(0.5 * (x - a) * (x + a)) / s.at_lower,
-        jnp.exp(-0.5 * (b - x) * (b + x)) / s.at_upper,
-    )
-    free = jnp.where((s.at_lower > 0) | (s.at_upper > 0), inverse, kernels.SQRT_2PI * jnp.exp(0.5 * x * x))
-    change = sigma * free * dq + low * dlower + high * dupper
-    return h, change + (1 - low - high) * dmu + (x - a * low - b * high) * dsigma
-
-
-_box_quantile = compiled(
-    lambda q, mu, sigma, lower, upper: _quantile(
-        jnp.where((q >= 0) & (q <= 1), q, jnp.nan), mu, positive(sigma), lower, in_order(lower, upper)
-    )
-)

@@ -1,9 +1,14 @@
-r"""Moments, entropy and log-partition function of a normal truncated to the nonnegative half-line.
+r"""Moments, entropy and log-partition function of a normal truncated to h >= 0 or to a box.
 
-Everywhere h ~ N(mu, sigma²) given h >= 0, and alpha = mu / sigma. All functions are elementwise, broadcast,
-keep the dtype of floating arguments, and return NaN for NaN or for a scale that is not positive. The relative
-error of values and first derivatives is below 5e-15 (float64) or 1e-6 (float32) for every alpha: ``python
-tools/precompute/accuracy.py`` prints the table.
+Everywhere h ~ N(mu, sigma²) given lower <= h <= upper, by default h >= 0, and alpha = mu / sigma. A limit may
+be infinite; boxes may be as narrow and as far from mu as the dtype allows. All functions are elementwise,
+broadcast, keep the dtype of floating arguments, have closed-form derivatives, and return NaN for NaN, for a
+scale that is not positive and for limits in the wrong order.
+
+For h >= 0 the relative error of values and first derivatives is below 5e-15 (float64) or 1e-6 (float32) for
+every alpha, and derivatives of every order exist: ``python tools/precompute/accuracy.py`` prints the table.
+Boxes have first derivatives in every argument and take four to five times as long; ``python
+tools/precompute/box_accuracy.py`` prints their errors.
 
 Entropy and log-partition function are a logarithm of the normalising integral plus terms of order alpha²,
 which cancel on the left. There, with the hazard r and the mean g of :mod:`tggm.special.kernels`, 1/r(alpha)
@@ -13,8 +18,17 @@ already contains the difference:
     entropy                      =  −log(r(alpha) / σ) + ½ (1 − alpha g(alpha)),    alpha = μ / σ < 0.
 
 Each is one logarithm of one product, so that near its zero the error stays of the order of the rounding unit.
+
+With the mean M of a box, its central moments V, T and fourth cumulant F, and its densities p_l and p_u at the
+limits, the derivatives are
+
+    ∂/∂μ:  M → V/σ²,                V → T/σ²
+    ∂/∂l:  M → p_l (M − l),         V → p_l (V − (M − l)²)
+    ∂/∂u:  M → p_u (u − M),         V → p_u ((u − M)² − V)
+    ∂/∂σ:  Cov[·, (h − μ)²] / σ³,   as (μ, σ) ↦ (μ/σ², 1/σ²) are natural parameters of h and h².
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -24,9 +38,11 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from tggm.special import kernels, standard
+from tggm.special import kernels
+from tggm.special.box_kernels import box_moments, high_cumulants
 
 Pair = tuple[Array, Array]
+Four = tuple[Array, Array, Array, Array]
 T = TypeVar("T")
 SQRT_2PIE = 4.1327313541224929
 SQRT_E = 1.6487212707001282
@@ -66,6 +82,20 @@ def positive(x: Array) -> Array:
     return jnp.where(x > 0, x, jnp.nan)
 
 
+def in_order(lower: Array, upper: Array) -> Array:
+    """Return the upper limit where it is above the lower one, NaN elsewhere."""
+    return jnp.where(upper > lower, upper, jnp.nan)
+
+
+def _either(
+    half_line: Callable[..., T], box: Callable[..., T], lower: ArrayLike, upper: ArrayLike, **given: ArrayLike
+) -> T:
+    """Apply the faster function if the limits are the numbers zero and infinity."""
+    if isinstance(lower, int | float) and isinstance(upper, int | float) and (lower, upper) == (0, math.inf):
+        return evaluate(half_line, **given)
+    return evaluate(box, **given, lower=lower, upper=upper)
+
+
 def log_ndtr(a: ArrayLike) -> Array:
     r"""Return the logarithm of the normal distribution function, :math:`\log \Phi(a)`.
 
@@ -82,103 +112,64 @@ def hazard(a: ArrayLike) -> Array:
     return evaluate(_hazard, a=a)
 
 
-def standard_moments(alpha: ArrayLike) -> Pair:
-    r"""Return mean and variance of N(alpha, 1) truncated to h >= 0.
+def log_ndtr_interval(a: ArrayLike, b: ArrayLike) -> Array:
+    r"""Return the log probability that a standard normal is in [a, b], :math:`\log(\Phi(b) - \Phi(a))`.
+
+    Finite for b > a, also where the probability underflows or both limits round to the same Φ.
+    """
+    return evaluate(_log_ndtr_interval, a=a, b=b)
+
+
+def standard_moments(alpha: ArrayLike, lower: ArrayLike = 0.0, upper: ArrayLike = math.inf) -> Pair:
+    r"""Return mean and variance of N(alpha, 1) truncated to [lower, upper], for inner loops of engines.
 
     .. math::
         g = \alpha + r(\alpha), \quad \omega^2 = 1 - r g,
-        \qquad g' = \omega^2, \quad (\omega^2)' = r (g^2 - \omega^2).
-
-    The pair costs one exponential and two divisions; the inner loops of inference engines call it.
+        \qquad g' = \omega^2, \quad (\omega^2)' = r (g^2 - \omega^2) \qquad \text{for } h \ge 0.
     """
-    return evaluate(_moments, alpha=alpha)
+    return _either(_standard_half_line, _standard_box, lower, upper, alpha=alpha)
 
 
-def truncated_mean(mu: ArrayLike, sigma: ArrayLike) -> Array:
-    r"""Return the mean of a normal truncated to the nonnegative half-line: the model's activation function.
+def truncated_mean(
+    mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike = 0.0, upper: ArrayLike = math.inf
+) -> Array:
+    r"""Return the mean of a truncated normal; for h >= 0 the model's activation function.
 
     .. math::
-        E[h] = \sigma\, g(\alpha) = \mu + \sigma\, \phi(\alpha) / \Phi(\alpha), \qquad \alpha = \mu / \sigma.
+        E[h] = \mu + \sigma \frac{\phi(a) - \phi(b)}{\Phi(b) - \Phi(a)},
+        \qquad a = \frac{l - \mu}{\sigma},\quad b = \frac{u - \mu}{\sigma},
 
-    Increasing and convex in `mu`, above ``max(0, mu)``, which is its limit for small `sigma`.
+    which for h >= 0 is :math:`\sigma\, g(\alpha) = \mu + \sigma\, \phi(\alpha) / \Phi(\alpha)`. Increasing in
+    `mu` and in both limits, and between them; for small `sigma` it is ``clip(mu, lower, upper)``.
     """
-    return evaluate(_truncated_mean, mu=mu, sigma=sigma)
+    return _either(_half_line_mean, _box_mean, lower, upper, mu=mu, sigma=sigma)
 
 
-def truncated_var(mu: ArrayLike, sigma: ArrayLike) -> Array:
-    r"""Return the variance of a normal truncated to the nonnegative half-line.
+def truncated_var(
+    mu: ArrayLike, sigma: ArrayLike, lower: ArrayLike = 0.0, upper: ArrayLike = math.inf
+) -> Array:
+    r"""Return the variance of a truncated normal.
 
-    .. math:: \mathrm{Var}[h] = \sigma^2 \omega^2(\alpha), \qquad \omega^2 = 1 - r g.
+    .. math:: \sigma^2 \left(1 + \frac{a \phi(a) - b \phi(b)}{\Phi(b) - \Phi(a)} - \bar h^2\right),
 
-    Increasing in `mu`, below ``sigma**2``, and near :math:`(\sigma^2/\mu)^2` for very negative `mu`.
+    with :math:`\bar h` the standardised mean, which for h >= 0 is :math:`\sigma^2 (1 - r g)`. Below
+    ``sigma**2`` and below ``(upper - lower)**2 / 12``.
     """
-    return evaluate(_truncated_var, mu=mu, sigma=sigma)
+    return _either(_half_line_var, _box_var, lower, upper, mu=mu, sigma=sigma)
 
 
-def truncated_third(mu: ArrayLike, sigma: ArrayLike) -> Array:
-    r"""Return the third central moment of a normal truncated to the nonnegative half-line.
+def truncated_log_z(
+    theta: ArrayLike, precision: ArrayLike, lower: ArrayLike = 0.0, upper: ArrayLike = math.inf
+) -> Array:
+    r"""Return the log-partition function of one truncated variable in natural parameters.
 
-    .. math:: E[(h - E h)^3] = \sigma^3 r (g^2 - \omega^2).
+    .. math:: \log Z(\theta, p) = \log \int_l^u e^{-p h^2 / 2 + \theta h}\, dh.
 
-    Positive: truncation on the left skews to the right.
+    Its derivatives are :math:`E[h]`, :math:`-\tfrac12 E[h^2]`, and the densities at the limits, with a minus
+    sign at the lower one. For h >= 0 it is :math:`\tfrac12 \theta^2 / p + \tfrac12 \log(2 \pi / p) + \log
+    \Phi(\theta / \sqrt p)`, and convex.
     """
-    return evaluate(_truncated_third, mu=mu, sigma=sigma)
-
-
-_log_ndtr = compiled(standard.log_ndtr)
-_hazard = compiled(standard.hazard)
-_moments = compiled(standard.moments)
-
-
-def ratio(mu: Array, sigma: Array) -> Pair:
-    """Return alpha and its rounding error, which changes φ(alpha) by alpha² units in the last place."""
-    alpha = mu / sigma
-    return alpha, jax.lax.stop_gradient(kernels.residual(mu, sigma, alpha))
-
-
-@jax.custom_jvp
-def _mean(mu: Array, sigma: Array) -> Array:
-    alpha = mu / sigma
-    return jnp.where(alpha < 0, sigma * standard.mean(alpha), mu + sigma * standard.hazard(alpha))
-
-
-@_mean.defjvp
-def _(primals: Pair, tangents: Pair) -> Pair:
-    (mu, sigma), (dmu, dsigma) = primals, tangents
-    alpha, low = ratio(mu, sigma)
-    return _mean(mu, sigma), standard.var(alpha) * dmu + standard.spread(alpha, low) * dsigma
-
-
-@jax.custom_jvp
-def _var(mu: Array, sigma: Array) -> Array:
-    return sigma * standard.var(mu / sigma) * sigma
-
-
-@_var.defjvp
-def _(primals: Pair, tangents: Pair) -> Pair:
-    (mu, sigma), (dmu, dsigma) = primals, tangents
-    alpha, low = ratio(mu, sigma)
-    v, third = standard.var(alpha), standard.third(alpha, low)
-    slope = 2 * v - kernels.near(alpha) * third
-    return _var(mu, sigma), sigma * third * dmu + sigma * slope * dsigma
-
-
-@jax.custom_jvp
-def _third(mu: Array, sigma: Array) -> Array:
-    return sigma * (sigma * standard.third(*ratio(mu, sigma))) * sigma
-
-
-@_third.defjvp
-def _(primals: Pair, tangents: Pair) -> Pair:
-    (mu, sigma), (dmu, dsigma) = primals, tangents
-    alpha = mu / sigma
-    fourth, slope = kernels.fourth(alpha), kernels.third_spread(alpha)
-    return _third(mu, sigma), sigma * (sigma * fourth) * dmu + sigma * (sigma * slope) * dsigma
-
-
-_truncated_mean = compiled(lambda mu, sigma: _mean(mu, positive(sigma)))
-_truncated_var = compiled(lambda mu, sigma: _var(mu, positive(sigma)))
-_truncated_third = compiled(lambda mu, sigma: _third(mu, positive(sigma)))
+    return _either(_half_line_log_z, _box_log_z, lower, upper, theta=theta, precision=precision)
 
 
 def truncated_entropy(mu: ArrayLike, sigma: ArrayLike) -> Array:
@@ -191,19 +182,31 @@ def truncated_entropy(mu: ArrayLike, sigma: ArrayLike) -> Array:
     Increasing in `mu` and in `sigma`; for very negative `mu` near :math:`1 + \log(\sigma^2 / |\mu|)`, the
     entropy of an exponential.
     """
-    return evaluate(_truncated_entropy, mu=mu, sigma=sigma)
+    return evaluate(_half_line_entropy, mu=mu, sigma=sigma)
 
 
-def truncated_log_z(theta: ArrayLike, precision: ArrayLike) -> Array:
-    r"""Return the log-partition function of one truncated variable in natural parameters.
+def ratio(mu: Array, sigma: Array) -> Pair:
+    """Return alpha and its rounding error, which changes φ(alpha) by alpha² units in the last place."""
+    alpha = mu / sigma
+    return alpha, jax.lax.stop_gradient(kernels.residual(mu, sigma, alpha))
 
-    .. math::
-        \log Z(\theta, p) = \log \int_0^\infty e^{-p h^2 / 2 + \theta h}\, dh
-            = \frac{\theta^2}{2 p} + \tfrac12 \log \frac{2 \pi}{p} + \log \Phi(\theta / \sqrt p).
 
-    Convex; its derivatives are :math:`E[h]` and :math:`-\tfrac12 E[h^2]`.
-    """
-    return evaluate(_truncated_log_z, theta=theta, precision=precision)
+@jax.custom_jvp
+def _moments(mu: Array, sigma: Array) -> Pair:
+    alpha = mu / sigma
+    g, omega2 = kernels.moments(alpha)
+    mean = jnp.where(alpha < 0, sigma * g, mu + sigma * kernels.hazard(alpha))
+    return mean, sigma * omega2 * sigma
+
+
+@_moments.defjvp
+def _(primals: Pair, tangents: Pair) -> tuple[Pair, Pair]:
+    (mu, sigma), (dmu, dsigma) = primals, tangents
+    alpha, low = ratio(mu, sigma)
+    v, third = kernels.moments(alpha)[1], kernels.third(alpha, low)
+    d_mean = v * dmu + kernels.spread(alpha, low) * dsigma
+    d_var = sigma * third * dmu + sigma * (2 * v - kernels.near(alpha) * third) * dsigma
+    return _moments(mu, sigma), (d_mean, d_var)
 
 
 def _log_product(x: Array, y: Array) -> Array:
@@ -229,8 +232,8 @@ def _(primals: Pair, tangents: Pair) -> Pair:
     (mu, sigma), (dmu, dsigma) = primals, tangents
     alpha, low = ratio(mu, sigma)
     near = kernels.near(alpha)
-    slope = 0.5 * standard.spread(alpha, low)
-    change = 1 - 0.5 * near * standard.spread(near, low)
+    slope = 0.5 * kernels.spread(alpha, low)
+    change = 1 - 0.5 * near * kernels.spread(near, low)
     return _entropy(mu, sigma), slope / sigma * dmu + change / sigma * dsigma
 
 
@@ -239,7 +242,7 @@ def _log_z(theta: Array, precision: Array) -> Array:
     root = jnp.sqrt(precision)
     alpha = theta / root
     left = -jnp.log(root * kernels.moments(alpha)[0] - theta)  # √p r(alpha), also where alpha overflows
-    right = 0.5 * alpha * alpha + jnp.log(kernels.SQRT_2PI * (1 - kernels.tails(alpha).upper) / root)
+    right = 0.5 * alpha * alpha + jnp.log(kernels.SQRT_2PI * (1 - kernels.tails(alpha)[1]) / root)
     return jnp.where(alpha < 0, left, right)
 
 
@@ -248,9 +251,83 @@ def _(primals: Pair, tangents: Pair) -> Pair:
     (theta, precision), (dtheta, dprecision) = primals, tangents
     root = jnp.sqrt(precision)
     alpha = theta / root
-    first, second = standard.mean(alpha) / root, standard.second(alpha) / precision
-    return _log_z(theta, precision), first * dtheta - 0.5 * second * dprecision
+    g, omega2 = kernels.moments(alpha)
+    second = jnp.where(alpha < 0, omega2 + g * g, 1 + alpha * g)  # E[h²] p; each side sums positive terms
+    return _log_z(theta, precision), g / root * dtheta - 0.5 * second / precision * dprecision
 
 
-_truncated_entropy = compiled(lambda mu, sigma: _entropy(mu, positive(sigma)))
-_truncated_log_z = compiled(lambda theta, precision: _log_z(theta, positive(precision)))
+@jax.custom_jvp
+def _box(mu: Array, sigma: Array, lower: Array, upper: Array) -> Pair:
+    at, s = box_moments(mu, sigma, lower, upper)
+    wall = jnp.where(at.flipped, upper - sigma * s.high, lower + sigma * s.low)
+    return jnp.where(at.a < 0, mu + sigma * s.mean, wall), sigma * s.var * sigma
+
+
+@_box.defjvp
+def _(primals: Four, tangents: Four) -> tuple[Pair, Pair]:
+    sigma, (dmu, dsigma, dlower, dupper) = primals[1], tangents
+    _, s = box_moments(*primals)
+    third, fourth = high_cumulants(*primals)
+    m, V, x, y = s.mean, s.var, s.low, s.high
+    low, high = s.at_lower * dlower, s.at_upper * dupper
+    d_mean = V * dmu + (third + 2 * m * V) * dsigma + low * x + high * y
+    d_var = third * dmu + (fourth + 2 * V * V + 2 * m * third) * dsigma
+    return _box(*primals), (d_mean, sigma * (d_var + low * (V - x * x) + high * (y * y - V)))
+
+
+@jax.custom_jvp
+def _log_z_of_box(theta: Array, precision: Array, lower: Array, upper: Array) -> Array:
+    root = jnp.sqrt(precision)
+    at, s = box_moments(theta / precision, 1 / root, lower, upper)
+    wall = jnp.where(at.flipped, upper, lower)
+    r = jnp.where(at.narrow, 0.5 * (lower + upper), wall)
+    energy = jnp.where(at.middle, 0.5 * theta * (theta / precision), (theta - 0.5 * precision * r) * r)
+    return jnp.log(s.integral / root) + energy
+
+
+@_log_z_of_box.defjvp
+def _(primals: Four, tangents: Four) -> Pair:
+    theta, precision, lower, upper = primals
+    dtheta, dprecision, dlower, dupper = tangents
+    given = theta / precision, 1 / jnp.sqrt(precision), lower, upper
+    (mean, var), s = _box(*given), box_moments(*given)[1]
+    change = mean * dtheta - 0.5 * (mean * mean + var) * dprecision
+    return _log_z_of_box(*primals), change + (s.at_upper * dupper - s.at_lower * dlower) / given[1]
+
+
+@jax.custom_jvp
+def _log_mass(a: Array, b: Array) -> Array:
+    return box_moments(jnp.zeros_like(a), jnp.ones_like(a), a, b)[1].log_mass
+
+
+@_log_mass.defjvp
+def _(primals: Pair, tangents: Pair) -> Pair:
+    (a, b), (da, db) = primals, tangents
+    _, s = box_moments(jnp.zeros_like(a), jnp.ones_like(a), a, b)
+    return _log_mass(a, b), s.at_upper * db - s.at_lower * da
+
+
+_log_ndtr = compiled(kernels.log_ndtr)
+_hazard = compiled(kernels.hazard)
+_log_ndtr_interval = compiled(lambda a, b: _log_mass(a, in_order(a, b)))
+_standard_half_line = compiled(kernels.moments)
+_standard_box = compiled(
+    lambda alpha, lower, upper: _box(alpha, jnp.ones_like(alpha), lower, in_order(lower, upper))
+)
+_half_line_mean = compiled(lambda mu, sigma: _moments(mu, positive(sigma))[0])
+_half_line_var = compiled(lambda mu, sigma: _moments(mu, positive(sigma))[1])
+_half_line_entropy = compiled(lambda mu, sigma: _entropy(mu, positive(sigma)))
+_half_line_log_z = compiled(lambda theta, precision: _log_z(theta, positive(precision)))
+
+
+def _checked(function: Callable[..., T]) -> Callable[..., T]:
+    """Compile a function of a box: NaN for a scale that is not positive or limits in the wrong order."""
+
+    def call(mu: Array, sigma: Array, lower: Array, upper: Array) -> T:
+        return function(mu, positive(sigma), lower, in_order(lower, upper))
+
+    return compiled(call)
+
+
+_box_mean, _box_var = _checked(lambda *box: _box(*box)[0]), _checked(lambda *box: _box(*box)[1])
+_box_log_z = _checked(_log_z_of_box)

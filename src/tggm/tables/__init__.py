@@ -4,11 +4,9 @@
 column and encodes tables. A model file stores the result (`preparation_to_json`, `preparation_from_json`).
 """
 
-from tggm.tables.errors import TableError, TableWarning
 from tggm.tables.reading import read_table
 from tggm.tables.schema import FitRecord, Preparation, preparation_from_json, preparation_to_json
-from tggm.tables.table import Table
-from tggm.tables.target import Target, choose_target
+from tggm.tables.table import Table, TableError, TableWarning, Target, choose_target
 from tggm.tables.transformer import TableTransformer, sample_transformer, training_features
 
 __all__ = [

@@ -43,6 +43,16 @@ class Baselines:
     intercept: Floats | None = None  # (outputs,)
     variance: float | None = None  # of the linear regression
 
+    def check(self, width: int, is_class: bool) -> None:
+        """Raise ValueError unless these are baselines for this number of features."""
+        naive, variance = self.naive, 1.0 if self.variance is None else self.variance
+        if naive.ndim != 1 or not (is_class or (len(naive) == 2 and naive[1] > 0 and variance > 0)):
+            raise ValueError("the baselines of a regression must have a mean and positive variances")
+        outputs = len(naive) if is_class else 1
+        shapes = [None if a is None else a.shape for a in (self.coef, self.intercept)]
+        if shapes not in ([None, None], [(outputs, width), (outputs,)]):
+            raise ValueError(f"its linear baseline has shapes {shapes} for {width} inputs")
+
     def predictions(self, X: Floats, is_class: bool) -> dict[str, Any]:
         """Return predictive distributions, or log-probabilities of the classes, (rows, classes)."""
         score: Any = None

@@ -2,17 +2,26 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tggm.arrays import Bools, Floats, Ints
-from tggm.tables.errors import TableError
-from tggm.tables.table import Table, odd_listed, odd_words
+from tggm.tables.table import Table, TableError
 from tggm.tables.target_encoding import Outcomes, TargetEncoding, encode_codes, encode_out_of_fold
-from tggm.tables.text import Dates, Spelling, day_first, limit
+from tggm.tables.text import Dates, day_first, limit
 
 MANY_ROWS = 10  # new rows from which a column without any known value causes a warning
+
+
+class Note(NamedTuple):
+    """Values of a column that were replaced."""
+
+    text: str
+    unseen: bool  # whether the training rows had no such values
+    doubtful: bool = False  # whether the values look wrong for this column, so that predictions warn
 
 
 class Column(ABC):
@@ -36,15 +45,8 @@ class Column(ABC):
         """Describe the column for the user."""
 
     @abstractmethod
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        """Return the features, shape (rows, features); add a note for each kind of value that is replaced.
-
-        With `strict`, raise `TableError` for values of a kind that the training rows did not have.
-        """
-
-    def doubt(self, table: Table) -> str:
-        """Return a warning if the values look wrong for this column, else an empty string."""
-        return ""
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
+        """Return the features, shape (rows, features); add a note for each kind of value that is replaced."""
 
     def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
         """Replace features that depend on the target, in the result of `encode`, by out-of-fold ones."""
@@ -90,15 +92,16 @@ class Number(Column):
 
     @classmethod
     def of(
-        cls, table: Table, name: str, spelling: Spelling, marks: tuple[str, ...] = (),
-        outcome: Outcomes | None = None,
-    ) -> "Number":  # fmt: skip
-        empty = cls(name, 0.0, False, spelling.decimal, spelling.unit, marks)
-        values, where = empty._read(table)
-        known, encoding = values[~np.isnan(values)], TargetEncoding.of(values, outcome)
+        cls, table: Table, name: str, marks: tuple[str, ...] = (), outcome: Outcomes | None = None
+    ) -> "Number":
+        """Learn from a table."""
+        decimal, unit = table.spelling(name)
+        values, where = cls(name, 0.0, False, decimal, unit, marks)._read(table)
+        known = values[~np.isnan(values)]
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
-        return replace(empty, fill=fill, indicator=gaps, knots=knots_of(known), encoding=encoding)
+        encoding, knots = TargetEncoding.of(values, outcome), () if table.numeric else knots_of(known)
+        return cls(name, fill, gaps, decimal, unit, marks, knots, encoding)
 
     @property
     def features(self) -> list[str]:
@@ -116,35 +119,20 @@ class Number(Column):
     @property
     def description(self) -> str:
         parts = [f"number in {self.unit}" if self.unit else "number"]
-        if self.decimal == ",":
-            parts.append("with decimal commas")
-        if self.marks:
-            parts.append(f"marked {', '.join(self.marks)}")
-        if self.knots:
-            parts.append(f"and its rank where it is not {self.knots[0]:g}")
-        if self.encoding is not None:
-            parts.append("and its target encoding")
+        parts += ["with decimal commas"] * (self.decimal == ",")
+        parts += [f"marked {', '.join(self.marks)}"] * bool(self.marks)
+        parts += [f"and its rank where it is not {self.knots[0]:g}"] if self.knots else []
+        parts += ["and its target encoding"] * (self.encoding is not None)
         gaps = f"; gaps become {self.fill:g}, and a second column marks them" if self.indicator else ""
         return " ".join(parts) + gaps
 
-    def doubt(self, table: Table) -> str:
-        if self.indicator or len(table) < MANY_ROWS or table.known(self.name).any():
-            return ""
-        return f"{self.name}: no row has a value, but all training rows had one; filled with {self.fill:g}"
-
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
         values, where = self._read(table)
-        gaps = np.isnan(values) & (where < 0)
+        gaps, unseen = np.isnan(values) & (where < 0), not self.indicator
         if gaps.any():
-            if strict and not self.indicator:
-                raise TableError(
-                    f"{table.source} has gaps in column {self.name!r}, but the training rows had none; fill "
-                    "them, or leave --strict out to have them filled with the median."
-                )
-            unseen = "" if self.indicator else "; the training rows had no gaps there"
-            notes.append(
-                f"{self.name}: {_count(gaps)} without a value, filled with the median {self.fill:g}{unseen}"
-            )
+            known = "; the training rows had no gaps there" if unseen else ""
+            text = f"{self.name}: {_count(gaps)} without a value, filled with the median {self.fill:g}{known}"
+            notes.append(Note(text, unseen, bool(unseen and gaps.all() and len(gaps) >= MANY_ROWS)))
         filled = np.where(np.isnan(values), self.fill, values)
         ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
         parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
@@ -159,32 +147,23 @@ class Number(Column):
 
     def _read(self, table: Table) -> tuple[Floats, Ints]:
         """Return the values, NaN for gaps and bare marks, and the index of each row's mark, -1 for none."""
-        unmarked = np.full(len(table), -1)
         hint = table.decimal if table.decimal != "." else self.decimal
-        spelling = table.spelling(self.name, hint)
-        if spelling.unit != self.unit:
-            spelling = table.spelling(self.name, hint, self.unit)
-        if not self.marks:
-            return table.numbers(self.name, spelling), unmarked
-        if table.columns[self.name].dtype != object:
-            return table.numbers(self.name), unmarked
+        spelling = table.spelling(self.name, hint, self.unit)
+        if not self.marks or table.columns[self.name].dtype != object:
+            return table.numbers(self.name, spelling), np.full(len(table), -1)
         readable = table.readable(self.name, spelling)
-        values: dict[str | None, float] = {None: np.nan} | readable
-        index: dict[str | None, int] = {}
-        unknown: dict[str, int] = {}
-        for word, row in odd_words(table, self.name, readable).items():
-            mark, value = limit(word, spelling)
-            if mark in self.marks:
-                index[word], values[word] = self.marks.index(mark), np.nan if value is None else value
-            else:
-                unknown[word] = row
+        odd = table.odd_words(self.name, readable)
+        marked = {word: limit(word, spelling) for word in odd}
+        unknown = {word: row for word, row in odd.items() if marked[word][0] not in self.marks}
         if unknown:
             raise TableError(
-                f"{table.source} has {odd_listed(table, self.name, unknown)} of column {self.name!r}, which "
-                f"should hold numbers or {', '.join(self.marks)}; correct it."
+                f"{table.source} has {table.listed(unknown)} of column {self.name!r}, which should hold "
+                f"numbers or {', '.join(self.marks)}; correct it."
             )
+        values = readable | {word: np.nan if x is None else x for word, (_, x) in marked.items()}
+        index = {word: self.marks.index(mark) for word, (mark, _) in marked.items()}
         words = table.columns[self.name].tolist()
-        numbers = np.array([values[word] for word in words], dtype=np.float64)
+        numbers = np.array([values.get(word, np.nan) for word in words], dtype=np.float64)
         return numbers, np.array([index.get(word, -1) for word in words])
 
 
@@ -193,22 +172,20 @@ def knots_of(known: Floats) -> tuple[float, ...]:
     if not len(known) or not np.isfinite(known).all():
         return ()
     others = known[known > known.min()]
-    if not LEAST_OTHERS <= len(others) < (1 - SMALLEST_SHARE) * len(known):
-        return ()
-    if len(np.unique(others)) < LEAST_DIFFERENT:
+    few = len(others) < LEAST_OTHERS or len(np.unique(others)) < LEAST_DIFFERENT
+    if few or len(others) >= (1 - SMALLEST_SHARE) * len(known):
         return ()
     quantiles = np.unique(np.quantile(others, np.linspace(0.0, 1.0, KNOTS)))
     return (float(known.min()), *map(float, quantiles))
 
 
-def marks_of(table: Table, name: str, spelling: Spelling) -> tuple[str, ...] | None:
-    """Return the words among the numbers if each is frequent enough to be a mark, else None."""
-    readable = table.readable(name, spelling)
+def marks_of(table: Table, name: str) -> tuple[str, ...]:
+    """Return the words among the numbers if each is frequent enough to be a mark, else nothing."""
+    readable, spelling = table.readable(name), table.spelling(name)
     odd = [word for word in table.columns[name].tolist() if word is not None and word not in readable]
     count = Counter(limit(word, spelling)[0] for word in odd)
-    if len(count) > MOST_MARKS or min(count.values(), default=0) < LEAST_MARKED:
-        return None
-    return tuple(sorted(count))
+    frequent = len(count) <= MOST_MARKS and min(count.values(), default=0) >= LEAST_MARKED
+    return tuple(sorted(count)) if frequent else ()
 
 
 # ---- words -----------------------------------------------------------------------------------------------
@@ -227,26 +204,17 @@ class _Words(Column):
         if not self.levels or len(set(self.levels)) < len(self.levels):
             raise ValueError("the levels of a category must be different words")
 
-    def doubt(self, table: Table) -> str:
-        words = [word for word in table.words(self.name).tolist() if word is not None]
-        if len(words) < MANY_ROWS or not set(self.levels).isdisjoint(words):
-            return ""
-        known = ", ".join(map(repr, self.levels[:3])) + ", ..." * (len(self.levels) > 3)
-        return f"{self.name}: none of its {len(words)} words ({words[0]!r}, ...) is known; known are {known}"
-
-    def _note_unknown(
-        self, table: Table, unknown: Bools, notes: list[str], taken: str, *, strict: bool
-    ) -> None:
-        if not unknown.any():
-            return
-        examples = list(dict.fromkeys(table.words(self.name)[unknown].tolist()))
-        shown = ", ".join(map(repr, examples[:3])) + ", ..." * (len(examples) > 3)
-        if strict:
-            raise TableError(
-                f"{table.source} has categories in column {self.name!r} that the model does not know "
-                f"({shown}); correct them, or leave --strict out to have them {taken}."
-            )
-        notes.append(f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}")
+    def _codes(self, table: Table, notes: list[Note], taken: str, unseen: bool = True) -> Ints:
+        """Return the codes of `code_words`, and note unknown words."""
+        code = code_words(table, self.name, self.levels)
+        unknown, known = code == len(self.levels), code < len(self.levels)
+        if unknown.any():
+            shown = _shown(dict.fromkeys(table.words(self.name)[unknown].tolist()))
+            text = f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}"
+            doubtful = bool(unknown.sum() >= MANY_ROWS and not known.any())
+            more = f"; no row has a known one ({_shown(self.levels)})" if doubtful else ""
+            notes.append(Note(text + more, unseen, doubtful))
+        return code
 
 
 @dataclass(frozen=True)
@@ -257,12 +225,6 @@ class Category(_Words):
     levels: tuple[str, ...]
     other: bool
     missing: bool
-
-    @classmethod
-    def of(cls, table: Table, name: str, levels: tuple[str, ...]) -> "Category":
-        """Learn from a table; `levels` are the words that get an indicator of their own."""
-        different = set(table.words(name).tolist())
-        return cls(name, levels, bool(different - {*levels, None}), None in different)
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -276,14 +238,12 @@ class Category(_Words):
     def description(self) -> str:
         return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
 
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        code, size = code_words(table, self.name, self.levels), len(self.levels)
-        unknown, gaps = code == size, code == size + 1
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
         taken = "taken together as other" if self.other else "taken as none of the known ones"
-        self._note_unknown(table, unknown, notes, taken, strict=strict)
-        if gaps.any():
+        code, size = self._codes(table, notes, taken), len(self.levels)
+        if (gaps := code == size + 1).any():
             how = "a category of their own" if self.missing else "which the training rows did not have"
-            notes.append(f"{self.name}: {_count(gaps)} without a value, {how}")
+            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, {how}", not self.missing))
         indicators = np.eye(size + 2)[:, [*range(size), *[size] * self.other, *[size + 1] * self.missing]]
         return indicators[code]
 
@@ -312,9 +272,8 @@ class Ordinal(_Words):
     def description(self) -> str:
         return f"grade from {self.levels[0]} to {self.levels[-1]}"
 
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        code = code_words(table, self.name, self.levels)
-        self._note_unknown(table, code == len(self.levels), notes, "taken as gaps", strict=strict)
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
+        code = self._codes(table, notes, "taken as gaps")
         gaps = code >= len(self.levels)
         parts = [np.where(gaps, self.fill, code), *[gaps] * self.indicator]
         return np.stack(parts, axis=1).astype(np.float64)
@@ -335,24 +294,21 @@ class Statistic(_Words):
 
     def __post_init__(self) -> None:
         size = len(self.levels) + 2
-        if len(self.counts) != size or len(self.values) != size or len(set(self.levels)) != size - 2:
+        if len(self.counts) != size or len(set(self.levels)) != size - 2 or max(self.counts) > MOST_ROWS:
             raise ValueError("the statistics of a column must be one for each of its different words")
-        if any(len(value) != len(self.outputs) for value in self.values):
+        if [len(value) for value in self.values] != [len(self.outputs)] * size:
             raise ValueError("the statistics of a column must be one for each output")
-        if not all(0 <= count <= MOST_ROWS for count in self.counts):
-            raise ValueError(f"the rows of a word must be from 0 to {MOST_ROWS}")
 
     @classmethod
-    def of(cls, table: Table, name: str, outcome: Outcomes | None) -> "Statistic":
+    def of(cls, table: Table, name: str, outcome: Outcomes) -> "Statistic":
+        """Learn from a table."""
         frequent = Counter(word for word in table.words(name).tolist() if word is not None)
         ordered = sorted((-n, word) for word, n in frequent.items() if n > 1)[:MOST_WORDS]
         levels = tuple(sorted(word for _, word in ordered))
         code, size = code_words(table, name, levels), len(levels) + 2
         counts = tuple(np.bincount(code, minlength=size).tolist())
-        if outcome is None:
-            return cls(name, (), levels, counts, ((),) * size)
-        values = encode_codes(code, size, outcome)
-        return cls(name, outcome.names, levels, counts, tuple(map(tuple, values.tolist())))
+        values = encode_codes(code, size, outcome).tolist()
+        return cls(name, outcome.names, levels, counts, tuple(map(tuple, values)))
 
     @property
     def features(self) -> list[str]:
@@ -362,23 +318,19 @@ class Statistic(_Words):
     def description(self) -> str:
         return f"one of {len(self.levels)} words, seen as their target encoding"
 
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        code = code_words(table, self.name, self.levels)
-        refused = strict and not self.counts[-2]
-        self._note_unknown(table, code == len(self.levels), notes, "taken together as other", strict=refused)
-        return self.lookup[code]
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
+        return self.lookup[self._codes(table, notes, "taken together as other", not self.counts[-2])]
 
     @property
     def lookup(self) -> Floats:
         """Return the features of each level, of the rare words together, and of gaps, one row each."""
         counts = np.asarray(self.counts, dtype=np.float64)
         counts[-2] = 1.0  # a rare word has one row
-        values = np.asarray(self.values, dtype=np.float64).reshape(len(counts), len(self.outputs))
-        return np.column_stack([values, np.log1p(counts)])
+        return np.column_stack([np.asarray(self.values, dtype=np.float64), np.log1p(counts)])
 
     def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
         if outcome is None:
-            return encoded[:, -1:]
+            return encoded
         code = code_words(table, self.name, self.levels)
         return np.column_stack([encode_out_of_fold(code, len(self.counts), outcome), encoded[:, -1:]])
 
@@ -400,8 +352,7 @@ LENGTH = {"year": YEAR, "week": 7.0, "day": 1.0}  # days of each cycle
 class DateColumn(Column):
     """Years since the first date, and sine and cosine of the position in each cycle that varies.
 
-    A gap becomes the median date with sine and cosine 0, and has an indicator. With `clock`, the column has
-    times of day without dates.
+    A gap becomes the median date with sine and cosine 0, and has an indicator.
     """
 
     name: str
@@ -410,107 +361,76 @@ class DateColumn(Column):
     parts: tuple[str, ...]  # cycles: year, week, day
     indicator: bool
     day_first: bool
-    clock: bool = False
 
     def __post_init__(self) -> None:
         if not set(self.parts) <= set(LENGTH):
             raise ValueError(f"the parts of a date must be some of {', '.join(LENGTH)}")
 
     @classmethod
-    def of(cls, table: Table, name: str, clock: bool = False) -> "DateColumn":
-        column = table.columns[name]
-        first = bool(day_first(set(column.tolist()) - {None})) if column.dtype == object else False
-        days = _days(_dates(table, name, first))
+    def of(cls, table: Table, name: str) -> "DateColumn":
+        """Learn from a table; the year needs 300 days of data, the week two weeks."""
+        first = bool(day_first(table.different(name)))
+        days = cls(name, 0.0, 0.0, (), False, first)._days(table)
         known = days[~np.isnan(days)]
-        origin = float(np.floor(known.min())) if len(known) else 0.0
-        fill = float(np.median(known - origin)) / YEAR if len(known) else 0.0
-        parts = ("day",) if clock else _varying(known)
-        return cls(name, origin, fill, parts, len(known) < len(days), first, clock)
+        if not len(known):
+            return cls(name, 0.0, 0.0, (), True, first)
+        span, origin = np.ptp(known), float(np.floor(known.min()))
+        varies = {
+            "year": span > 300,
+            "week": span > 13 and np.ptp(np.floor(known) % 7) > 0,
+            "day": np.ptp(known % 1) > 0,
+        }
+        parts = tuple(part for part in LENGTH if varies[part])
+        return cls(
+            name, origin, float(np.median(known - origin)) / YEAR, parts, len(known) < len(days), first
+        )
 
     @property
     def features(self) -> list[str]:
         waves = [f"{self.name}: {wave} of the {part}" for part in self.parts for wave in ("sine", "cosine")]
-        trend = f"{self.name}: time of the day" if self.clock else f"{self.name}: years"
-        return [trend, *waves, *[f"{self.name} is missing"] * self.indicator]
+        return [f"{self.name}: years", *waves, *[f"{self.name} is missing"] * self.indicator]
 
     @property
     def description(self) -> str:
-        return "time of the day" if self.clock else f"date, seen as {', '.join(['trend', *self.parts])}"
+        return f"date, seen as {', '.join(['trend', *self.parts])}"
 
-    def doubt(self, table: Table) -> str:
-        wrong = self._wrong(table)
-        if not wrong.any():
-            return ""
-        example = table.words(self.name)[wrong][0]
-        return f"{self.name}: {_count(wrong)} with words that are no dates ({example!r}), taken as gaps"
-
-    def encode(self, table: Table, notes: list[str], strict: bool = False) -> Floats:
-        wrong = self._wrong(table)
-        if wrong.any():
-            if strict or wrong.sum() > 0.5 * len(wrong):
-                raise self._error(table, repr(table.words(self.name)[wrong][0]))
-            notes.append(self.doubt(table))
-        days = _days(_dates(table, self.name, self.day_first))
-        self._require_kind(table, days)
+    def encode(self, table: Table, notes: list[Note]) -> Floats:
+        days = self._days(table)
         gaps = np.isnan(days)
+        wrong = gaps & table.known(self.name)
+        if wrong.any():
+            example = repr(table.words(self.name)[wrong][0])
+            if wrong.mean() > 0.5:
+                raise self._error(table, example)
+            text = f"{self.name}: {_count(wrong)} with words that are no dates ({example}), taken as gaps"
+            notes.append(Note(text, True, True))
         columns = [np.where(gaps, self.fill, (days - self.origin) / YEAR)]
         for part in self.parts:
             angle = 2 * np.pi * days / LENGTH[part]
             columns += [np.where(gaps, 0.0, wave(angle)) for wave in (np.sin, np.cos)]
         return np.stack([*columns, *[gaps] * self.indicator], axis=1).astype(np.float64)
 
-    def _wrong(self, table: Table) -> Bools:
-        """Return which rows have words that are not dates."""
-        wrong: Bools = np.isnat(_dates(table, self.name, self.day_first)) & table.known(self.name)
-        return wrong
-
-    def _require_kind(self, table: Table, days: Floats) -> None:
-        """Raise for times of day in a column of dates, and for dates in one of times."""
-        known = days[~np.isnan(days)]
-        if not len(known) or table.columns[self.name].dtype != object:
-            return
-        clock = bool(((known >= 0) & (known < 1)).all())  # times of day are read as of 1970-01-01
-        if clock != self.clock and self.origin >= 1 - self.clock:
-            raise self._error(table, "times of the day" if clock else "dates")
+    def _days(self, table: Table) -> Floats:
+        """Return days since 1970, NaN for gaps and words that are no dates."""
+        column = table.columns[self.name]
+        if column.dtype.kind == "f":
+            if not np.isnan(column).all():
+                raise self._error(table, "numbers")
+            return column
+        dates: Dates = table.dates(self.name, self.day_first) if column.dtype == object else column
+        days = dates.astype("datetime64[us]").astype(np.int64) / (1e6 * 86_400.0)
+        return np.where(np.isnat(dates), np.nan, days)
 
     def _error(self, table: Table, what: str) -> TableError:
-        wanted = "times of the day as 12:30" if self.clock else "dates as 2024-01-31"
         return TableError(
-            f"{table.source} has {what} in column {self.name!r}, which should hold {wanted}; correct it."
+            f"{table.source} has {what} in column {self.name!r}, which should hold dates as 2024-01-31; "
+            "correct it."
         )
 
 
-def _dates(table: Table, name: str, first: bool) -> Dates:
-    """Return the dates of a column; with `first`, the day comes first if no word shows the order."""
-    column = table.columns[name]
-    if column.dtype.kind == "M":
-        return column
-    if column.dtype == object:
-        return table.dates(name, first)
-    if np.isnan(column).all():
-        return np.full(len(column), np.datetime64("NaT", "us"))
-    raise TableError(
-        f"{table.source} has numbers in column {name!r}, which should hold dates as 2024-01-31; correct it."
-    )
-
-
-def _days(dates: Dates) -> Floats:
-    """Return days since 1970, NaN for gaps."""
-    days = dates.astype("datetime64[us]").astype(np.int64) / (1e6 * 86_400.0)
-    return np.where(np.isnat(dates), np.nan, days)
-
-
-def _varying(days: Floats) -> tuple[str, ...]:
-    """Return the cycles that vary: the year needs 300 days of data, the week two weeks."""
-    if not len(days):
-        return ()
-    span = np.ptp(days)
-    varies = {
-        "year": span > 300,
-        "week": span > 13 and np.ptp(np.floor(days) % 7) > 0,
-        "day": np.ptp(days % 1) > 0,
-    }
-    return tuple(part for part in LENGTH if varies[part])
+def _shown(words: Iterable[str]) -> str:
+    first = list(words)[:4]
+    return ", ".join(map(repr, first[:3])) + ", ..." * (len(first) > 3)
 
 
 def _count(chosen: Bools) -> str:

@@ -1,150 +1,102 @@
-"""Inputs as `fit` and `predict` take them: arrays, tables and gaps, turned into numbers."""
+"""Inputs as `fit` and `predict` take them: arrays, data frames and gaps.
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+`read_inputs` validates the arguments of `fit` and `new_rows` those of `predict`. narwhals reads frames of
+pandas, Polars, pyarrow and others column by column, by their types; none of these libraries is imported
+unless its frame is passed. Columns of an array are named x0, x1, ...
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from tggm.arrays import Bools, Floats
-from tggm.tables.errors import warn
-from tggm.tables.frames import as_table, is_table, rows_of
-from tggm.tables.schema import Preparation
-from tggm.tables.transformer import TableTransformer
+from tggm.arrays import Floats
+from tggm.tables.table import Table, TableError, warn
+from tggm.tables.text import GAPS, cleaned
 
-_LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
+NAME = "`X`"  # in messages
 TARGET_OPTIONS = ("multi_output", "y_numeric")  # of scikit-learn's checks
+_NESTED = (dict, list, set, tuple, np.ndarray)
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Number and names of the input columns, and the encoder of a table."""
-
-    width: int
-    names: Sequence[str] | None = None
-    encoder: TableTransformer | None = None
-
-    def set_on(self, estimator: Any) -> None:
-        """Set the attributes that scikit-learn and users expect."""
-        estimator.n_features_in_, estimator.table_ = self.width, self.encoder
-        vars(estimator).pop("feature_names_in_", None)
-        if self.names is not None:
-            estimator.feature_names_in_ = np.asarray(self.names, dtype=object)
-
-
-def table_columns(description: Preparation) -> Columns:
-    """Return the columns of a table that a model file describes."""
-    table = TableTransformer.of(description)
-    return Columns(table.n_features_in_, getattr(table, "feature_names_in_", None), table)
-
-
-def validate_rows(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
-    """Validate inputs and targets of `fit`; a table is returned as it is, for `encode`.
-
-    `estimator` gets the attributes of scikit-learn's checks: pass a copy.
-    """
-    with_message = _TargetErrors(y)
+def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
+    """Validate inputs and targets of `fit`; return numbers without gaps, or a `Table` to encode."""
     if is_table(X):
-        return X, with_message(lambda: _validate_targets(X, y, options))
+        return as_table(X), check_targets(X, y, **options)
     finite = True if sparse.issparse(X) else "allow-nan"
-    found: tuple[Any, NDArray[Any]] = with_message(
-        lambda: validate_data(estimator, X, y, ensure_min_samples=1, ensure_all_finite=finite, **options)
-    )
-    return found
+    with _target_errors(y):
+        X_, y_ = check_X_y(
+            X, y, ensure_min_samples=1, ensure_all_finite=finite, estimator=estimator, **options
+        )
+    return (_of_numbers(X_, NAME) if _has_gaps(X_) else X_), y_
 
 
-def validate_more_rows(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
-    """Validate inputs and targets for a fitted estimator."""
-    X_ = new_rows(estimator, X, **options)
-    return X_, _TargetErrors(y)(lambda: _validate_targets(X_, y, options))
-
-
-class _TargetErrors:
-    """Runs a check and rewords its errors about targets."""
-
-    def __init__(self, y: Any) -> None:
-        if isinstance(y, str):
-            raise TypeError(
-                f"`y` must have a value for each row; got the text {y!r}. Pass the column: "
-                f"fit(df.drop(columns={y!r}), df[{y!r}])."
-            )
-        if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
-            raise ValueError(
-                f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days since the first."
-            )
-
-    def __call__(self, check: Any) -> Any:
-        try:
-            return check()
-        except OverflowError:  # a Python integer
-            raise ValueError("`y` has a number beyond 1.8e308, the largest there is; divide it.") from None
-        except ValueError as error:
-            _, words, value = str(error).partition("could not convert string to float: ")
-            if words:  # words in inputs are encoded
-                raise ValueError(
-                    f"`y` has {value}, which is not a number; correct it, or fit a TGGMClassifier to words."
-                ) from None
-            if not str(error).startswith("Input y contains"):
-                raise
-            raise ValueError(
-                f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
-            ) from None
-
-
-def _validate_targets(X: Any, y: Any, options: dict[str, Any]) -> NDArray[Any]:
+def check_targets(X: Any, y: Any, **options: Any) -> NDArray[Any]:
+    """Validate the targets of these rows."""
     kept = {name: value for name, value in options.items() if name in TARGET_OPTIONS}
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    _, y_ = check_X_y(np.zeros((rows, 1)), y, ensure_min_samples=1, **kept)
-    found: NDArray[Any] = y_
-    return found
+    with _target_errors(y):
+        return np.asarray(check_X_y(np.zeros((rows, 1)), y, ensure_min_samples=1, **kept)[1])
 
 
-def encode(
-    estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools, new: Bools | None = None
-) -> tuple[Any, Columns]:
-    """Return inputs as numbers without gaps, and their columns.
-
-    The encoder is fitted to `rows` and their targets `y` (None: no target encoding). Rows of `new` are
-    encoded like later ones; all other rows are zero and must not be used.
-    """
-    if not (is_table(X) or has_gaps(X)):
-        names = getattr(estimator, "feature_names_in_", None)
-        return X, Columns(X.shape[1], names)
-    table = TableTransformer(task=estimator.task)
-    if rows.all():
-        X_ = table.fit_transform(X, y)
-    else:
-        part = table.fit_transform(rows_of(X, np.flatnonzero(rows)), None if y is None else y[rows])
-        X_ = np.zeros((len(rows), part.shape[1]))
-        X_[rows] = part
-    if new is not None:
-        X_[new] = table.transform(rows_of(X, np.flatnonzero(new)))
-    return X_, Columns(table.n_features_in_, getattr(table, "feature_names_in_", None), table)
+@contextmanager
+def _target_errors(y: Any) -> Iterator[None]:
+    """Raise for targets of the wrong kind, and reword errors of checks."""
+    if isinstance(y, str):
+        raise TypeError(
+            f"`y` must have a value for each row; got the text {y!r}. Pass the column: "
+            f"fit(df.drop(columns={y!r}), df[{y!r}])."
+        )
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
+        raise ValueError(
+            f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days since the first."
+        )
+    try:
+        yield
+    except OverflowError:  # a Python integer
+        raise ValueError("`y` has a number beyond 1.8e308, the largest there is; divide it.") from None
+    except ValueError as error:
+        _, words, value = str(error).partition("could not convert string to float: ")
+        if words:  # words in inputs are encoded
+            raise ValueError(
+                f"`y` has {value}, which is not a number; correct it, or fit a TGGMClassifier to words."
+            ) from None
+        if not str(error).startswith("Input y contains"):
+            raise
+        raise ValueError(
+            f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
+        ) from None
 
 
 def new_rows(estimator: Any, X: Any, **options: Any) -> Any:
     """Return inputs of new rows as numbers without gaps."""
-    check_is_fitted(estimator, "fitted_")
-    if estimator.table_ is not None:
+    if getattr(estimator, "table_", None) is not None:
         return estimator.table_.transform(X)
+    check_is_fitted(estimator, "fitted_")
     if is_table(X):
         X_ = _columns_by_name(estimator, X)
     else:
         finite = True if sparse.issparse(X) else "allow-nan"
         asked = {name: value for name, value in options.items() if name not in TARGET_OPTIONS}
         X_ = validate_data(estimator, X, reset=False, ensure_all_finite=finite, **asked)
-    return _fill_gaps(estimator, X_) if has_gaps(X_) else X_
+    if not _has_gaps(X_):
+        return X_
+    gaps = np.isnan(X_)
+    names = getattr(estimator, "feature_names_in_", [f"x{k}" for k in range(X_.shape[1])])
+    shown = ", ".join(str(names[k]) for k in np.flatnonzero(gaps.any(0))[:5])
+    warn(f"`X` has gaps in columns without gaps in training ({shown}); the mean is used there.")
+    return np.where(gaps, estimator.fitted_.scales.x.shift.astype(X_.dtype)[None, :], X_)
 
 
 def _columns_by_name(estimator: Any, X: Any) -> Floats:
     """Return a table for a model of numbers: its columns in the model's order, if both have names."""
-    table, named = as_table(X)
-    known = getattr(estimator, "feature_names_in_", None)
-    names = table.names if known is None or not named else [str(name) for name in known]
+    table, known = as_table(X), getattr(estimator, "feature_names_in_", None)
+    names = table.names if known is None or not table.named else [str(name) for name in known]
     table.require(names)
     if len(names) != estimator.n_features_in_:
         raise ValueError(
@@ -154,39 +106,169 @@ def _columns_by_name(estimator: Any, X: Any) -> Floats:
     return np.column_stack([table.numbers(name) for name in names])
 
 
-def _fill_gaps(estimator: Any, X: Floats) -> Floats:
-    """Fill gaps in columns that had none in training with the column's mean, and warn."""
-    gaps = np.isnan(X)
-    names = getattr(estimator, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
-    shown = ", ".join(str(names[k]) for k in np.flatnonzero(gaps.any(0))[:5])
-    warn(f"`X` has gaps in columns without gaps in training ({shown}); the mean is used there.")
-    return np.where(gaps, estimator.fitted_.scales.x.shift.astype(X.dtype)[None, :], X)
-
-
-def has_gaps(X: Any) -> bool:
-    """Return whether a dense table contains NaN."""
+def _has_gaps(X: Any) -> bool:
     if sparse.issparse(X) or X.dtype.kind != "f":
         return False
     with np.errstate(all="ignore"):
         return not np.isfinite(X.sum()) and bool(np.isnan(X).any())
 
 
-def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
-    """Return labels as JSON values."""
-    values: list[Any] = classes.tolist()
-    if not all(isinstance(value, str | bool | int | float) for value in values):
-        kinds = sorted({type(value).__name__ for value in values})
-        raise TypeError(f"labels of type {', '.join(kinds)} cannot be stored; use strings or numbers")
-    return {"classes": values, "class_dtype": str(classes.dtype)}
+# ---- tables ----------------------------------------------------------------------------------------------
 
 
-def restored_classes(meta: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the labels of a model file."""
-    name = str(meta["class_dtype"])
-    if not _LABEL_DTYPE.fullmatch(name):  # NumPy would interpret more than we write
-        raise ValueError(f"labels of dtype {name[:20]!r} are not supported")
-    # text as wide as it is, not as a file claims
-    classes = np.asarray(meta["classes"], dtype=str if "U" in name else np.dtype(name))
-    if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
-        raise ValueError("labels must be at least two different ones")
-    return classes
+def is_table(X: Any) -> bool:
+    """Return whether rows come as a table: with column names, or with words or dates."""
+    if isinstance(X, Table) or _is_frame(X):
+        return True
+    if sparse.issparse(X):  # one of the formats is a dict, too
+        return False
+    if isinstance(X, str | PathLike):
+        name = repr(fspath(X))
+        raise TypeError(
+            f"{NAME} must be a table, not its name; got {name}. Read it: pandas.read_csv({name})."
+        )
+    if isinstance(X, dict):
+        raise TypeError(f"{NAME} must be a table; got a dict. Pass pandas.DataFrame(X).")
+    if hasattr(X, "to_frame"):
+        raise ValueError(
+            f"{NAME} must have rows and columns; got a Series. Pass X.to_frame() if it is a column, and "
+            "X.to_frame().T if it is a row."
+        )
+    if not isinstance(X, np.ndarray | list | tuple):
+        return False
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of different lengths
+        return False
+    if array.ndim != 2 or array.dtype.kind not in "OUS":
+        return array.ndim == 2 and array.dtype.kind in "Mm"
+    try:
+        array.astype(np.float64)
+    except OverflowError:  # a Python integer
+        raise ValueError(f"{NAME} has a number beyond 1.8e308, the largest there is; divide it.") from None
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
+
+
+def as_table(X: Any, missing: tuple[str, ...] = (), source: str = NAME) -> Table:
+    """Return a frame, an array or a table as a `Table`.
+
+    `missing` are words that mark a missing value, besides `GAPS`; `source` is the name used in messages.
+    """
+    if isinstance(X, Table):
+        return X
+    gaps = frozenset((*GAPS, *missing))
+    if _is_frame(X):
+        table = _of_frame(X, gaps, source)
+    elif is_table(X):
+        array = np.asarray(X)
+        types = {"M": "datetime64[us]", "m": "timedelta64[us]", "S": "U"}  # Python has these
+        lists = array.astype(types.get(array.dtype.kind, array.dtype)).T.tolist()
+        columns = {f"x{k}": _of_objects(values, f"x{k}", gaps, source) for k, values in enumerate(lists)}
+        table = Table(source, columns, named=False)
+    else:
+        options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "input_name": "X"}
+        table = _of_numbers(check_array(X, **options), source)
+    if table.names and not len(table):
+        raise ValueError(f"{source} has no rows; pass one at least.")
+    return table
+
+
+def _of_numbers(X: Floats, source: str) -> Table:
+    columns = {f"x{k}": column.astype(np.float64) for k, column in enumerate(X.T)}
+    return Table(source, columns, named=False, numeric=True)
+
+
+def _of_objects(values: list[Any], name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
+    """Return Python objects as numbers, dates or durations (in seconds) if all are, else as words."""
+    values = [None if _is_gap(value) else value for value in values]
+    known = [value for value in values if value is not None]
+    truth = all(isinstance(value, bool) for value in known)
+    if known and not truth and all(isinstance(value, int | float | np.number) for value in known):
+        return _finite([np.nan if v is None else v for v in values], name, source)
+    if known and all(hasattr(value, "year") and hasattr(value, "month") for value in known):
+        return np.array(values, dtype="datetime64[us]")
+    if known and all(hasattr(value, "total_seconds") for value in known):
+        return np.array([np.nan if v is None else v.total_seconds() for v in values], dtype=np.float64)
+    strange = next((value for value in known if isinstance(value, (*_NESTED, complex))), None)
+    if strange is not None:
+        raise TypeError(
+            f"{source} has a {type(strange).__name__} in column {name!r}; every argument must be a string or "
+            "a real number, a date or a gap. Leave the column out, or split it into such columns."
+        )
+    return cleaned(values, gaps)
+
+
+def _is_gap(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or pandas' NA: all but None differ from themselves."""
+    if value is None or isinstance(value, (str, *_NESTED)):
+        return value is None
+    same = value == value
+    return type(same).__name__ == "NAType" or not bool(same)
+
+
+def _finite(given: Any, name: str, source: str) -> Floats:
+    values = np.asarray(given, dtype=np.float64)
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise ValueError(
+            f"{source} contains infinity (inf) in row {row + 1} of column {name!r}; correct it, or make it "
+            "a gap (NaN)."
+        )
+    return values
+
+
+def _of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
+    import narwhals.stable.v1 as nw
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        frame = nw.from_native(X, eager_only=True)
+        duplicates = len(set(frame.columns)) < len(frame.columns)
+    except DuplicateError:
+        duplicates = True
+    except TypeError:
+        raise TypeError(
+            f"{source} is a {type(X).__name__}, which is no data frame in memory; collect it, or pass arrays."
+        ) from None
+    if duplicates:
+        raise TableError(f"{source} has two columns of one name; every column needs its own name.")
+    columns, categories = {}, {}
+    for label in frame.columns:
+        series, name = frame.get_column(label), str(label)
+        columns[name] = _of_series(series, name, gaps, source)
+        if series.dtype in (nw.Categorical, nw.Enum):
+            categories[name] = _levels(series)
+    named = all(isinstance(name, str) for name in frame.columns)
+    return Table(source, columns, categories=categories, named=named)
+
+
+def _of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
+    import narwhals.stable.v1 as nw
+
+    kind = series.dtype
+    if kind.is_numeric():
+        return _finite(series.cast(nw.Float64).to_numpy(), name, source)
+    if kind == nw.Datetime:  # in its own time zone, without the zone
+        return np.asarray(series.dt.replace_time_zone(None).to_numpy(), dtype="datetime64[us]")
+    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    values = [None if gap else value for value, gap in pairs]
+    if kind in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Time):
+        return cleaned(values, gaps)
+    return _of_objects(values, name, gaps, source)
+
+
+def _levels(series: Any) -> tuple[str, ...]:
+    """Return the levels of an ordered category, the lowest first; empty if it has no order."""
+    import narwhals.stable.v1 as nw
+
+    native = series.to_native()
+    holders = (getattr(native, "cat", None), getattr(native, "type", None))  # pandas, Arrow
+    if series.dtype != nw.Enum and not any(getattr(holder, "ordered", False) for holder in holders):
+        return ()
+    return tuple(str(level) for level in series.cat.get_categories().to_list())

@@ -6,28 +6,23 @@ numbers only if that loses nothing.
 
 import csv
 import io
-import stat
 import sys
 import warnings
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
-from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.arrays import Floats
 from tggm.data.parquet import ParquetFiles, RowGroup, readable
-from tggm.tables.errors import TableError
-from tggm.tables.frames import as_table
-from tggm.tables.table import Table, stacked
-from tggm.tables.text import GAPS, LONGEST, cleaned, typed
+from tggm.tables.inputs import as_table
+from tggm.tables.table import Table, TableError, stacked
+from tggm.tables.text import GAPS, LONGEST, Words, cleaned
 
 DELIMITERS = ",;\t|"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
@@ -36,6 +31,7 @@ _UNREADABLE = {
     b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
     b"SQLite": "is a database; export the table as CSV",
 }
+SAMPLED_GROUPS, SAMPLED_ROWS = 8, 20_000  # of a folder, from which columns are learned; rows of each group
 _BLOCK_BYTES = 2**24  # read at a time; a line must be shorter
 
 
@@ -55,7 +51,13 @@ def read_table(
     A `TableError` has a message with the remedy.
     """
     name = "standard input" if path == "-" else path
-    content = _decompress(sys.stdin.buffer.read() if path == "-" else _read(Path(path)), name)
+    content = _read(path)
+    for magic, module in _COMPRESSED.items():
+        if content.startswith(magic):
+            try:
+                content = import_module(module).decompress(content)
+            except Exception:  # each module has its own types
+                raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
     is_excel = content.startswith(b"PK\x03\x04") and b"xl/workbook.xml" in content
     if sheet is not None and not is_excel:
         raise TableError(f"{name} is no Excel file; leave --sheet out.")
@@ -63,33 +65,26 @@ def read_table(
         if is_excel:
             return _parse_excel(content, name, missing, sheet)
         if content.startswith(b"PAR1"):
-            return _parse_parquet(content, name, missing)
+            from pyarrow.parquet import read_table as parse
+
+            return _of_parquet(lambda: parse(io.BytesIO(content)), name, missing)
         text = _decode(content, name, encoding)
         return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
     except ModuleNotFoundError as error:
         raise TableError(f"{name} needs {error.name} to be read: pip install 'tggm[tables]'.") from None
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read()
     try:
-        if stat.S_ISDIR(path.stat().st_mode):
-            raise TableError(f"{path} is a folder; name a CSV or Parquet file in it.")
-        return path.read_bytes()
+        return Path(path).read_bytes()
+    except IsADirectoryError:
+        raise TableError(f"{path} is a folder; name a CSV or Parquet file in it.") from None
     except FileNotFoundError:
         raise TableError(f"there is no file {path}; check the name and the folder.") from None
     except PermissionError:
         raise TableError(f"{path} may not be read; check its permissions: ls -l {path}") from None
-
-
-def _decompress(content: bytes, name: str) -> bytes:
-    for magic, module in _COMPRESSED.items():
-        if content.startswith(magic):
-            try:
-                unpacked: bytes = import_module(module).decompress(content)
-            except (OSError, EOFError, ValueError, ArithmeticError, LZMAError, zlib.error):
-                raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
-            return unpacked
-    return content
 
 
 def _decode(content: bytes, name: str, encoding: str | None) -> str:
@@ -181,49 +176,37 @@ def _check_rows(text: str, mark: str, name: str) -> None:
 
 
 def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
-    better = _find_delimiter(text)
-    if len(header) == 1 and better != mark and better in header[0]:
-        raise TableError(
-            f"{name} has one column only, {header[0][:40]!r}; its fields seem to be separated by "
-            f"{better!r}, so leave --delimiter out or pass that one."
-        )
-    if len(header) == 1 and len(header[0].split()) == len(text.strip().splitlines()[-1].split()) > 1:
-        raise TableError(
-            f"{name} has one column only, {header[0][:40]!r}; if its fields are separated by blanks, pass "
-            "--delimiter ' '."
-        )
-    duplicates = [column for column, count in Counter(header).items() if count > 1]
-    if duplicates:
-        raise TableError(
-            f"{name} has more than one column {duplicates[0]!r}; every column needs its own name."
-        )
+    first, better, remedy = header[0], _find_delimiter(text), ""
+    if better != mark and better in first:
+        remedy = f"its fields seem to be separated by {better!r}, so leave --delimiter out or pass that one"
+    elif len(first.split()) == len(text.strip().splitlines()[-1].split()) > 1:
+        remedy = "if its fields are separated by blanks, pass --delimiter ' '"
+    if remedy and len(header) == 1:
+        raise TableError(f"{name} has one column only, {first[:40]!r}; {remedy}.")
+    column, count = Counter(header).most_common(1)[0]
+    if count > 1:
+        raise TableError(f"{name} has more than one column {column!r}; every column needs its own name.")
 
 
 def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
-    """Return the numbers of a column of strings if all are numbers, else its words."""
-    numbers = _numbers(column, gaps)
-    if numbers is not None:
-        return numbers
-    coded = column.combine_chunks().dictionary_encode()
-    words = cleaned(coded.dictionary.to_pylist(), gaps)
-    return typed(words[coded.indices.to_numpy()])
+    """Return the numbers of a column of strings if that loses nothing, else its words.
 
-
-def _numbers(column: Any, gaps: frozenset[str]) -> Floats | None:
-    """Return a column as numbers by pyarrow, which is fast; None leaves the decision to `typed`."""
+    Codes such as 007 and numbers of many digits stay words.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     trimmed = pc.utf8_trim_whitespace(column)
     known = pc.if_else(pc.is_in(trimmed, pa.array(sorted(gaps))), pa.scalar(None, pa.string()), trimmed)
     strange = pc.match_substring_regex(known, "^0[0-9]|[^0-9.eE+-]")
-    if known.null_count == len(known) or pc.any(strange).as_py():
-        return None
-    try:
-        values = np.asarray(known.cast(pa.float64()).to_numpy(), dtype=np.float64)
-    except pa.ArrowException:
-        return None
-    return values if np.nanmax(np.abs(values)) < LONGEST else None
+    if known.null_count < len(known) and not pc.any(strange).as_py():
+        with suppress(pa.ArrowException):
+            values = np.asarray(known.cast(pa.float64()).to_numpy(), dtype=np.float64)
+            if np.nanmax(np.abs(values)) < LONGEST:
+                return values
+    coded = column.combine_chunks().dictionary_encode()
+    words: Words = cleaned(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
+    return words
 
 
 # ---- Excel and Parquet -----------------------------------------------------------------------------------
@@ -238,39 +221,26 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
         warnings.simplefilter("ignore")  # about styles and validations, which are not read
         try:
             book = pd.ExcelFile(io.BytesIO(content), engine="openpyxl")
+            chosen, known = sheet or book.sheet_names[0], book.sheet_names
+            frame = book.parse(chosen).dropna(how="all") if chosen in known else None
         except Exception as error:  # damaged archives raise many types
             raise TableError(
                 f"{name} is a damaged Excel file ({type(error).__name__}); save it again."
             ) from None
-        with book:
-            if sheet is not None and sheet not in book.sheet_names:
-                listed = ", ".join(map(repr, book.sheet_names))
-                raise TableError(f"{name} has no sheet {sheet!r}; it has {listed}.")
-            frame = book.parse(sheet or book.sheet_names[0]).dropna(how="all")
+    if frame is None:
+        raise TableError(f"{name} has no sheet {sheet!r}; it has {', '.join(map(repr, known))}.")
     if not len(frame.columns):
         raise TableError(f"{name} has an empty sheet; name another with --sheet.")
     if not len(frame):
         raise TableError(f"{name} has column names but no rows; there is nothing to work on.")
-    labels = [str(label).strip() for label in frame.columns]
-    frame.columns = [
-        f"column {k}" if label.startswith("Unnamed: ") else label for k, label in enumerate(labels, start=1)
-    ]
-    return as_table(frame, missing, name)[0]
+    labels = enumerate((str(label).strip() for label in frame.columns), start=1)
+    frame.columns = [f"column {k}" if label.startswith("Unnamed: ") else label for k, label in labels]
+    return as_table(frame, missing, name)
 
 
-def _parse_parquet(content: bytes, name: str, missing: Sequence[str]) -> Table:
-    import pyarrow.parquet as pq
-
+def _of_parquet(read: Callable[[], Any], name: str, missing: Sequence[str]) -> Table:
     with _table_errors(), readable(name):
-        stored = pq.read_table(io.BytesIO(content))
-    return _of_arrow(stored, name, missing)
-
-
-def _of_arrow(stored: Any, name: str, missing: Sequence[str]) -> Table:
-    if not stored.num_rows or not stored.num_columns:
-        raise TableError(f"{name} has no rows; there is nothing to work on.")
-    with _table_errors():
-        return as_table(stored, tuple(missing), name)[0]
+        return as_table(read(), tuple(missing), name)
 
 
 @contextmanager
@@ -302,31 +272,28 @@ class Folder:
     def require_alike(self, ignored: Sequence[str]) -> None:
         """Raise if a used column has numbers in one file and text in another."""
         seen: dict[str, tuple[str, Any, Path]] = {}
-        for file, schema in self.files.schemas.items():
-            for field in schema:
-                content = _content(field.type)
-                if field.name in ignored or content == "nothing":
-                    continue
-                before, kind, first = seen.setdefault(field.name, (content, field.type, file))
-                if content != before:
-                    raise TableError(
-                        f"column {field.name!r} holds {before} ({kind}) in {first}, but {content} "
-                        f"({field.type}) in {file}; write one type in all files, or leave it out: "
-                        f"--ignore {field.name!r}."
-                    )
+        used = ((file, field) for file, schema in self.files.schemas.items() for field in schema)
+        for file, field in used:
+            content = _content(field.type)
+            if field.name in ignored or content == "nothing":
+                continue
+            before, kind, first = seen.setdefault(field.name, (content, field.type, file))
+            if content != before:
+                raise TableError(
+                    f"column {field.name!r} holds {before} ({kind}) in {first}, but {content} ({field.type}) "
+                    f"in {file}; write one type in all files, or leave it out: --ignore {field.name!r}."
+                )
 
     def read(self, group: RowGroup) -> Table:
         """Read the table of one row group."""
-        with _table_errors():
-            stored = self.files.read(group)
-        return _of_arrow(stored, str(group.file), self._missing)
+        return _of_parquet(lambda: self.files.read(group), str(group.file), self._missing)
 
-    def sample(self, most_groups: int = 8, most_rows: int = 20_000) -> Table:
+    def sample(self) -> Table:
         """Read some rows of some groups, spread evenly over the folder."""
         parts = []
-        for k in _spread(len(self.files.groups), most_groups):
+        for k in _spread(len(self.files.groups), SAMPLED_GROUPS):
             group = self.files.groups[k]
-            rows = _spread(group.rows, most_rows)
+            rows = _spread(group.rows, SAMPLED_ROWS)
             parts.append(replace(self.read(group).take(rows), origin=group.start + rows))
         return stacked(parts, self.source)
 

@@ -5,19 +5,21 @@ checked by the dataclasses themselves and by `preparation_from_json`.
 """
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from itertools import accumulate
+from itertools import count, islice
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tggm.tables.baselines import Baselines, Figures
 from tggm.tables.columns import COLUMNS, Column
-from tggm.tables.target import TASKS, Target
+from tggm.tables.table import TASKS, Target
 
-_AXES = {"naive": 1, "coef": 2, "intercept": 1}
+_LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),
     bool: ("true or false", lambda value: isinstance(value, bool)),
@@ -60,18 +62,20 @@ class Preparation:
     @property
     def groups(self) -> dict[str, dict[str, int]]:
         """Return the inputs of each column of words: the position of each category."""
+        at = self._positions()
         return {
-            c.name: dict(zip(c.categories, at, strict=True)) for c, at in self._positions() if c.categories
+            c.name: dict(zip(c.categories, at[c.name], strict=True)) for c in self.columns if c.categories
         }
 
     @property
     def parts(self) -> dict[str, tuple[int, ...]]:
         """Return the positions of the inputs of each other column that has several."""
-        return {c.name: tuple(at) for c, at in self._positions() if len(at) > 1 and not c.categories}
+        at = self._positions()
+        return {c.name: at[c.name] for c in self.columns if len(at[c.name]) > 1 and not c.categories}
 
-    def _positions(self) -> list[tuple[Column, range]]:
-        ends = accumulate(len(column.features) for column in self.columns)
-        return [(c, range(end - len(c.features), end)) for c, end in zip(self.columns, ends, strict=True)]
+    def _positions(self) -> dict[str, tuple[int, ...]]:
+        places = count()
+        return {c.name: tuple(islice(places, len(c.features))) for c in self.columns}
 
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
@@ -98,21 +102,8 @@ def preparation_from_json(value: Any) -> Preparation:
     if target.task not in TASKS:
         raise ValueError(f"its target is for {target.task!r}, not for one of {', '.join(TASKS)}")
     if found.baselines is not None:
-        _check_baselines(found.baselines, len(found.feature_names), target.is_class)
+        found.baselines.check(len(found.feature_names), target.is_class)
     return found
-
-
-def _check_baselines(b: Baselines, width: int, is_class: bool) -> None:
-    naive, variance = b.naive, 1.0 if b.variance is None else b.variance
-    if not is_class and (len(naive) != 2 or naive[1] <= 0 or variance <= 0):
-        raise ValueError("the baselines of a regression must have a mean and positive variances")
-    outputs = len(naive) if is_class else 1
-    coef, intercept = b.coef, b.intercept
-    if coef is None or intercept is None:
-        if coef is not None or intercept is not None:
-            raise ValueError("its linear baseline must have coefficients and intercepts, or neither")
-    elif coef.shape != (outputs, width) or intercept.shape != (outputs,):
-        raise ValueError(f"its linear baseline has shape {coef.shape}, not {(outputs, width)}")
 
 
 def _build(cls: Any, what: str, value: Any, *more: str) -> Any:
@@ -144,24 +135,33 @@ def _read(hint: Any, what: str, value: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError(f"{what} must be given by name")
         return {_read(str, what, key): _read(parts[1], key, item) for key, item in value.items()}
-    return _read_tuple(parts, what, value) if kind is tuple else _read_array(what, value)
-
-
-def _read_tuple(parts: tuple[Any, ...], what: str, value: Any) -> tuple[Any, ...]:
+    if kind is np.ndarray:
+        numbers = np.asarray(_read(tuple[float, ...], what, np.ravel(value).tolist()))
+        return numbers.reshape(np.shape(value))
     if not isinstance(value, list):
         raise ValueError(f"{what} must be a list")
-    if parts[-1] is ...:
-        return tuple(_read(parts[0], what, item) for item in value)
-    if len(value) != len(parts):
+    hints = parts[:1] * len(value) if parts[-1] is ... else parts
+    if len(value) != len(hints):
         raise ValueError(f"{what} must hold pairs of name and reason")
-    return tuple(_read(part, what, item) for part, item in zip(parts, value, strict=True))
+    return tuple(_read(each, what, item) for each, item in zip(hints, value, strict=True))
 
 
-def _read_array(what: str, value: Any) -> Any:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(())
-    if array.ndim != _AXES[what] or not np.isfinite(array).all():
-        raise ValueError(f"{what} must be finite numbers, in {_AXES[what]} dimensions")
-    return array
+def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Return labels as JSON values."""
+    values: list[Any] = classes.tolist()
+    if not all(isinstance(value, str | bool | int | float) for value in values):
+        kinds = sorted({type(value).__name__ for value in values})
+        raise TypeError(f"labels of type {', '.join(kinds)} cannot be stored; use strings or numbers")
+    return {"classes": values, "class_dtype": str(classes.dtype)}
+
+
+def restored_classes(meta: Mapping[str, Any]) -> NDArray[Any]:
+    """Return the labels of a model file."""
+    name = str(meta["class_dtype"])
+    if not _LABEL_DTYPE.fullmatch(name):  # NumPy would interpret more than we write
+        raise ValueError(f"labels of dtype {name[:20]!r} are not supported")
+    # text as wide as it is, not as a file claims
+    classes = np.asarray(meta["classes"], dtype=str if "U" in name else np.dtype(name))
+    if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
+        raise ValueError("labels must be at least two different ones")
+    return classes

@@ -1,23 +1,48 @@
-"""A table in memory: named columns of numbers, words or dates, with gaps.
+"""A table in memory: named columns of numbers, words or dates, with gaps; and the target among them.
 
 A CSV file does not state which columns are numbers, so a column of words can be read either way: "7" is the
 number 7 for a model that was trained on numbers, and the word "7" for one that was trained on categories.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.tables import text
-from tggm.tables.errors import TableError
 from tggm.tables.text import TRUTH, Dates, Spelling, Words
 
-T = TypeVar("T")
+_OURS = ("tggm", "sklearn")  # scikit-learn wraps methods of transformers
+_MOST, _MOST_NAMES = 5, 8  # words and names of columns that a message lists
+_DATE_SAMPLE = 1000  # words that decide whether a column holds dates
+_NEARLY = 0.9  # share of words that are numbers from which the others are probably mistakes
+MANY = 20  # different numbers that make a column of numbers
+TASKS = ("regression", "classification")
+MOST_CLASSES = 100
+LARGEST = 1e100  # of a target; sums of squares must be finite
+
+
+class TableError(ValueError):
+    """A table cannot be used; the message names file, column and remedy."""
+
+
+class TableWarning(UserWarning):
+    """Columns of a table are left out or look wrong; the message names them."""
+
+
+def warn(text: str, kind: type[Warning] = TableWarning) -> None:
+    """Warn at the line outside of the package (and scikit-learn) that called it."""
+    frame, level = inspect.currentframe(), 1
+    while frame and str(frame.f_globals.get("__name__")).split(".")[0] in _OURS:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, kind, stacklevel=level)
 
 
 @dataclass(frozen=True)
@@ -34,7 +59,9 @@ class Table:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Ints | None = None  # position of each row in the file, from 0, if this is a part of it
     missing: tuple[str, ...] = ()
-    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # of `_cached`
+    named: bool = True  # false for the columns of an array
+    numeric: bool = False  # whether it is an array of numbers, which keeps all its columns
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # how words are read
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -49,82 +76,85 @@ class Table:
         """Return the position of each row in the file, from 0."""
         return np.arange(len(self)) if self.origin is None else self.origin
 
-    def row_number(self, row: int) -> int:
-        """Return the number of a row in the file, from 1, without the header."""
-        return int(self.places[row]) + 1
-
     def take(self, rows: Ints | Bools) -> "Table":
         """Select rows."""
         chosen = {name: column[rows] for name, column in self.columns.items()}
-        return Table(self.source, chosen, self.decimal, self.categories, self.places[rows], self.missing)
+        return replace(self, columns=chosen, origin=self.places[rows], _cache={})
 
     def without(self, *names: str) -> "Table":
         """Drop columns."""
         kept = {name: column for name, column in self.columns.items() if name not in names}
-        return Table(self.source, kept, self.decimal, self.categories, self.origin, self.missing, self._cache)
+        return replace(self, columns=kept)
 
     def require(self, names: Sequence[str]) -> None:
         """Raise unless the table has all these columns."""
         missing = [name for name in names if name not in self.columns]
-        if not missing:
-            return
-        near = get_close_matches(missing[0], [name for name in self.names if name not in names], n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names) or 'no columns'}."
-        raise TableError(f"{self.source} has no column {_listed(missing)}; {hint}")
+        if missing:
+            near = get_close_matches(missing[0], [name for name in self.columns if name not in names], n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names) or 'no columns'}."
+            raise TableError(f"{self.source} has no column {_listed(missing)}; {hint}")
 
     def known(self, name: str) -> Bools:
         """Return which rows have a value in this column."""
         column = self.columns[name]
         if column.dtype == object:
-            return text.present(column)
-        known: Bools = ~(np.isnat(column) if column.dtype.kind == "M" else np.isnan(column))
-        return known
+            return np.asarray(column != np.array(None), np.bool_)
+        return np.asarray(column == column)  # NaN and NaT differ from themselves
 
     def words(self, name: str) -> Words:
         """Return a column as strings, None for gaps; whole numbers have no decimal point."""
-        column = self.columns[name]
+        column, known = self.columns[name], self.known(name)
         if column.dtype == object:
             return column
-        is_date = column.dtype.kind == "M"
-        spell: Callable[[Any], str] = _date_text if is_date else text.spelled
-        values = column if is_date else column.tolist()
-        different: dict[Any, str] = {}
-        words = np.empty(len(column), dtype=object)
-        words[:] = [
-            (different.get(x) or different.setdefault(x, spell(x))) if there else None
-            for x, there in zip(values, self.known(name).tolist(), strict=True)
-        ]
+        values, place = np.unique(column[known], return_inverse=True)
+        if column.dtype.kind == "M":  # the time is left out at midnight
+            seconds = np.datetime_as_string(values, unit="s").tolist()
+            different = [word.removesuffix("T00:00:00").replace("T", " ") for word in seconds]
+        else:
+            different = [text.spelled(value) for value in values.tolist()]
+        words = np.full(len(column), None, dtype=object)
+        words[known] = np.array(different, dtype=object)[place]
         return words
 
-    def truth(self, name: str) -> Floats | None:
-        """Return words that are all true or false as 1 and 0, NaN for gaps; None for any other column."""
+    def different(self, name: str) -> set[str]:
+        """Return the different words of a column of words; none for any other column."""
         column = self.columns[name]
-        if column.dtype != object:
-            return None
-        different = set(column.tolist()) - {None}
-        if not different or any(word.lower() not in TRUTH for word in different):
-            return None
-        values = {word: TRUTH[word.lower()] for word in different} | {None: np.nan}
-        return np.array([values[word] for word in column.tolist()], dtype=np.float64)
+        return set(column.tolist()) - {None} if column.dtype == object else set()
+
+    def has_truth(self, name: str) -> bool:
+        """Return whether all words of a column are true or false."""
+        different = self.different(name)
+        return bool(different) and all(word.lower() in TRUTH for word in different)
+
+    def has_dates(self, name: str) -> bool:
+        """Return whether a column has dates, or words of which most are dates."""
+        column = self.columns[name]
+        if column.dtype == object:
+            words = islice((word for word in column if word is not None), _DATE_SAMPLE)
+            return text.are_dates(list(words))
+        return column.dtype.kind == "M" and bool(self.known(name).any())
 
     def spelling(self, name: str, decimal: str | None = None, unit: str | None = None) -> Spelling:
         """Find how the words of a column write numbers; a unit that is given is the only one."""
+        decimal = decimal or self.decimal
+        if self.columns[name].dtype != object:
+            return Spelling(decimal)
+        key = "spelling", name, decimal, unit
+        if key not in self._cache:
+            self._cache[key] = text.spelling_of(self.different(name), decimal, unit)
+        found: Spelling = self._cache[key]
+        return found
 
-        def find() -> Spelling:
-            column = self.columns[name]
-            different = set(column.tolist()) - {None} if column.dtype == object else set()
-            return text.spelling_of(different, decimal or self.decimal, unit)
-
-        return self._cached(("spelling", name, decimal or self.decimal, unit), find)
-
-    def readable(self, name: str, spelling: Spelling) -> dict[str, float]:
-        """Return the words of a column that are numbers, with their values."""
-
-        def find() -> dict[str, float]:
-            different = set(self.columns[name].tolist()) - {None}
-            return {word: x for word in different if (x := spelling.value(word)) is not None}
-
-        return self._cached(("readable", name, spelling), find)
+    def readable(self, name: str, spelling: Spelling | None = None) -> dict[str, float]:
+        """Return the words of a column that are numbers (or all of them true or false), with their values."""
+        spelling = spelling or self.spelling(name)
+        key, different = ("readable", name, spelling), self.different(name)
+        if key not in self._cache:
+            truth = all(word.lower() in TRUTH for word in different)
+            value = (lambda word: TRUTH[word.lower()]) if truth else spelling.value
+            self._cache[key] = {word: x for word in different if (x := value(word)) is not None}
+        found: dict[str, float] = self._cache[key]
+        return found
 
     def numbers(self, name: str, spelling: Spelling | None = None) -> Floats:
         """Return a column as float64, NaN for gaps; raise `TableError` that lists words that are no numbers.
@@ -138,98 +168,186 @@ class Table:
             raise TableError(
                 f"{self.source} has dates in column {name!r}, which should hold numbers; correct it."
             )
-        odd = odd_words(self, name, self.readable(name, spelling or self.spelling(name)))
-        first = next(iter(odd))
-        raise TableError(
-            f"{self.source} has {odd_listed(self, name, odd)} of column {name!r}, which should hold numbers; "
-            f"correct it, or mark it as a gap when fitting: --missing {first!r} of `tggm fit`, "
-            f"TableTransformer(missing=[{first!r}]) in Python."
-        )
+        odd = self.odd_words(name, self.readable(name, spelling))
+        place = f"{self.source} has {self.listed(odd)} of column {name!r}"
+        raise TableError(f"{place}, which should hold numbers; {_remedy(odd)}")
 
     def numbers_or_none(self, name: str, spelling: Spelling | None = None) -> Floats | None:
         """Return a column as `numbers` does, or None if it has a word that is not a number."""
         column = self.columns[name]
         if column.dtype != object:
             return None if column.dtype.kind == "M" else column
-        spelling = spelling or self.spelling(name)
-        return self._cached(("numbers", name, spelling), lambda: self._read_numbers(name, spelling))
-
-    def _read_numbers(self, name: str, spelling: Spelling) -> Floats | None:
-        column, known = self.columns[name], self.known(name)
-        values = np.full(len(column), np.nan)
-        plain = text.plain_numbers(column[known])
-        if plain is not None:
-            values[known] = plain
-            return values
-        if (found := self.truth(name)) is not None:
-            return found
         readable = self.readable(name, spelling)
-        words = column[known].tolist()
-        if len(readable) < len(set(words)):
+        if len(readable) < len(self.different(name)):
             return None
-        values[known] = [readable[word] for word in words]
-        return values
+        return np.array([readable.get(word, np.nan) for word in column.tolist()])
+
+    def number_share(self, name: str) -> float:
+        """Return the share of a column's words that are numbers; 0 if there are few different numbers."""
+        readable = self.readable(name)
+        if len(set(readable.values())) <= MANY:
+            return 0.0
+        words = [word for word in self.columns[name].tolist() if word is not None]
+        return sum(word in readable for word in words) / len(words)
+
+    def refuse_mistakes(self, name: str) -> None:
+        """Raise for a column that is nearly all numbers, but not quite."""
+        if self.number_share(name) < _NEARLY:
+            return
+        odd = self.odd_words(name, self.readable(name))
+        place = f"column {name!r} of {self.source}"
+        raise TableError(f"{place} is nearly all numbers, but has {self.listed(odd)}; {_remedy(odd)}")
 
     def dates(self, name: str, first: bool) -> Dates:
-        """Return a column of words as dates, NaT for other words; with `first`, the day comes first."""
+        """Return a column of words as dates, NaT for other words.
 
-        def parse() -> Dates:
-            words = self.columns[name].tolist()
-            shown = text.day_first(set(words) - {None})
-            return text.parse_dates(words, first if shown is None else shown)
+        With `first`, the day comes before the month if no word shows the order.
+        """
+        shown = text.day_first(self.different(name))
+        return text.parse_dates(self.columns[name].tolist(), first if shown is None else shown)
 
-        return self._cached(("dates", name, first), parse)
+    def odd_words(self, name: str, readable: Mapping[str, float]) -> dict[str, int]:
+        """Return the words of a column that are not readable, with the first row of each."""
+        odd: dict[str, int] = {}
+        for row, word in enumerate(self.columns[name].tolist()):
+            if word is not None and word not in readable:
+                odd.setdefault(word, row)
+        return odd
 
-    def _cached(self, key: Any, make: Callable[[], T]) -> T:
-        if key not in self._cache:
-            self._cache[key] = make()
-        found: T = self._cache[key]
-        return found
-
-
-def odd_words(table: Table, name: str, readable: Mapping[str, float]) -> dict[str, int]:
-    """Return the words of a column that are not readable, with the first row of each."""
-    odd: dict[str, int] = {}
-    for row, word in enumerate(table.columns[name].tolist()):
-        if word is not None and word not in readable:
-            odd.setdefault(word, row)
-    return odd
-
-
-def odd_listed(table: Table, name: str, odd: Mapping[str, int], most: int = 5) -> str:
-    """List such words with their rows, for a message."""
-    shown = [f"{word!r} in row {table.row_number(row)}" for word, row in list(odd.items())[:most]]
-    return ", ".join(shown) + (f" and {len(odd) - most} more" if len(odd) > most else "")
+    def listed(self, odd: Mapping[str, int]) -> str:
+        """List such words with their rows in the file, from 1 without the header, for a message."""
+        shown = [f"{word!r} in row {self.places[row] + 1}" for word, row in list(odd.items())[:_MOST]]
+        return ", ".join(shown) + (f" and {len(odd) - _MOST} more" if len(odd) > _MOST else "")
 
 
 def stacked(tables: Sequence[Table], source: str) -> Table:
     """Concatenate tables with the same columns."""
-    first = tables[0]
-    for table in tables[1:]:
-        table.require(first.names)
-    columns: dict[str, Any] = {name: _stacked_column(tables, name) for name in first.names}
+    columns = {}
+    for name in tables[0].columns:
+        for table in tables:
+            table.require([name])
+        parts = [table.columns[name] for table in tables]
+        kinds = {part.dtype.kind for part in parts}
+        if kinds == {"f", "O"} and not any(table.different(name) for table in tables):  # numbers and gaps
+            parts = [table.numbers(name) for table in tables]
+        elif len(kinds) > 1:
+            parts = [table.words(name) for table in tables]
+        columns[name] = np.concatenate(parts)
     origin = np.concatenate([table.places for table in tables])
-    return Table(source, columns, categories=first.categories, origin=origin)
+    return Table(source, columns, categories=tables[0].categories, origin=origin)
 
 
-def _stacked_column(tables: Sequence[Table], name: str) -> NDArray[Any]:
-    """Concatenate a column; as words if some tables have numbers and others words."""
-    columns = [table.columns[name] for table in tables]
-    kinds = {column.dtype.kind for column in columns}
-    if kinds == {"M"}:
-        return np.concatenate(columns)
-    only_gaps = all(word is None for column in columns if column.dtype == object for word in column)
-    if "M" not in kinds and only_gaps:  # columns of gaps can be of any type
-        return np.concatenate([table.numbers(name) for table in tables])
-    return np.concatenate([table.words(name) for table in tables])
+def _remedy(odd: Mapping[str, int]) -> str:
+    first = repr(next(iter(odd)))
+    return (
+        f"correct it, or mark it as a gap when fitting: --missing {first} of `tggm fit`, "
+        f"TableTransformer(missing=[{first}]) in Python."
+    )
 
 
-def _date_text(date: Any) -> str:
-    """Return a date, with its time if that is not midnight."""
-    words = str(date.astype("datetime64[s]"))
-    return words.removesuffix("T00:00:00").replace("T", " ")
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES)
+    return ", ".join(map(repr, names[:_MOST_NAMES])) + more
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+# ---- targets ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """Name and task of the target, and whether its labels are whole numbers or words."""
+
+    name: str
+    task: str
+    integer: bool = False  # for classes
+
+    @property
+    def is_class(self) -> bool:
+        """Return whether the target is a class."""
+        return self.task == "classification"
+
+    def known(self, table: Table) -> Bools:
+        """Return which rows have a target."""
+        return table.known(self.name)
+
+    def values(self, table: Table) -> NDArray[Any]:
+        """Return numbers or labels of a table whose rows all have a target."""
+        if not self.is_class:
+            return table.numbers(self.name)
+        words = table.words(self.name)
+        if not self.integer:
+            return words.astype(str)
+        value = Spelling(table.decimal).value
+        labels: dict[str, Any] = {word: value(word) for word in set(words.tolist())}  # 7 and 7.0 are one
+        strange = [word for word, label in labels.items() if label is None or label % 1]
+        if strange:
+            raise TableError(
+                f"{table.source} has the class {strange[0]!r}, but the model's classes are whole numbers."
+            )
+        return np.array([int(labels[word]) for word in words])
+
+
+def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, str]:
+    """Return the target and how its task was found; raise `TableError` if it cannot be predicted."""
+    table.require([name])
+    known = table.known(name)
+    if table.has_dates(name):
+        raise TableError(
+            f"column {name!r} of {table.source} holds dates or times ({table.words(name)[known][0]!r}), "
+            "which cannot be predicted; replace them by numbers, such as days since the start."
+        )
+    if not known.any():
+        raise TableError(
+            f"the target {name!r} of {table.source} is empty in all rows; choose another column."
+        )
+    values = None if table.has_truth(name) else table.numbers_or_none(name)  # true and false are words
+    numeric = None if values is None else values[known]
+    whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
+    labels: list[Any] = np.unique(table.words(name)[known] if numeric is None else numeric).tolist()
+    different, rows = len(labels), int(known.sum())
+    if task is None and numeric is None:
+        table.refuse_mistakes(name)
+    found, reason = (task, "as asked") if task is not None else _decided(labels, numeric, whole)
+    if found == "regression":
+        _require_numbers(table, name, numeric)
+    if different == 1:
+        raise TableError(
+            f"the target {name!r} has one value only, {_word(labels[0])!r}; there is nothing to learn, "
+            "choose another column."
+        )
+    if found == "classification" and different > min(MOST_CLASSES, rows // 2):
+        raise TableError(
+            f"the target {name!r} has {different} different values in {rows} rows, too many to be "
+            "classes; choose another column, or correct it if it should hold numbers."
+        )
+    return Target(name, found, found == "classification" and whole), reason
+
+
+def _word(label: Any) -> str:
+    return label if isinstance(label, str) else text.spelled(label)
+
+
+def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
+    if numeric is None:
+        strange = next(iter(table.odd_words(name, table.readable(name))))
+        raise TableError(
+            f"the target {name!r} has {strange!r}, which is not a number; correct it, mark it as missing "
+            f"(--missing {strange!r}), or use --task classification."
+        )
+    if np.abs(numeric).max() > LARGEST:
+        raise TableError(
+            f"the target {name!r} has the number {numeric[np.abs(numeric).argmax()]:g}, whose square is too "
+            "large to compute with; divide the column by a large number, or correct it."
+        )
+
+
+def _decided(labels: list[Any], numeric: Floats | None, whole: bool) -> tuple[str, str]:
+    """Choose classes for words, two values, or at most 10 whole numbers that each occur often."""
+    if len(labels) == 2:
+        return "classification", f"the target has two values, {' and '.join(map(_word, labels))}"
+    if numeric is None:
+        return "classification", "the target has words"
+    if whole and len(labels) <= 10 and len(numeric) >= 5 * len(labels):
+        reason = f"the target has {len(labels)} different whole numbers; as a number: --task regression"
+        return "classification", reason
+    return "regression", "the target has numbers"

@@ -36,28 +36,29 @@ MOST_TARGET = 1e300  # differences of two targets must be finite
 
 
 class Outcomes(NamedTuple):
-    """Targets of the training rows as columns of numbers; no column if there are too many outputs."""
+    """Targets of the training rows as columns of numbers."""
 
     values: Floats  # (rows, outputs), NaN where missing; zeros and ones for classes
     names: tuple[str, ...]  # of the outputs
     is_class: bool
 
     @classmethod
-    def of(cls, y: NDArray[Any], is_class: bool) -> "Outcomes":
-        """Convert targets as `fit` takes them; two classes need one column, for the second class."""
-        if not is_class:
+    def of(cls, y: NDArray[Any], is_class: bool) -> "Outcomes | None":
+        """Convert targets as `fit` takes them; None if there are too many outputs.
+
+        Two classes need one column, for the second class.
+        """
+        if is_class:
+            labels = np.unique(y)
+            labels = labels[1:] if len(labels) == 2 else labels
+            names = [str(label) for label in labels.tolist()]
+            few = labels[:MOST_OUTPUTS]  # all of them, unless there are too many
+            values = (np.reshape(y, (-1, 1)) == few[None, :]).astype(np.float64)
+        else:
             values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
             count = values.shape[1]
-            if count > MOST_OUTPUTS:
-                return cls(values[:, :0], (), False)
-            names = tuple(f"target {k}" for k in range(count)) if count > 1 else ("target",)
-            return cls(values, names, False)
-        labels, label = np.unique(y, return_inverse=True)
-        first = 1 if len(labels) == 2 else 0
-        if len(labels) - first > MOST_OUTPUTS:
-            return cls(np.empty((len(y), 0)), (), True)
-        values = (label.reshape(-1)[:, None] == np.arange(first, len(labels))[None, :]).astype(np.float64)
-        return cls(values, tuple(str(label) for label in labels[first:].tolist()), True)
+            names = [f"target {k}" for k in range(count)] if count > 1 else ["target"]
+        return cls(values, tuple(names), is_class) if len(names) <= MOST_OUTPUTS else None
 
 
 def encode_codes(code: Ints, size: int, outcome: Outcomes) -> Floats:
@@ -127,7 +128,7 @@ class TargetEncoding:
     @classmethod
     def of(cls, x: Floats, outcome: Outcomes | None) -> "TargetEncoding | None":
         """Learn from numbers, NaN for gaps; None if they do not repeat, or neighbours predict as well."""
-        if outcome is None or not outcome.names:
+        if outcome is None:
             return None
         value, count = np.unique(x[~np.isnan(x)], return_counts=True)
         if len(value) < LEAST_VALUES or count[count > 1].sum() < REPEATED * count.sum():
@@ -152,9 +153,8 @@ class TargetEncoding:
 def beats_neighbours(x: Floats, levels: tuple[float, ...], commonest: float, outcome: Outcomes) -> bool:
     """Return whether a value's other rows predict its target better than rows with values next to it.
 
-    Out-of-fold squared errors of the encoding are compared with those of the mean of neighbouring rows, for
-    few, many and all neighbours; the encoding must be better than each by a fifth of the target's variance.
-    If the target changes smoothly with the number it is not, because it is noisier. Gaps do not count, nor
+    Out-of-fold squared errors of the encoding are compared with those of the mean of few, many and all
+    neighbouring rows; it must be better than each by a fifth of the target's variance. Gaps do not count, nor
     does a value that half of the rows have.
     """
     known = np.flatnonzero(~np.isnan(x) & ~np.isnan(outcome.values).any(1))

@@ -1,28 +1,36 @@
-"""`TableTransformer`: turn any table into numbers, as a step of a scikit-learn pipeline."""
+"""`TableTransformer`: learn the kind of each column of a table, and turn tables into numbers.
 
+A column has numbers, categories, grades, dates, or nothing that a model can use. The transformer is also a
+step of a scikit-learn pipeline.
+"""
+
+import re
+import warnings
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from tggm.arrays import Floats
 from tggm.settings import one_of
-from tggm.tables.columns import Column, Number
-from tggm.tables.errors import TableError, warn
-from tggm.tables.frames import as_table, is_table
-from tggm.tables.kinds import LearnedColumns, learn_columns
+from tggm.tables.columns import Category, Column, DateColumn, Note, Number, Ordinal, Statistic, marks_of
+from tggm.tables.inputs import as_table
 from tggm.tables.schema import Preparation
-from tggm.tables.table import Table
-from tggm.tables.target import Target
+from tggm.tables.table import MANY, Table, TableError, TableWarning, Target, warn
 from tggm.tables.target_encoding import Outcomes
-from tggm.tables.text import Spelling
 
 TASKS = ("auto", "regression", "classification")
+MOST_LEVELS = 50  # categories with an indicator each
+MOST_OTHER = 0.1  # share of rows with rare categories; above it the column is target-encoded
+LEAST_REPEATS = 20  # rows; fewer may equal the target by chance
+_IDENTIFIER = re.compile(r"(?i:(.*[^a-z])?(id|uuid|guid|key))|.*[a-z](Id|ID|Key)|[A-Z]{1,3}ID")
+_EMPTY, _CONSTANT = "it is empty", "it has the same value everywhere"
 
 
 class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -80,10 +88,9 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn how to encode the columns of a data frame, an array or a `Table`.
 
-        Without targets, columns of many words become the frequency of each word, and numbers that repeat are
-        not target-encoded.
+        Without targets, nothing is target-encoded: of many words the most frequent become indicators.
         """
-        self._learn(X, y)
+        self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -93,39 +100,26 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         row's own target takes part.
         """
         table, outcome = self._learn(X, y)
-        return self._encode_training(table, outcome)
+        left_out = [f"{name} ({why})" for name, why in self.left_out_.items() if name not in self.ignore]
+        listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
+        if listed or self.notes_:
+            warn("; ".join([*listed, *self.notes_]))
+        return self._encode(table, outcome)
 
     def transform(self, X: Any) -> Any:
         """Return the numbers of a table; named columns may come in any order."""
         check_is_fitted(self, "columns_")
         table = self._table(X)
         table.require([column.name for column in self.columns_])
-        features = self._encode(table)
-        self._warn_doubts(table)
-        return features
+        return self._encode(table)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of the result."""
         check_is_fitted(self, "columns_")
-        names = list(self._names)
-        if input_features is not None:
-            given = [str(name) for name in input_features]
-            if len(given) != len(names):
-                raise ValueError(
-                    f"input_features should have length equal to number of features ({len(names)})"
-                )
-            if self._named and given != names:
-                raise ValueError("input_features is not equal to feature_names_in_")
-            names = given
-        renamed = dict(zip(self._names, names, strict=True))
+        renamed = dict(zip(self._names, _check_feature_names_in(self, input_features), strict=True))
         columns: list[Any] = list(self.columns_)
         found = [name for column in columns for name in replace(column, name=renamed[column.name]).features]
         return np.asarray(found, dtype=object)
-
-    @property
-    def column_names(self) -> list[str]:
-        """Return the names of all input columns, in order."""
-        return list(self._names)
 
     def preparation(self, target: Target) -> Preparation:
         """Return what a model file stores."""
@@ -136,60 +130,75 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def of(cls, preparation: Preparation) -> Self:
         """Return the fitted transformer that a model file stores."""
         made = cls(missing=preparation.gaps, task=preparation.target.task)
-        made._set_columns(LearnedColumns(preparation.columns, preparation.left_out, preparation.notes))
+        made._missing, made.left_out_ = preparation.gaps, dict(preparation.left_out)
+        made.columns_, made.notes_ = preparation.columns, list(preparation.notes)
         made._set_names(preparation.names, preparation.named)
-        made._missing = preparation.gaps
         return made
 
-    def _learn(self, X: Any, y: Any) -> tuple[Table, Outcomes | None]:
+    def _learn(self, X: Any, y: Any, target_encoding: bool = True) -> tuple[Table, Outcomes | None]:
         """Learn from a table or an array; return it as a table, and the targets for target encodings."""
         one_of("task", self.task, TASKS)
-        mixed = is_table(X)
-        values = X if mixed else validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
-        table, named = as_table(values, tuple(self.missing))
-        if not len(table) or not table.names:
+        table = as_table(X, tuple(self.missing))
+        if not table.columns:
             raise TableError(f"{table.source} has no rows or no columns; there is nothing to learn from.")
         target, is_class = None if y is None else np.asarray(y), self.task == "classification"
         if target is not None and len(target) != len(table):
             raise ValueError(f"`y` has {len(target)} targets, but `X` has {len(table)} rows.")
         if target is not None and self.task == "auto":
             is_class = type_of_target(target, input_name="y") in ("binary", "multiclass")
-        outcome = None if target is None else Outcomes.of(target, is_class)
-        self._set_names(tuple(table.names), named)
+        outcome = None if target is None or not target_encoding else Outcomes.of(target, is_class)
+        self._set_names(tuple(table.columns), table.named)
         self._missing = (*self.missing, *table.missing)
-        if mixed:
-            self._set_columns(self._learn_columns(table, target, is_class))
-            self._warn_doubts(table)
+        self.columns_: tuple[Column, ...]
+        self.left_out_: dict[str, str] = {}
+        self.notes_: list[str] = []
+        if table.numeric:
+            self.columns_ = tuple(Number.of(table, name) for name in table.columns)
         else:
-            numbers = (replace(Number.of(table, name, Spelling()), knots=()) for name in table.names)
-            self._set_columns(LearnedColumns(tuple(numbers)))
+            self._learn_columns(table, target, is_class, outcome)
         return table, outcome
 
-    def _learn_columns(self, table: Table, y: NDArray[Any] | None, is_class: bool) -> LearnedColumns:
-        """Learn the columns of a table; warn about columns that are left out, and pass on notes."""
-        ignore, categorical = tuple(self.ignore), tuple(self.categorical)
-        found = learn_columns(table, y, is_class, ignore=ignore, categorical=categorical)
-        left_out = [f"{name} ({why})" for name, why in found.left_out if name not in ignore]
-        listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
-        if listed or found.notes:
-            warn("; ".join([*listed, *found.notes]))
-        return found
+    def _learn_columns(
+        self, table: Table, y: NDArray[Any] | None, is_class: bool, outcome: Outcomes | None
+    ) -> None:
+        """Learn each column; raise `TableError` that lists all mistakes, or if no column is left."""
+        table.require([*self.ignore, *self.categorical])
+        self.left_out_ = dict.fromkeys(self.ignore, "as asked")
+        columns: list[Column] = []
+        mistakes: list[str] = []
+        for name in table.columns:
+            if name in self.ignore:
+                continue
+            try:
+                found = learn_column(table, name, outcome, name in self.categorical)
+            except TableError as error:
+                mistakes.append(str(error).removesuffix("."))
+                continue
+            relation = "" if y is None or isinstance(found, str) else _relation(table, name, y, is_class)
+            if relation == "equal":
+                found = "it repeats the target"
+            if isinstance(found, str):
+                self.left_out_[name] = found
+                continue
+            columns.append(found)
+            if relation == "linear":
+                self.notes_.append(f"{name}: the target is a multiple of it; is it known beforehand?")
+            if isinstance(found, Number):
+                self.notes_ += _reading_notes(table, found)
+        if mistakes:
+            raise TableError("; ".join(mistakes) + ".")
+        if not columns:
+            why = "; ".join(f"{name}: {reason}" for name, reason in list(self.left_out_.items())[:5])
+            raise TableError(f"{table.source} has no column that a model could use ({why}).")
+        self.columns_ = tuple(columns)
 
-    def _encode(self, table: Table) -> Floats:
-        return np.concatenate([column.encode(table, []) for column in self.columns_], axis=1)
-
-    def _encode_training(self, table: Table, outcome: Outcomes | None) -> Floats:
-        """Encode training rows; features that depend on the target are out of fold."""
-        parts = (c.encode_training(table, outcome, c.encode(table, [])) for c in self.columns_)
-        return np.concatenate(list(parts), axis=1)
-
-    def _warn_doubts(self, table: Table) -> None:
-        if doubts := [doubt for column in self.columns_ if (doubt := column.doubt(table))]:
+    def _encode(self, table: Table, outcome: Outcomes | None = None) -> Floats:
+        """Encode all columns and warn about those that look wrong; `outcome` are targets of training rows."""
+        notes: list[Note] = []
+        parts = [c.encode_training(table, outcome, c.encode(table, notes)) for c in self.columns_]
+        if doubts := [note.text for note in notes if note.doubtful and not table.numeric]:
             warn("; ".join(doubts))
-
-    def _set_columns(self, found: LearnedColumns) -> None:
-        self.columns_: tuple[Column, ...] = found.columns
-        self.left_out_, self.notes_ = dict(found.left_out), list(found.notes)
+        return np.concatenate(parts, axis=1)
 
     def _set_names(self, names: tuple[str, ...], named: bool) -> None:
         self._names, self._named = names, named
@@ -200,13 +209,11 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _table(self, X: Any) -> Table:
         """Return new rows as a table with the names of the training columns."""
-        if is_table(X):
-            table, named = as_table(X, self._missing)
-        else:
-            values = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-            table, named = as_table(values)
-        if named and self._named:
+        table = as_table(X, self._missing)
+        if table.named and self._named:
             return table
+        if table.numeric:
+            validate_data(self, X, reset=False, skip_check_array=True)  # only the number of columns
         if len(table.names) != len(self._names):
             raise ValueError(
                 f"X has {len(table.names)} features, but TableTransformer is expecting {len(self._names)} "
@@ -218,18 +225,119 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return Table(table.source, columns, categories=categories)
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Number and names of a model's input columns, and the encoder of a table."""
+
+    width: int
+    names: Sequence[str] | None = None
+    encoder: TableTransformer | None = None
+
+    @classmethod
+    def of(cls, encoder: TableTransformer) -> "Columns":
+        """Return the columns of a table."""
+        return cls(encoder.n_features_in_, getattr(encoder, "feature_names_in_", None), encoder)
+
+
 def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransformer:
     """Learn from a sample of the rows of a stream, without target encodings.
 
     Rows of a stream come again, so that a target encoding would contain the row's own target.
     """
-    made = TableTransformer(missing=table.missing, task=task)
-    made._set_columns(learn_columns(table, y, task == "classification", target_encoding=False))
-    made._set_names(tuple(table.names), True)
-    made._missing = table.missing
+    made = TableTransformer(task=task)
+    made._learn(table, y, target_encoding=False)
     return made
 
 
 def training_features(transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool) -> Floats:
     """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
-    return transformer._encode_training(table, Outcomes.of(y, is_class))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
+        return transformer._encode(table, Outcomes.of(y, is_class))
+
+
+# ---- kinds of columns ------------------------------------------------------------------------------------
+
+
+def learn_column(table: Table, name: str, outcome: Outcomes | None, categorical: bool) -> Column | str:
+    """Find the kind of a column of inputs and learn it, or return the reason why it is left out."""
+    if name in table.categories or categorical:
+        return _words(table, name, outcome)
+    if table.has_dates(name):
+        return _CONSTANT if len(set(table.words(name).tolist())) == 1 else DateColumn.of(table, name)
+    values = table.numbers_or_none(name)
+    if values is not None:
+        return _useless(table, name, values) or Number.of(table, name, outcome=outcome)
+    if table.number_share(name) >= 0.5:
+        if marks := marks_of(table, name):
+            return Number.of(table, name, marks, outcome)
+        table.refuse_mistakes(name)
+    return _words(table, name, outcome)
+
+
+def _useless(table: Table, name: str, values: Floats) -> str:
+    """Return why a column of numbers is left out, if it is."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return _EMPTY
+    if len(known) < len(values):
+        return ""
+    if np.all(known == known[0]):
+        return _CONSTANT
+    offset = values - table.places
+    if len(values) > 10 and np.all(offset == offset[0]):
+        return "it only counts the rows"
+    key = len(values) > MANY and _IDENTIFIER.fullmatch(name) and (values % 1 == 0).all()
+    return "it names the rows" if key and len(np.unique(values)) == len(values) else ""
+
+
+def _words(table: Table, name: str, outcome: Outcomes | None) -> Column | str:
+    """Learn a column of words: a word with an indicator has at least 3 rows and half a percent of all."""
+    words = table.words(name)
+    count = Counter(words.tolist())
+    if len(count) == 1:
+        return _EMPTY if None in count else _CONSTANT
+    if order := table.categories.get(name):
+        return Ordinal.of(table, name, order)
+    missing = count.pop(None, 0)
+    least = max(3, round(0.005 * len(words)))
+    frequent = sorted((-number, word) for word, number in count.items() if number >= least)
+    levels = tuple(sorted(word for _, word in frequent[:MOST_LEVELS]))
+    rare = sum(number for word, number in count.items() if word not in levels) / len(words)
+    repeated = sum(number for number in count.values() if number > 1) / len(words)
+    if outcome is not None and len(count) > MOST_LEVELS and rare > MOST_OTHER and repeated > 0.5:
+        return Statistic.of(table, name, outcome)
+    if levels:
+        return Category(name, levels, len(levels) < len(count), missing > 0)
+    if 2 * len(count) <= count.total():
+        return "its words are too rare to learn from"
+    example = next(word for word in words.tolist() if word is not None)
+    return f"its words hardly ever repeat ({example[:30]!r}, ...)"
+
+
+def _reading_notes(table: Table, number: Number) -> list[str]:
+    """Return a note on marks, or an example of how commas or units are read, if there are any."""
+    name, words = number.name, table.columns[number.name]
+    if number.marks:
+        return [f"{name}: numbers with marks ({', '.join(map(repr, number.marks))}), which become indicators"]
+    for word in words.tolist() if words.dtype == object else ():
+        if word is not None and ("," in word or (number.unit and number.unit in word)):
+            return [f"{name}: {word!r} is read as {table.spelling(name).value(word):.10g}"]
+    return []
+
+
+def _relation(table: Table, name: str, y: NDArray[Any], is_class: bool) -> str:
+    """Return "equal" if a column repeats the target, "linear" if it is a multiple of it, else ""."""
+    if y.ndim > 1 or len(table) < LEAST_REPEATS or not table.known(name).all():
+        return ""
+    if is_class:
+        words, labels = table.words(name).tolist(), y.tolist()
+        sizes = {len(set(words)), len(set(labels)), len(set(zip(words, labels, strict=True)))}
+        return "equal" if len(sizes) == 1 and sizes.pop() > 1 else ""
+    values = table.numbers_or_none(name)
+    if values is None or np.ptp(values) == 0 or np.ptp(y) == 0:
+        return ""
+    if np.array_equal(values, y):
+        return "equal"
+    with np.errstate(all="ignore"):
+        return "linear" if abs(np.corrcoef(values, y)[0, 1]) > 1 - 1e-12 else ""

@@ -8,14 +8,13 @@ mini-batches, and the held-out rows are scored afterwards. All blocks have one s
 serves them all; the number of rows that count is an argument. A stream needs memory for four blocks.
 """
 
-import queue
-import threading
-from collections.abc import Callable, Generator, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from tggm.models.layers import SparseRows
 
 Index = NDArray[np.int32]
+T = TypeVar("T")
 
 
 class Rows(NamedTuple):
@@ -123,12 +123,6 @@ def membership(parts: list[tuple[Index, Index]]) -> Membership:
     return Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
 
 
-def training_rows(members: Membership) -> list[Index]:
-    """Return the rows that each member trains on, without padding."""
-    pairs = zip(np.asarray(members.train), np.asarray(members.n_train), strict=True)
-    return [rows[:count] for rows, count in pairs]
-
-
 def held_out_groups(members: Membership) -> list[tuple[list[int], Index]]:
     """Group the members that hold out the same rows: pairs of member numbers and their held-out rows."""
     found: dict[bytes, tuple[list[int], Index]] = {}
@@ -137,33 +131,6 @@ def held_out_groups(members: Membership) -> list[tuple[list[int], Index]]:
         if len(rows):
             found.setdefault(np.sort(rows).tobytes(), ([], rows))[0].append(k)
     return list(found.values())
-
-
-PACKED = 2**16  # largest number of positions that leaves 15 bits for the hash
-GOLDEN = np.uint32(0x9E3779B9)  # odd; its multiples are evenly spread
-
-
-def hash32(h: Array) -> Array:
-    """Hash 32-bit integers bijectively (the finaliser of MurmurHash3)."""
-    h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
-    h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
-    return h ^ (h >> 16)
-
-
-def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
-    """Shuffle the first `count` rows by seed and epoch; padding stays last.
-
-    Sorting hashes of positions compiles much faster than a general random generator. Up to `PACKED` positions
-    are packed into the last bits of the sort keys: sorting one array takes a sixth of the time of two.
-    """
-    position = jnp.arange(rows.shape[0], dtype=jnp.uint32)
-    start = hash32(seed ^ hash32(epoch.astype(jnp.uint32) + GOLDEN))
-    noise = hash32(start + position * GOLDEN) >> 1
-    noise = jnp.where(position < count.astype(jnp.uint32), noise, jnp.uint32(2**31))
-    if rows.shape[0] > PACKED:
-        return rows[jnp.argsort(noise)]
-    bits = jnp.uint32((1 << (rows.shape[0] - 1).bit_length()) - 1)
-    return rows[jnp.sort((noise & ~bits) | position) & bits]
 
 
 _QUEUED = 2  # blocks read ahead
@@ -202,54 +169,29 @@ class Blocks:
         rows = -(-self.n_rows // self.per_pass)
         return self.per_pass * -(-rows // min(batch_size, self.batch_limit))
 
-    def coming(self, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
-        """Yield `prepare(block)` for the blocks that remain; a single block is prepared once."""
-        if self.only is not None:
-            yield from repeat(prepare(self.only))
-        for block in read_ahead(self._left(done, passes)):
-            yield prepare(block)
 
-    def _left(self, done: int, passes: int) -> Iterator[RowBlock]:
-        assert self.each is not None
-        for epoch in range(done // self.per_pass, passes):
-            for k, block in enumerate(self.each(epoch)):
-                if epoch * self.per_pass + k >= done:
-                    yield block
-
-
-def read_ahead(items: Iterator[Any]) -> Iterator[Any]:
+def read_ahead(items: Iterator[T]) -> Iterator[T]:
     """Yield the same items, produced ahead in a background thread."""
-    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(_QUEUED)
-    stopped = threading.Event()
-
-    def put(kind: str, value: Any) -> None:
-        while not stopped.is_set():
-            try:
-                waiting.put((kind, value), timeout=0.1)
-                break
-            except queue.Full:
-                continue
-
-    def read() -> None:
-        try:
-            for item in items:
-                put("item", item)
-                if stopped.is_set():
-                    return
-            put("end", None)
-        except BaseException as error:
-            put("error", error)
-
-    thread = threading.Thread(target=read, name="tggm-read", daemon=True)
-    thread.start()
+    end: Any = object()
+    pool = ThreadPoolExecutor(1, "tggm-read")
+    ahead = deque(pool.submit(next, items, end) for _ in range(_QUEUED))
     try:
-        while True:
-            kind, value = waiting.get()
-            if kind == "end":
-                return
-            if kind == "error":
-                raise value
-            yield value
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, items, end))
+            yield item
     finally:
-        stopped.set()
-        thread.join()
+        pool.shutdown(cancel_futures=True)
+
+
+def take(arrays: Any, rows: Any) -> Any:
+    """Select rows of all arrays of a pytree."""
+    return jax.tree.map(lambda a: np.asarray(a)[rows], arrays)
+
+
+def held_out_sample(block: RowBlock, most: int) -> list[tuple[list[int], Any]]:
+    """Return groups of members with rows that they held out, about `most` rows together."""
+    groups = held_out_groups(block.members)
+    rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(held for _, held in groups)]))
+    rows = rows[:: max(1, -(-len(rows) // most))]
+    chosen = [(members, rows[np.isin(rows, held)]) for members, held in groups]
+    return [(members, take(block.data, part)) for members, part in chosen if len(part)]

@@ -10,10 +10,11 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice, repeat
 from typing import Any
 
 import jax
@@ -26,7 +27,7 @@ from tggm.models.network import LogDensity
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
 from tggm.training.compilation_cache import precision
 from tggm.training.loop import FAILURES, Hyper, Objective, Plan, State, Trace, run_chunk, start
-from tggm.training.rows import Blocks, RowBlock
+from tggm.training.rows import Blocks, RowBlock, read_ahead
 
 _CHUNK_SECONDS = 0.1  # a chunk longer than this is not doubled: it delays progress and interruption
 EARLY = 0.6  # fraction of the first cycle; a best epoch before it is early
@@ -185,7 +186,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
 
     ended = reached()
     members = _Members(plan, program.objective, len(state.seed))
-    with closing(members), closing(blocks.coming(done, program.max_epochs, prepare)) as coming:
+    with closing(members), closing(_coming(blocks, done, program.max_epochs, prepare)) as coming:
         while not (done >= last or interrupted or ended or _stalled(state, hyper) or _failed(state).all()):
             clock = time.perf_counter()
             room = observer.room(done // per_pass)
@@ -216,6 +217,16 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
     if file is not None:
         file.write(finished=not interrupted)
     return _result(plan, state, hyper, trace, per_pass, interrupted, ended)
+
+
+def _coming(blocks: Blocks, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
+    """Yield `prepare(block)` for the blocks after the first `done`; a single block is prepared once."""
+    if blocks.only is not None:
+        yield from repeat(prepare(blocks.only))
+    assert blocks.each is not None
+    each = chain.from_iterable(map(blocks.each, range(done // blocks.per_pass, passes)))
+    for block in read_ahead(islice(each, done % blocks.per_pass, None)):
+        yield prepare(block)
 
 
 def _failed(state: State) -> NDArray[np.bool_]:
