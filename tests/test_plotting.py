@@ -1,7 +1,5 @@
 """Plots draw the right numbers and change no global settings."""
 
-from types import SimpleNamespace
-
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from tggm.plotting import (
     plot_fan,
     plot_graph,
     plot_importances,
-    plot_learning_curve,
     plot_pit,
     plot_predicted,
 )
@@ -71,28 +68,6 @@ def test_fan_draws_nested_intervals_in_the_order_of_x(ax, rng):
     assert line(ax, "data").get_xydata().tolist() == [[0.5, 0.0]]
 
 
-def test_fan_of_a_model_varies_one_feature_and_keeps_the_others(ax):
-    model = SimpleNamespace(n_features_in_=2, predict_dist=lambda X: Gaussian(X[:, 0] + 10 * X[:, 1], 1))
-    x = np.linspace(0, 1, 5)
-    plot_fan(model, x, feature=1, at=[7.0, 99.0], ax=ax)
-    assert_allclose(line(ax, "mean").get_ydata(), 7 + 10 * x)
-    with pytest.raises(ValueError, match="`at` is required for a model with 2 features"):
-        plot_fan(model, x, ax=ax)
-    with pytest.raises(ValueError, match="`feature` must be a column number below 2; got 2"):
-        plot_fan(model, x, feature=2, at=[0, 0], ax=ax)
-
-
-def test_fan_passes_a_data_frame_to_a_model_fitted_with_names(ax):
-    model = SimpleNamespace(
-        n_features_in_=1,
-        feature_names_in_=np.array(["age"]),
-        predict_dist=lambda X: Gaussian(X["age"].to_numpy(), 1),
-    )
-    plot_fan(model, [0.0, 1.0], ax=ax)
-    assert ax.get_xlabel() == "age"
-    assert line(ax, "mean").get_ydata().tolist() == [0.0, 1.0]
-
-
 def test_calibration_draws_coverage_by_counting(ax, rng):
     y = rng.normal(size=200)
     dist = Gaussian(np.zeros(200), np.full(200, 0.5))
@@ -119,17 +94,6 @@ def test_predicted_marks_the_rows_that_are_missed(ax):
     assert line(ax, "interval misses y (33.3 %)").get_xydata().tolist() == [[5.0, 2.0]]
 
 
-def test_learning_curve_draws_each_name_and_the_median_of_members(ax):
-    history = {"training": [3.0, 2.0, 1.0], "validation": np.array([[1, 2, 1], [5, 2, 1], [2, 9, 1]])}
-    plot_learning_curve(history, best=[2, 3, 3], ax=ax)
-    assert line(ax, "training").get_xydata().tolist() == [[1, 3], [2, 2], [3, 1]]
-    assert line(ax, "validation").get_ydata().tolist() == [2, 2, 1]
-    assert [mark.get_xdata() for mark in ax.get_lines()[-3:]] == [[2, 2], [3, 3], [3, 3]]
-    assert line(ax, "kept").get_xdata() == [2, 2]
-    plot_learning_curve({"epoch": [10, 20], "bound": [0.0, 1.0]}, ax=ax)
-    assert line(ax, "bound").get_xdata().tolist() == [10, 20]
-
-
 def test_errors_name_the_argument(ax):
     dist = Gaussian(np.zeros(3), 1.0)
     with pytest.raises(ValueError, match="`dist` must have 2 values, one for each row; got 3"):
@@ -142,8 +106,6 @@ def test_errors_name_the_argument(ax):
         plot_predicted(dist, np.zeros(3), level=90, ax=ax)
     with pytest.raises(ValueError, match="`sigmas` must be positive"):
         plot_activation((0.0,), ax=ax)
-    with pytest.raises(ValueError, match="`history` has no curve"):
-        plot_learning_curve({}, ax=ax)
 
 
 def test_a_new_figure_is_made_by_default_and_settings_do_not_change():
@@ -151,7 +113,7 @@ def test_a_new_figure_is_made_by_default_and_settings_do_not_change():
 
     pyplot.switch_backend("agg")
     before = dict(mpl.rcParams)
-    made = plot_learning_curve([1.0, 2.0])
+    made = plot_activation()
     assert made.figure in [pyplot.figure(number) for number in pyplot.get_fignums()]
     assert dict(mpl.rcParams) == before
     pyplot.close(made.figure)
@@ -199,3 +161,17 @@ def test_graph_draws_every_block_and_tie(ax):
     assert len(set(place.values())) == 4
     widths = [ties[name].get_linewidth() for name in ("x -> h", "h -> y", "h -- h")]
     assert_allclose(widths, 0.6 + 3.4 * np.array([0.25, 1.0, 0.5]))  # root mean squares, largest 1
+
+
+def test_arrow_heads_are_outside_their_boxes():
+    with mpl.rc_context({"font.size": 10}):
+        figure = Figure(figsize=(4.7, 1.7), layout="constrained")
+        ax = figure.add_subplot()
+        graph = Graph().input("x", 100).latent("h", 100).observed("y", 1)
+        plot_graph(graph.connect("x", "h").connect("h", "y"), ax=ax)
+        figure.canvas.draw()
+        boxes = [text.get_bbox_patch().get_window_extent() for text in ax.texts]
+        for arrow in ax.patches:
+            ends = arrow.get_path().transformed(arrow.get_transform()).vertices
+            right = ends[ends[:, 0].argmax()]
+            assert not any(box.padded(-1).contains(*right) for box in boxes)

@@ -103,7 +103,7 @@ def test_public_names_can_be_imported():
 
 
 def test_a_bare_import_loads_nothing_heavy():
-    heavy = ("jax", "numpy", "scipy", "sklearn", "matplotlib", "typer", "pandas")
+    heavy = ("jax", "numpy", "scipy", "sklearn", "matplotlib", "pandas")
     loaded = in_a_fresh_process("import sys, tggm; print(*sys.modules)").split()
     assert not set(heavy) & set(loaded)
 
@@ -119,7 +119,7 @@ import optax, sklearn.base, scipy.stats  # they may change settings on import
 before = settings()
 import tggm, tggm.special, tggm.inference, tggm.plotting
 [getattr(tggm, name) for name in tggm.__all__]
-loaded = {"typer", "rich", "matplotlib"} & set(sys.modules)
+loaded = {"matplotlib"} & set(sys.modules)
 assert not loaded, f"importing the library loads {loaded}"
 import tggm.cli
 assert settings() == before, "importing tggm changed a global setting"

@@ -5,11 +5,11 @@ model that was fitted to a table has one more entry in its header, ``table``: ho
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,21 +20,10 @@ from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 from tggm.tables.baselines import Baselines
 from tggm.tables.schema import FitRecord
 
-BACKENDS = ("jax", "numpy")
-__all__ = ["ModelFileError", "load", "load_table_model", "model_file", "parse_model", "save"]
+__all__ = ["ModelFileError", "load", "model_file", "parse_model", "save"]
 
 
-class TableModel(NamedTuple):
-    """Hold an estimator and, if it was fitted to a table, how the columns become its inputs."""
-
-    model: Any
-    preparation: Preparation | None
-
-
-Loader = Callable[[Mapping[str, np.ndarray], Mapping[str, Any], Preparation | None], Any]
-
-
-def loaders(backend: str = "jax") -> dict[str, Loader]:
+def loaders(backend: str = "jax") -> dict[str, Any]:
     """Return the functions that restore estimators, by class name; a file cannot name others."""
     if backend == "numpy":
         from tggm.deployment import NumPyClassifier, NumPyRegressor
@@ -105,37 +94,31 @@ def load(path: str | os.PathLike[str], *, backend: str = "jax") -> Any:
     OSError
         If the file does not exist or cannot be read.
     """
-    one_of("backend", backend, BACKENDS)
-    return parse_model(read_regular(Path(path)), str(Path(path)), backend).model
+    one_of("backend", backend, ("jax", "numpy"))
+    return parse_model(read_regular(Path(path)), str(Path(path)), backend)[0]
 
 
-def load_table_model(path: str | os.PathLike[str]) -> TableModel:
-    """Read a model and the description of its table (None for a model of arrays)."""
-    return parse_model(read_regular(Path(path)), str(Path(path)))
+def parse_model(content: bytes, source: str, backend: str = "jax") -> tuple[Any, Preparation | None]:
+    """Return the model in the content of a file, and the description of its table (None for arrays).
 
-
-def parse_model(content: bytes, source: str, backend: str = "jax") -> TableModel:
-    """Return the model in the content of a file; error messages name `source`."""
+    Error messages name `source`.
+    """
     try:
         arrays, description = decode(content)
-        preparation = _preparation(description)
-        return TableModel(_build(arrays, description, preparation, loaders(backend)), preparation)
+        table = None
+        if "table" in description:
+            try:
+                table = preparation_from_json(description["table"])
+            except (ValueError, ArithmeticError) as error:
+                raise ModelFileError(f"its table section is not valid ({error})") from None
+        return _build(arrays, description, table, loaders(backend)), table
     except ModelFileError as error:
         raise ModelFileError(f"{source} is not a usable model file: {error}.") from error.__cause__
 
 
-def _preparation(description: Mapping[str, Any]) -> Preparation | None:
-    if "table" not in description:
-        return None
-    try:
-        return preparation_from_json(description["table"])
-    except (ValueError, ArithmeticError) as error:
-        raise ModelFileError(f"its table section is not valid ({error})") from None
-
-
 def _build(
     arrays: Mapping[str, np.ndarray], model: Mapping[str, Any], table: Preparation | None,
-    known: Mapping[str, Loader],
+    known: Mapping[str, Any],
 ) -> Any:  # fmt: skip
     name, state = model.get("class"), model.get("state")
     if not isinstance(name, str) or name not in known:
@@ -147,14 +130,13 @@ def _build(
     try:
         found = known[name](arrays, state, table)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise ModelFileError(
-            f"its contents are not a valid {name} ({type(error).__name__}: {error})"
-        ) from error
-    if table is None:
-        return found
-    inputs, width = len(table.feature_names), len(found.fitted_.scales.x.shift)
-    if width != inputs or table.target.task != found.task:
-        raise ModelFileError(
-            f"its table section makes {inputs} inputs for {table.target.task}, but its model takes {width}"
-        )
+        reason = f"its contents are not a valid {name} ({type(error).__name__}: {error})"
+        raise ModelFileError(reason) from error
+    if table is not None:
+        inputs, width = len(table.feature_names), len(found.fitted_.scales.x.shift)
+        if width != inputs or table.target.task != found.task:
+            task = table.target.task
+            raise ModelFileError(
+                f"its table section makes {inputs} inputs for {task}, but its model takes {width}"
+            )
     return found

@@ -108,33 +108,27 @@ def _digest(arrays: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def write_atomically(path: Path, content: bytes, *, previous: Path | None = None) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Replace the file at `path` by `content`, entirely or not at all.
 
     The bytes are written to a temporary file in the same folder, synchronised, and renamed. An existing file
-    keeps its permissions; a symbolic link is followed. With `previous`, the old file is first renamed to it.
+    keeps its permissions; a symbolic link is followed.
     """
     target = Path(os.path.realpath(path))
-    for name in filter(None, (target, previous)):
-        require_replaceable(name)
+    require_replaceable(target)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder; make it first", str(target.parent))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        with open(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             with contextlib.suppress(FileNotFoundError):
                 os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        if previous is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(target, previous)
         os.replace(temporary, target)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
+        temporary.unlink(missing_ok=True)
         raise
     with contextlib.suppress(OSError):  # not every system can synchronise a folder
         folder = os.open(target.parent, os.O_RDONLY)
@@ -156,14 +150,8 @@ def require_replaceable(path: Path) -> None:
         raise OSError(errno.EINVAL, "This is a pipe or a device, not a regular file; name another", str(path))
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; raise OSError for a folder, pipe or device."""
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file; raise OSError for a folder, pipe or device."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    return path.open("rb")
-
-
-def read_regular(path: Path) -> bytes:
-    """Return the content of a regular file."""
-    with open_regular(path) as file:
-        return file.read()
+    return path.read_bytes()

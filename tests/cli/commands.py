@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 
-from tggm.cli.app import run
+from tggm.cli import run
 
 
 def rows(n, seed):

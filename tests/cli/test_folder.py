@@ -9,7 +9,7 @@ import pytest
 
 import tggm
 from tests.cli.commands import complaint
-from tggm.cli.app import run
+from tggm.cli import run
 from tggm.tables.reading import Folder
 
 SMALL = ["--hidden", "4,3", "--members", "1", "--epochs", "6"]  # less to compile than one layer

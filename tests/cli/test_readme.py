@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tggm.cli.app import run
+from tggm.cli import run
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "3"]

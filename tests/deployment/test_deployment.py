@@ -135,11 +135,7 @@ def test_single_precision(reloaded, exported):
     model = regressor(dtype="float32")
     found = reloaded(model).predict_quantiles(ROWS)
     assert_allclose(found, model.predict_quantiles(ROWS), rtol=1e-3, atol=1e-3)
-    rows = ROWS.astype(np.float32)
-    found = exported(regressor(), {"X": rows}, dtype="float32", quantiles=())
-    assert set(found) == {"mean", "deviation"}
-    assert found["mean"].dtype == np.float32
-    assert_allclose(found["mean"], regressor().predict(rows.astype(np.float64)), rtol=1e-4, atol=1e-5)
+    assert set(exported(regressor(), {"X": ROWS}, quantiles=())) == {"mean", "deviation"}
 
 
 def test_blocks_of_rows_do_not_change_predictions(reloaded, monkeypatch):
@@ -183,7 +179,7 @@ def test_graphs_encode_every_kind_of_column():
     )
     names = tuple(column.name for column in columns)
     preparation = Preparation(columns, Target("y", "regression"), names=names)
-    arguments, X = onnx_export._inputs(ndx, None, preparation, ndx.float64)
+    arguments, X = onnx_export._inputs(ndx, None, preparation)
     found = run(ndx.build(arguments, {"X": X}), onnx_table(table()))["X"]
     assert_allclose(found, TableTransformer.of(preparation).transform(table()), rtol=1e-9, atol=1e-9)
 
@@ -200,8 +196,6 @@ def test_wrong_uses_are_refused(reloaded, tmp_path):
         copy.predict(ROWS[:, :3])
     with pytest.raises(ValueError, match="levels between 0 and 1"):
         export_onnx(model, tmp_path / "m.onnx", quantiles=[5])
-    with pytest.raises(ValueError, match="`dtype` must be one of"):
-        export_onnx(model, tmp_path / "m.onnx", dtype="float16")
     assert not (tmp_path / "m.onnx").exists()
 
 
@@ -228,7 +222,7 @@ def test_arrays_that_do_not_fit_together_are_refused(name, change):
 def test_hidden_layers_of_other_kinds_are_refused():
     arrays, meta = to_state(regressor())
     meta["network"] |= {"layers": "TanhLayers"}
-    with pytest.raises(ValueError, match="only JAX can compute its hidden layers 'TanhLayers'"):
+    with pytest.raises(ValueError, match="only JAX can compute its layers 'TanhLayers'"):
         NumPyRegressor.from_state(arrays, meta)
 
 
@@ -242,7 +236,7 @@ BLOCKED = """
 import sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("jax", "jaxlib", "onnx", "ndonnx", "pandas", "pyarrow", "typer"):
+        if name.split(".")[0] in ("jax", "jaxlib", "onnx", "ndonnx", "pandas", "pyarrow"):
             raise ImportError(name + " is blocked")
 sys.meta_path.insert(0, Blocked())
 import numpy as np, tggm

@@ -87,7 +87,7 @@ def _command(line: str) -> str:
 
 
 def _tggm(words: list[str], given: bytes) -> str:
-    from tggm.cli.app import run
+    from tggm.cli import run
 
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")

@@ -3,6 +3,7 @@
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tggm import TGGMClassifier, TGGMRegressor
@@ -51,6 +52,7 @@ def regression():
     X = rng.normal(size=(160, 4))
     X[:, 3] = X[:, 3] > 0
     y = 3 * X[:, 0] + np.abs(X[:, 1]) + 0.3 * rng.normal(size=160)
+    X = pd.DataFrame(X, columns=NASTY)
     model = TGGMRegressor(hidden=(6, 5), n_members=2, max_epochs=40, random_state=0).fit(X[:96], y[:96])
     return model, (X[96:], y[96:]), (X[:96], y[:96])
 
@@ -61,6 +63,7 @@ def classes():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(160, 4))
     label = np.array(["<b>a</b>", "b & c", "$d$"])[np.digitize(X[:, 0] + 0.2 * X[:, 2], (-0.4, 0.4))]
+    X = pd.DataFrame(X, columns=NASTY)
     model = TGGMClassifier(hidden=8, n_members=2, max_epochs=40, random_state=0).fit(X[:96], label[:96])
     return model, (X[96:], label[96:]), (X[:96], label[:96])
 
@@ -70,6 +73,6 @@ def pages(regression, classes):
     """Return the two reports by kind."""
     found = {}
     for kind, (model, (X, y), train) in {"regression": regression, "classes": classes}.items():
-        names = {"feature_names": NASTY, "target_name": "<i>price</i> & $", "title": "A </title> & more"}
+        names = {"target_name": "<i>price</i> & $", "title": "A </title> & more"}
         found[kind] = render_report(model, X, y, train=train, **names)
     return found

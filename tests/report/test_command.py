@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import complaint
-from tggm.cli.app import run
+from tggm.cli import run
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,6 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
     assert "&lt;North&gt;" in effects
     assert "district = " not in effects  # a category is one feature
     assert "better than the naive" in page
-    assert "drawing" in said.err  # progress
     origin = page[page.index('<section id="provenance"') :]
     assert re.search(r"fitted to</dt><dd>76 rows of \S*houses.csv, seed 0", origin)
     assert "columns left out</dt><dd>street: " in origin
@@ -56,7 +55,7 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
 def test_errors_are_one_sentence(folder, capsys):
     words = ["report", f"{folder}/m.tggm", f"{folder}/houses.csv"]
     message = complaint(capsys, *words, "-o", f"{folder}/x.html", "--interval", "90")
-    assert "--interval is a probability, as 0.9; got 90." in message
+    assert "--interval: must be a probability, as 0.9; got '90'." in message
     assert not (folder / "x.html").exists()
     assert "exists already; pass --force" in complaint(capsys, *words, "-o", f"{folder}/m.tggm")
 

@@ -74,7 +74,7 @@ def test_unusable_targets_are_refused(values, task, sentence):
 def full():
     t, y = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v"] * 3), np.arange(6.0) ** 2
     how = TableTransformer(missing=["n.d."], task="regression")
-    baselines = fit_baselines(how.fit_transform(t, y), y)
+    baselines = fit_baselines(how.fit_transform(t, y), y, False)
     fitted = FitRecord("t.csv", 6, 0, 0, 1.5, {"model": {"rmse": 1.0}})
     return dataclasses.replace(how.preparation(Y), baselines=baselines, fitted=fitted)
 
@@ -167,7 +167,7 @@ def test_a_table_section_that_does_not_fit_the_model_is_refused(preparation, cha
 def test_linear_baseline_of_a_number(rng):
     X = rng.normal(size=(2000, 3)) * [1, 10, 0.1] + [5, -3, 0]
     y = X @ [2.0, -0.3, 4.0] + 7 + 0.5 * rng.normal(size=2000)
-    found = fit_baselines(X, y).regression(X[:5])
+    found = fit_baselines(X, y, False).predictions(X[:5], False)
     # standard errors of the coefficients are 0.5 / sqrt(2000) over the columns' scales
     np.testing.assert_allclose(found["linear"].mean(), X[:5] @ [2.0, -0.3, 4.0] + 7, atol=0.15)
     np.testing.assert_allclose(found["linear"].std(), 0.5, atol=0.04)
@@ -183,7 +183,7 @@ def test_linear_baseline_of_classes_is_logistic_regression(rng, n_classes):
 
     X = rng.normal(size=(300, 2)) * [1, 5]
     label = (X @ rng.normal(size=(2, n_classes)) + rng.gumbel(size=(300, n_classes))).argmax(1)
-    found = fit_baselines(X, label, n_classes).classes(X)
+    found = fit_baselines(X, label, True).predictions(X, True)
     witness = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(X, label)
     np.testing.assert_allclose(np.exp(found["linear"]), witness.predict_proba(X), atol=1e-6)
     count = np.bincount(label) + 1
@@ -192,4 +192,5 @@ def test_linear_baseline_of_classes_is_logistic_regression(rng, n_classes):
 
 def test_constant_inputs_give_finite_baselines():
     X = np.column_stack([np.ones(20), np.arange(20.0)])
-    assert np.isfinite(fit_baselines(X, 3 * X[:, 1]).regression(X)["linear"].mean()).all()
+    found = fit_baselines(X, 3 * X[:, 1], False).predictions(X, False)
+    assert np.isfinite(found["linear"].mean()).all()

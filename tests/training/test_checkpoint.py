@@ -11,7 +11,7 @@ import pytest
 import tggm
 from tggm import storage
 from tggm.training import checkpoint as module
-from tggm.training.checkpoint import Checkpoint, CheckpointError, CheckpointFile, identity, remove_checkpoint
+from tggm.training.checkpoint import Checkpoint, CheckpointError, CheckpointFile, identity
 from tggm.training.loop import State
 from tggm.training.train import CheckpointWarning, Observer
 
@@ -92,7 +92,7 @@ def test_two_fits_with_one_path_do_not_overwrite_each_other(tmp_path):
 
 
 def test_pipes_are_neither_read_nor_replaced(path):
-    remove_checkpoint(path)
+    path.unlink(missing_ok=True)
     os.mkfifo(path)
     with pytest.raises(CheckpointError, match=r"`checkpoint` .*c cannot be used .*not a regular file"):
         epochs_at(path)

@@ -1,37 +1,199 @@
-"""The `tggm` command.
+"""The `tggm` command: its options, messages and exit codes.
 
-`commands.py` has one function per subcommand, which parses options, calls the library and prints. An error
-that the user can correct is one sentence on standard error and exit code 2; any other keeps its traceback.
-Commands import what they need when they run, so that `tggm --help` is fast.
+`commands.py` has one function per subcommand, which calls the library and prints. An error that the user can
+correct is one sentence on standard error and exit code 2; any other keeps its traceback. Commands import what
+they need when they run, so that `tggm --help` is fast.
 """
 
+import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import tggm
+from tggm.cli import commands
+from tggm.cli.files import INTERRUPTED, CommandError
+
+BROKEN_PIPE = 141  # exit code of a process that wrote to a closed pipe
+EXTRAS = {"jinja2", "matplotlib", "pandas", "pyarrow", "starlette", "uvicorn"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; `arguments` default to those of the process."""
-    _replace_closed_streams()
-    try:
-        from tggm.cli.app import run
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "typer":
-            raise
-        print("tggm: the command line needs typer; install it with: pip install typer", file=sys.stderr)
-        sys.exit(2)
     sys.exit(run(arguments))
 
 
-def _replace_closed_streams() -> None:
-    """Connect closed standard streams to /dev/null, so that no file that is opened gets their number.
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    code: int | None = 0
+    try:
+        with contextlib.suppress(SystemExit):  # after --help or --version
+            given = parser().parse_args(arguments)
+            code = given.command(given)
+        sys.stdout.flush()
+        return code or 0
+    except KeyboardInterrupt:
+        print("tggm: interrupted; nothing was written", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # end without a message and discard what is left in the buffer, as for `| head`
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return BROKEN_PIPE
+    except Exception as error:
+        message = message_for(error)
+        if message is None:
+            raise
+        print("tggm: " + " ".join(message.split()), file=sys.stderr)
+        return 2
 
-    `sys.stdout` stays None if it was closed: `print` accepts that, and `check_output` reports it.
-    """
-    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(opened)
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115  # for as long as the process lives
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # print(file=None) would write to stdout
+
+def message_for(error: Exception) -> str | None:
+    """Return the message for an error that the user can correct, or None for a defect of the program."""
+    from tggm.storage import ModelFileError
+    from tggm.tables.table import TableError
+
+    match error:
+        case CommandError() | ModelFileError() | TableError():
+            return str(error)
+        case ValueError() if str(error).startswith(("`X`", "`y`")):  # values that cannot be computed with
+            return str(error)
+        case OSError(filename=str(path)):
+            return f"{error.strerror}: {path}"
+        case OSError():
+            return str(error)
+        case ModuleNotFoundError(name=str(module)) if module.partition(".")[0] in EXTRAS:
+            package = module.partition(".")[0]
+            return f"this command needs {package}; install it with: pip install {package}"
+    return None
+
+
+# ---- options ---------------------------------------------------------------------------------------------
+
+
+class Parser(argparse.ArgumentParser):
+    """Report errors as exceptions, and options only by their full names."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+        self.option = self.add_argument
+
+    def error(self, message: str) -> NoReturn:
+        """Raise an error with the command whose help should be read."""
+        raise CommandError(f"{message.rstrip('.')}. See: {self.prog} --help")
+
+
+class Once(argparse.Action):
+    """Store a value that may be given only once."""
+
+    def __call__(self, parser: Any, given: Any, value: Any, name: str | None = None) -> None:
+        """Store the value; raise if there is one."""
+        if (earlier := getattr(given, self.dest)) is not None:
+            advice = f"fit each by itself, and keep the others out of its inputs: --ignore {value!r}"
+            raise argparse.ArgumentError(self, f"is one column; got {earlier!r}, {value!r}; {advice}")
+        setattr(given, self.dest, value)
+
+
+def _read(kind: Callable[[str], Any], fits: Callable[[Any], bool], what: str) -> Callable[[str], Any]:
+    """Return a function that reads the value of an option."""
+
+    def read(text: str) -> Any:
+        with contextlib.suppress(ValueError):
+            if fits(value := kind(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"must be {what}; got {text!r}")
+
+    return read
+
+
+PROBABILITY = _read(float, lambda p: 0 < p < 1, "a probability, as 0.9")
+LEVELS = _read(
+    lambda text: [float(word) for word in text.split(",")], lambda q: all(0 < p < 1 for p in q),
+    "probabilities, as 0.05,0.5,0.95",
+)  # fmt: skip
+PART = _read(float, lambda part: 0 <= part < 1, "at least 0 and less than 1, as 0.2")
+UNITS = _read(
+    lambda text: tuple(int(word) for word in text.split(",")), lambda units: min(units) > 0,
+    "a number of units, or one for each layer as 100,100",
+)  # fmt: skip
+
+
+def whole(least: int) -> Callable[[str], Any]:
+    """Return a function that reads a whole number."""
+    return _read(int, lambda n: n >= least, f"an integer of at least {least}")
+
+
+def parser() -> Parser:
+    """Return the parser of all commands; options that several of them share are parents."""
+    model, data, out, text, rows, labels, training = (Parser(add_help=False) for _ in range(7))
+    model.option("model", metavar="MODEL", help="file written by tggm fit; - reads stdin")
+    data.option("data", metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin")
+    data.option("--delimiter", help="separator of a CSV file; detected by default")
+    data.option("--decimal", choices=(".", ","), default=".", help="decimal point of numbers in a CSV file")
+    data.option("--encoding", help="encoding of a CSV file, as latin-1; UTF-8 is detected")
+    data.option("--sheet", metavar="NAME", help="sheet of an Excel file; the first by default")
+    out.option("--force", action="store_true", help="replace files that exist")
+    out.option("--quiet", action="store_true", help="no remarks, no progress")
+    text.option("--json", action="store_true", help="write JSON, for programs")
+    rows.option("--strict", action="store_true", help="refuse unknown categories and new missing values")
+    labels.option(
+        "--threshold", type=PROBABILITY, metavar="P", help="least probability of the second of two classes"
+    )
+
+    names: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAMES"}
+    training.option("--target", "-t", action=Once, required=True, metavar="NAME", help="column to predict")
+    training.option("--task", choices=("regression", "classification"), help="detected by default")
+    training.option("--ignore", **names, help="columns not to use, as id,name; may be repeated")
+    training.option("--categorical", **names, help="columns of numbers that are categories, as zip,month")
+    training.option("--missing", **{**names, "metavar": "WORD"}, help="mark of a missing value; repeatable")
+    training.option("--hidden", type=UNITS, metavar="N", help="hidden units, as 50; layers, as 100,100")
+    training.option("--members", type=whole(1), metavar="N", help="networks in the ensemble")
+    training.option("--epochs", type=whole(1), metavar="N", help="largest number of passes over the rows")
+    training.option("--set", **{**names, "metavar": "NAME=VALUE", "dest": "settings"},
+                    help="any other setting of the estimator; may be repeated")  # fmt: skip
+    training.option("--quick", action="store_true", help="fewer networks and shorter training")
+    training.option("--seed", type=whole(0), default=0, help="the same seed gives the same result")
+
+    interval: dict[str, Any] = {"type": PROBABILITY, "default": 0.9, "metavar": "P"}
+    made = Parser(
+        prog="tggm", description="Fit models to tables, with calibrated uncertainty.",
+        epilog="Exit codes: 0 success; 2 an error, with a message that says what to change; 130 Ctrl-C.",
+    )  # fmt: skip
+    made.option("--version", action="version", version=f"tggm {tggm.__version__}")
+    made.set_defaults(command=lambda given: made.print_help())
+    known = made.add_subparsers(metavar="COMMAND")
+
+    def command(work: Callable[[Any], int | None], parents: Sequence[Parser], output: str = "") -> Parser:
+        words = (work.__doc__ or "").partition("\n")[0]
+        one: Parser = known.add_parser(work.__name__, parents=parents, help=words, description=work.__doc__)
+        one.set_defaults(command=work)
+        if output:
+            one.option("--output", "-o", default=output, help=f"file to write; - is stdout; default {output}")
+        return one
+
+    fit = command(commands.fit, [data, training, out, text], "model.tggm")
+    fit.option("--test-size", type=PART, default=0.2, help="part of the rows held out for scores; 0: none")
+    fit.option("--test-output", metavar="FILE", help="CSV file for the held-out rows")
+    fit.option("--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals, as 0.9")
+    fit.option("--checkpoint", metavar="FILE", help="keeps the state of the fit; the same command continues")
+    predict = command(commands.predict, [model, data, rows, labels, out, text], "-")
+    predict.option("--interval", **interval, help="probability of the intervals of a regression")
+    predict.option("--quantiles", type=LEVELS, default=[], help="levels of quantiles, as 0.05,0.5,0.95")
+    predict.option("--parts", action="store_true", help="add noise and disagreement of networks")
+    predict.option("--guarantee", action="store_true", help="interval with guaranteed coverage")
+    predict.option("--explain", action="store_true", help="add the contribution of each input")
+    predict.option("--inputs", action="store_true", help="copy the columns of DATA in front")
+    command(commands.evaluate, [model, data, rows, labels, out, text], "-")
+    report = command(commands.report, [model, data, rows, out], "report.html")
+    report.option("--title", help="heading of the page")
+    report.option("--interval", **interval, help="probability of the intervals of a regression")
+    compare = command(commands.compare, [data, training, out, text], "-")
+    compare.option("--folds", type=whole(2), default=5, help="parts of the rows; each is predicted once")
+    compare.option("--models", help=f"other models; of {','.join(commands.OPPONENTS)}")
+    serve = command(commands.serve, [model])
+    serve.option("--port", type=whole(0), default=8000, help="0 for any that is free")
+    serve.option("--host", default="127.0.0.1", help="address to listen on; local by default")
+    serve.option("--quiet", action="store_true", help="no remarks")
+    command(commands.info, [model, out, text], "-")
+    return made

@@ -6,11 +6,12 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 STREAM = "-"
+INTERRUPTED = 130  # exit code after Ctrl-C
 
 
 class CommandError(Exception):
@@ -24,12 +25,8 @@ def say(text: str) -> None:
 
 def check_output(path: str, force: bool, *inputs: str) -> None:
     """Raise, before any work is done, unless the result can be written to `path`."""
-    if path == STREAM:
-        if sys.stdout is None:  # closed by >&-
-            raise CommandError("standard output is closed; name a file with -o.")
-        return
-    if any(name != STREAM and not os.path.exists(name) for name in inputs):
-        return  # reading them raises the error that matters first
+    if path == STREAM or any(name != STREAM and not os.path.exists(name) for name in inputs):
+        return  # reading a missing file raises the error that matters first
     target = Path(path)
     if target.is_dir():
         raise CommandError(f"{path} is a folder; name a file in it, as {target / 'result'}.")
@@ -54,41 +51,38 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
 
 def write_result(path: str, content: str | bytes) -> None:
     """Write to a file atomically, or to standard output."""
-    data = content.encode() if isinstance(content, str) else content
-    if path == STREAM:
-        sys.stdout.flush()
-        if hasattr(sys.stdout, "buffer"):
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        return
     from tggm.storage import write_atomically
 
-    write_atomically(Path(path), data)
+    data = content.encode() if isinstance(content, str) else content
+    if path != STREAM:
+        write_atomically(Path(path), data)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
-def write_json(path: str, value: Any) -> None:
-    """Write a value as indented JSON."""
-    write_result(path, json.dumps(value, indent=1) + "\n")
+def read_data(given: Any, missing: Sequence[str]) -> Any:
+    """Read the table of a command; `missing` are marks of missing values."""
+    from tggm.tables import read_table
+
+    how = {name: getattr(given, name) for name in ("delimiter", "decimal", "encoding", "sheet")}
+    return read_table(given.data, missing=tuple(missing), **how)
 
 
 def read_model(path: str, data: str = "") -> tuple[Any, Any]:
     """Return the estimator of a model file (or of standard input) and the description of its table."""
-    from tggm.files import ModelFileError, load_table_model, parse_model
+    from tggm.files import parse_model
+    from tggm.storage import read_regular
 
-    if path == STREAM:
-        if data == STREAM:
-            raise CommandError("model and data cannot both come from standard input; name a file for one.")
-        model, table = parse_model(sys.stdin.buffer.read(), "standard input")
-    else:
-        require_model(path)
-        try:
-            model, table = load_table_model(path)
-        except ModelFileError:
-            if data not in ("", STREAM) and _is_model(data):
-                raise CommandError(
-                    f"{path} is not a model file, but {data} is; the model comes first: {data} {path}"
-                ) from None
-            raise
+    if path == data == STREAM:
+        raise CommandError("model and data cannot both come from standard input; name a file for one.")
+    if path != STREAM and not os.path.exists(path):
+        raise CommandError(
+            f"there is no model file {path}; make one: tggm fit data.csv --target NAME -o {path}"
+        )
+    content = sys.stdin.buffer.read() if path == STREAM else read_regular(Path(path))
+    model, table = parse_model(content, "standard input" if path == STREAM else path)
     if table is None:
         raise CommandError(
             f"{path} was fitted to an array and does not name its columns; use tggm.load in Python, or make "
@@ -99,57 +93,21 @@ def read_model(path: str, data: str = "") -> tuple[Any, Any]:
     return model, table
 
 
-def require_model(path: str) -> None:
-    """Raise if there is no such file."""
-    if not os.path.exists(path):
-        raise CommandError(
-            f"there is no model file {path}; make one: tggm fit data.csv --target NAME -o {path}"
-        )
-
-
-def _is_model(path: str) -> bool:
-    """Return whether a file has the header of a model file."""
-    from tggm.storage import ModelFileError
-    from tggm.storage import read_model as read_header
-
-    try:
-        with open(path, "rb") as file:
-            read_header(file)
-    except (OSError, ModelFileError):
-        return False
-    return True
-
-
 def csv_text(columns: Mapping[str, Any]) -> str:
     """Return columns as a CSV file; missing values are empty, numbers have ten digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    cells = ([_cell(value) for value in _values(column)] for column in columns.values())
-    writer.writerows(zip(*cells, strict=True))
+    writer.writerows([f"{x:.10g}" if isinstance(x, float) else x for x in row] for row in _rows(columns))
     return text.getvalue()
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def json_text(columns: Mapping[str, Any]) -> str:
     """Return columns as a JSON list with one object per row."""
-    rows = zip(*(_values(column) for column in columns.values()), strict=True)
-    return json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=1) + "\n"
+    return json.dumps([dict(zip(columns, row, strict=True)) for row in _rows(columns)], indent=1) + "\n"
 
 
-def parquet_bytes(columns: Mapping[str, Any]) -> bytes:
-    """Return columns as a Parquet file; needs pyarrow."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    stream = io.BytesIO()
-    pq.write_table(pa.table({name: pa.array(_values(column)) for name, column in columns.items()}), stream)
-    return stream.getvalue()
-
-
-def _values(column: Any) -> list[Any]:
-    """Return plain Python values, None for a missing one (NaN differs from itself)."""
-    return [None if value != value else value for value in column.tolist()]
+def _rows(columns: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return rows of plain Python values, None for a missing one (NaN differs from itself)."""
+    plain = ([None if x != x else x for x in column.tolist()] for column in columns.values())
+    return list(zip(*plain, strict=True))

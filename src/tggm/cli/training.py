@@ -5,34 +5,33 @@ suggests, and the estimator is fitted to a stream of all rows.
 """
 
 import csv
-import os
 import re
 import sys
 import time
 import warnings
 from ast import literal_eval
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Ints
 from tggm.cli.files import CommandError, say
-from tggm.cli.scores import evaluate_model
 from tggm.data import Piece, Stream
 from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
+from tggm.files import model_file
 from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
-from tggm.tables.baselines import Baselines, fit_baselines
+from tggm.tables.baselines import fit_baselines, score_all
 from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stacked
-from tggm.training import Observer
-from tggm.training.checkpoint import CheckpointError, remove_checkpoint
+from tggm.training import CheckpointWarning, Observer
+from tggm.training.checkpoint import CheckpointError
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -41,14 +40,10 @@ LEAST_ROWS = 10
 MOST_HELD_OUT = 10_000  # rows; more would not make the scores more precise in a useful way
 QUICK_STEPS = 2000  # gradient steps with --quick
 MOST_ROWS_OF_TEN = 50_000  # a regression with more rows gets five members instead of ten
-OPTIONS = {
-    "hidden": "--hidden", "n_members": "--members", "max_epochs": "--epochs", "time_budget": "--time",
-    "features": "--features", "calibrate": "--calibrate", "class_weight": "--class-weight",
-    "guarantee": "--guarantee",
-}  # fmt: skip
-_PLAIN_SECONDS = 10.0  # between lines that are not on a terminal
-_LONG_SECONDS = 30.0  # a fit that takes longer shows how to shorten it
-FIXED = {"checkpoint", "network", "random_state", "verbose"}  # not set by --set
+OPTIONS = ("hidden", "members", "epochs", "guarantee", "checkpoint")  # of `tggm fit`, besides --set
+NAMES = {"n_members": "--members", "max_epochs": "--epochs"} | {name: f"--{name}" for name in OPTIONS}
+FIXED = {"network", "random_state", "verbose"}  # not set by --set
+PLAIN_SECONDS = 10.0  # between lines of progress that are not on a terminal
 
 
 @dataclass(frozen=True)
@@ -60,26 +55,25 @@ class FitOptions:
     hidden: tuple[int, ...] | None = None
     members: int | None = None
     epochs: int | None = None
+    guarantee: float | None = None
+    checkpoint: str | None = None
     seed: int = 0
     test_size: float = 0.2
-    ignore: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+    ignore: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    missing: Sequence[str] = ()
     quick: bool = False
-    settings: tuple[str, ...] = ()  # name=value
+    settings: Sequence[str] = ()  # name=value
     quiet: bool = False
-    checkpoint: str | None = None
-    resume: bool = False
 
 
-@dataclass(frozen=True)
-class FitResult:
-    """A fitted model, what its file stores beside it, the held-out rows and the notes for the user."""
+class FitResult(NamedTuple):
+    """A fitted model, the content of its file, the held-out rows and the notes for the user."""
 
     model: Any
     target: Target
     record: FitRecord
-    baselines: Baselines | None
+    content: bytes
     test: Table | None
     notes: list[str]
 
@@ -96,35 +90,31 @@ def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
     return names
 
 
-def parse_setting(text: str, known: Sequence[str], is_class: bool) -> dict[str, Any]:
-    """Return the setting of --set NAME=VALUE: a number, True, None, a tuple, or a string."""
-    name, mark, word = text.partition("=")
-    if name not in known and name in OPTIONS:
-        task, other = ("numbers", "classes") if is_class else ("classes", "numbers")
-        raise CommandError(f"{OPTIONS[name]} is for {task}, but the target has {other}; leave it out.")
-    if not mark or name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"settings are {', '.join(known)}."
-        raise CommandError(f"--set takes name=value, with the name of a setting; got {text!r}; {hint}")
-    try:
-        return {name: literal_eval(word)}
-    except (ValueError, SyntaxError):
-        return {name: word}
-
-
 def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
     """Return an unfitted estimator with the settings asked for, or those for this number of rows."""
+    given: dict[str, Any] = {"hidden": options.hidden, "n_members": options.members}
+    given |= {"max_epochs": options.epochs, "guarantee": options.guarantee, "checkpoint": options.checkpoint}
+    settings = {name: value for name, value in given.items() if value is not None}
     members = 3 if options.quick else 10 if n_rows < MOST_ROWS_OF_TEN and not is_class else 5
     model: Any = (TGGMClassifier if is_class else TGGMRegressor)(n_members=members, random_state=options.seed)
     if options.quick:
         batch = min(max(n_rows / 8, 128), 512)
         model.set_params(max_epochs=max(60, round(QUICK_STEPS * batch / max(n_rows, batch))))
-    given = {"hidden": options.hidden, "n_members": options.members, "max_epochs": options.epochs}
-    model.set_params(**{name: value for name, value in given.items() if value is not None})
     known = sorted(set(model.get_params()) - FIXED)
     for text in options.settings:
-        model.set_params(**parse_setting(text, known, is_class))
-    return model
+        name, mark, word = text.partition("=")
+        if not mark or name not in known:
+            near = get_close_matches(name, known, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"settings are {', '.join(known)}."
+            raise CommandError(f"--set takes name=value, with the name of a setting; got {text!r}; {advice}")
+        try:
+            settings[name] = literal_eval(word)
+        except (ValueError, SyntaxError):
+            settings[name] = word
+    if unknown := set(settings) - set(known):
+        name = NAMES[unknown.pop()]
+        raise CommandError(f"{name} is for numbers, but the target has classes; leave it out.")
+    return model.set_params(**settings)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------
@@ -152,7 +142,7 @@ def input_columns(table: Table, options: FitOptions) -> Table:
         if name not in (options.target, *ignore)
     }
     categories = {**dict.fromkeys(words, ()), **table.categories}
-    return Table(table.source, columns, table.decimal, categories, table.origin, options.missing)
+    return Table(table.source, columns, table.decimal, categories, table.origin, tuple(options.missing))
 
 
 def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> tuple[Ints, Ints]:
@@ -183,22 +173,22 @@ def rare_classes(labels: NDArray[Any], target: Target, least: int = 5) -> list[s
 
 
 def fit_table(table: Table, options: FitOptions) -> FitResult:
-    """Fit to a part of the rows and compute scores on the others."""
+    """Fit to a part of the rows of a table in memory, and compute scores on the others."""
     target, reason = find_target(table, options)
     rows = table.take(target.known(table))
     y, without = target.values(rows), len(table) - len(rows)
     train, test = split(y, options.test_size, options.seed, stratified=target.is_class)
-    model = build_estimator(options, target.is_class, len(train))
-    say = _talker(target, reason, f"{len(train)} rows to train on, {len(test)} held out", options.quiet)
-    notes = say([f"{target.name}: {without} rows without a target left out"] * bool(without))
-    notes += say(rare_classes(y, target))
+    progress = Progress(options.quiet, y)
+    progress.say(_begun(target, reason, f"{len(train)} rows to train on, {len(test)} held out"))
+    progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
+    progress.note(rare_classes(y, target))
     inputs = input_columns(rows, options)
     X, begin = inputs.take(train), time.perf_counter()
-    notes += train_model(model, (X, y[train]), y[train], options)
+    model = train_model(options, target, len(train), (X, y[train]), progress)
     model.fitted_ = replace(model.fitted_, target=target.name)
-    notes += say(encoding_notes(model, inputs))
+    progress.note(encoding_notes(model, inputs))
     held = rows.take(test) if len(test) else None
-    return _result(model, target, table.source, X, y[train], len(train), held, begin, notes, options)
+    return _result(model, target, table.source, X, y[train], len(train), held, begin, progress, options)
 
 
 def fit_folder(path: str, options: FitOptions) -> FitResult:
@@ -229,43 +219,37 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
             if len(table):
                 yield Piece(group.start, transformer.transform(table), target.values(table))
 
-    summary = f"{len(folder)} rows in {len(folder.files.groups)} groups"
-    model = build_estimator(options, target.is_class, len(folder))
-    say = _talker(target, reason, summary, options.quiet)
-    notes = say([*rare_classes(y, target), *transformer.notes_])
-    notes += say([f"{name}: left out, {why}" for name, why in transformer.left_out_.items()])
+    progress = Progress(options.quiet, y)
+    progress.say(_begun(target, reason, f"{len(folder)} rows in {len(folder.files.groups)} groups"))
+    progress.note([*rare_classes(y, target), *transformer.notes_])
+    progress.note([f"{name}: left out, {why}" for name, why in transformer.left_out_.items()])
     begin = time.perf_counter()
-    notes += train_model(model, (Stream(pieces, table=transformer, target=target.name),), y, options)
+    stream = Stream(pieces, table=transformer, target=target.name)
+    model = train_model(options, target, len(folder), (stream,), progress)
     held = stacked(test, path) if test else None
-    return _result(model, target, path, X, y, sum(trained.values()), held, begin, notes, options)
+    return _result(model, target, path, X, y, sum(trained.values()), held, begin, progress, options)
 
 
-def _talker(target: Target, reason: str, summary: str, quiet: bool) -> Callable[[list[str]], list[str]]:
-    """Print what is fitted, and return a function that prints notes and returns them."""
-    if not quiet:
-        say(f"{target.task} of {target.name!r} ({reason}): {summary}")
-
-    def notes(texts: list[str]) -> list[str]:
-        for text in () if quiet else texts:
-            say(f"  note: {text}")
-        return texts
-
-    return notes
+def _begun(target: Target, reason: str, summary: str) -> str:
+    return f"{target.task} of {target.name!r} ({reason}): {summary}"
 
 
 def _result(
     model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], rows: int,
-    test: Table | None, begin: float, notes: list[str], options: FitOptions,
+    test: Table | None, begin: float, progress: "Progress", options: FitOptions,
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
-    features = training_features(model.table_, X, y, target.is_class)
-    classes, label = np.unique(y, return_inverse=True)
-    baselines = fit_baselines(features, *((label, len(classes)) if target.is_class else (y,)))
-    seconds = time.perf_counter() - begin
-    figures = {} if test is None else evaluate_model(model, baselines, test, target.values(test))
-    held_out = 0 if test is None else len(test)
-    record = FitRecord(source, rows, held_out, options.seed, seconds, figures)
-    return FitResult(model, target, record, baselines, test, notes)
+    features, figures = training_features(model.table_, X, y, target.is_class), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` reports these
+        encoded: Any = None if test is None else model.table_.transform(test)
+        baselines = fit_baselines(features, y, target.is_class)
+        seconds = time.perf_counter() - begin
+        if test is not None:
+            figures = score_all(model, test, baselines, encoded, target.values(test))
+    record = FitRecord(source, rows, 0 if test is None else len(test), options.seed, seconds, figures)
+    content = model_file(model, baselines, record)
+    return FitResult(model, target, record, content, test, progress.notes)
 
 
 def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False) -> list[str]:
@@ -281,80 +265,66 @@ def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False
 
 
 def train_model(
-    model: "BaseEstimator", data: tuple[Any, ...], y: NDArray[Any], options: FitOptions
-) -> list[str]:
-    """Fit with progress and checkpoints; return what the fit warned about, which is also shown at once."""
-    if options.checkpoint is not None and not options.resume:
-        remove_checkpoint(options.checkpoint)  # of an earlier fit
-    elif options.checkpoint is not None and not options.quiet and not os.path.exists(options.checkpoint):
-        say(f"  no checkpoint {options.checkpoint}; starting again")
-    model.set_params(checkpoint=options.checkpoint)
-    # the model is trained on a standardised target, and the progress is shown in the target's units
-    offset = 0.0 if y.dtype.kind != "f" else -float(np.log(y.std()))
-    notes: list[str] = []
-    with warnings.catch_warnings(), Progress(options.quiet, offset) as progress:
+    options: FitOptions, target: Target, n_rows: int, data: tuple[Any, ...], progress: "Progress"
+) -> Any:
+    """Return a fitted estimator; its warnings become notes."""
 
-        def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-            training = category.__name__ == "ConvergenceWarning"
-            text = f"training: {message}" if training else str(message)
-            if (training or issubclass(category, TableWarning)) and text not in notes:
-                notes.append(text)
-                progress.say(f"  note: {text}")
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        training = category.__name__ == "ConvergenceWarning"
+        text = f"training: {message}" if training else str(message)
+        if issubclass(category, CheckpointWarning):  # also if quiet
+            say(f"  note: {text}")
+        elif (training or issubclass(category, TableWarning)) and text not in progress.notes:
+            progress.note([text])
 
+    model = build_estimator(options, target.is_class, n_rows)
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = show
         try:
-            model.fit(*data, observer=progress)
+            model.fit(*data, observer=None if options.quiet else progress)
         except CheckpointError as error:
-            raise CommandError(f"{error} Leave --resume out to start again.") from None
+            raise CommandError(str(error)) from None
         except ValueError as error:
             argument = re.match(r"`(\w+)`", str(error))
             if argument is None or argument[1] not in model.get_params():
                 raise
-            message = re.sub(r"`(\w+)`", lambda m: OPTIONS.get(m[1], f"--set {m[1]}"), str(error))
+            message = re.sub(r"`(\w+)`", lambda m: NAMES.get(m[1], f"--set {m[1]}"), str(error))
             raise CommandError(message) from None
     model.set_params(checkpoint=None)
     if model.n_iter_ == 0:
         raise KeyboardInterrupt
-    return notes
+    return model
 
 
 # ---- progress --------------------------------------------------------------------------------------------
 
 
 class Progress(Observer):
-    """Show the epoch, the log-likelihood per row in training and validation, and the time left at most.
+    """Show notes, the epoch, the log-likelihood per row, and the time left at most, on standard error.
 
-    If `quiet`, only errors of checkpoints are shown. `offset` is added to both scores.
+    The model is trained on a standardised target `y`; the
+    log-likelihood is shown in its units.
     """
 
-    def __init__(self, quiet: bool, offset: float = 0.0) -> None:
-        self._quiet, self._offset = quiet, offset
-        self._live: Any = None
-        self._begin = self._said = time.monotonic()
-        self._epochs = 0
-        self._first: int | None = None
-        self._advised = False
-
-    def __enter__(self) -> Self:
-        if not self._quiet and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.status import Status
-
-            self._live = Status("compiling, a few seconds", console=Console(stderr=True))
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
+    def __init__(self, quiet: bool, y: NDArray[Any]) -> None:
+        self._quiet, self._live = quiet, sys.stderr.isatty()
+        self._offset = -float(np.log(y.std())) if y.dtype.kind == "f" else 0.0
+        self._first: tuple[int, float] | None = None  # epochs and time of the first report
+        self._said, self._epochs = time.monotonic(), 0
+        self.notes: list[str] = []
 
     def say(self, text: str) -> None:
-        """Print a line, above the live one if there is one."""
-        if self._live is not None:
-            self._live.console.print(text, highlight=False, markup=False)
-        elif not self._quiet:
-            say(text)
+        """Print a line; on a terminal it replaces the line of progress."""
+        if not self._quiet:
+            say(f"\r\x1b[K{text}" if self._live else text)
+
+    def note(self, texts: Sequence[str]) -> None:
+        """Print notes, and keep them."""
+        self.notes += texts
+        for text in texts:
+            self.say(f"  note: {text}")
 
     def planned(self, epochs: int) -> None:
         """Store the largest number of epochs."""
@@ -364,40 +334,28 @@ class Progress(Observer):
         """Report that a checkpoint is continued."""
         self.say(f"  continuing after epoch {epochs}")
 
-    def noted(self, text: str) -> None:
-        """Report an error of a checkpoint, also if quiet."""
-        say(f"  note: {text}")
-
     def progressed(self, epochs: int, trace: Any) -> None:
-        """Update the line and, once, show what would make a long fit shorter."""
+        """Update the line on a terminal; elsewhere print one now and then."""
+        now = time.monotonic()
         if self._first is None:  # the time before this is compilation, or an earlier run
-            self._first, self._begin = epochs, time.monotonic()
-        left = self._left(epochs)
-        if left is not None and not self._advised:
-            self._advised = True
-            if left > _LONG_SECONDS:
-                how = "shorter with --quick or --epochs; Ctrl-C keeps the best model so far"
-                self.say(f"  {_duration(left)} at most; {how}")
-        if self._live is not None:
-            self._live.update(self._line(epochs, trace, left))
-        elif time.monotonic() - self._said > _PLAIN_SECONDS:
-            self._said = time.monotonic()
-            self.say(self._line(epochs, trace, left))
+            self._first = epochs, now
+        if not self._live and now - self._said < PLAIN_SECONDS:
+            return
+        self._said = now
+        train, held = (np.asarray(score)[:, -1].mean() + self._offset for score in (trace.train, trace.held))
+        text = f"epoch {epochs}/{self._epochs}  log-likelihood {train:.3f}"
+        text += f", {held:.3f} in validation" if np.isfinite(held) else ""
+        if (done := epochs - self._first[0]) > 0:
+            left = (now - self._first[1]) / done * (self._epochs - epochs)
+            text += f"  at most {left // 60:.0f} min {left % 60:02.0f} s left"
+        print(
+            f"\r\x1b[K{text}" if self._live else text,
+            end="" if self._live else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
 
-    def _left(self, done: int) -> float | None:
-        """Return the seconds to the planned end, None after the first report."""
-        if self._first is None or done <= self._first:
-            return None
-        return (time.monotonic() - self._begin) / (done - self._first) * (self._epochs - done)
-
-    def _line(self, done: int, trace: Any, left: float | None) -> str:
-        train, held = np.asarray(trace.train)[:, -1], np.asarray(trace.held)[:, -1]
-        text = f"epoch {done}/{self._epochs}  log-likelihood {train.mean() + self._offset:.3f}"
-        if np.isfinite(held).all():
-            text += f", {held.mean() + self._offset:.3f} in validation"
-        return text if left is None else f"{text}  at most {_duration(left)} left"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    def ended(self) -> None:
+        """Remove the line of progress."""
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tggm import formulas
 from tggm.arrays import Floats
-from tggm.data.standardise import Columns
+from tggm.data.standardise import Columns, Scales
 from tggm.special.coefficients import FITS
 
 Array = Any  # of the namespace
@@ -24,8 +24,7 @@ COSINE_TERMS = 11
 REACH = 6.5  # deviations at which a normal density is negligible in double precision
 SPACING = 0.4  # of the nodes of class probabilities, in units of the smallest deviation of a row
 MIN_NODES, MAX_NODES = 24, 2000
-BOUNDED = ("bounded", "periodic")
-FEATURES = {"Identity": None, "Bounded": "bounded", "Periodic": "periodic"}  # by the class of a model file
+BOUNDED = {"Identity": False, "Bounded": True, "Periodic": True}  # by the class of a model file
 
 
 def _fit(name: str, t: Array) -> tuple[Array, Array]:
@@ -74,9 +73,8 @@ def erfc(xp: Any, x: Array) -> Array:
 class Network:
     """Hold the arrays of all members, K on the leading axis, and the scales of inputs and targets."""
 
-    x: Columns
-    y: Columns
-    features: str | None
+    scales: Scales
+    bounded: bool
     waves: tuple[Floats, Floats, Floats] | None  # c, φ (K, d, waves) and E (K, d, sums, waves) if periodic
     W: tuple[Array, ...]  # (K, m', m) of each hidden layer, the first one over the features
     b: tuple[Array, ...]  # (K, m')
@@ -86,19 +84,14 @@ class Network:
     A: Floats | None  # (K, n, d), the linear part
     noise: Floats | None  # (K, n), of a regressor
 
-    @property
-    def most(self) -> float:
-        """Return the size at which standardised inputs are cut off."""
-        return formulas.MOST_INPUT if self.features in BOUNDED else np.inf
-
     def standardise(self, xp: Any, X: Array) -> Array:
-        """Return standardised inputs."""
-        Z = (X - self.x.shift) / self.x.scale
-        return Z if self.most == np.inf else xp.minimum(xp.maximum(Z, -self.most), self.most)
+        """Return standardised inputs, cut off where the features are bounded."""
+        Z, most = (X - self.scales.x.shift) / self.scales.x.scale, formulas.MOST_INPUT
+        return xp.minimum(xp.maximum(Z, -most), most) if self.bounded else Z
 
     def outputs(self, xp: Any, Z: Array) -> "Outputs":
         """Return the moments of the linear outputs for standardised inputs, (rows, d)."""
-        x = formulas.bounded(xp, Z) if self.features in BOUNDED else Z
+        x = formulas.bounded(xp, Z) if self.bounded else Z
         s0 = xp.asarray(self.s0[:, None, None])
         moments = partial(unit_moments, xp)
         places, weights = formulas.gauss_hermite(N_NODES)
@@ -123,7 +116,7 @@ class Network:
 
     def _locations(self, xp: Any, x: Array) -> Array:
         """Return W0 ψ(x) + b0, (K, rows, m)."""
-        W, d = self.W[0], len(self.x.shift)
+        W, d = self.W[0], x.shape[1]
         location = x @ W[:, :, :d].mT + self.b[0][:, None, :]
         if self.waves is None:
             return location
@@ -195,22 +188,17 @@ def network_of(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], *, cla
 
     `classes` is the number of classes of a classifier, 0 for a regressor.
     """
-    kind, hidden = meta["network"]["features"], meta["network"]["layers"]
-    if hidden != "Directed":
-        raise ValueError(
-            f"only JAX can compute its hidden layers {hidden!r}: load it without backend='numpy'"
-        )
-    if kind not in FEATURES:
-        raise ValueError(f"only JAX can compute its features {kind!r}: load it without backend='numpy'")
-    features = FEATURES[kind]
+    kinds = {"features": BOUNDED, "layers": ("Directed",)}
+    for part, known in kinds.items():
+        if (kind := meta["network"][part]) not in known:
+            raise ValueError(f"only JAX can compute its {part} {kind!r}: load it without backend='numpy'")
     found = {name.removeprefix("model."): np.asarray(a, np.float64) for name, a in arrays.items()}
     depth = sum(name.startswith("hidden.W.") for name in found)
-    periodic = features == "periodic"
+    waves = meta["network"]["features"] == "Periodic"
     network = Network(
-        x=Columns(found["x.shift"], found["x.scale"]),
-        y=Columns(found["y.shift"], found["y.scale"]),
-        features=features,
-        waves=(found["features.c"], found["features.phi"], found["features.E"]) if periodic else None,
+        scales=Scales(*(Columns(found[f"{name}.shift"], found[f"{name}.scale"]) for name in "xy")),
+        bounded=BOUNDED[meta["network"]["features"]],
+        waves=(found["features.c"], found["features.phi"], found["features.E"]) if waves else None,
         W=(found["hidden.W0"], *(found[f"hidden.W.{i}"] for i in range(depth))),
         b=(found["hidden.b0"], *(found[f"hidden.b.{i}"] for i in range(depth))),
         s0=found["hidden.s0"],
@@ -219,15 +207,15 @@ def network_of(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], *, cla
         A=found.get("likelihood.output.A"),
         noise=None if classes else np.exp(found["likelihood.log_noise"]),
     )
-    _check(network, classes or len(network.y.shift))
+    _check(network, classes or len(network.scales.y.shift))
     return network
 
 
 def _check(net: Network, n: int) -> None:
     """Raise unless all shapes fit together and all numbers are finite."""
-    K, d = len(net.s0), len(net.x.shift)
-    shapes: list[tuple[str, Floats, tuple[int, ...]]] = [("x.scale", net.x.scale, (d,))]
-    shapes += [("y.scale", net.y.scale, net.y.shift.shape), ("s0", net.s0, (K,))]
+    (x, y), K, d = net.scales, len(net.s0), len(net.scales.x.shift)
+    shapes: list[tuple[str, Floats, tuple[int, ...]]] = [("x.scale", x.scale, (d,)), ("s0", net.s0, (K,))]
+    shapes += [("y.shift", y.shift, (n,)), ("y.scale", y.scale, (n,))]
     width = d
     if net.waves is not None:
         c, phi, E = net.waves
@@ -245,6 +233,6 @@ def _check(net: Network, n: int) -> None:
             raise ValueError(f"array {name!r} has shape {array.shape}, not {shape}")
         if not np.isfinite(array).all():
             raise ValueError(f"array {name!r} must be finite")
-    positive = [net.x.scale, net.y.scale, net.s0, *([] if net.noise is None else [net.noise])]
+    positive = [x.scale, y.scale, net.s0, *([] if net.noise is None else [net.noise])]
     if not all((a > 0).all() for a in positive):
         raise ValueError("scales and variances must be positive")

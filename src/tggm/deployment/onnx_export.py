@@ -19,7 +19,6 @@ from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
 from tggm.formulas import cos_turns, log_sum
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
-from tggm.settings import one_of
 from tggm.storage import write_atomically
 from tggm.tables import Preparation
 from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic
@@ -27,7 +26,6 @@ from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Numb
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-DTYPES = ("float64", "float32")
 CLASS_NODES = 192  # of class probabilities: enough for scores 75 deviations apart
 PARTS, SUBDIVISIONS = 16, 9  # for the quantiles of a mixture: errors of 1e-11 of the members' differences
 Array = Any  # of ndonnx
@@ -38,7 +36,6 @@ def export_onnx(
     path: str | os.PathLike[str],
     *,
     quantiles: Sequence[float] = (0.05, 0.5, 0.95),
-    dtype: str = "float64",
 ) -> None:
     """Write a fitted model to an ONNX file.
 
@@ -56,8 +53,6 @@ def export_onnx(
         Usually ending in ``.onnx``; an existing file is replaced.
     quantiles : sequence of float
         Levels of the quantiles, in the order of the last axis; () for none.
-    dtype : {"float64", "float32"}
-        Type of the numbers that go in and come out.
 
     Raises
     ------
@@ -66,7 +61,6 @@ def export_onnx(
     ValueError
         If the model has parts that cannot be exported.
     """
-    one_of("dtype", dtype, DTYPES)
     levels = [float(q) for q in quantiles]
     if not all(0 < q < 1 for q in levels):
         raise ValueError(f"`quantiles` must be levels between 0 and 1; got {levels}. For 90 % pass 0.9.")
@@ -79,32 +73,30 @@ def export_onnx(
     from tggm.estimators import table_description, to_state  # needs JAX
 
     predictor = cls.from_state(*to_state(model))
-    network = predictor.fitted_.network
-    inputs, X = _inputs(xp, predictor, table_description(model), getattr(xp, dtype))
+    network = predictor.fitted_
+    inputs, X = _inputs(xp, predictor, table_description(model))
     found = network.outputs(xp, network.standardise(xp, X))
     if isinstance(predictor, NumPyClassifier):
         log_p = class_log_mixture(xp, *found.scores(), CLASS_NODES)
         labels = np.asarray(predictor.classes_)
         labels = labels.astype(str) if labels.dtype.kind == "O" else labels
-        results = {"probabilities": xp.astype(xp.exp(log_p), getattr(xp, dtype))}
+        results = {"probabilities": xp.exp(log_p)}
         results["label"] = xp.take(xp.asarray(labels), xp.argmax(log_p, axis=-1))
     else:
-        numbers = _regression(xp, predictor, found.mean, found.variances(), levels)
-        results = {name: xp.astype(value, getattr(xp, dtype)) for name, value in numbers.items()}
+        results = _regression(xp, predictor, found.mean, found.variances(), levels)
     graph = xp.build(inputs, results)
     onnx.helper.set_model_props(graph, {"quantiles": json.dumps(levels)})
     write_atomically(Path(path), graph.SerializeToString())
 
 
 def _inputs(
-    xp: Any, predictor: NumPyClassifier | NumPyRegressor, preparation: Preparation | None, dtype: Any
+    xp: Any, predictor: NumPyClassifier | NumPyRegressor, preparation: Preparation | None
 ) -> tuple[dict[str, Array], Array]:
     """Return the arguments of the graph, and the inputs of the network without missing values."""
     if preparation is None:
-        shift = predictor.fitted_.network.x.shift
-        given = xp.argument(shape=("rows", len(shift)), dtype=dtype)
-        X = xp.astype(given, xp.float64)
-        return {"X": given}, xp.where(xp.isnan(X), xp.asarray(shift), X)
+        shift = predictor.fitted_.scales.x.shift
+        X = xp.argument(shape=("rows", len(shift)), dtype=xp.float64)
+        return {"X": X}, xp.where(xp.isnan(X), xp.asarray(shift), X)
     arguments: dict[str, Array] = {}
     parts: list[Array] = []
     for column in preparation.columns:
@@ -112,10 +104,10 @@ def _inputs(
         names = {column.name: words}
         if isinstance(column, Number) and column.marks:
             names[f"{column.name}: mark"] = True
-        some = {k: xp.argument(shape=("rows", 1), dtype=xp.utf8 if w else dtype) for k, w in names.items()}
+        kinds = {name: xp.utf8 if word else xp.float64 for name, word in names.items()}
+        some = {name: xp.argument(shape=("rows", 1), dtype=kind) for name, kind in kinds.items()}
         arguments |= some
-        values = (value if names[k] else xp.astype(value, xp.float64) for k, value in some.items())
-        parts += encoded(column, xp, *values)
+        parts += encoded(column, xp, *some.values())
     return arguments, xp.concat(parts, axis=-1)
 
 
@@ -123,11 +115,10 @@ def _regression(
     xp: Any, predictor: NumPyRegressor, mean: Array, var: Array, levels: list[float]
 ) -> dict[str, Array]:
     """Return mean, deviation and quantiles of every output, in the units of the target."""
-    fit, y = predictor.fitted_, predictor.fitted_.network.y
-    var = var + np.asarray(fit.network.noise)[:, None, :]
-    log = fit.transform is not None
+    y, log = predictor.fitted_.scales.y, predictor._transform is not None
+    var = var + np.asarray(predictor.fitted_.noise)[:, None, :]
     found: dict[str, list[Array]] = {"mean": [], "deviation": [], "quantiles": []}
-    for j, pool in enumerate(fit.calibration):
+    for j, pool in enumerate(predictor._pools):
         law = _mixture if pool.kind == "linear" else _location_scale
         shift, scale = float(y.shift[j]), float(y.scale[j])
         z = law(xp, mean[..., j], var[..., j], pool, levels, scale if log else None)

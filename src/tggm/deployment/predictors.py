@@ -3,9 +3,8 @@
 They predict in double precision and cannot be trained.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,13 +12,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from tggm.arrays import Floats
-from tggm.data.standardise import Columns as Standardisation
-from tggm.data.standardise import Scales, require_moderate
+from tggm.data.standardise import require_moderate
 from tggm.deployment._network import Network, class_log_mixture, network_of, nodes_needed
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, checked_calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
-from tggm.predictive.transforms import LogTransform, checked_transform
+from tggm.predictive.transforms import checked_transform
 from tggm.settings import flag
 from tggm.tables import Preparation, TableTransformer
 from tggm.tables.inputs import new_rows
@@ -29,26 +27,10 @@ BLOCK = 2**13  # numbers of one layer that are computed at once: they fit in a p
 MIN_ROWS = 32  # that are computed at once
 
 
-class PortableFit(NamedTuple):
-    """Hold the part of a model file that predictions need."""
-
-    network: Network
-    scales: Scales
-    calibration: tuple[Calibration, ...] = ()
-    transform: LogTransform | None = None
-
-
-class PortablePredictor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
+class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Prepare inputs, some rows at a time."""
 
-    fitted_: PortableFit
-
-    @classmethod
-    @abstractmethod
-    def from_state(
-        cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], table: Preparation | None = None
-    ) -> Self:
-        """Return the predictor of a stored model; raise ValueError, KeyError or TypeError if invalid."""
+    fitted_: Network
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Raise TypeError: only models with JAX can be trained."""
@@ -67,7 +49,7 @@ class PortablePredictor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
 
     def _blocks(self, X: ArrayLike, **options: Any) -> Iterator[Floats]:
         """Yield standardised inputs in blocks of rows that keep intermediate arrays small."""
-        network = self.fitted_.network
+        network = self.fitted_
         rows = new_rows(self, X, **{"dtype": np.float64, **options})
         size = max(MIN_ROWS, BLOCK // max(b.size for b in (*network.b, network.b1)))
         for begin in range(0, rows.shape[0], size):
@@ -88,16 +70,15 @@ class NumPyRegressor(PortablePredictor):
         cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], table: Preparation | None = None
     ) -> Self:
         """Return the predictor of a stored regressor."""
-        network = network_of(arrays, meta)
-        n = network.b1.shape[1]
+        made = cls()
+        made.fitted_ = network_of(arrays, meta)
+        n = made.fitted_.b1.shape[1]
         pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
         if len(pools) not in (0, n):
             raise ValueError(f"{len(pools)} calibrations for {n} outputs")
         given = meta["transform"]
-        transform = None if given is None else checked_transform(given)
-        made = cls()
-        scales = Scales(network.x, network.y)
-        made.fitted_ = PortableFit(network, scales, pools or (Calibration(),) * n, transform)
+        made._transform = None if given is None else checked_transform(given)
+        made._pools = pools or (Calibration(),) * n
         made.flat_target_ = meta["vector_target"] is True
         if made.flat_target_ and n > 1:
             raise ValueError(f"a vector of {n} outputs")
@@ -112,7 +93,7 @@ class NumPyRegressor(PortablePredictor):
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive:
         """Return the predictive distribution of each row, for one output."""
-        if self.fitted_.network.b1.shape[1] > 1:
+        if len(self._pools) > 1:
             raise ValueError("the joint distribution of several outputs needs JAX; ask for quantiles.")
         return self._laws(X)[0]
 
@@ -134,16 +115,15 @@ class NumPyRegressor(PortablePredictor):
 
     def _laws(self, X: ArrayLike) -> list[ScalarPredictive]:
         """Return the calibrated distribution of each output, in the units of the target."""
-        fit, network = self.fitted_, self.fitted_.network
-        found = [network.outputs(np, Z) for Z in self._blocks(X)]
+        found, y = [self.fitted_.outputs(np, Z) for Z in self._blocks(X)], self.fitted_.scales.y
         mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
         var = np.concatenate([each.variances() for each in found], axis=1)
-        var += np.asarray(network.noise)[:, None, :]
+        var += np.asarray(self.fitted_.noise)[:, None, :]
         laws: list[ScalarPredictive] = []
-        for j, pool in enumerate(fit.calibration):
-            units = {"loc": float(network.y.shift[j]), "scale": float(network.y.scale[j])}
+        for j, pool in enumerate(self._pools):
+            units = {"loc": float(y.shift[j]), "scale": float(y.scale[j])}
             law = pooled(pool, GaussianMixture(mean[:, :, j], var[:, :, j], **units))
-            laws.append(law if fit.transform is None else fit.transform.distribution(law))
+            laws.append(law if self._transform is None else self._transform.distribution(law))
         return laws
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -163,8 +143,7 @@ class NumPyClassifier(PortablePredictor):
         """Return the predictor of a stored classifier."""
         made = cls()
         made.classes_ = restored_classes(meta)
-        network = network_of(arrays, meta, classes=len(made.classes_))
-        made.fitted_ = PortableFit(network, Scales(network.x, Standardisation.unchanged(len(made.classes_))))
+        made.fitted_ = network_of(arrays, meta, classes=len(made.classes_))
         return made._named(meta, table)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -181,7 +160,7 @@ class NumPyClassifier(PortablePredictor):
         """Return the logarithms of the probabilities, with an absolute error of 1e-6 above −1000."""
         parts = []
         for Z in self._blocks(X, accept_sparse="csr"):
-            mean, std = self.fitted_.network.outputs(np, Z).scores()
+            mean, std = self.fitted_.outputs(np, Z).scores()
             parts.append(class_log_mixture(np, mean, std, nodes_needed(mean, std)))
         found: Floats = np.minimum(np.concatenate(parts), -np.finfo(np.float64).epsneg)
         return found

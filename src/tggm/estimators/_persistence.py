@@ -256,11 +256,8 @@ def table_description(estimator: TableEstimator) -> Preparation | None:
 
 
 def numeric_model(estimator: E) -> E:
-    """Return a copy of a model of tables that takes encoded inputs."""
-    fitted = estimator.fitted_
-    encoder = fitted.columns.encoder
-    names = None if encoder is None else encoder.get_feature_names_out().tolist()
-    inner = copy(estimator)
-    inner.fitted_ = replace(fitted, columns=Columns(len(fitted.scales.x.shift), names))
+    """Return a copy of a model of tables that takes encoded inputs, without names."""
+    inner, fitted = copy(estimator), estimator.fitted_
+    inner.fitted_ = replace(fitted, columns=Columns(len(fitted.scales.x.shift)))
     inner._set_columns(inner.fitted_.columns)
     return inner

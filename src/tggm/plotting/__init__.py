@@ -12,11 +12,10 @@ from tggm.plotting.models import (
     plot_explanation,
     plot_graph,
     plot_importances,
-    plot_learning_curve,
 )
 from tggm.plotting.predictions import plot_calibration, plot_fan, plot_pit, plot_predicted
 
 __all__ = [
     "plot_activation", "plot_calibration", "plot_explanation", "plot_fan", "plot_graph", "plot_importances",
-    "plot_learning_curve", "plot_pit", "plot_predicted",
+    "plot_pit", "plot_predicted",
 ]  # fmt: skip

@@ -4,15 +4,12 @@ Blue is the model, black the data, vermilion a reference. Colour-blind readers c
 Ito, 2008), and they differ in grey.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 MODEL, REFERENCE, SECOND = "#0072B2", "#D55E00", "#009E73"
 DATA, GREY = "#222222", "#8C8C8C"
@@ -45,16 +42,6 @@ def axes_or_new(ax: Any) -> Any:
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
-
-
-def named_rows(model: "BaseEstimator", X: Any) -> Any:
-    """Return the rows as a data frame if the model was fitted with column names."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return X
-    import pandas
-
-    return pandas.DataFrame(X, columns=names)
 
 
 def one_output(name: str, value: ArrayLike, rows: int | None = None) -> Floats:

@@ -1,10 +1,9 @@
-"""Plots of models: activation function, graph, learning curve, explanations and importances."""
+"""Plots of models: activation function, graph, explanations and importances."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tggm.graph import Graph
 from tggm.plotting.canvas import (
@@ -15,7 +14,6 @@ from tggm.plotting.canvas import (
     SECOND,
     axes_or_new,
     new_axes,
-    one_output,
     shade,
 )
 from tggm.settings import count
@@ -52,47 +50,6 @@ def plot_activation(
     ax.set(xlim=limits, xlabel="location μ before truncation", ylabel="mean g(μ, σ)")
     ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])  # max(0, μ) = 0 would coincide with the axis
     ax.legend(frameon=False, loc="upper left")
-    return ax
-
-
-def plot_learning_curve(
-    history: Mapping[str, ArrayLike] | ArrayLike,
-    *,
-    best: ArrayLike | None = None,
-    ylabel: str = "objective per row",
-    ax: Any = None,
-) -> Any:
-    """Draw training curves against the epoch.
-
-    Parameters
-    ----------
-    history : mapping of str to array_like, or array_like
-        One curve for each name, one value per epoch, such as `history_` of an estimator. An entry "epoch" has
-        the epochs; otherwise they are 1, 2, …. A two-dimensional entry has a row for each ensemble member:
-        members are drawn as thin lines, their median as a thick one.
-    best : int or array_like of int, optional
-        Epochs to mark: those whose parameters were kept, one for each member.
-    """
-    curves = dict(history) if isinstance(history, Mapping) else {"training": history}
-    epochs = curves.pop("epoch", None)
-    if not curves:
-        raise ValueError("`history` has no curve; pass a mapping such as {'training': values}.")
-    ax = axes_or_new(ax)
-    styles = zip((MODEL, REFERENCE, SECOND, GREY), ("-", "--", "-.", ":"), strict=True)
-    for (name, values), (colour, line) in zip(curves.items(), styles, strict=False):
-        table = np.asarray(values, dtype=float)
-        table = table[:, None] if table.ndim == 1 else table.T
-        x = np.arange(1, len(table) + 1) if epochs is None else one_output("epoch", epochs, len(table))
-        if table.shape[1] > 1:
-            ax.plot(x, table, color=colour, linewidth=0.6, alpha=0.3)
-        median, label = np.nanmedian(table, axis=1), name.replace("_", " ")
-        ax.plot(x, median, line, color=colour, linewidth=1.8, label=label)
-    for k, epoch in enumerate(np.atleast_1d([] if best is None else best)):
-        ax.axvline(epoch, ymax=0.05, color=DATA, linewidth=1.2, label="kept" if k == 0 else None)
-    ax.set(xlabel="epoch", ylabel=ylabel)
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.margins(x=0.01)
-    ax.legend(frameon=False)
     return ax
 
 

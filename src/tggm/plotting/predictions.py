@@ -4,7 +4,7 @@ If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] 
 transform, PIT), and a central interval of probability p contains a fraction p of the observations.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,15 +18,11 @@ from tggm.plotting.canvas import (
     REFERENCE,
     axes_or_new,
     checked_levels,
-    named_rows,
     one_output,
     percent,
     shade,
 )
 from tggm.predictive.base import ScalarPredictive
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 
 def plot_calibration(
@@ -114,69 +110,34 @@ def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, 
 
 
 def plot_fan(
-    source: "BaseEstimator",
+    dist: ScalarPredictive,
     x: ArrayLike,
     *,
-    feature: int = 0,
-    at: ArrayLike | None = None,
     levels: ArrayLike = (0.5, 0.8, 0.95),
     data: tuple[ArrayLike, ArrayLike] | None = None,
     ax: Any = None,
 ) -> Any:
     """Draw nested central intervals, the median and the mean against one feature.
 
-    Parameters
-    ----------
-    source : fitted regressor or predictive distribution
-        A regressor predicts along `x`; a distribution must have one row for each `x`.
-    x : array_like, shape (rows,)
-        Values of the feature, in any order.
-    feature : int
-        Its column, for a regressor.
-    at : array_like, shape (features,), optional
-        Values of the regressor's other features; required if it has any.
-    levels : array_like of float
-        Probabilities of the intervals.
-    data : (x, y), optional
-        Observations to draw as points.
+    `dist` has a row for each value `x` of the feature; `levels` are the probabilities of the intervals, and
+    `data` are observations (x, y) that are drawn as points.
     """
     x = one_output("x", x)
     order = np.argsort(x, kind="stable")
-    try:
-        predict = source.predict_dist
-    except AttributeError:
-        dist: Any = source  # a distribution
-    else:
-        dist = predict(_rows_along(source, x, feature, at))
     ax = axes_or_new(ax)
     widest_first = checked_levels(levels)
     for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
-        lower, upper = (one_output("source", end, len(x))[order] for end in dist.interval(level))
+        lower, upper = (one_output("dist", end, len(x))[order] for end in dist.interval(level))
         label = f"{percent(level)} interval"
         ax.fill_between(x[order], lower, upper, color=shade(strength), linewidth=0, label=label)
-    median = one_output("source", dist.ppf(0.5), len(x))
-    mean = one_output("source", dist.mean(), len(x))
+    median = one_output("dist", dist.ppf(0.5), len(x))
+    mean = one_output("dist", dist.mean(), len(x))
     ax.plot(x[order], median[order], color=MODEL, linewidth=1.8, label="median")
     ax.plot(x[order], mean[order], color=MODEL, linewidth=1.2, linestyle=(0, (4, 2)), label="mean")
     if data is not None:
         observed = one_output("data[0]", data[0])
         values = one_output("data[1]", data[1], len(observed))
         ax.plot(observed, values, ".", color=DATA, markersize=4, label="data")
-    names = getattr(source, "feature_names_in_", None)
-    ax.set(xlabel="x" if names is None else str(names[feature]), ylabel="y", xlim=(x.min(), x.max()))
+    ax.set(xlabel="x", ylabel="y", xlim=(x.min(), x.max()))
     ax.legend(frameon=False)
     return ax
-
-
-def _rows_along(model: "BaseEstimator", x: Floats, feature: int, at: ArrayLike | None) -> Any:
-    """Return rows with one feature set to `x` and the others constant."""
-    count = int(getattr(model, "n_features_in_", 1))
-    if not 0 <= feature < count:
-        raise ValueError(f"`feature` must be a column number below {count}; got {feature}.")
-    if at is None and count > 1:
-        raise ValueError(
-            f"`at` is required for a model with {count} features: pass a row such as X.mean(axis=0)."
-        )
-    X = np.tile(np.zeros(1) if at is None else one_output("at", at, count), (len(x), 1))
-    X[:, feature] = x
-    return named_rows(model, X)

@@ -3,63 +3,64 @@
 from typing import Any
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import stats
 
 from tggm.arrays import Bools, Floats
-from tggm.graph import Graph
 from tggm.plotting import models, predictions
 from tggm.plotting.canvas import GREY, MODEL, axes_or_new, shade
-from tggm.report._case import Case, ClassCase, RegressionCase, Scored, dense, score_all
-from tggm.report._effects import Effect, Feature, effects, importances, plot_effect
+from tggm.report._case import Case, Feature, sample
+from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture
-from tggm.report.scores import BINS, REMEDY, Score, calibration_error, coverage, drift_warnings
+from tggm.report.scores import MEASURES, coverage, drift_warnings
+from tggm.tables import Table
+from tggm.tables.baselines import BINS, calibration_error, scores
 
 CARDS = {
-    "regression": {"rmse": "", "log_density": "", "crps": "", "cover90": "should be near 90 %"},
-    "classification": {"accuracy": "", "log_loss": "", "ece": "0 if probabilities equal frequencies"},
-}
-LOSS = {
-    "regression": "loss of R² (fraction of the variance)",
-    "classification": "increase of the negative log-probability, nats per row",
-}
-FRACTIONS = ("accuracy", "balanced", "cover50", "cover90")
+    "rmse": "", "log_density": "", "crps": "", "cover90": "should be near 90 %", "accuracy": "",
+    "log_loss": "", "ece": "0 if probabilities equal frequencies",
+}  # fmt: skip
+BASELINES = {"model": "this model", "linear": "linear", "naive": "naive"}
 DRAWN_ROWS = 400  # in a scatter plot
 DRAWN_CLASSES = 20  # a larger confusion matrix is not readable
 DRAWN_EFFECTS = 6
-LISTED_EFFECTS = 20
-IMPORTANT = 30  # features whose importance is computed, those with the largest effects
+IMPORTANCE_ROWS = 300
+REPEATS = 3
 LEAST_ROWS = 10  # for importances
 WORST = 10
 MOST_SHOWN = 8  # columns of the user's table
-POINTS = 250  # of a learning curve
+MOST_DIGITS = 12  # of a number in the table of the worst rows
 
 Context = dict[str, Any]
 
 
 def quality(case: Case) -> Context:
     """Compare scores of the model and of the baselines."""
-    scored = score_all(case)
-    cards = []
-    for key, remark in CARDS[case.kind].items():
-        values = {name: next(s for s in found.scores if s.key == key) for name, found in scored.items()}
-        own = values.pop("this model")
-        beside = ", ".join(f"{name} {_score_cell(s).text}" for name, s in values.items())
-        cards.append((_score_cell(own).text, own.name, remark or beside))
-    measures = zip(*(found.scores for found in scored.values()), strict=True)
+    found = {BASELINES[name]: scores(p, case.outcome) for name, p in case.predictions.items()}
+    own, others = found["this model"], {name: of for name, of in found.items() if name != "this model"}
+    cards = [
+        (_score(key, own[key]).text, MEASURES[key][0],
+         remark or ", ".join(f"{name} {_score(key, of[key]).text}" for name, of in others.items()))
+        for key, remark in CARDS.items() if key in own
+    ]  # fmt: skip
     warnings = drift_warnings(case.model, case.X, case.names)
     return {
         "cards": cards,
-        "verdicts": [verdict(scored, name) for name in scored if name != "this model"],
-        "warnings": [f"{text[0].upper()}{text[1:]}: {REMEDY}." for text in warnings],
-        "head": ["score", *scored, "better"],
-        "rows": [[line[0].name, *(_score_cell(s) for s in line), line[0].better] for line in measures],
-        "trained": case.train is not None or case.baselines is not None,
-    }
+        "verdicts": [
+            verdict(case.log_score() - case.log_score(name), BASELINES[name])
+            for name in case.predictions if name != "model"
+        ],
+        "warnings": [f"{text[0].upper()}{text[1:]}." for text in warnings],
+        "head": ["score", *found, "better"],
+        "rows": [
+            [MEASURES[key][0], *(_score(key, of[key]) for of in found.values()), MEASURES[key][2]]
+            for key in own
+        ],
+        "compared": bool(others),
+    }  # fmt: skip
 
 
-def verdict(scored: dict[str, Scored], name: str) -> str:
+def verdict(gain: Floats, name: str) -> str:
     """Compare with a baseline: the mean difference of log-scores must exceed two standard errors."""
-    gain = scored["this model"].log_score - scored[name].log_score
     mean = float(gain.mean())
     error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else float("inf")
     about = f"{abs(mean):.3f} ± {error:.3f} nats per row" if np.isfinite(error) else "one row"
@@ -72,18 +73,22 @@ def verdict(scored: dict[str, Scored], name: str) -> str:
     return f"No clear difference from the {name} prediction on these rows: {about} of log-score."
 
 
-def _score_cell(score: Score) -> Cell:
-    return percent(score.value, 1) if score.key in FRACTIONS else number(score.value)
+def _score(key: str, value: float) -> Cell:
+    return percent(value, 1) if MEASURES[key][1].endswith("%") else number(value)
 
 
-def importance(case: Case, order: list[tuple[Feature, float]]) -> Context | None:
-    """Draw permutation importances; None for few rows or sparse ones."""
-    if len(case.y) < LEAST_ROWS or not order or sparse.issparse(case.X):
-        return None
-    found = importances(case, [feature for feature, _ in order[:IMPORTANT]])
+def importance(case: Case) -> tuple[list[Feature], Context | None]:
+    """Return the features, the most important first, and a figure of the importances; None for few rows."""
+    if len(case.y) < LEAST_ROWS:
+        return list(case.features), None
+    rows = sample(len(case.y), IMPORTANCE_ROWS)
+    part = case.rows.take(rows) if isinstance(case.rows, Table) else case.rows[rows]
+    found = case.given.permutation_importances(part, case.y[rows], n_repeats=REPEATS)
+    by_name = dict(zip(found.names, found.mean.tolist(), strict=True))
     first = np.argsort(-found.mean, kind="stable")[:3]
     values = ", ".join(f"{found.names[k]} {number(found.mean[k], 3).text}" for k in first)
-    loss = LOSS[case.kind]
+    loss = "loss of R² (fraction of the variance)"
+    loss = "increase of the negative log-probability, nats per row" if case.is_class else loss
     alt = f"{loss.capitalize()} when a feature is shuffled: {values}."
 
     def draw(ax: Any) -> None:
@@ -91,102 +96,48 @@ def importance(case: Case, order: list[tuple[Feature, float]]) -> Context | None
 
     drawing = picture(draw, "importance", alt, 0.9 + 0.28 * min(len(found.names), 12))
     clear = [found.names[k] for k in first if found.mean[k] > 2 * np.nan_to_num(found.error[k])]
-    return {"names": clear, "figure": drawing}
+    ordered = sorted(case.features, key=lambda feature: -by_name[feature.name])
+    return ordered, {"names": clear, "figure": drawing}
 
 
 def model(case: Case) -> Context:
-    """Describe the model by facts and its graph."""
-    sizes = case.model.layers_
-    units = "-".join(map(str, sizes))
-    blocks = [f"h{k + 1}" if len(sizes) > 1 else "h" for k in range(len(sizes))]
-    graph = Graph().input("x", len(case.names))
-    for name, size in zip(blocks, sizes, strict=True):
-        graph = graph.latent(name, size)
-    last = ("y", "the output y") if case.kind == "regression" else ("z", "the scores z of the classes")
-    graph = graph.free("z", len(case.classes)) if isinstance(case, ClassCase) else graph.observed("y")
-    for parent, child in zip(["x", *blocks], [*blocks, last[0]], strict=True):
-        graph = graph.connect(parent, child)
-    own: tuple[str, Any]
-    if isinstance(case, RegressionCase):
-        noise = np.sqrt(np.median(np.asarray(case.model.noise_)[:, case.output]))  # of the members
-        own = (f"output noise, in units of {case.target}", number(noise))
+    """Describe the model by facts."""
+    units = "-".join(map(str, case.model.layers_))
+    facts: dict[str, Any] = {
+        "class": type(case.given).__name__, "hidden variables": units, "networks": case.model.n_members,
+        "columns": len(case.features), "inputs": len(case.names), "epochs": case.model.n_iter_,
+    }  # fmt: skip
+    if case.is_class:
+        facts["classes"] = ", ".join(case.labels[:12]) + " …" * (len(case.labels) > 12)
     else:
-        own = ("classes", ", ".join(case.labels[:12]) + (" …" if len(case.labels) > 12 else ""))
-    facts = {"class": type(case.model).__name__, "hidden variables": units, "networks": case.model.n_members,
-             "features": len(case.names), "epochs": case.model.n_iter_}  # fmt: skip
-    alt = (
-        f"Graph of the model: {len(case.names)} inputs x lead to hidden variables h of sizes {units}, "
-        f"which lead to {last[1]}."
-    )
-    drawing = picture(lambda ax: models.plot_graph(graph, ax=ax), "graph", alt, 1.7)
-    shown = [(name, str(value)) for name, value in facts.items()]
-    return {"units": units, "members": case.model.n_members, "facts": [*shown, own], "figure": drawing}
+        noise = np.sqrt(np.median(np.asarray(case.model.noise_)))  # of the members
+        facts[f"output noise, in units of {case.target}"] = number(noise)
+    shown = [(name, value if isinstance(value, Cell) else str(value)) for name, value in facts.items()]
+    return {"units": units, "members": case.model.n_members, "facts": shown}
 
 
-def learning(case: Case) -> Context | None:
-    """Draw the learning curve; None if the model has none."""
-    history = dict(vars(case.model).get("history_", {}))
-    epoch, best = np.asarray(history.pop("epoch", ()), np.float64), vars(case.model).get("best_epoch_")
-    tables = {k: np.atleast_2d(np.asarray(v, np.float64)) for k, v in history.items() if np.size(v)}
-    curves = {name: curve for name, curve in tables.items() if np.isfinite(curve).any()}
-    if not curves:
-        return None
-    kept = np.unique(np.linspace(0, len(epoch) - 1, POINTS).astype(int))
-    values = np.concatenate([c[np.isfinite(c)] for c in curves.values()])
-    low, high = np.quantile(values, 0.05), values.max()  # the first epochs are much lower
-    pad = 0.05 * (high - low + 1e-12)
-    last = [f"{k.replace('_', ' ')} {np.nanmedian(curve[:, -1]):.3g}" for k, curve in curves.items()]
-
-    def draw(ax: Any) -> None:
-        models.plot_learning_curve(
-            {"epoch": epoch[kept]} | {k: c[:, kept] for k, c in curves.items()}, best=best, ax=ax
-        )
-        ax.set_ylim(low - pad, high + pad)
-
-    alt = f"Learning curve over {int(epoch[-1])} epochs; at the end {', '.join(last)}."
-    return {"figure": picture(draw, "learning", alt, 3.4)}
+def effect_plots(case: Case, features: list[Feature], level: float) -> list[tuple[Any, str]]:
+    """Draw partial dependence on the most important features."""
+    varying = (f for f in features if len(f.columns) and np.ptp(case.X[:, list(f.columns)], axis=0).any())
+    drawn = [effect(case, feature, level) for feature, _ in zip(varying, range(DRAWN_EFFECTS), strict=False)]
+    return [_effect_picture(case, k, found) for k, found in enumerate(drawn)]
 
 
-def effect_plots(case: Case, order: list[tuple[Feature, float]], level: float) -> Context:
-    """Draw partial dependence of the features with the largest effects."""
-    drawn = effects(case, [feature for feature, _ in order[:DRAWN_EFFECTS]], level)
-    return {
-        "figures": [(_effect_picture(case, k, e), _effect_caption(case, e)) for k, e in enumerate(drawn)],
-        "rows": [[feature.name, number(size, 3)] for feature, size in order[:LISTED_EFFECTS]],
-    }
-
-
-def _effect_picture(case: Case, k: int, effect: Effect) -> Any:
-    moved = int(np.ptp(effect.mean, axis=0).argmax())
-    label, places = case.labels[moved], _places(effect)
-    what = f"{case.target if label is None else f'the probability of {label}'} {_range(effect, moved)}"
-    alt = f"Effect of {effect.feature.name} from {places[0]} to {places[-1]}: {what} on average."
-    return picture(lambda ax: plot_effect(case, effect, ax), f"effect{k + 1}", alt, 3.2)
-
-
-def _effect_caption(case: Case, effect: Effect) -> str:
-    if isinstance(case, RegressionCase):
-        return f"{effect.feature.name}: {case.target} {_range(effect, 0)}"
-    what = case.labels[1] if len(case.labels) == 2 else "the classes"
-    return f"{effect.feature.name}: probability of {what}"
-
-
-def _range(effect: Effect, output: int) -> str:
-    """Describe the lowest and the highest average prediction and their places."""
-    mean, places = effect.mean[:, output], _places(effect)
-    low, high = (f"{number(mean[k], 3).text} at {places[k]}" for k in (mean.argmin(), mean.argmax()))
-    return f"between {low} and {high}"
-
-
-def _places(effect: Effect) -> list[str]:
-    """Format the values of a feature; years have no comma."""
-    numbers = [
-        f"{v:.4g}".replace("-", "−") if 1e-3 <= abs(v) < 1e4 else number(v, 3).text for v in effect.at.place
+def _effect_picture(case: Case, k: int, found: Effect) -> tuple[Any, str]:
+    """Return a figure and its caption: the lowest and the highest average prediction and their places."""
+    moved = int(np.ptp(found.mean, axis=0).argmax())
+    mean = found.mean[:, moved]
+    places = list(found.labels) or [
+        f"{v:.4g}".replace("-", "−") if 1e-3 <= abs(v) < 1e4 else number(v, 3).text for v in found.place
     ]
-    return list(effect.at.labels) or numbers
+    low, high = (f"{number(mean[k], 3).text} at {places[k]}" for k in (mean.argmin(), mean.argmax()))
+    what = f"probability of {case.labels[moved]}" if case.is_class else case.target
+    caption = f"{found.feature.name}: {what} between {low} and {high}"
+    alt = f"Effect from {places[0]} to {places[-1]}; {caption} on average."
+    return picture(lambda ax: plot_effect(case, found, ax), f"effect{k + 1}", alt, 3.2), caption
 
 
-def interval_calibration(case: RegressionCase) -> Context:
+def interval_calibration(case: Case) -> Context:
     """Draw coverage of intervals and the histogram of F(y)."""
     dist = case.prediction
     found, pit = coverage(dist, case.y), np.asarray(dist.cdf(case.y))
@@ -217,9 +168,9 @@ def coverage_verdict(level: float, inside: float, count: int) -> str:
     return f"The intervals are wider than necessary: {text}."
 
 
-def predicted(case: RegressionCase, level: float) -> Context:
+def predicted(case: Case, level: float) -> Context:
     """Draw predicted against observed values with intervals."""
-    rows, dist = case.sample(DRAWN_ROWS), case.prediction
+    rows, dist = sample(len(case.y), DRAWN_ROWS), case.prediction
     part = dist[rows] if len(rows) < len(case.y) else dist
     mean = np.asarray(dist.mean())
     relation = np.corrcoef(mean, case.y)[0, 1] if np.ptp(mean) > 0 and np.ptp(case.y) > 0 else float("nan")
@@ -235,9 +186,9 @@ def predicted(case: RegressionCase, level: float) -> Context:
     return {"figure": picture(draw, "predicted", alt, 4.2), "drawn": len(rows)}
 
 
-def width(case: RegressionCase) -> Context:
+def width(case: Case) -> Context:
     """Draw the standard deviations of the rows, divided into noise and disagreement."""
-    noise, disagreement = case.deviations()
+    _, noise, disagreement = case.model.predict(case.X, return_std="parts")
     total = np.hypot(noise, disagreement)
     order = np.argsort(total)
     share = float((disagreement**2).sum() / (total**2).sum()) if total.any() else 0.0
@@ -258,10 +209,10 @@ def width(case: RegressionCase) -> Context:
     return {"figure": picture(draw, "width", alt, 3.4)}
 
 
-def class_calibration(case: ClassCase) -> Context:
+def class_calibration(case: Case) -> Context:
     """Draw the reliability diagram of the predicted class."""
     p = np.exp(case.prediction)
-    confidence, right = p.max(1), p.argmax(1) == case.label
+    confidence, right = p.max(1), p.argmax(1) == case.outcome
     ece = calibration_error(confidence, right)
 
     def draw(ax: Any) -> None:
@@ -303,12 +254,12 @@ def confidence_verdict(confidence: Floats, right: Bools) -> str:
     return f"The model is underconfident: {text}."
 
 
-def confusion(case: ClassCase) -> Context:
+def confusion(case: Case) -> Context:
     """Draw the confusion matrix, and list recall and precision of each class."""
     from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
-    classes, count = case.classes, confusion_matrix(case.label, case.prediction.argmax(1),
-                                                    labels=np.arange(len(case.classes)))  # fmt: skip
+    classes, count = case.labels, confusion_matrix(case.outcome, case.prediction.argmax(1),
+                                                    labels=np.arange(len(case.labels)))  # fmt: skip
     off = count - np.diag(np.diag(count))
     i, j = np.unravel_index(off.argmax(), off.shape)
     rows = f"{off[i, j]} {'row' if off[i, j] == 1 else 'rows'}"
@@ -336,38 +287,40 @@ def confusion(case: ClassCase) -> Context:
 
 
 def worst_rows(case: Case, features: list[Feature], level: float) -> Context:
-    """List the rows with the lowest log-scores, with columns that identify them."""
-    log_score = case.score(case.prediction).log_score
+    """List the rows with the lowest log-scores, with the most important columns."""
+    log_score = case.log_score()
     worst = np.argsort(log_score, kind="stable")[:WORST]
-    if isinstance(case, RegressionCase):
+    if case.is_class:
+        p = np.exp(case.prediction)
+        head = ["true class", "its probability", "predicted class", "its probability"]
+        cells = [
+            [case.labels[case.outcome[i]], percent(float(np.exp(log_score[i])), 1),
+             case.labels[p[i].argmax()], percent(float(p[i].max()), 1)]
+            for i in worst
+        ]  # fmt: skip
+    else:
         dist = case.prediction
         head = ["observed", "predicted", f"{100 * level:.3g} % from", "to", "log-density"]
         columns = [case.y, np.asarray(dist.mean()), *dist.interval(level), log_score]
         cells = [[number(column[i]) for column in columns] for i in worst]
+    names = [feature.name for feature in features]
+    if isinstance(case.rows, Table):  # it may have columns that the model does not use
+        names += [name for name in case.rows.names if name not in (*names, case.target)]
+        shown = [_cells(case.rows.take(worst), name) for name in names[:MOST_SHOWN]]
     else:
-        log_p = case.prediction
-        head = ["true class", "its probability", "predicted class", "its probability"]
-        cells = [
-            [case.labels[case.label[i]], percent(float(np.exp(log_score[i])), 1),
-             case.labels[log_p[i].argmax()], percent(float(np.exp(log_p[i].max())), 1)]
-            for i in worst
-        ]  # fmt: skip
-    extra_head, extra = _identifying_columns(case, worst, features)
-    numbers = [Cell(str(case.number[i]), float(case.number[i])) for i in worst]
-    rows = [[n, *own, *more] for n, own, more in zip(numbers, cells, extra, strict=True)]
-    return {"head": ["row", *head, *extra_head], "rows": rows}
+        shown = [[number(x) for x in case.X[worst, feature.columns[0]]] for feature in features[:MOST_SHOWN]]
+    numbers = [Cell(str(n), float(n)) for n in case.numbers[worst]]
+    rows = [[n, *own, *more] for n, own, *more in zip(numbers, cells, *shown, strict=True)]
+    return {"head": ["row", *head, *names[:MOST_SHOWN]], "rows": rows}
 
 
-def _identifying_columns(case: Case, rows: Any, features: list[Feature]) -> tuple[list[str], list[list[Any]]]:
-    """Return columns of the user's table, or of the features with the largest effects."""
-    if not case.shown:
-        picked = [feature.columns[0] for feature in features if not feature.levels][:5]
-        table = dense(case.X[rows])
-        return [case.names[j] for j in picked], [[number(line[j]) for j in picked] for line in table]
-
-    def rank(name: str) -> int:  # names of features start with those of their columns
-        found = (k for k, feature in enumerate(features) if feature.name.startswith(name))
-        return min(found, default=len(features))
-
-    names = sorted(case.shown, key=rank)[:MOST_SHOWN]
-    return names, [[case.shown[name][int(case.row[i])] for name in names] for i in rows]
+def _cells(rows: Table, name: str) -> list[Cell]:
+    """Return a column of the user's table; numbers are written as there, and sorted by value."""
+    words = ["" if word is None else str(word) for word in rows.words(name)]
+    numbers = rows.numbers_or_none(name)
+    if numbers is None:
+        return [Cell(word) for word in words]
+    return [
+        Cell(word if len(word) <= MOST_DIGITS else f"{x:.6g}", None if np.isnan(x) else x)
+        for word, x in zip(words, numbers.tolist(), strict=True)
+    ]

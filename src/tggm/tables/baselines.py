@@ -1,21 +1,34 @@
-"""Two baselines that a model file stores: one without inputs, and a linear one.
+"""Scores of a model and of its two baselines: one without inputs, and a linear one.
 
 *Naive* ignores the inputs: a normal distribution with the target's mean and variance, or the frequencies of
 the classes. *Linear* is scikit-learn's `RidgeCV`, with the leave-one-out error as its variance, or
 `LogisticRegression`, on standardised inputs; its coefficients are stored in the units of the inputs.
+
+A prediction is a predictive distribution, or an array of log-probabilities of classes. The log-density, the
+log-probability and the CRPS rate whole predictive distributions; coverage and the calibration error (ECE)
+compare probabilities with frequencies.
 """
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
+from sklearn import metrics
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats, Ints
 from tggm.predictive.gaussian_mixture import GaussianMixture
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+TITLES = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
+BINS = 15  # of the calibration error
+Figures = dict[str, dict[str, float]]  # scores by model ("model", "linear", "naive") and measure
 MOST_NUMBERS = 200_000  # coefficients; a larger linear baseline is not stored
 _TINY = float(np.finfo(np.float64).tiny)
 _LEAST = np.log(1e-12)  # smallest log-probability of a class
@@ -40,60 +53,118 @@ class Baselines:
         if shapes not in ([None, None], [(outputs, width), (outputs,)]):
             raise ValueError(f"its linear baseline has shapes {shapes} for {width} inputs")
 
-    def regression(self, X: Floats) -> dict[str, GaussianMixture]:
-        """Return the predictive distributions."""
-        found = {"naive": _normal(np.full(len(X), self.naive[0]), self.naive[1])}
-        if self.coef is not None and self.intercept is not None and self.variance is not None:
-            found["linear"] = _normal(X @ self.coef[0] + self.intercept[0], self.variance)
-        return found
-
-    def classes(self, X: Floats) -> dict[str, Floats]:
-        """Return the log-probabilities of the classes, (rows, classes)."""
-        found = {"naive": np.tile(self.naive, (len(X), 1))}
+    def predictions(self, X: Floats, is_class: bool) -> dict[str, Any]:
+        """Return predictive distributions, or log-probabilities of the classes, (rows, classes)."""
+        score: Any = None
         if self.coef is not None and self.intercept is not None:
-            score = X @ self.coef.T + self.intercept[None, :]
-            found["linear"] = np.maximum(log_softmax(score, axis=1), _LEAST)
-        return found
+            score = X @ self.coef.T + self.intercept
+        if is_class:
+            found = {} if score is None else {"linear": np.maximum(log_softmax(score, axis=1), _LEAST)}
+            return found | {"naive": np.tile(self.naive, (len(X), 1))}
+        laws = {"naive": (np.full(len(X), self.naive[0]), self.naive[1])}
+        laws |= {} if score is None else {"linear": (score[:, 0], self.variance)}
+        return {
+            name: GaussianMixture(mean[None, :], np.full((1, len(X)), var))
+            for name, (mean, var) in laws.items()
+        }
 
 
-def _normal(mean: Floats, variance: float) -> GaussianMixture:
-    return GaussianMixture(mean[None, :], np.full((1, len(mean)), variance))
-
-
-def fit_baselines(X: Floats | None, y: NDArray[Any], n_classes: int | None = None) -> Baselines:
-    """Fit both to numbers, or to classes numbered from 0; without `X` only the naive one.
-
-    There is no linear one if it is too large, or overflows, as squares of huge inputs do.
-    """
-    if n_classes is None:
-        naive = Baselines(np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), _TINY)]))
-    else:
-        count = np.bincount(y, minlength=n_classes) + 1.0  # one more, so that none is zero
-        naive = Baselines(np.log(count / count.sum()))
-    if X is None or X.shape[1] * (n_classes or 1) > MOST_NUMBERS:
-        return naive
+def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | None:
+    """Fit both baselines, or return None if their numbers overflow, as squares of huge inputs do."""
+    variance = None
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a baseline may stop early
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
         shift, scale = X.mean(0), X.std(0)
         scale = np.where(scale > 0, scale, 1.0)
-        if not np.isfinite(scale).all():
-            return naive
-        coef, intercept, variance = _linear((X - shift[None, :]) / scale[None, :], y, n_classes)
+        Z = (X - shift[None, :]) / scale[None, :]
+        if is_class:
+            label, count = np.unique(y, return_inverse=True, return_counts=True)[1:]
+            naive = np.log((count + 1.0) / (count + 1.0).sum())
+            model: Any = LogisticRegression(max_iter=300).fit(Z, label)
+            coef, intercept = model.coef_, model.intercept_
+            if len(count) == 2:  # scikit-learn stores only the second class
+                coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.r_[0.0, intercept]
+        else:
+            naive = np.array([y.mean(), max(y.var(ddof=min(1, len(y) - 1)), _TINY)])
+            model = RidgeCV(np.logspace(-3, 3, 13)).fit(Z, y)  # the best penalty by leave-one-out errors
+            coef, intercept = model.coef_[None, :], np.array([model.intercept_])
+            variance = max(float(-model.best_score_), _TINY)
         coef = coef / scale[None, :]
         intercept = intercept - coef @ shift
-    finite = all(np.isfinite(a).all() for a in (coef, intercept, variance or 0.0))
-    return replace(naive, coef=coef, intercept=intercept, variance=variance) if finite else naive
+    numbers = [naive, coef, intercept, *([] if variance is None else [variance])]
+    if not all(np.isfinite(a).all() for a in numbers):
+        return None
+    return Baselines(naive) if coef.size > MOST_NUMBERS else Baselines(naive, coef, intercept, variance)
 
 
-def _linear(Z: Floats, y: NDArray[Any], n_classes: int | None) -> tuple[Floats, Floats, float | None]:
-    """Return coefficients, intercepts and variance; the penalty of a ridge is the best of 13."""
-    from sklearn.linear_model import LogisticRegression, RidgeCV
+def predictions(model: "BaseEstimator", rows: Any, baselines: Baselines | None, X: Floats) -> dict[str, Any]:
+    """Return the predictions of a model and of its baselines, by name; `X` are the encoded rows."""
+    is_class = model.task == "classification"
+    found = {} if baselines is None else baselines.predictions(X, is_class)
+    found["model"] = model.predict_log_proba(rows) if is_class else model.predict_dist(rows)
+    return {name: found[name] for name in TITLES if name in found}
 
-    if n_classes is None:
-        ridge = RidgeCV(np.logspace(-3, 3, 13)).fit(Z, y)
-        return ridge.coef_[None, :], np.array([ridge.intercept_]), max(float(-ridge.best_score_), _TINY)
-    model = LogisticRegression(max_iter=300).fit(Z, y)
-    if n_classes > 2:
-        return model.coef_, model.intercept_, None
-    # scikit-learn stores only the second class
-    return np.vstack([np.zeros_like(model.coef_), model.coef_]), np.r_[0.0, model.intercept_], None
+
+def score_all(
+    model: "BaseEstimator", rows: Any, baselines: Baselines | None, X: Floats, y: NDArray[Any],
+    threshold: float | None = None,
+) -> Figures:  # fmt: skip
+    """Return the scores of a model and of its baselines on rows with the targets `y`."""
+    outcome = np.searchsorted(model.classes_, y) if model.task == "classification" else y
+    found = predictions(model, rows, baselines, X)
+    return {name: scores(prediction, outcome, threshold) for name, prediction in found.items()}
+
+
+def scores(prediction: Any, y: ArrayLike, threshold: float | None = None) -> dict[str, float]:
+    """Return the scores of one prediction by key; classes are numbered from 0.
+
+    With a threshold, the second of two classes is chosen where its probability reaches it.
+    """
+    rows, outcome = row_scores(prediction, y), np.asarray(y)
+    log_score = float(rows["log_score"].mean())
+    if isinstance(prediction, np.ndarray):
+        return _class_scores(prediction, outcome, -log_score, threshold)
+    inside = np.abs(2 * np.asarray(prediction.cdf(outcome)) - 1)
+    found = {"rmse": float(np.sqrt(rows["rmse"].mean()))}
+    if np.var(outcome) > 0:
+        found["r2"] = float(metrics.r2_score(outcome, prediction.mean()))
+    found |= {"log_density": log_score, "crps": float(rows["crps"].mean())}
+    return found | {"cover50": float(np.mean(inside <= 0.5)), "cover90": float(np.mean(inside <= 0.9))}
+
+
+def row_scores(prediction: Any, y: ArrayLike) -> dict[str, Floats]:
+    """Return the scores of each row: squared error, log-score and CRPS, or error and log-score."""
+    if isinstance(prediction, np.ndarray):
+        label = np.asarray(y)
+        wrong = np.asarray(prediction.argmax(1) != label, np.float64)
+        return {"error": wrong, "log_score": prediction[np.arange(len(label)), label]}
+    y = np.asarray(y, np.float64)
+    squares = (y - prediction.mean()) ** 2
+    return {"rmse": squares, "log_score": prediction.logpdf(y), "crps": prediction.crps(y)}
+
+
+def _class_scores(log_p: Floats, label: Ints, loss: float, threshold: float | None) -> dict[str, float]:
+    p, best = np.exp(log_p), log_p.argmax(1)
+    chosen = best if threshold is None else (p[:, 1] >= threshold).astype(int)
+    found = {
+        "accuracy": metrics.accuracy_score(label, chosen),
+        "balanced": metrics.recall_score(label, chosen, labels=np.unique(label), average="macro"),
+        "log_loss": loss,
+        "ece": calibration_error(p.max(1), best == label),
+    }
+    if len(np.unique(label)) == p.shape[1] == 2:
+        found["auc"] = metrics.roc_auc_score(label, p[:, 1])
+        found["average_precision"] = metrics.average_precision_score(label, p[:, 1])
+    elif len(np.unique(label)) == p.shape[1]:  # the mean over classes
+        found["auc"] = metrics.roc_auc_score(label, p / p.sum(1, keepdims=True), multi_class="ovr")
+    if threshold is not None:
+        for name in ("precision", "recall", "f1"):
+            found[name] = getattr(metrics, f"{name}_score")(label, chosen, zero_division=0.0)
+    return {key: float(value) for key, value in found.items()}
+
+
+def calibration_error(confidence: Floats, right: Bools, bins: int = BINS) -> float:
+    """Return Σ_b (n_b / N) |accuracy_b − mean probability_b| over bins b of equal width."""
+    which = np.minimum((confidence * bins).astype(int), bins - 1)
+    gap = np.bincount(which, right - confidence, bins)
+    return float(np.abs(gap).sum() / len(confidence))

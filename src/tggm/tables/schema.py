@@ -15,11 +15,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.tables.baselines import Baselines
+from tggm.tables.baselines import Baselines, Figures
 from tggm.tables.columns import COLUMNS, Column
 from tggm.tables.table import TASKS, Target
 
-Figures = dict[str, dict[str, float]]  # by model ("model", "linear", "naive") and measure
 _LABEL_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|object|[<>]?U[0-9]{1,9}")
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),

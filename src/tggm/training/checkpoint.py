@@ -138,10 +138,3 @@ class CheckpointFile:
             f"{self._path} is the checkpoint of an unfinished fit with other data or settings; repeat that "
             "fit to resume it, or delete the file to start again."
         )
-
-
-def remove_checkpoint(path: Any) -> None:
-    """Delete a checkpoint; raise for anything but a regular file."""
-    target = Path(os.path.realpath(path))
-    require_replaceable(target)
-    target.unlink(missing_ok=True)

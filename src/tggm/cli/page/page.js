@@ -2,7 +2,6 @@
 // Everything that comes from the model or a file becomes text, never markup.
 const byId = (id) => document.getElementById(id);
 const PAUSE = 30; // milliseconds between two questions
-const MOST_LINES = 200; // of a table that are shown
 let model = null, busy = false, again = false, latest = null;
 
 function element(kind, text, attributes = {}) {
@@ -62,7 +61,7 @@ async function fetched(path, options) {
   return found;
 }
 
-const sent = (kind, body) => fetched("predict", { method: "POST", headers: { "Content-Type": kind }, body });
+const sent = (body) => fetched("predict", { method: "POST", headers: { "Content-Type": "application/json" }, body });
 
 // One question at a time; what changes meanwhile is asked next, so that the picture follows a slider.
 async function ask() {
@@ -71,7 +70,7 @@ async function ask() {
   busy = true;
   while (again) {
     again = false;
-    await sent("application/json", JSON.stringify({ rows: [values()] })).then(show).catch(refused);
+    await sent(JSON.stringify({ rows: [values()] })).then(show).catch(refused);
     await new Promise((done) => setTimeout(done, PAUSE));
   }
   busy = false;
@@ -102,42 +101,8 @@ function draw() {
   const q = latest.quantiles[0];
   byId("summary").append(` ± ${shown(latest.deviation[0], 3)}, and between ${shown(q[0])} and ${shown(q[4])} with 90 % probability`);
   byId("legend").textContent = "Predictive density. Dark: the middle 90 %. Dashed: the mean; ± is the standard deviation.";
-  curve(latest.densities[0], latest.mean[0], q[0], q[4]);
+  curve(latest, latest.mean[0], q[0], q[4]);
 }
-
-function listed(found) {
-  const classes = model.task === "classification";
-  const names = classes ? [model.target, "probability"] : ["mean", "deviation", "5 %", "95 %"];
-  const table = element("table", ""), word = classes ? 1 : -1, count = (found.label ?? found.mean).length;
-  const line = (kind, cells) => {
-    const made = element("tr", "");
-    cells.forEach((cell, k) => made.append(element(kind, cell, k === word ? { class: "word" } : {})));
-    return made;
-  };
-  table.append(line("th", ["row", ...names]));
-  for (let k = 0; k < Math.min(count, MOST_LINES); k++) {
-    const cells = classes ? [found.label[k], `${(100 * Math.max(...found.probabilities[k])).toFixed(1)} %`]
-      : [found.mean[k], found.deviation[k], found.quantiles[k][0], found.quantiles[k][4]].map((x) => shown(x));
-    table.append(line("td", [k + 1, ...cells]));
-  }
-  byId("table").replaceChildren(table);
-  return `${shown(count)} rows` + (count > MOST_LINES ? `, the first ${MOST_LINES} are shown` : "");
-}
-
-byId("file").addEventListener("change", async (event) => {
-  const file = event.target.files[0];
-  if (!file) return;
-  byId("table").replaceChildren();
-  byId("told").className = "";
-  byId("told").textContent = `reading ${file.name} …`;
-  try {
-    const found = await sent("text/csv", file);
-    byId("told").textContent = [`${file.name}: ${listed(found)}`, ...found.notes].join("; ");
-  } catch (error) {
-    byId("told").className = "wrong";
-    byId("told").textContent = error.message;
-  }
-});
 
 window.addEventListener("resize", () => { if (latest) show(latest); });
 
