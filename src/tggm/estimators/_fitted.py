@@ -1,6 +1,7 @@
 """`Fitted`, all that predictions need, and the first and last steps of a fit, `initialise` and pooling."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -100,7 +101,7 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
                 fitted = replace(fitted, model=model)
             if settings.calibrate:
                 light = fitted.transform is not None
-                pools = tuple(fit_calibration(each, light_tails=light) for each in held)
+                pools = tuple(map(partial(fit_calibration, light_tails=light), held))
                 fitted = replace(fitted, calibration=pools)
         if data.calibration_rows is not None:
             X_aside, Y_aside = data.calibration_rows
@@ -121,7 +122,7 @@ def recalibrated(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
         rows = new_row_predictions(fitted.model, Z, Y, fitted.dtype)
         scores = conformal_scores(fitted, Z, Y)
     light = fitted.transform is not None
-    pools = tuple(fit_calibration(each, light_tails=light) for each in rows)
+    pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
     return replace(fitted, calibration=pools, guarantee=scores)
 
 
