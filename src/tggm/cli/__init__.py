@@ -32,7 +32,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(SystemExit):  # after --help or --version
             given = parser().parse_args(arguments)
             code = given.command(given)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code or 0
     except KeyboardInterrupt:
         print("tggm: interrupted; nothing was written", file=sys.stderr)
@@ -130,7 +131,13 @@ def parser() -> Parser:
     model.option("model", metavar="MODEL", help="file written by tggm fit; - reads stdin")
     data.option("data", metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin")
     data.option("--delimiter", help="separator of a CSV file; detected by default")
-    data.option("--decimal", choices=(".", ","), default=".", help="decimal point of numbers in a CSV file")
+    data.option(
+        "--decimal",
+        choices=(".", ","),
+        default=".",
+        metavar="MARK",
+        help="decimal mark in a CSV file: . or ,",
+    )
     data.option("--encoding", help="encoding of a CSV file, as latin-1; UTF-8 is detected")
     data.option("--sheet", metavar="NAME", help="sheet of an Excel file; the first by default")
     out.option("--force", action="store_true", help="replace files that exist")

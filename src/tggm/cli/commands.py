@@ -17,6 +17,7 @@ from tggm.cli.files import (
     read_data,
     read_model,
     say,
+    table_bytes,
     write_result,
 )
 
@@ -66,6 +67,8 @@ def fit(given: Any) -> int | None:
         text = json.dumps(facts, indent=1) if given.json else _summary(facts)
         (say if to_stream else print)(text)
     if not model.interrupted_:
+        if given.checkpoint is not None:
+            Path(given.checkpoint).unlink(missing_ok=True)  # not before the model is written
         return None
     if not given.quiet:
         say("interrupted: the best model so far is written")
@@ -114,8 +117,9 @@ def predict(given: Any) -> None:
     inputs = read_inputs(given)
     columns = predicted_columns(inputs, given)
     if given.inputs:
-        columns = copied_columns(inputs.table, columns, given.json) | columns
-    write_result(given.output, json_text(columns) if given.json else csv_text(columns))
+        plain = given.json or given.output.endswith(".parquet")
+        columns = copied_columns(inputs.table, columns, plain) | columns
+    write_result(given.output, json_text(columns) if given.json else table_bytes(given.output, columns))
     if given.output != STREAM and not given.quiet:
         say(f"{len(inputs.table)} predictions written to {given.output}, in the order of the rows")
 

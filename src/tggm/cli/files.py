@@ -25,6 +25,8 @@ def say(text: str) -> None:
 
 def check_output(path: str, force: bool, *inputs: str) -> None:
     """Raise, before any work is done, unless the result can be written to `path`."""
+    if path == STREAM and sys.stdout is None:  # closed by >&-
+        raise CommandError("standard output is closed; name a file with -o.")
     if path == STREAM or any(name != STREAM and not os.path.exists(name) for name in inputs):
         return  # reading a missing file raises the error that matters first
     target = Path(path)
@@ -91,6 +93,17 @@ def read_model(path: str, data: str = "") -> tuple[Any, Any]:
     if not table.target.is_class and model.b1_.shape[1] > 1:
         raise CommandError(f"{path} predicts several columns at once; use it in Python, by tggm.load.")
     return model, table
+
+
+def table_bytes(path: str, columns: Mapping[str, Any]) -> bytes:
+    """Return columns as the content of a file of this name: Parquet, or CSV."""
+    if not path.endswith(".parquet"):
+        return csv_text(columns).encode()
+    import pandas as pd
+
+    stream = io.BytesIO()
+    pd.DataFrame(columns).to_parquet(stream, index=False)
+    return stream.getvalue()
 
 
 def csv_text(columns: Mapping[str, Any]) -> str:
