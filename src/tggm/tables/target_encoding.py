@@ -78,7 +78,8 @@ def encode_out_of_fold(code: Ints, size: int, outcome: Outcomes) -> Floats:
 def _shrunken_means(code: Ints, size: int, y: Floats, log_odds: bool) -> Floats:
     known = ~np.isnan(y)
     code, y = code[known], y[known]
-    count, total = np.bincount(code, minlength=size), np.bincount(code, y, minlength=size)
+    count = np.bincount(code, minlength=size)
+    total = np.bincount(code, y, minlength=size).astype(np.float64)
     m, mean = _prior_rows(code, count, total, y), float(y.mean()) if len(y) else 0.0
     value: Floats = (total + m * mean) / (count + m)
     if log_odds:
@@ -132,13 +133,12 @@ class TargetEncoding:
         found = encode_codes(code_numbers(x, levels), len(levels) + 1, outcome)
         return cls(outcome.names, levels, tuple(map(tuple, found.tolist())))
 
-    def encode(self, x: Floats) -> Floats:
-        """Return the encoding of each number, shape (rows, outputs)."""
-        return np.asarray(self.values, dtype=np.float64)[code_numbers(x, self.levels)]
-
-    def encode_training(self, x: Floats, outcome: Outcomes) -> Floats:
-        """Return the same for training rows, out of fold."""
-        return encode_out_of_fold(code_numbers(x, self.levels), len(self.levels) + 1, outcome)
+    def encode(self, x: Floats, outcome: Outcomes | None = None) -> Floats:
+        """Return the encoding of each number, shape (rows, outputs); out of fold if targets are given."""
+        code = code_numbers(x, self.levels)
+        if outcome is None:
+            return np.asarray(self.values, dtype=np.float64)[code]
+        return encode_out_of_fold(code, len(self.values), outcome)
 
 
 def beats_neighbours(x: Floats, levels: tuple[float, ...], commonest: float, outcome: Outcomes) -> bool:
