@@ -163,8 +163,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             except TableError as error:
                 mistakes.append(str(error).removesuffix("."))
                 continue
-            check = target is not None and not table.numeric
-            relation = _relation(table, name, target, is_class) if check else ""
+            relation = "" if target is None else _relation(table, name, target, is_class)
             if isinstance(found, str) or relation == "equal":
                 self.left_out_[name] = found if isinstance(found, str) else "it repeats the target"
                 continue
@@ -321,7 +320,7 @@ def _notes(table: Table, column: Column, relation: str) -> list[str]:
 
 def _relation(table: Table, name: str, y: NDArray[Any], is_class: bool) -> str:
     """Return "equal" if a column repeats the target, "linear" if it is a multiple of it, else ""."""
-    if y.ndim > 1 or len(table) < LEAST_REPEATS or not table.known(name).all():
+    if table.numeric or y.ndim > 1 or len(table) < LEAST_REPEATS or not table.known(name).all():
         return ""
     if is_class:
         words, labels = table.words(name).tolist(), y.tolist()
