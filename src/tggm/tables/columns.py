@@ -99,8 +99,8 @@ class Number(Column):
         known = values[~np.isnan(values)]
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
-        encoding, knots = TargetEncoding.of(values, outcome), () if table.numeric else knots_of(known)
-        return cls(name, fill, gaps, decimal, unit, marks, knots, encoding)
+        knots = () if table.numeric else knots_of(known)
+        return cls(name, fill, gaps, decimal, unit, marks, knots, TargetEncoding.of(values, outcome))
 
     @property
     def features(self) -> list[str]:
