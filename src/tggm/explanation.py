@@ -1,8 +1,5 @@
 r"""Explain functions of rows: Shapley values of single answers, and permutation importances of columns.
 
-This module does not use models: `shapley_values` takes a function from rows to answers, and
-`permutation_importances` one from rows to losses.
-
 Shapley values are estimated from walks. A walk leads from a background row z to the row x and sets one column
 at a time in a random order; the change of the answer f when a column is set is credited to that column. The
 mean over all orders and all z is the Shapley value of the column (Štrumbelj & Kononenko, 2010):
@@ -57,18 +54,14 @@ class ColumnMap(NamedTuple):
 
     def spread(self, values: Floats, axis: int) -> Floats:
         """Expand values of the used columns to all columns, with 0 for the others."""
-        shape = list(values.shape)
-        shape[axis] = len(self.names)
-        found = np.zeros(shape)
-        found[(slice(None),) * axis + (self.used,)] = values
-        return found
+        moved = np.moveaxis(values, axis, 0)
+        found = np.zeros((len(self.names), *moved.shape[1:]))
+        found[self.used] = moved
+        return np.moveaxis(found, 0, axis)
 
 
 class Explanation(NamedTuple):
-    """Parts of predictions by row and column.
-
-    The last axis, k, is that of outputs or classes if there are several.
-    """
+    """Parts of predictions by row and column; the axis k is that of several outputs or classes."""
 
     base: Floats  # () or (k,) mean prediction of the background rows
     parts: Floats  # (n_rows, n_columns) or (n_rows, n_columns, k) contribution of each column
@@ -94,14 +87,12 @@ def permutation_importances(
 ) -> Importances:
     """Shuffle each column, with all its features together, `repeats` times.
 
-    `sklearn.inspection.permutation_importance` cannot shuffle several features together, has no loss by row
-    (held-out rows are predicted by the members that held them out) and no standard error over rows.
+    That of scikit-learn cannot shuffle several features together and has no standard error over rows.
     """
     n, count = len(X), len(columns.used)
     times = int(np.clip(MOST_ROWS // max(n * count, 1), 1, MOST_REPEATS)) if repeats is None else repeats
     before = loss(X, np.arange(n))
-    tasks = np.repeat(np.arange(count), times)
-    each = max(1, BLOCK // n)
+    tasks, each = np.repeat(np.arange(count), times), max(1, BLOCK // n)
     after = np.concatenate(
         [_shuffled(loss, X, columns.owner, tasks[at : at + each], rng) for at in range(0, len(tasks), each)]
     )
@@ -126,10 +117,16 @@ def shapley_values(
 ) -> Explanation:
     """Explain the answers for rows of features `X` relative to those for background rows."""
     count = len(columns.used)
-    pairs = _pairs(count) if walks is None else -(-walks // 2)
-    Z, base = _starts(answer, background, pairs, rng)
+    enough = np.clip(STEPS // max(2 * (count - 1), 1), 1, MOST_WALKS // 2)
+    pairs = int(enough) if walks is None else -(-walks // 2)
+    if len(background) > CANDIDATES:
+        background = background[np.sort(rng.choice(len(background), CANDIDATES, replace=False))]
+    base = answer(background)
+    chosen = _herd(np.concatenate([background, base], axis=1), pairs, rng)
+    Z, base = background[chosen], base[chosen]
     orders = np.stack([rng.permutation(count) for _ in range(pairs)])
-    is_set = _walk(np.concatenate([orders, orders[:, ::-1]]))  # (2 pairs, count + 1, count)
+    when = np.argsort(np.concatenate([orders, orders[:, ::-1]]), axis=1)  # step at which each column is set
+    is_set = when[:, None, :] < np.arange(count + 1)[None, :, None]  # (2 pairs, count + 1, count)
     ends = answer(X)
     each = max(1, 2**20 // (2 * pairs * (count + 1)))
     found = [
@@ -142,21 +139,6 @@ def shapley_values(
     return Explanation(mean, parts, columns.names)
 
 
-def _pairs(count: int) -> int:
-    """Return the number of pairs of walks that need about `STEPS` answers per row."""
-    return int(np.clip(STEPS // max(2 * (count - 1), 1), 1, MOST_WALKS // 2))
-
-
-def _starts(answer: Answer, background: Floats, pairs: int, rng: Any) -> tuple[Floats, Floats]:
-    """Choose a background row for each pair of walks; return the rows and their answers."""
-    rows = background
-    if len(rows) > CANDIDATES:
-        rows = rows[np.sort(rng.choice(len(rows), CANDIDATES, replace=False))]
-    found = answer(rows)
-    chosen = _herd(np.concatenate([rows, found], axis=1), pairs, rng)
-    return rows[chosen], found[chosen]
-
-
 def _herd(rows: Floats, size: int, rng: Any) -> Ints:
     """Choose rows greedily so that their means and variances are close to those of all rows."""
     with np.errstate(all="ignore"):
@@ -165,20 +147,12 @@ def _herd(rows: Floats, size: int, rng: Any) -> Ints:
     left, chosen, total = np.ones(len(Z), np.bool_), [], np.zeros(Z.shape[1])
     noise = 1e-9 * rng.uniform(size=len(Z))  # breaks ties
     for _ in range(size):
-        if not left.any():
-            left[:] = True
+        left |= not left.any()
         distance = ((total + Z) ** 2).sum(1) + noise
         chosen.append(int(np.argmin(np.where(left, distance, np.inf))))
         left[chosen[-1]] = False
         total = total + Z[chosen[-1]]
     return np.array(chosen)
-
-
-def _walk(orders: Ints) -> Bools:
-    """Return whether each column is set after every step of every walk: (walks, steps + 1, columns)."""
-    place = np.argsort(orders, axis=1)  # step at which each column is set
-    steps = np.arange(orders.shape[1] + 1)
-    return place[:, None, :] < steps[None, :, None]
 
 
 def _shares(

@@ -292,7 +292,7 @@ def test_noise_and_smooth_relations_are_not_target_encoded(sums, rng):
     encoding = TargetEncoding(noise.names, levels, tuple(map(tuple, values.tolist())))
     y = noise.values[few, 0]
     assert np.corrcoef(encoding.encode(x)[few, 0], y)[0, 1] > 0.15  # by the row's own target, too
-    assert abs(np.corrcoef(encoding.encode_training(x, noise)[few, 0], y)[0, 1]) < 0.15
+    assert abs(np.corrcoef(encoding.encode(x, noise)[few, 0], y)[0, 1]) < 0.15
     assert not beats_neighbours(x, levels, 0.0, noise)
     assert TargetEncoding.of(x, Outcomes.of(sums[1] * 1e200, False)) is None  # squares overflow
     x = rng.integers(0, 60, 2000).astype(float)

@@ -194,7 +194,6 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
 def fit_folder(path: str, options: FitOptions) -> FitResult:
     """Fit to the rows of a folder of Parquet files, without those that are held out by their numbers."""
     folder = Folder(path, options.missing)
-    folder.require_alike(names_in(options.ignore, folder.names))
     sample = folder.sample()
     target, reason = find_target(sample, options)
     limit = np.uint64(int(min(options.test_size, MOST_HELD_OUT / len(folder)) * 2**64))

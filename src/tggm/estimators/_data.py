@@ -256,7 +256,6 @@ def read_numbers(
     """Read the rows of a regression.
 
     Rows of weight 0 or without any target are left out. With `guarantee`, calibration rows are set aside.
-    `estimator` gets the attributes of scikit-learn's checks: pass a copy.
     """
     if (stream := as_stream(X, y, weight, censored)) is not None:
         if settings.guarantee is not None:

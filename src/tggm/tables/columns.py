@@ -45,12 +45,11 @@ class Column(ABC):
         """Describe the column for the user."""
 
     @abstractmethod
-    def encode(self, table: Table, notes: list[Note]) -> Floats:
-        """Return the features, shape (rows, features); add a note for each kind of value that is replaced."""
+    def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
+        """Return the features, shape (rows, features); add a note for each kind of value that is replaced.
 
-    def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
-        """Replace features that depend on the target, in the result of `encode`, by out-of-fold ones."""
-        return encoded
+        `outcome` are the targets of training rows, whose target encodings are out of fold.
+        """
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------
@@ -100,8 +99,8 @@ class Number(Column):
         known = values[~np.isnan(values)]
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
-        encoding, knots = TargetEncoding.of(values, outcome), () if table.numeric else knots_of(known)
-        return cls(name, fill, gaps, decimal, unit, marks, knots, encoding)
+        knots = () if table.numeric else knots_of(known)
+        return cls(name, fill, gaps, decimal, unit, marks, knots, TargetEncoding.of(values, outcome))
 
     @property
     def features(self) -> list[str]:
@@ -126,7 +125,7 @@ class Number(Column):
         gaps = f"; gaps become {self.fill:g}, and a second column marks them" if self.indicator else ""
         return " ".join(parts) + gaps
 
-    def encode(self, table: Table, notes: list[Note]) -> Floats:
+    def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         values, where = self._read(table)
         gaps, unseen = np.isnan(values) & (where < 0), not self.indicator
         if gaps.any():
@@ -136,14 +135,8 @@ class Number(Column):
         filled = np.where(np.isnan(values), self.fill, values)
         ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
         parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
-        encoded = [] if self.encoding is None else [self.encoding.encode(values)]
+        encoded = [] if self.encoding is None else [self.encoding.encode(values, outcome)]
         return np.column_stack([*parts, *encoded]).astype(np.float64)
-
-    def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
-        if self.encoding is None or outcome is None:
-            return encoded
-        out_of_fold = self.encoding.encode_training(self._read(table)[0], outcome)
-        return np.column_stack([encoded[:, : -out_of_fold.shape[1]], out_of_fold])
 
     def _read(self, table: Table) -> tuple[Floats, Ints]:
         """Return the values, NaN for gaps and bare marks, and the index of each row's mark, -1 for none."""
@@ -238,7 +231,7 @@ class Category(_Words):
     def description(self) -> str:
         return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
 
-    def encode(self, table: Table, notes: list[Note]) -> Floats:
+    def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         taken = "taken together as other" if self.other else "taken as none of the known ones"
         code, size = self._codes(table, notes, taken), len(self.levels)
         if (gaps := code == size + 1).any():
@@ -272,7 +265,7 @@ class Ordinal(_Words):
     def description(self) -> str:
         return f"grade from {self.levels[0]} to {self.levels[-1]}"
 
-    def encode(self, table: Table, notes: list[Note]) -> Floats:
+    def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         code = self._codes(table, notes, "taken as gaps")
         gaps = code >= len(self.levels)
         parts = [np.where(gaps, self.fill, code), *[gaps] * self.indicator]
@@ -318,8 +311,12 @@ class Statistic(_Words):
     def description(self) -> str:
         return f"one of {len(self.levels)} words, seen as their target encoding"
 
-    def encode(self, table: Table, notes: list[Note]) -> Floats:
-        return self.lookup[self._codes(table, notes, "taken together as other", not self.counts[-2])]
+    def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
+        code = self._codes(table, notes, "taken together as other", not self.counts[-2])
+        if outcome is None:
+            return self.lookup[code]
+        out_of_fold = encode_out_of_fold(code, len(self.counts), outcome)
+        return np.column_stack([out_of_fold, self.lookup[code, -1]])
 
     @property
     def lookup(self) -> Floats:
@@ -327,12 +324,6 @@ class Statistic(_Words):
         counts = np.asarray(self.counts, dtype=np.float64)
         counts[-2] = 1.0  # a rare word has one row
         return np.column_stack([np.asarray(self.values, dtype=np.float64), np.log1p(counts)])
-
-    def encode_training(self, table: Table, outcome: Outcomes | None, encoded: Floats) -> Floats:
-        if outcome is None:
-            return encoded
-        code = code_words(table, self.name, self.levels)
-        return np.column_stack([encode_out_of_fold(code, len(self.counts), outcome), encoded[:, -1:]])
 
 
 def code_words(table: Table, name: str, levels: tuple[str, ...]) -> Ints:
@@ -394,7 +385,7 @@ class DateColumn(Column):
     def description(self) -> str:
         return f"date, seen as {', '.join(['trend', *self.parts])}"
 
-    def encode(self, table: Table, notes: list[Note]) -> Floats:
+    def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         days = self._days(table)
         gaps = np.isnan(days)
         wrong = gaps & table.known(self.name)

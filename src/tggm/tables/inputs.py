@@ -208,8 +208,7 @@ def _is_gap(value: Any) -> bool:
     """Return whether a value is None, NaN, NaT or pandas' NA: all but None differ from themselves."""
     if value is None or isinstance(value, (str, *_NESTED)):
         return value is None
-    same = value == value
-    return type(same).__name__ == "NAType" or not bool(same)
+    return type(value).__name__ == "NAType" or bool(value != value)
 
 
 def _finite(given: Any, name: str, source: str) -> Floats:
@@ -228,24 +227,20 @@ def _of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
     from narwhals.exceptions import DuplicateError
 
     try:
-        frame = nw.from_native(X, eager_only=True)
-        duplicates = len(set(frame.columns)) < len(frame.columns)
+        frame: Any = nw.from_native(X, eager_only=True)
     except DuplicateError:
-        duplicates = True
+        frame = None
     except TypeError:
         raise TypeError(
             f"{source} is a {type(X).__name__}, which is no data frame in memory; collect it, or pass arrays."
         ) from None
-    if duplicates:
+    if frame is None or len(set(frame.columns)) < len(frame.columns):
         raise TableError(f"{source} has two columns of one name; every column needs its own name.")
-    columns, categories = {}, {}
-    for label in frame.columns:
-        series, name = frame.get_column(label), str(label)
-        columns[name] = _of_series(series, name, gaps, source)
-        if series.dtype in (nw.Categorical, nw.Enum):
-            categories[name] = _levels(series)
+    series = {str(label): frame.get_column(label) for label in frame.columns}
+    columns = {name: _of_series(one, name, gaps, source) for name, one in series.items()}
+    words = [name for name, one in series.items() if one.dtype in (nw.Categorical, nw.Enum)]
     named = all(isinstance(name, str) for name in frame.columns)
-    return Table(source, columns, categories=categories, named=named)
+    return Table(source, columns, categories={name: _levels(series[name]) for name in words}, named=named)
 
 
 def _of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
@@ -269,6 +264,5 @@ def _levels(series: Any) -> tuple[str, ...]:
 
     native = series.to_native()
     holders = (getattr(native, "cat", None), getattr(native, "type", None))  # pandas, Arrow
-    if series.dtype != nw.Enum and not any(getattr(holder, "ordered", False) for holder in holders):
-        return ()
-    return tuple(str(level) for level in series.cat.get_categories().to_list())
+    ordered = series.dtype == nw.Enum or any(getattr(holder, "ordered", False) for holder in holders)
+    return tuple(map(str, series.cat.get_categories().to_list())) if ordered else ()

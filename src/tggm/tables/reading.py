@@ -264,26 +264,6 @@ class Folder:
     def __len__(self) -> int:
         return self.files.rows
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns of the first file."""
-        return list(next(iter(self.files.schemas.values())).names)
-
-    def require_alike(self, ignored: Sequence[str]) -> None:
-        """Raise if a used column has numbers in one file and text in another."""
-        seen: dict[str, tuple[str, Any, Path]] = {}
-        used = ((file, field) for file, schema in self.files.schemas.items() for field in schema)
-        for file, field in used:
-            content = _content(field.type)
-            if field.name in ignored or content == "nothing":
-                continue
-            before, kind, first = seen.setdefault(field.name, (content, field.type, file))
-            if content != before:
-                raise TableError(
-                    f"column {field.name!r} holds {before} ({kind}) in {first}, but {content} ({field.type}) "
-                    f"in {file}; write one type in all files, or leave it out: --ignore {field.name!r}."
-                )
-
     def read(self, group: RowGroup) -> Table:
         """Read the table of one row group."""
         return _of_parquet(lambda: self.files.read(group), str(group.file), self._missing)
@@ -301,14 +281,3 @@ class Folder:
 def _spread(count: int, most: int) -> NDArray[np.intp]:
     """Return at most `most` of the numbers below `count`, evenly spread."""
     return np.unique(np.linspace(0, count - 1, most).round().astype(np.intp))
-
-
-def _content(kind: Any) -> str:
-    """Return what a column of this pyarrow type becomes: numbers, text, or nothing if it has only gaps."""
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_null(kind):
-        return "nothing"
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return "numbers" if number else "text"

@@ -148,11 +148,10 @@ def _read(hint: Any, what: str, value: Any) -> Any:
 
 def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
     """Return labels as JSON values."""
-    values: list[Any] = classes.tolist()
-    if not all(isinstance(value, str | bool | int | float) for value in values):
-        kinds = sorted({type(value).__name__ for value in values})
-        raise TypeError(f"labels of type {', '.join(kinds)} cannot be stored; use strings or numbers")
-    return {"classes": values, "class_dtype": str(classes.dtype)}
+    strange = {type(label).__name__ for label in classes.tolist()} - {"str", "bool", "int", "float"}
+    if strange:
+        raise TypeError(f"labels of type {min(strange)} cannot be stored; use strings or numbers")
+    return {"classes": classes.tolist(), "class_dtype": str(classes.dtype)}
 
 
 def restored_classes(meta: Mapping[str, Any]) -> NDArray[Any]:

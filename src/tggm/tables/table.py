@@ -174,7 +174,7 @@ class Table:
 
     def numbers_or_none(self, name: str, spelling: Spelling | None = None) -> Floats | None:
         """Return a column as `numbers` does, or None if it has a word that is not a number."""
-        column = self.columns[name]
+        column, spelling = self.columns[name], spelling or self.spelling(name)
         if column.dtype != object:
             return None if column.dtype.kind == "M" else column
         readable = self.readable(name, spelling)

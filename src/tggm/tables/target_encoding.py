@@ -8,12 +8,10 @@ with the variances within and between values as the analysis of variance estimat
 log-odds of that share. Training rows are encoded out of fold, by the other four fifths of the rows, so that
 no row's own target is among its inputs.
 
-Numbers that repeat, as fares or sums of a tax form do, can act as words: rows with one sum all have high
-targets, those with the next one low ones. A smooth function of the number cannot represent this.
+Numbers that repeat, as fares or sums of a tax form do, can act as words, which no smooth function represents.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +23,7 @@ MOST_OUTPUTS = 20  # columns are not encoded for more
 FOLDS = 5
 LEAST_PRIOR, MOST_PRIOR = 1.0, 1000.0  # rows that the prior counts as
 
-# numbers: conditions for a target encoding
+# conditions for numbers
 LEAST_VALUES = 20  # different values
 MOST_VALUES = 1000  # repeated values that are encoded
 REPEATED = 0.5  # share of rows whose value occurs in other rows
@@ -81,31 +79,26 @@ def _shrunken_means(code: Ints, size: int, y: Floats, log_odds: bool) -> Floats:
     known = ~np.isnan(y)
     code, y = code[known], y[known]
     count = np.bincount(code, minlength=size)
-    total: Floats = np.bincount(code, y, minlength=size).astype(np.float64)
-    mean = float(y.mean()) if len(y) else 0.0
-    m = _prior_rows(code, count, total, y)
+    total = np.bincount(code, y, minlength=size).astype(np.float64)
+    m, mean = _prior_rows(code, count, total, y), float(y.mean()) if len(y) else 0.0
     value: Floats = (total + m * mean) / (count + m)
-    if not log_odds:
-        return value
-    least = 0.5 / (len(y) + 1)
-    share = np.clip(value, least, 1 - least)
-    logit: Floats = np.log(share / (1 - share))
-    return logit
+    if log_odds:
+        least = 0.5 / (len(y) + 1)
+        share = np.clip(value, least, 1 - least)
+        value = np.log(share / (1 - share))
+    return value
 
 
 def _prior_rows(code: Ints, count: Ints, total: Floats, y: Floats) -> float:
     """Return the rows that the prior counts as: the variance within codes over that between their means."""
-    there = count > 0
-    codes, n = int(there.sum()), len(y)
+    codes, n = int((count > 0).sum()), len(y)
     if codes < 2 or n <= codes:
         return LEAST_PRIOR
-    mean = np.where(there, total / np.maximum(count, 1), 0.0)
+    mean = total / np.maximum(count, 1)
     within = float(((y - mean[code]) ** 2).sum() / (n - codes))
     spread = float((count * (mean - y.mean()) ** 2).sum())
     between = (spread - (codes - 1) * within) / (n - (count.astype(np.float64) ** 2).sum() / n)
-    if between <= 0:
-        return MOST_PRIOR
-    return float(np.clip(within / between, LEAST_PRIOR, MOST_PRIOR))
+    return float(np.clip(within / between, LEAST_PRIOR, MOST_PRIOR)) if between > 0 else MOST_PRIOR
 
 
 @dataclass(frozen=True)
@@ -117,11 +110,10 @@ class TargetEncoding:
     values: tuple[tuple[float, ...], ...]  # for each level, then for the other numbers
 
     def __post_init__(self) -> None:
-        increasing = np.isfinite(self.levels).all() and all(a < b for a, b in pairwise(self.levels))
-        if not self.outputs or not self.levels or not increasing:
-            raise ValueError("the target encoding of numbers must have outputs and increasing levels")
-        if [len(value) for value in self.values] != [len(self.outputs)] * (len(self.levels) + 1):
-            raise ValueError("the target encoding of numbers must have a value for each level and output")
+        increasing = np.isfinite(self.levels).all() and (np.diff(self.levels) > 0).all()
+        sizes = [len(value) for value in self.values]
+        if not self.outputs or not increasing or sizes != [len(self.outputs)] * (len(self.levels) + 1):
+            raise ValueError("the target encoding of numbers must have a value for each of increasing levels")
         if not np.abs(self.values).max() <= MOST_TARGET:
             raise ValueError(f"the target encoding of numbers must be within ±{MOST_TARGET:g}")
 
@@ -141,13 +133,12 @@ class TargetEncoding:
         found = encode_codes(code_numbers(x, levels), len(levels) + 1, outcome)
         return cls(outcome.names, levels, tuple(map(tuple, found.tolist())))
 
-    def encode(self, x: Floats) -> Floats:
-        """Return the encoding of each number, shape (rows, outputs)."""
-        return np.asarray(self.values, dtype=np.float64)[code_numbers(x, self.levels)]
-
-    def encode_training(self, x: Floats, outcome: Outcomes) -> Floats:
-        """Return the same for training rows, out of fold."""
-        return encode_out_of_fold(code_numbers(x, self.levels), len(self.levels) + 1, outcome)
+    def encode(self, x: Floats, outcome: Outcomes | None = None) -> Floats:
+        """Return the encoding of each number, shape (rows, outputs); out of fold if targets are given."""
+        code = code_numbers(x, self.levels)
+        if outcome is None:
+            return np.asarray(self.values, dtype=np.float64)[code]
+        return encode_out_of_fold(code, len(self.values), outcome)
 
 
 def beats_neighbours(x: Floats, levels: tuple[float, ...], commonest: float, outcome: Outcomes) -> bool:

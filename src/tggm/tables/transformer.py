@@ -136,7 +136,10 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return made
 
     def _learn(self, X: Any, y: Any, target_encoding: bool = True) -> tuple[Table, Outcomes | None]:
-        """Learn from a table or an array; return it as a table, and the targets for target encodings."""
+        """Learn each column; raise `TableError` that lists all mistakes, or if no column is left.
+
+        Return the table, and the targets for target encodings.
+        """
         one_of("task", self.task, TASKS)
         table = as_table(X, tuple(self.missing))
         if not table.columns:
@@ -149,53 +152,35 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         outcome = None if target is None or not target_encoding else Outcomes.of(target, is_class)
         self._set_names(tuple(table.columns), table.named)
         self._missing = (*self.missing, *table.missing)
-        self.columns_: tuple[Column, ...]
-        self.left_out_: dict[str, str] = {}
-        self.notes_: list[str] = []
-        if table.numeric:
-            self.columns_ = tuple(Number.of(table, name) for name in table.columns)
-        else:
-            self._learn_columns(table, target, is_class, outcome)
-        return table, outcome
-
-    def _learn_columns(
-        self, table: Table, y: NDArray[Any] | None, is_class: bool, outcome: Outcomes | None
-    ) -> None:
-        """Learn each column; raise `TableError` that lists all mistakes, or if no column is left."""
-        table.require([*self.ignore, *self.categorical])
         self.left_out_ = dict.fromkeys(self.ignore, "as asked")
+        self.notes_: list[str] = []
         columns: list[Column] = []
         mistakes: list[str] = []
-        for name in table.columns:
-            if name in self.ignore:
-                continue
+        table.require([*self.ignore, *self.categorical])
+        for name in [name for name in table.columns if name not in self.ignore]:
             try:
                 found = learn_column(table, name, outcome, name in self.categorical)
             except TableError as error:
                 mistakes.append(str(error).removesuffix("."))
                 continue
-            relation = "" if y is None or isinstance(found, str) else _relation(table, name, y, is_class)
-            if relation == "equal":
-                found = "it repeats the target"
-            if isinstance(found, str):
-                self.left_out_[name] = found
+            relation = "" if target is None else _relation(table, name, target, is_class)
+            if isinstance(found, str) or relation == "equal":
+                self.left_out_[name] = found if isinstance(found, str) else "it repeats the target"
                 continue
             columns.append(found)
-            if relation == "linear":
-                self.notes_.append(f"{name}: the target is a multiple of it; is it known beforehand?")
-            if isinstance(found, Number):
-                self.notes_ += _reading_notes(table, found)
+            self.notes_ += _notes(table, found, relation)
         if mistakes:
             raise TableError("; ".join(mistakes) + ".")
         if not columns:
             why = "; ".join(f"{name}: {reason}" for name, reason in list(self.left_out_.items())[:5])
             raise TableError(f"{table.source} has no column that a model could use ({why}).")
         self.columns_ = tuple(columns)
+        return table, outcome
 
     def _encode(self, table: Table, outcome: Outcomes | None = None) -> Floats:
         """Encode all columns and warn about those that look wrong; `outcome` are targets of training rows."""
         notes: list[Note] = []
-        parts = [c.encode_training(table, outcome, c.encode(table, notes)) for c in self.columns_]
+        parts = [column.encode(table, notes, outcome) for column in self.columns_]
         if doubts := [note.text for note in notes if note.doubtful and not table.numeric]:
             warn("; ".join(doubts))
         return np.concatenate(parts, axis=1)
@@ -261,6 +246,8 @@ def training_features(transformer: TableTransformer, table: Table, y: NDArray[An
 
 def learn_column(table: Table, name: str, outcome: Outcomes | None, categorical: bool) -> Column | str:
     """Find the kind of a column of inputs and learn it, or return the reason why it is left out."""
+    if table.numeric and not categorical:
+        return Number.of(table, name)
     if name in table.categories or categorical:
         return _words(table, name, outcome)
     if table.has_dates(name):
@@ -315,20 +302,25 @@ def _words(table: Table, name: str, outcome: Outcomes | None) -> Column | str:
     return f"its words hardly ever repeat ({example[:30]!r}, ...)"
 
 
-def _reading_notes(table: Table, number: Number) -> list[str]:
-    """Return a note on marks, or an example of how commas or units are read, if there are any."""
-    name, words = number.name, table.columns[number.name]
-    if number.marks:
-        return [f"{name}: numbers with marks ({', '.join(map(repr, number.marks))}), which become indicators"]
-    for word in words.tolist() if words.dtype == object else ():
-        if word is not None and ("," in word or (number.unit and number.unit in word)):
-            return [f"{name}: {word!r} is read as {table.spelling(name).value(word):.10g}"]
-    return []
+def _notes(table: Table, column: Column, relation: str) -> list[str]:
+    """Return notes on a multiple of the target, on marks, and on how commas or units are read."""
+    name, notes = column.name, []
+    if relation == "linear":
+        notes = [f"{name}: the target is a multiple of it; is it known beforehand?"]
+    if not isinstance(column, Number):
+        return notes
+    if marks := ", ".join(map(repr, column.marks)):
+        return [*notes, f"{name}: numbers with marks ({marks}), which become indicators"]
+    words = table.columns[name].tolist() if table.columns[name].dtype == object else []
+    unclear = (word for word in words if word and ("," in word or (column.unit and column.unit in word)))
+    if (word := next(unclear, None)) is not None:
+        notes.append(f"{name}: {word!r} is read as {table.spelling(name).value(word):.10g}")
+    return notes
 
 
 def _relation(table: Table, name: str, y: NDArray[Any], is_class: bool) -> str:
     """Return "equal" if a column repeats the target, "linear" if it is a multiple of it, else ""."""
-    if y.ndim > 1 or len(table) < LEAST_REPEATS or not table.known(name).all():
+    if table.numeric or y.ndim > 1 or len(table) < LEAST_REPEATS or not table.known(name).all():
         return ""
     if is_class:
         words, labels = table.words(name).tolist(), y.tolist()
