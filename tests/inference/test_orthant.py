@@ -226,7 +226,9 @@ def test_auto_is_exact_where_possible():
     assert choose_engine(TruncatedGaussian(many, shift), "orthant") == "orthant"
     # independent variables always have a closed form
     assert choose_engine(TruncatedGaussian(Diagonal(jnp.ones(8)), shift), "ep") == "exact"
-    with pytest.raises(ValueError, match=r"`engine` must be one of 'auto', 'ep', 'exact', 'orthant'; got 'guess'"):
+    with pytest.raises(
+        ValueError, match=r"`engine` must be one of 'auto', 'ep', 'exact', 'orthant'; got 'guess'"
+    ):
         estimate_log_z(TruncatedGaussian(many, shift), "guess")
 
 

@@ -163,7 +163,7 @@ def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: 
 
     def marginals(sites: _ep.Sites) -> _ep.Marginals:
         q = _joint(fixed, W_, b_, own, sites)
-        return _ep.Marginals(q.mean, q.var, q.mean / q.var)
+        return q.mean, q.var, q.mean / q.var
 
     alone = fixed.precision.diagonal()[None, :] + jnp.zeros_like(fixed.shift)
     start = [jnp.pad(a, ((0, 0), (0, len(b)))) for a in _ep.uncoupled_sites(alone, fixed.truncated[None, :])]

@@ -19,12 +19,12 @@ from jax.typing import ArrayLike
 
 from tggm import settings as check
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference._ep import ep, ep_log_z, ep_with_error, gaussian_sites, layered_ep, site_tolerance
+from tggm.inference._ep import ep, ep_log_z, ep_with_error, gaussian_sites, site_tolerance
 from tggm.inference._exact import exact, exact_log_z, is_tractable
 from tggm.inference._mean_field import SOLVERS, cyclic_moments, expected_energy, limit_energy, newton_moments
 from tggm.inference._orthant import orthant
 from tggm.matmul_precision import full_precision
-from tggm.precision import Diagonal, Layered
+from tggm.precision import Diagonal
 
 ENGINES = ("mean_field", "ep", "exact")
 
@@ -50,19 +50,13 @@ def log_partition(
     if engine == "exact" or isinstance(tg.precision, Diagonal):  # independent variables have a closed form
         value = exact_log_z(rows)
     elif engine == "ep":
-        value = _by_ep(rows, jnp.asarray(max_iter, jnp.int32))
+        fixed, tol = jax.tree.map(lax.stop_gradient, rows), site_tolerance(rows.shift.dtype)
+        value = ep_log_z(rows, gaussian_sites(fixed, jnp.asarray(max_iter, jnp.int32), tol))
     else:
         run: Callable[..., Moments] = newton_moments if solver == "newton" else cyclic_moments
         steps = jnp.asarray(max_iter if solver == "newton" else n_cycles, jnp.int32)
         value = _by_mean_field(rows, run, start, steps)
     return value.reshape(tg.shift.shape[:-1])
-
-
-def _by_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
-    if isinstance(tg.precision, Layered):
-        return layered_ep(tg, max_iter)
-    fixed = jax.tree.map(lax.stop_gradient, tg)
-    return ep_log_z(tg, gaussian_sites(fixed, max_iter, site_tolerance(tg.shift.dtype)))
 
 
 def _by_mean_field(
