@@ -9,7 +9,6 @@ miss the movement of the fixed point.
 `estimate_log_z` and `estimate_moments` choose an engine; the former returns an error with log Z.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -53,24 +52,19 @@ def log_partition(
         fixed, tol = jax.tree.map(lax.stop_gradient, rows), site_tolerance(rows.shift.dtype)
         value = ep_log_z(rows, gaussian_sites(fixed, jnp.asarray(max_iter, jnp.int32), tol))
     else:
-        run: Callable[..., Moments] = newton_moments if solver == "newton" else cyclic_moments
-        steps = jnp.asarray(max_iter if solver == "newton" else n_cycles, jnp.int32)
-        value = _by_mean_field(rows, run, start, steps)
+        fixed = jax.tree.map(lax.stop_gradient, rows)
+        begin = None if start is None else lax.stop_gradient(start).reshape(rows.shift.shape)
+        if solver == "newton":
+            q = newton_moments(fixed, begin, jnp.asarray(max_iter, jnp.int32))
+        else:
+            q = cyclic_moments(fixed, begin, jnp.asarray(n_cycles, jnp.int32))
+        q = lax.stop_gradient(q)
+        energy = expected_energy(rows, q.mean, q.var)  # its gradient under a fixed q is that of the bound
+        if rows.limits is not None:
+            energy = energy + limit_energy(rows, fixed.shift - fixed.precision.off_diagonal(q.mean))
+        assert q.log_z is not None
+        value = q.log_z + energy - lax.stop_gradient(energy)
     return value.reshape(tg.shift.shape[:-1])
-
-
-def _by_mean_field(
-    tg: TruncatedGaussian, run: Callable[..., Moments], start: Array | None, steps: Array
-) -> Array:
-    """Return the value of the bound, with the gradient of its energy under a fixed q."""
-    fixed = jax.tree.map(lax.stop_gradient, tg)
-    start = None if start is None else lax.stop_gradient(start).reshape(tg.shift.shape)
-    q = jax.tree.map(lax.stop_gradient, run(fixed, start, steps))
-    energy = expected_energy(tg, q.mean, q.var)
-    if tg.limits is not None:
-        energy = energy + limit_energy(tg, fixed.shift - fixed.precision.off_diagonal(q.mean))
-    value: Array = q.log_z + energy - lax.stop_gradient(energy)
-    return value
 
 
 ESTIMATORS = ("auto", "exact", "ep", "orthant")

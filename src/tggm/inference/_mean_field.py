@@ -42,12 +42,11 @@ from tggm.inference._common import (
     warn_unconverged,
 )
 from tggm.matmul_precision import full_precision
-from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
+from tggm.precision import Dense, Diagonal, LowRank, Precision
 from tggm.precision.protocol import rounding
 
 SOLVERS = ("newton", "cyclic")
 FACTOR_UP_TO = 64  # variables; for more, conjugate gradients are faster than one factorisation per row
-FEW_LAYERS = 3
 # Squared residual that conjugate gradients may leave, by bytes per number. In double precision inexact steps
 # of hard problems cost more steps than they save.
 ENOUGH = {4: 1e-8, 8: None}
@@ -207,7 +206,6 @@ def no_term(mean: Array) -> Term:
 
 def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = no_term) -> NewtonState:
     """Minimise f for every row from natural parameters `start`; see the module's text."""
-    tg = _merge_layers(tg)
     if start.dtype != jnp.float64 or term is not no_term:
         return _iterate(tg, start, max_iter, term)
     single, rough = jax.tree.map(lambda a: a if a.dtype == bool else a.astype(jnp.float32), (tg, start))
@@ -215,14 +213,6 @@ def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = n
     theta = found.point.theta.astype(start.dtype)
     state = _iterate(tg, jnp.where(jnp.isfinite(theta).all(-1)[:, None], theta, start), max_iter, term)
     return state._replace(n_iter=found.n_iter + state.n_iter)
-
-
-def _merge_layers(tg: TruncatedGaussian) -> TruncatedGaussian:
-    """Write a few layers as one dense matrix: one product per step instead of many small ones."""
-    P = tg.precision
-    if isinstance(P, Layered) and len(P.sizes) <= FEW_LAYERS and P.size > FACTOR_UP_TO and tg.limits is None:
-        return TruncatedGaussian(Dense(P.dense()), tg.shift, tg.truncated)
-    return tg
 
 
 def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) -> NewtonState:
