@@ -55,12 +55,9 @@ class TruncatedGaussian:
     limits: Limits | None  # None: zero, for the truncated variables
 
     def __init__(
-        self,
-        precision: Precision | ArrayLike,
-        shift: ArrayLike,
-        lower: ArrayLike | None = None,
+        self, precision: Precision | ArrayLike, shift: ArrayLike, lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         P = _as_precision(precision)
         shift = jnp.asarray(shift)
         shift = as_float("shift", shift, ndim=max(shift.ndim, 1))
@@ -79,12 +76,9 @@ class TruncatedGaussian:
 
     @classmethod
     def from_mean(
-        cls,
-        precision: Precision | ArrayLike,
-        mean: ArrayLike,
-        lower: ArrayLike | None = None,
+        cls, precision: Precision | ArrayLike, mean: ArrayLike, lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
-    ) -> "TruncatedGaussian":
+    ) -> "TruncatedGaussian":  # fmt: skip
         """Build N(mean, P⁻¹), truncated; γ = P mean."""
         P = _as_precision(precision)
         mean = jnp.asarray(mean)

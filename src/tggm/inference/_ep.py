@@ -37,7 +37,7 @@ LEAST_DAMPING = 0.1  # smallest fraction of an update that is applied
 
 
 def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) -> Moments:
-    r"""Compute means, variances and EP's estimate of log Z.
+    r"""Compute means, variances and EP's estimate of log Z, kind "estimate".
 
     .. math::
         \log Z \approx \log Z_G(P + \Lambda, \gamma + \nu)
@@ -56,11 +56,6 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
         Largest difference between marginal and tilted means (in standard deviations) and variances
         (relative) at which a row counts as converged. By default the square root of rounding: log Z is then
         accurate to rounding.
-
-    Returns
-    -------
-    Moments
-        With kind "estimate".
     """
     check.count("max_iter", max_iter)
     rows = tg.rows()
@@ -126,12 +121,9 @@ def uncoupled_sites(precision: Array, walls: Walls) -> tuple[Array, Array]:
 
 
 def fit_sites(
-    marginals: Callable[[Sites], Marginals],
-    start: tuple[Array, Array],
-    walls: Walls,
-    max_iter: Array,
+    marginals: Callable[[Sites], Marginals], start: tuple[Array, Array], walls: Walls, max_iter: Array,
     tol: Array,
-) -> Sites:
+) -> Sites:  # fmt: skip
     """Fit sites whose marginals match the tilted moments, by parallel updates from λ and ν in `start`."""
     one = jnp.ones(start[0].shape[0], start[0].dtype)
     first = Sites(*start, jnp.inf * one, one, jnp.zeros(one.shape, jnp.int32))

@@ -99,9 +99,9 @@ def is_tractable(tg: TruncatedGaussian) -> bool:
 
 
 def _require_tractable(tg: TruncatedGaussian) -> None:
-    P = tg.precision
     if is_tractable(tg):
         return
+    P = tg.precision
     what = f"LowRank of rank {P.rank}" if isinstance(P, LowRank) else type(P).__name__
     what = what if tg.limits is None else f"{what} in a box"
     raise ValueError(

@@ -213,12 +213,9 @@ def ep_row(row: KernelRow, max_iter: Array, tol: Array) -> Answer:
 
 
 def run(
-    solve_row: Callable[..., Answer],
-    kind: str,
-    tg: TruncatedGaussian,
-    *numbers: Array,
+    solve_row: Callable[..., Answer], kind: str, tg: TruncatedGaussian, *numbers: Array,
     interpret: bool = False,
-) -> Moments:
+) -> Moments:  # fmt: skip
     """Apply a solver to all rows, one row per program."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton

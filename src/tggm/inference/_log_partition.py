@@ -30,14 +30,9 @@ ENGINES = ("mean_field", "ep", "exact")
 
 @full_precision
 def log_partition(
-    tg: TruncatedGaussian,
-    *,
-    engine: str = "ep",
-    solver: str = "newton",
-    n_cycles: ArrayLike = 10,
-    max_iter: ArrayLike = 50,
-    start: Array | None = None,
-) -> Array:
+    tg: TruncatedGaussian, *, engine: str = "ep", solver: str = "newton", n_cycles: ArrayLike = 10,
+    max_iter: ArrayLike = 50, start: Array | None = None,
+) -> Array:  # fmt: skip
     """Return log Z for each row, differentiable in `shift` and every parameter of the precision.
 
     The engine is "ep", "mean_field" (a lower bound) or "exact"; it gets the options that it takes. `n_cycles`

@@ -56,13 +56,9 @@ UNROLL = 8  # coordinate updates compiled together on a GPU
 
 
 def mean_field(
-    tg: TruncatedGaussian,
-    *,
-    solver: str = "newton",
-    max_iter: int = 100,
-    n_cycles: int = 10,
+    tg: TruncatedGaussian, *, solver: str = "newton", max_iter: int = 100, n_cycles: int = 10,
     start: ArrayLike | None = None,
-) -> Moments:
+) -> Moments:  # fmt: skip
     r"""Compute means, variances and a lower bound on log Z under the best factorised approximation.
 
     .. math::

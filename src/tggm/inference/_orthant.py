@@ -70,13 +70,9 @@ _FAR, _STEEP, _NARROW = 32.0, 8.0, 0.1
 
 
 def orthant(
-    tg: TruncatedGaussian,
-    *,
-    n_points: int = 1000,
-    n_shifts: int = 8,
-    key: Array | int = 0,
+    tg: TruncatedGaussian, *, n_points: int = 1000, n_shifts: int = 8, key: Array | int = 0,
     tol: float | None = None,
-) -> Moments:
+) -> Moments:  # fmt: skip
     r"""Estimate log Z with its standard error, and means and variances from the same weighted points.
 
     .. math::
@@ -425,15 +421,9 @@ class Points(NamedTuple):
 
 
 def weighted_points(
-    covariance: Array,
-    mean: Array,
-    limits: Limits,
-    *,
-    n_points: int,
-    n_shifts: int,
-    seed: int,
+    covariance: Array, mean: Array, limits: Limits, *, n_points: int, n_shifts: int, seed: int,
     single: bool = False,
-) -> Points:
+) -> Points:  # fmt: skip
     """Return weighted points of the box in float64; call inside ``jax.enable_x64(True)``.
 
     Points are computed in portions, so that one program serves any number of points and its arrays stay in

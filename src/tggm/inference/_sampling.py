@@ -143,15 +143,9 @@ def agreement(draws: Array) -> Array:
 
 
 def gibbs(
-    tg: TruncatedGaussian,
-    key: Array,
-    n: int,
-    *,
-    n_chains: int = 64,
-    burn_in: int = 100,
-    thin: int = 1,
+    tg: TruncatedGaussian, key: Array, n: int, *, n_chains: int = 64, burn_in: int = 100, thin: int = 1,
     init: ArrayLike | None = None,
-) -> Moments:
+) -> Moments:  # fmt: skip
     r"""Draw by systematic scan; means and variances integrate each variable out given the others.
 
     .. math::
@@ -224,16 +218,9 @@ class _Flight(NamedTuple):
 
 
 def hmc(
-    tg: TruncatedGaussian,
-    key: Array,
-    n: int,
-    *,
-    n_chains: int = 64,
-    burn_in: int = 20,
-    thin: int = 1,
-    max_bounces: int | None = None,
-    init: ArrayLike | None = None,
-) -> Moments:
+    tg: TruncatedGaussian, key: Array, n: int, *, n_chains: int = 64, burn_in: int = 20, thin: int = 1,
+    max_bounces: int | None = None, init: ArrayLike | None = None,
+) -> Moments:  # fmt: skip
     r"""Draw at the ends of trajectories of length π/2, each with a new velocity v ~ N(0, P⁻¹).
 
     Without walls this length makes the new state independent of the old.
