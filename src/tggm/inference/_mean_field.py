@@ -240,7 +240,7 @@ def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) 
 
         good = lax.cond((small | done).all(), lambda _: small, decreases, None)
         accept = good & ~done
-        point = jax.tree.map(lambda a, b: jnp.where(_expand(accept, a), a, b), new, old)
+        point = jax.tree.map(lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), new, old)
         # where the derivative along the step would be zero if it were linear
         shrink = jnp.clip(jnp.where(new_slope > slope, -slope / (new_slope - slope), 0.5), 0.1, 0.5)
         length = jnp.where(good, jnp.minimum(1, 2 * length), length * shrink)
@@ -250,10 +250,6 @@ def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) 
         visit(tg, start, term), jnp.ones(rows, start.dtype), jnp.zeros(rows, bool), jnp.zeros(rows, jnp.int32)
     )
     return lax.while_loop(unfinished, step, (jnp.int32(0), first))[1]
-
-
-def _expand(mask: Array, like: Array) -> Array:
-    return mask.reshape(mask.shape + (1,) * (like.ndim - 1))
 
 
 def _noise(tg: TruncatedGaussian, point: Point, p: Array) -> Array:

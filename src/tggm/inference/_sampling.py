@@ -233,17 +233,12 @@ def hmc(
     Parameters
     ----------
     tg, key, n, n_chains, init
-        As in `gibbs`.
+        As in `gibbs`; the result, too, but `n_iter` counts trajectories.
     burn_in, thin : int
         Trajectories before the first draw, and between draws.
     max_bounces : int, optional
         Trajectories with more reflections are rejected, which keeps the distribution; 1000 + 100 m by
         default.
-
-    Returns
-    -------
-    Moments
-        As of `gibbs`; `n_iter` counts trajectories.
     """
     if max_bounces is None:
         max_bounces = 1000 + 100 * tg.size
