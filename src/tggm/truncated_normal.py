@@ -51,11 +51,11 @@ class MomentEstimates(NamedTuple):
 
 
 class MarginalSummary(NamedTuple):
-    """Summary of each variable."""
+    """Mean and standard deviation, (d,), and quantiles, (d, probabilities), of each variable."""
 
-    mean: Floats  # (d,)
-    std: Floats  # (d,)
-    quantiles: Floats  # (d, number of probabilities)
+    mean: Floats
+    std: Floats
+    quantiles: Floats
 
 
 def _probability(log_w: Floats) -> BoxEstimate:
