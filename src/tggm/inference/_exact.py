@@ -44,18 +44,11 @@ MAX_VARIABLES = 3  # of the quadrature
 
 
 def exact(tg: TruncatedGaussian) -> Moments:
-    """Compute log Z, means and variances to rounding error.
+    """Compute log Z, means and variances to rounding error, kind "exact".
 
-    Parameters
-    ----------
-    tg : TruncatedGaussian
-        `Diagonal`, `LowRank` of rank one, or any structure of at most three variables.
-
-    Returns
-    -------
-    Moments
-        With kind "exact". In float64 the relative error is below 1e-12 for log Z and 1e-10 for the moments.
-        Single precision is computed in double and rounded.
+    The precision is `Diagonal`, `LowRank` of rank one, or of any structure with at most three variables. In
+    float64 the relative error is below 1e-12 for log Z and 1e-10 for the moments. Single precision is
+    computed in double and rounded.
     """
     _require_tractable(tg)
     if tg.shift.dtype != jnp.float64 and is_concrete(*jax.tree.leaves(tg)):

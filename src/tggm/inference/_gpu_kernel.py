@@ -56,10 +56,9 @@ def suits(tg: TruncatedGaussian) -> bool:
 def standard(alpha: Array, truncated: Array) -> tuple[Array, Array, Array]:
     """Return mean, variance and log ∫ exp(−½h² + αh) dh of N(α, 1), given h ≥ 0 where it is truncated.
 
-    Computed from one fit and one exponential at t = |α|, to about 1e-6.
-
-    With R the hazard at −t, the mean is R − t left of zero and α + r right of it, r = ER / (√(2π) R − E),
-    E = exp(−t²/2). The logarithm is −log R on the left and t²/2 + log √(2π) Φ(t) on the right.
+    Computed from one fit and one exponential at t = |α|, to about 1e-6. With R the hazard at −t, the mean is
+    R − t left of zero and α + r right of it, r = ER / (√(2π) R − E), E = exp(−t²/2). The logarithm is −log R
+    on the left and t²/2 + log √(2π) Φ(t) on the right.
     """
     _, c, of_mean = FITS["kernel"]["mean"]
     t, left = jnp.abs(alpha), alpha < 0

@@ -110,13 +110,10 @@ def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None)
 
 
 def _check_inside(tg: TruncatedGaussian, h: Array) -> None:
-    walls = tg.walls()
-    if not is_concrete(h, *jax.tree.leaves(walls)):
+    limits = full_limits(tg)
+    if not is_concrete(h, *limits):
         return
-    if isinstance(walls, Limits):
-        outside = float(jnp.maximum(walls.lower - h, h - walls.upper).max())
-    else:
-        outside = -float(jnp.where(walls, h, 0).min())
+    outside = float(jnp.maximum(limits.lower - h, h - limits.upper).max())
     if outside > 0:
         raise ValueError(
             f"`init` must be within the limits; it is outside by {outside:.3g}. Clip it, or omit it."
