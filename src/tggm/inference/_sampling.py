@@ -83,9 +83,8 @@ def _run(
     means, variances = (draws, 0.0) if moments is None else moments
     mean = means.mean((0, 1))
     var = (variances + (means - mean[None, None]) ** 2).mean((0, 1))
-    n_iter = jnp.broadcast_to(steps.sum(), (n_rows,))
-    draws_ = draws.reshape(-1, n_rows, m)[:n]
-    return Moments(mean, var, None, agreement(draws), n_iter, "sample", draws=draws_)
+    some, n_iter = draws.reshape(-1, n_rows, m)[:n], jnp.broadcast_to(steps.sum(), n_rows)
+    return Moments(mean, var, None, agreement(draws), n_iter, "sample", draws=some)
 
 
 def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None) -> Array:
