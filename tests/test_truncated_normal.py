@@ -142,10 +142,10 @@ def test_tolerance_out_of_reach_warns(law, monkeypatch):
 def test_points_are_reused_if_they_are_accurate_enough():
     d = 10
     cov, lower, upper = 0.5 * np.eye(d) + 0.5, np.linspace(-2.0, 0.0, d), np.linspace(-0.5, 3.0, d)
-    points = truncated_normal._AdaptivePoints(cov, np.zeros(d), lower, upper, 1)
+    law = MultivariateTruncatedNormal(np.zeros(d), cov, lower, upper, seed=1)
 
     def draw(tol):
-        return points(tol, lambda found: truncated_normal._probability(found.log_w).error)
+        return law._weighted(tol, lambda found: truncated_normal._probability(found.log_w).error)
 
     first = draw(1e-3)
     assert draw(1e-2) is first

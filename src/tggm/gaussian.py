@@ -55,12 +55,9 @@ class TruncatedGaussian:
     limits: Limits | None  # None: zero, for the truncated variables
 
     def __init__(
-        self,
-        precision: Precision | ArrayLike,
-        shift: ArrayLike,
-        lower: ArrayLike | None = None,
+        self, precision: Precision | ArrayLike, shift: ArrayLike, lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         P = _as_precision(precision)
         shift = jnp.asarray(shift)
         shift = as_float("shift", shift, ndim=max(shift.ndim, 1))
@@ -72,19 +69,16 @@ class TruncatedGaussian:
         common = np.promote_types(shift.dtype, P.dtype)
         shift = shift.astype(common)
         truncated, limits = _read_limits(shift, lower, upper)
-        object.__setattr__(self, "precision", jax.tree.map(lambda a: a.astype(common), P))
-        object.__setattr__(self, "shift", shift)
-        object.__setattr__(self, "truncated", truncated)
-        object.__setattr__(self, "limits", limits)
+        P = jax.tree.map(lambda a: a.astype(common), P)
+        given = {"precision": P, "shift": shift, "truncated": truncated, "limits": limits}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_mean(
-        cls,
-        precision: Precision | ArrayLike,
-        mean: ArrayLike,
-        lower: ArrayLike | None = None,
+        cls, precision: Precision | ArrayLike, mean: ArrayLike, lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
-    ) -> "TruncatedGaussian":
+    ) -> "TruncatedGaussian":  # fmt: skip
         """Build N(mean, P⁻¹), truncated; γ = P mean."""
         P = _as_precision(precision)
         mean = jnp.asarray(mean)
@@ -154,14 +148,21 @@ def _read_limits(
     low, high = low.astype(shift.dtype), high.astype(shift.dtype)
     shape = (m,) if max(low.ndim, high.ndim) <= 1 else shift.shape
     for name, value in (("lower", low), ("upper", high)):
-        if not _fits(value.shape, shape):
+        pairs = zip(reversed(value.shape), reversed(shape), strict=False)
+        if value.ndim > len(shape) or not all(n in (1, size) for n, size in pairs):
             raise ValueError(
                 f"`{name}` must have one number per variable ({m}), or the shape {shift.shape} of the shift; "
                 f"got shape {value.shape}."
             )
     if isinstance(low, np.ndarray) and isinstance(high, np.ndarray):
         low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
-        _check_order(low, high)
+        wrong = ~(low < high)
+        if wrong.any():
+            k = tuple(np.argwhere(wrong)[0])
+            raise ValueError(
+                f"`lower` must be below `upper`; variable {k[-1]} has lower {low[k]:g} and upper "
+                f"{high[k]:g}. Widen the box, or remove a variable of known value."
+            )
         known = (np.isfinite(low) | np.isfinite(high)).reshape(-1, m).any(0)
         limits = None if _is_orthant(low, high) else Limits(jnp.asarray(low), jnp.asarray(high))
         return jnp.asarray(known), limits
@@ -170,25 +171,9 @@ def _read_limits(
     return truncated.reshape(-1, m).any(0), limits
 
 
-def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Return whether an array can be broadcast to a shape."""
-    pairs = zip(reversed(shape), reversed(whole), strict=False)
-    return len(shape) <= len(whole) and all(n in (1, size) for n, size in pairs)
-
-
 def _known(a: ArrayLike) -> Any:
     """Return a NumPy array unless the argument is traced, so that values can be checked."""
     return a if isinstance(a, jax.core.Tracer) else np.asarray(a)
-
-
-def _check_order(lower: Any, upper: Any) -> None:
-    wrong = ~(lower < upper)
-    if wrong.any():
-        k = tuple(np.argwhere(wrong)[0])
-        raise ValueError(
-            f"`lower` must be below `upper`; variable {k[-1]} has lower {lower[k]:g} and upper {upper[k]:g}. "
-            "Widen the box, or remove a variable of known value."
-        )
 
 
 def _is_orthant(lower: Any, upper: Any) -> bool:

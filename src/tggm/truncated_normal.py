@@ -51,11 +51,11 @@ class MomentEstimates(NamedTuple):
 
 
 class MarginalSummary(NamedTuple):
-    """Summary of each variable."""
+    """Mean and standard deviation, (d,), and quantiles, (d, probabilities), of each variable."""
 
-    mean: Floats  # (d,)
-    std: Floats  # (d,)
-    quantiles: Floats  # (d, number of probabilities)
+    mean: Floats
+    std: Floats
+    quantiles: Floats
 
 
 def _probability(log_w: Floats) -> BoxEstimate:
@@ -94,44 +94,6 @@ def _weighted_quantiles(x: Floats, w: Floats, levels: Floats) -> Floats:
     cumulated = np.cumsum(w[order])
     found: Floats = np.interp(levels * cumulated[-1], cumulated - 0.5 * w[order], x[order])
     return found
-
-
-class _AdaptivePoints:
-    """Weighted points of N(mean, cov) in a box, doubled until their spread over shifts is small enough."""
-
-    def __init__(self, cov: Floats, mean: Floats, lower: Floats, upper: Floats, seed: int) -> None:
-        self._box, self._seed = (cov, mean, lower, upper), seed
-        self._n, self._single = _FIRST, True
-        self._points: Points | None = None
-
-    def __call__(self, tol: float, error_of: Callable[[Points], float]) -> Points:
-        """Return points, (shifts, n, d), of which a function of them, the error, is at most `tol`."""
-        dim = len(self._box[1])
-        single = dim >= _SINGLE_DIM and tol >= _SINGLE
-        most = min(_MOST_POINTS, _MOST_NUMBERS // (SHIFTS * dim))
-        if self._points is None or self._single > single:
-            self._draw(single)
-        while self._points is not None and (error := error_of(self._points)) > tol:
-            if 2 * self._n > most:
-                warnings.warn(
-                    f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
-                    f"of points ({self._n} for each of {SHIFTS} shifts); use a larger `tol`.",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-                break
-            # errors fall about as 1/n
-            self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(np.clip(error / tol, 1.5, 16)))))
-            self._draw(single)
-        assert self._points is not None
-        return self._points
-
-    def _draw(self, single: bool) -> None:
-        self._single = single
-        with jax.enable_x64(True):
-            cov, mean, *limits = map(jnp.asarray, self._box)
-            numbers = {"n_points": self._n, "n_shifts": SHIFTS, "seed": self._seed}
-            self._points = weighted_points(cov, mean, Limits(*limits), **numbers, single=single)
 
 
 class MultivariateTruncatedNormal:
@@ -182,7 +144,8 @@ class MultivariateTruncatedNormal:
         self._root = np.linalg.cholesky(self.scale)
         self._independent = not np.any(self.scale - np.diag(np.diag(self.scale)))
         self._engine = self._choose(engine)
-        self._points = _AdaptivePoints(self.scale, self.location, self.lower, self.upper, seed)
+        self._points: Points | None = None
+        self._n, self._single, self._seed = _FIRST, True, seed
 
     def _choose(self, engine: str) -> str:
         if engine == "exact" and not self._independent and self.dim > 3:
@@ -203,7 +166,7 @@ class MultivariateTruncatedNormal:
         """
         check.number("tol", tol, above=0)
         if self._engine == "separation":
-            return _probability(self._points(tol, lambda points: _probability(points.log_w).error).log_w)
+            return _probability(self._weighted(tol, lambda points: _probability(points.log_w).error).log_w)
         with jax.enable_x64(True):
             found = estimate_log_z(self._centred(), self._engine)
         rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
@@ -217,12 +180,12 @@ class MultivariateTruncatedNormal:
         check.number("tol", tol, above=0)
         if self._engine == "ep" or (self._engine == "exact" and self._independent):
             return self._engine_moments()
-        return _moments(*self._points(tol, _relative_error))
+        return _moments(*self._weighted(tol, _relative_error))
 
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""
         check.number("tol", tol, above=0)
-        log_w, h = self._points(tol, _relative_error)
+        log_w, h = self._weighted(tol, _relative_error)
         found = _moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
         levels = np.atleast_1d(np.asarray(q, float))
@@ -261,6 +224,34 @@ class MultivariateTruncatedNormal:
                 if len(kept) < _LEAST_ACCEPTED * tried:
                     return self._chain(size, now)
         return kept[:size]
+
+    def _weighted(self, tol: float, error_of: Callable[[Points], float]) -> Points:
+        """Return weighted points, (shifts, n, d), doubled until a function of them is at most `tol`."""
+        single = self.dim >= _SINGLE_DIM and tol >= _SINGLE
+        most = min(_MOST_POINTS, _MOST_NUMBERS // (SHIFTS * self.dim))
+        if self._points is None or self._single > single:
+            self._draw(single)
+        while self._points is not None and (error := error_of(self._points)) > tol:
+            if 2 * self._n > most:
+                warnings.warn(
+                    f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
+                    f"of points ({self._n} for each of {SHIFTS} shifts); use a larger `tol`.",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+                break
+            # errors fall about as 1/n
+            self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(np.clip(error / tol, 1.5, 16)))))
+            self._draw(single)
+        assert self._points is not None
+        return self._points
+
+    def _draw(self, single: bool) -> None:
+        self._single = single
+        with jax.enable_x64(True):
+            self._points = weighted_points(
+                *self._box(), n_points=self._n, n_shifts=SHIFTS, seed=self._seed, single=single
+            )
 
     def _log_peak(self) -> float:
         """Return the log density of N(mean, cov) at its mean."""

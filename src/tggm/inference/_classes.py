@@ -46,15 +46,9 @@ Score = Callable[[Array], Expansion]  # η (rows, n) to S_c and its derivatives
 
 @full_precision
 def class_mean_field(
-    tg: TruncatedGaussian,
-    W: Array,
-    b: Array,
-    expand: Score,
-    *,
-    start: Array | None,
-    steps: Array,
+    tg: TruncatedGaussian, W: Array, b: Array, expand: Score, *, start: Array | None, steps: Array,
     solver: str,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array]:  # fmt: skip
     """Return a lower bound on log Z of h and z given each row's class, differentiable, and the means of h.
 
     The bound is stationary in q, so the derivative with q held fixed is the whole derivative: the paper's EM
@@ -163,7 +157,7 @@ def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: 
 
     def marginals(sites: _ep.Sites) -> _ep.Marginals:
         q = _joint(fixed, W_, b_, own, sites)
-        return _ep.Marginals(q.mean, q.var, q.mean / q.var)
+        return q.mean, q.var, q.mean / q.var
 
     alone = fixed.precision.diagonal()[None, :] + jnp.zeros_like(fixed.shift)
     start = [jnp.pad(a, ((0, 0), (0, len(b)))) for a in _ep.uncoupled_sites(alone, fixed.truncated[None, :])]

@@ -37,7 +37,7 @@ LEAST_DAMPING = 0.1  # smallest fraction of an update that is applied
 
 
 def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) -> Moments:
-    r"""Compute means, variances and EP's estimate of log Z.
+    r"""Compute means, variances and EP's estimate of log Z, kind "estimate".
 
     .. math::
         \log Z \approx \log Z_G(P + \Lambda, \gamma + \nu)
@@ -56,11 +56,6 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
         Largest difference between marginal and tilted means (in standard deviations) and variances
         (relative) at which a row counts as converged. By default the square root of rounding: log Z is then
         accurate to rounding.
-
-    Returns
-    -------
-    Moments
-        With kind "estimate".
     """
     check.count("max_iter", max_iter)
     rows = tg.rows()
@@ -84,8 +79,7 @@ def _ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
 
 def _general_ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     sites = gaussian_sites(tg, max_iter, tol)
-    mean, var, _ = _marginals(tg, sites)
-    cavity = cavities(mean, var, sites)
+    cavity = cavities(*marginals(tg, sites)[:2], sites)
     mean, omega2 = unit_moments(cavity.shift, cavity.precision, tg.walls())
     converged, log_z = sites.mismatch <= tol, ep_log_z(tg, sites)
     return Moments(mean, omega2 / cavity.precision, log_z, converged, sites.n_iter, "estimate")
@@ -101,12 +95,9 @@ class Sites(NamedTuple):
     n_iter: Array  # (rows,)
 
 
-class Marginals(NamedTuple):
-    """Marginals of the Gaussian with all sites, (rows, m) each."""
-
-    mean: Array
-    var: Array
-    pull: Array  # natural parameters from which the means were computed; rounding is relative to them
+# of the Gaussian with all sites, (rows, m) each: mean, variance, and the natural parameters from which the
+# means were computed; rounding is relative to them
+Marginals = tuple[Array, Array, Array]
 
 
 class Cavity(NamedTuple):
@@ -130,12 +121,9 @@ def uncoupled_sites(precision: Array, walls: Walls) -> tuple[Array, Array]:
 
 
 def fit_sites(
-    marginals: Callable[[Sites], Marginals],
-    start: tuple[Array, Array],
-    walls: Walls,
-    max_iter: Array,
+    marginals: Callable[[Sites], Marginals], start: tuple[Array, Array], walls: Walls, max_iter: Array,
     tol: Array,
-) -> Sites:
+) -> Sites:  # fmt: skip
     """Fit sites whose marginals match the tilted moments, by parallel updates from λ and ν in `start`."""
     one = jnp.ones(start[0].shape[0], start[0].dtype)
     first = Sites(*start, jnp.inf * one, one, jnp.zeros(one.shape, jnp.int32))
@@ -167,17 +155,17 @@ def fit_sites(
     return lax.while_loop(unfinished, sweep, (jnp.int32(0), first))[1]
 
 
+def marginals(tg: TruncatedGaussian, sites: Sites) -> Marginals:
+    """Return the marginals of the Gaussian with precision P + Λ and shift γ + ν."""
+    factor = tg.precision.factor(sites.precision)
+    pull = tg.shift + sites.shift
+    return factor.solve(pull), factor.variances(), pull
+
+
 def gaussian_sites(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Sites:
     """Fit the sites of a truncated Gaussian's walls."""
-
-    def marginals(sites: Sites) -> Marginals:
-        factor = tg.precision.factor(sites.precision)
-        pull = tg.shift + sites.shift
-        return Marginals(factor.solve(pull), factor.variances(), pull)
-
-    alone = tg.precision.diagonal()[None, :] + jnp.zeros_like(tg.shift)
-    walls = tg.walls()
-    return fit_sites(marginals, uncoupled_sites(alone, walls), walls, max_iter, tol)
+    alone, walls = tg.precision.diagonal()[None, :] + jnp.zeros_like(tg.shift), tg.walls()
+    return fit_sites(partial(marginals, tg), uncoupled_sites(alone, walls), walls, max_iter, tol)
 
 
 def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
@@ -194,18 +182,23 @@ def _sites_of(cavity: Cavity, mean: Array, omega2: Array) -> tuple[Array, Array]
 
 def ep_log_z(tg: TruncatedGaussian, sites: Sites) -> Array:
     """Return EP's log Z; its gradient with sites and cavities held fixed is E[h], −½ E[hhᵀ]."""
-    sites = jax.tree.map(lax.stop_gradient, sites)
-    mean, var, log_det = _marginals(tg, sites)
-    gaussian = 0.5 * (((tg.shift + sites.shift) * mean).sum(-1) - log_det)
-    fixed, *rest = jax.tree.map(lax.stop_gradient, (tg, sites, mean, var, log_det))
-    value = _log_z_value(fixed, *rest) + gaussian - lax.stop_gradient(gaussian)
-    return value if tg.limits is None else value + _by_limits(tg, cavities(rest[1], rest[2], sites))
-
-
-def _by_limits(tg: TruncatedGaussian, cavity: Cavity) -> Array:
-    """Return zero with the derivatives of log Z by the limits: the densities of tilted marginals."""
+    sites, fixed = jax.tree.map(lax.stop_gradient, (sites, tg))
+    layered = isinstance(tg.precision, Layered)
+    of = fixed if layered else tg
+    factor = of.precision.factor(sites.precision)
+    mean, var, log_det = factor.solve(of.shift + sites.shift), factor.variances(), factor.log_det()
+    if layered:
+        assert isinstance(factor, LayeredFactor)
+        gaussian = gaussian_energy(tg, mean, factor.blocks())
+    else:
+        gaussian = 0.5 * (((tg.shift + sites.shift) * mean).sum(-1) - log_det)
+    mean, var, log_det = lax.stop_gradient((mean, var, log_det))
+    value = _log_z_value(fixed, sites, mean, var, log_det) + gaussian - lax.stop_gradient(gaussian)
+    if tg.limits is None:
+        return value
+    cavity = cavities(mean, var, sites)  # the derivatives by limits are the densities of tilted marginals
     wall = log_normaliser(cavity.shift, cavity.precision, tg.walls()).sum(-1)
-    return wall - lax.stop_gradient(wall)
+    return value + wall - lax.stop_gradient(wall)
 
 
 def _log_z_value(tg: TruncatedGaussian, sites: Sites, mean: Array, var: Array, log_det: Array) -> Array:
@@ -222,26 +215,6 @@ def _log_z_value(tg: TruncatedGaussian, sites: Sites, mean: Array, var: Array, l
     residual = tg.shift + sites.shift - (P.diagonal()[None, :] + sites.precision) * mean - coupling
     quadratic = mean * (coupling + excess * mean + 2 * residual)
     return (wall + 0.5 * (quadratic - jnp.log(var))).sum(-1) - 0.5 * log_det
-
-
-def _marginals(tg: TruncatedGaussian, sites: Sites) -> tuple[Array, Array, Array]:
-    """Return means, variances and log-determinant of the Gaussian with precision P + Λ and shift γ + ν."""
-    factor = tg.precision.factor(sites.precision)
-    return factor.solve(tg.shift + sites.shift), factor.variances(), factor.log_det()
-
-
-def layered_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
-    """Return EP's log Z for each row, differentiable in the shift and every block of the precision."""
-    fixed = jax.tree.map(lax.stop_gradient, tg)
-    sites = gaussian_sites(fixed, max_iter, site_tolerance(tg.shift.dtype))
-    factor = fixed.precision.factor(sites.precision)
-    assert isinstance(factor, LayeredFactor)
-    mean = factor.solve(fixed.shift + sites.shift)
-    var = factor.variances()
-    value = _log_z_value(fixed, sites, mean, var, factor.log_det())
-    energy = gaussian_energy(tg, *lax.stop_gradient((mean, factor.blocks())))
-    result = lax.stop_gradient(value - energy) + energy
-    return result if tg.limits is None else result + _by_limits(tg, cavities(mean, var, sites))
 
 
 def gaussian_energy(

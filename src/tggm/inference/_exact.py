@@ -30,7 +30,7 @@ from jax.scipy.special import logsumexp
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
-from tggm.inference._fourier import Sum, averages, log_density
+from tggm.inference._fourier import Averages, Sum, averages, by_chunks, log_density
 from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, LowRank
 from tggm.precision.protocol import is_concrete
@@ -44,18 +44,11 @@ MAX_VARIABLES = 3  # of the quadrature
 
 
 def exact(tg: TruncatedGaussian) -> Moments:
-    """Compute log Z, means and variances to rounding error.
+    """Compute log Z, means and variances to rounding error, kind "exact".
 
-    Parameters
-    ----------
-    tg : TruncatedGaussian
-        `Diagonal`, `LowRank` of rank one, or any structure of at most three variables.
-
-    Returns
-    -------
-    Moments
-        With kind "exact". In float64 the relative error is below 1e-12 for log Z and 1e-10 for the moments.
-        Single precision is computed in double and rounded.
+    The precision is `Diagonal`, `LowRank` of rank one, or of any structure with at most three variables. In
+    float64 the relative error is below 1e-12 for log Z and 1e-10 for the moments. Single precision is
+    computed in double and rounded.
     """
     _require_tractable(tg)
     if tg.shift.dtype != jnp.float64 and is_concrete(*jax.tree.leaves(tg)):
@@ -78,11 +71,10 @@ def exact_log_z(tg: TruncatedGaussian) -> Array:
     """Return log Z of shape (rows,), differentiable in the shift and every parameter of the precision."""
     _require_tractable(tg)
     rows, P = tg.rows(), tg.precision
-    value: Array
     if isinstance(P, Diagonal) or P.size == 1:
-        value = _independent_log_z(P.diagonal(), rows)
-    elif _is_rank_one(rows):
-        value = _rank_one_log_z(P, rows)
+        value: Array = _independent_log_z(P.diagonal(), rows)
+    elif isinstance(P, LowRank) and _is_rank_one(rows):
+        value = _independent_log_z(P.base, rows) + _HALF_LOG_2PI + jax.jit(log_density)(*_as_sum(P, rows))
     else:
         value = _quadrature_log_z(P.dense(), rows.shift, full_limits(rows), _panels(P.dense()))
     return value
@@ -99,9 +91,9 @@ def is_tractable(tg: TruncatedGaussian) -> bool:
 
 
 def _require_tractable(tg: TruncatedGaussian) -> None:
-    P = tg.precision
     if is_tractable(tg):
         return
+    P = tg.precision
     what = f"LowRank of rank {P.rank}" if isinstance(P, LowRank) else type(P).__name__
     what = what if tg.limits is None else f"{what} in a box"
     raise ValueError(
@@ -139,15 +131,9 @@ def _as_sum(P: LowRank, rows: TruncatedGaussian) -> tuple[Sum, Array]:
 
 
 @jax.jit
-def _rank_one_log_z(P: LowRank, rows: TruncatedGaussian) -> Array:
-    value: Array = _independent_log_z(P.base, rows) + _HALF_LOG_2PI + log_density(*_as_sum(P, rows))
-    return value
-
-
-@jax.jit
 def _rank_one(P: LowRank, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
     sums, y = _as_sum(P, rows)
-    found = averages(sums, y)
+    found: Averages = by_chunks(averages, sums, y)
     root = jnp.sqrt(P.base)[None, :]
     kept, coef = rows.truncated[None, :], P.weights / root
     free_mean = rows.shift / root + coef * found.s[:, None]

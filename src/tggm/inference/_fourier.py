@@ -216,7 +216,8 @@ class Averages(NamedTuple):
     var: Array  # (rows, m) Var[x_k | y]
 
 
-def _averages(sums: Sum, y: Array) -> Averages:
+def averages(sums: Sum, y: Array) -> Averages:
+    """Return averages of a block of rows; not differentiable."""
     contour = vertical(sums, y, saddle(sums, y))
     alpha, coef = contour.tilted.alpha, contour.tilted.coef
     scale = 1 / mass(alpha)
@@ -250,12 +251,6 @@ def by_chunks(compute: Callable[[Any, Any], Any], sums: Sum, y: Any) -> Any:
     return map_blocks(lambda block: compute(*block), (sums, y), size)
 
 
-def averages(sums: Sum, y: Array) -> Averages:
-    """Return `Averages` for every row; not differentiable."""
-    out: Averages = by_chunks(_averages, sums, y)
-    return out
-
-
 @jax.custom_jvp
 def log_density(sums: Sum, y: Array) -> Array:
     """Return log f(y) for each row, with relative accuracy in both tails.
@@ -275,7 +270,7 @@ def log_density(sums: Sum, y: Array) -> Array:
 def _log_density_jvp(primals: tuple[Sum, Array], tangents: tuple[Sum, Array]) -> tuple[Array, Array]:
     sums, y = primals
     d_sums, d_y = tangents
-    a = averages(sums, y)
+    a: Averages = by_chunks(averages, sums, y)
     prior, _ = standard_moments(sums.alpha)
     by_variable = (a.mean - prior) * d_sums.alpha + a.s_mean * d_sums.coef
     return a.log_density, by_variable.sum(1) - a.s * d_y + 0.5 * a.s2 * d_sums.noise

@@ -26,14 +26,6 @@ WIDEST = 1024  # units that a block can hold in registers
 UNITS = 128  # to a warp
 
 
-class UnitMoments(NamedTuple):
-    """Moments of N(α, 1), given h ≥ 0 where it is truncated."""
-
-    mean: Array
-    var: Array
-    log_z: Array  # log ∫ exp(−½h² + αh) dh
-
-
 class KernelRow(NamedTuple):
     """A row with its shared parameters, (1, m) each; padded columns have u = γ = 0 and d = 1."""
 
@@ -61,11 +53,12 @@ def suits(tg: TruncatedGaussian) -> bool:
     return fits and tg.limits is None
 
 
-def standard(alpha: Array, truncated: Array) -> UnitMoments:
-    """Compute the moments from one fit and one exponential at t = |α|, to about 1e-6.
+def standard(alpha: Array, truncated: Array) -> tuple[Array, Array, Array]:
+    """Return mean, variance and log ∫ exp(−½h² + αh) dh of N(α, 1), given h ≥ 0 where it is truncated.
 
-    With R the hazard at −t, the mean is R − t left of zero and α + r right of it, r = ER / (√(2π) R − E),
-    E = exp(−t²/2). The logarithm is −log R on the left and t²/2 + log √(2π) Φ(t) on the right.
+    Computed from one fit and one exponential at t = |α|, to about 1e-6. With R the hazard at −t, the mean is
+    R − t left of zero and α + r right of it, r = ER / (√(2π) R − E), E = exp(−t²/2). The logarithm is −log R
+    on the left and t²/2 + log √(2π) Φ(t) on the right.
     """
     _, c, of_mean = FITS["kernel"]["mean"]
     t, left = jnp.abs(alpha), alpha < 0
@@ -80,7 +73,7 @@ def standard(alpha: Array, truncated: Array) -> UnitMoments:
     log = jnp.log(jnp.where(left, R, 1 - E / (SQRT_2PI * R)))
     free = half + LOG_ROOT_2PI
     log_z = jnp.where(truncated, jnp.where(left, -log, free + log), free)
-    return UnitMoments(jnp.where(truncated, mean, alpha), jnp.where(truncated, var, 1.0), log_z)
+    return jnp.where(truncated, mean, alpha), jnp.where(truncated, var, 1.0), log_z
 
 
 def _horner(coefficients: tuple[float, ...], u: Array) -> Array:
@@ -219,12 +212,9 @@ def ep_row(row: KernelRow, max_iter: Array, tol: Array) -> Answer:
 
 
 def run(
-    solve_row: Callable[..., Answer],
-    kind: str,
-    tg: TruncatedGaussian,
-    *numbers: Array,
+    solve_row: Callable[..., Answer], kind: str, tg: TruncatedGaussian, *numbers: Array,
     interpret: bool = False,
-) -> Moments:
+) -> Moments:  # fmt: skip
     """Apply a solver to all rows, one row per program."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton

@@ -4,7 +4,7 @@ Mean field gives means m; covariances are its linear response, ∂m/∂γ = (dia
 correlations that the factors leave out. EP uses the covariance of its Gaussian.
 """
 
-from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,10 @@ from jax import Array, lax
 
 from tggm import settings as check
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference._common import conjugate_gradient, map_blocks
+from tggm.inference._common import map_blocks
 from tggm.inference._ep import gaussian_sites, site_tolerance
-from tggm.inference._mean_field import Point, newton, visit
+from tggm.inference._mean_field import Point, newton, solve, visit
 from tggm.matmul_precision import full_precision
-from tggm.precision import Precision
 
 BLOCK = 512  # rows computed at once: EP holds several matrices per row
 NEWTON_STEPS = 50
@@ -32,10 +31,22 @@ def linear_moments(
     W (n, m) acts on the last m units; `start` holds means for mean field. Shapes (rows, m) and (rows, n, n).
     """
     check.one_of("engine", engine, ("ep", "mean_field"))
-    one = _ep if engine == "ep" else _mean_field
 
     def block(part: tuple[Array, Array | None]) -> tuple[Array, Array]:
-        return one(tg.with_shift(part[0]), W, part[1])
+        rows = tg.with_shift(part[0])
+        if engine == "ep":
+            sites = gaussian_sites(rows, jnp.int32(SWEEPS), site_tolerance(rows.shift.dtype))
+            inverse = rows.precision.factor(sites.precision).solve
+            means = inverse(rows.shift + sites.shift)
+        else:
+            q = _factors(rows, part[1])
+            means, inverse = q.mean, partial(solve, rows, _curvature(rows, q))
+
+        def column(w: Array) -> Array:
+            r = jnp.pad(w, (rows.size - len(w), 0))
+            return inverse(jnp.broadcast_to(r[None, :], rows.shift.shape))
+
+        return _last(means, W), jnp.einsum("ik,jbk->bij", W, _last(jax.vmap(column)(W), W))
 
     result: tuple[Array, Array] = map_blocks(block, (tg.shift, start), BLOCK)
     return result
@@ -50,26 +61,17 @@ def linear_mean(tg: TruncatedGaussian, W: Array, start: Array | None = None) -> 
     """
     held = jax.tree.map(lax.stop_gradient, tg)
     q = lax.stop_gradient(_factors(held, start))
+    extra = _curvature(held, q)
     scale = held.precision.diagonal()[None, :] / q.omega2  # 1/v
-    moved = visit(tg, q.theta).mean
-    residual = tg.precision.off_diagonal(q.mean) - tg.shift - moved * scale
+    residual = tg.precision.off_diagonal(q.mean) - tg.shift - visit(tg, q.theta).mean * scale
     step = lax.custom_linear_solve(
         lambda x: held.precision.off_diagonal(x) + scale * x,
         residual - lax.stop_gradient(residual),
-        lambda product, r: conjugate_gradient(product, r, scale),
+        lambda _, r: solve(held, extra, r),
         symmetric=True,
     )
     mean: Array = _last(q.mean - step, W)
     return mean @ W.T
-
-
-def _response(solve: Callable[[Array], Array], W: Array, like: Array) -> Array:
-    """Return W A⁻¹ Wᵀ for each row, (rows, n, n); `solve` computes A⁻¹ r, and W acts on the last units."""
-
-    def column(w: Array) -> Array:
-        return solve(jnp.broadcast_to(jnp.pad(w, (like.shape[1] - len(w), 0))[None, :], like.shape))
-
-    return jnp.einsum("ik,jbk->bij", W, _last(jax.vmap(column)(W), W))
 
 
 def _last(v: Array, W: Array) -> Array:
@@ -81,18 +83,6 @@ def _factors(tg: TruncatedGaussian, start: Array | None) -> Point:
     return newton(tg, tg.shift - tg.precision.off_diagonal(means), jnp.int32(NEWTON_STEPS)).point
 
 
-def _mean_field(tg: TruncatedGaussian, W: Array, start: Array | None) -> tuple[Array, Array]:
-    q = _factors(tg, start)
-    P: Precision = tg.precision
-    scale = P.diagonal()[None, :] / q.omega2
-
-    def solve(r: Array) -> Array:
-        return conjugate_gradient(lambda x: P.off_diagonal(x) + scale * x, r, scale)
-
-    return _last(q.mean, W), _response(solve, W, tg.shift)
-
-
-def _ep(tg: TruncatedGaussian, W: Array, _: Array | None) -> tuple[Array, Array]:
-    sites = gaussian_sites(tg, jnp.int32(SWEEPS), site_tolerance(tg.shift.dtype))
-    factor = tg.precision.factor(sites.precision)
-    return _last(factor.solve(tg.shift + sites.shift), W), _response(factor.solve, W, tg.shift)
+def _curvature(tg: TruncatedGaussian, q: Point) -> Array:
+    """Return 1/v − P_kk, the diagonal that the Hessian adds to P."""
+    return tg.precision.diagonal()[None, :] * (1 / q.omega2 - 1)

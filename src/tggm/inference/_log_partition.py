@@ -9,7 +9,6 @@ miss the movement of the fixed point.
 `estimate_log_z` and `estimate_moments` choose an engine; the former returns an error with log Z.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,26 +18,21 @@ from jax.typing import ArrayLike
 
 from tggm import settings as check
 from tggm.gaussian import Moments, TruncatedGaussian
-from tggm.inference._ep import ep, ep_log_z, ep_with_error, gaussian_sites, layered_ep, site_tolerance
+from tggm.inference._ep import ep, ep_log_z, ep_with_error, gaussian_sites, site_tolerance
 from tggm.inference._exact import exact, exact_log_z, is_tractable
 from tggm.inference._mean_field import SOLVERS, cyclic_moments, expected_energy, limit_energy, newton_moments
 from tggm.inference._orthant import orthant
 from tggm.matmul_precision import full_precision
-from tggm.precision import Diagonal, Layered
+from tggm.precision import Diagonal
 
 ENGINES = ("mean_field", "ep", "exact")
 
 
 @full_precision
 def log_partition(
-    tg: TruncatedGaussian,
-    *,
-    engine: str = "ep",
-    solver: str = "newton",
-    n_cycles: ArrayLike = 10,
-    max_iter: ArrayLike = 50,
-    start: Array | None = None,
-) -> Array:
+    tg: TruncatedGaussian, *, engine: str = "ep", solver: str = "newton", n_cycles: ArrayLike = 10,
+    max_iter: ArrayLike = 50, start: Array | None = None,
+) -> Array:  # fmt: skip
     """Return log Z for each row, differentiable in `shift` and every parameter of the precision.
 
     The engine is "ep", "mean_field" (a lower bound) or "exact"; it gets the options that it takes. `n_cycles`
@@ -50,33 +44,22 @@ def log_partition(
     if engine == "exact" or isinstance(tg.precision, Diagonal):  # independent variables have a closed form
         value = exact_log_z(rows)
     elif engine == "ep":
-        value = _by_ep(rows, jnp.asarray(max_iter, jnp.int32))
+        fixed, tol = jax.tree.map(lax.stop_gradient, rows), site_tolerance(rows.shift.dtype)
+        value = ep_log_z(rows, gaussian_sites(fixed, jnp.asarray(max_iter, jnp.int32), tol))
     else:
-        run: Callable[..., Moments] = newton_moments if solver == "newton" else cyclic_moments
-        steps = jnp.asarray(max_iter if solver == "newton" else n_cycles, jnp.int32)
-        value = _by_mean_field(rows, run, start, steps)
+        fixed = jax.tree.map(lax.stop_gradient, rows)
+        begin = None if start is None else lax.stop_gradient(start).reshape(rows.shift.shape)
+        if solver == "newton":
+            q = newton_moments(fixed, begin, jnp.asarray(max_iter, jnp.int32))
+        else:
+            q = cyclic_moments(fixed, begin, jnp.asarray(n_cycles, jnp.int32))
+        q = lax.stop_gradient(q)
+        energy = expected_energy(rows, q.mean, q.var)  # its gradient under a fixed q is that of the bound
+        if rows.limits is not None:
+            energy = energy + limit_energy(rows, fixed.shift - fixed.precision.off_diagonal(q.mean))
+        assert q.log_z is not None
+        value = q.log_z + energy - lax.stop_gradient(energy)
     return value.reshape(tg.shift.shape[:-1])
-
-
-def _by_ep(tg: TruncatedGaussian, max_iter: Array) -> Array:
-    if isinstance(tg.precision, Layered):
-        return layered_ep(tg, max_iter)
-    fixed = jax.tree.map(lax.stop_gradient, tg)
-    return ep_log_z(tg, gaussian_sites(fixed, max_iter, site_tolerance(tg.shift.dtype)))
-
-
-def _by_mean_field(
-    tg: TruncatedGaussian, run: Callable[..., Moments], start: Array | None, steps: Array
-) -> Array:
-    """Return the value of the bound, with the gradient of its energy under a fixed q."""
-    fixed = jax.tree.map(lax.stop_gradient, tg)
-    start = None if start is None else lax.stop_gradient(start).reshape(tg.shift.shape)
-    q = jax.tree.map(lax.stop_gradient, run(fixed, start, steps))
-    energy = expected_energy(tg, q.mean, q.var)
-    if tg.limits is not None:
-        energy = energy + limit_energy(tg, fixed.shift - fixed.precision.off_diagonal(q.mean))
-    value: Array = q.log_z + energy - lax.stop_gradient(energy)
-    return value
 
 
 ESTIMATORS = ("auto", "exact", "ep", "orthant")

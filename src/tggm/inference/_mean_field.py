@@ -42,12 +42,11 @@ from tggm.inference._common import (
     warn_unconverged,
 )
 from tggm.matmul_precision import full_precision
-from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
+from tggm.precision import Dense, Diagonal, LowRank, Precision
 from tggm.precision.protocol import rounding
 
 SOLVERS = ("newton", "cyclic")
 FACTOR_UP_TO = 64  # variables; for more, conjugate gradients are faster than one factorisation per row
-FEW_LAYERS = 3
 # Squared residual that conjugate gradients may leave, by bytes per number. In double precision inexact steps
 # of hard problems cost more steps than they save.
 ENOUGH = {4: 1e-8, 8: None}
@@ -57,13 +56,9 @@ UNROLL = 8  # coordinate updates compiled together on a GPU
 
 
 def mean_field(
-    tg: TruncatedGaussian,
-    *,
-    solver: str = "newton",
-    max_iter: int = 100,
-    n_cycles: int = 10,
+    tg: TruncatedGaussian, *, solver: str = "newton", max_iter: int = 100, n_cycles: int = 10,
     start: ArrayLike | None = None,
-) -> Moments:
+) -> Moments:  # fmt: skip
     r"""Compute means, variances and a lower bound on log Z under the best factorised approximation.
 
     .. math::
@@ -207,7 +202,6 @@ def no_term(mean: Array) -> Term:
 
 def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = no_term) -> NewtonState:
     """Minimise f for every row from natural parameters `start`; see the module's text."""
-    tg = _merge_layers(tg)
     if start.dtype != jnp.float64 or term is not no_term:
         return _iterate(tg, start, max_iter, term)
     single, rough = jax.tree.map(lambda a: a if a.dtype == bool else a.astype(jnp.float32), (tg, start))
@@ -215,14 +209,6 @@ def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = n
     theta = found.point.theta.astype(start.dtype)
     state = _iterate(tg, jnp.where(jnp.isfinite(theta).all(-1)[:, None], theta, start), max_iter, term)
     return state._replace(n_iter=found.n_iter + state.n_iter)
-
-
-def _merge_layers(tg: TruncatedGaussian) -> TruncatedGaussian:
-    """Write a few layers as one dense matrix: one product per step instead of many small ones."""
-    P = tg.precision
-    if isinstance(P, Layered) and len(P.sizes) <= FEW_LAYERS and P.size > FACTOR_UP_TO and tg.limits is None:
-        return TruncatedGaussian(Dense(P.dense()), tg.shift, tg.truncated)
-    return tg
 
 
 def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) -> NewtonState:
@@ -254,7 +240,7 @@ def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) 
 
         good = lax.cond((small | done).all(), lambda _: small, decreases, None)
         accept = good & ~done
-        point = jax.tree.map(lambda a, b: jnp.where(_expand(accept, a), a, b), new, old)
+        point = jax.tree.map(lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), new, old)
         # where the derivative along the step would be zero if it were linear
         shrink = jnp.clip(jnp.where(new_slope > slope, -slope / (new_slope - slope), 0.5), 0.1, 0.5)
         length = jnp.where(good, jnp.minimum(1, 2 * length), length * shrink)
@@ -264,10 +250,6 @@ def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) 
         visit(tg, start, term), jnp.ones(rows, start.dtype), jnp.zeros(rows, bool), jnp.zeros(rows, jnp.int32)
     )
     return lax.while_loop(unfinished, step, (jnp.int32(0), first))[1]
-
-
-def _expand(mask: Array, like: Array) -> Array:
-    return mask.reshape(mask.shape + (1,) * (like.ndim - 1))
 
 
 def _noise(tg: TruncatedGaussian, point: Point, p: Array) -> Array:

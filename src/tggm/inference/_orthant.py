@@ -70,13 +70,9 @@ _FAR, _STEEP, _NARROW = 32.0, 8.0, 0.1
 
 
 def orthant(
-    tg: TruncatedGaussian,
-    *,
-    n_points: int = 1000,
-    n_shifts: int = 8,
-    key: Array | int = 0,
+    tg: TruncatedGaussian, *, n_points: int = 1000, n_shifts: int = 8, key: Array | int = 0,
     tol: float | None = None,
-) -> Moments:
+) -> Moments:  # fmt: skip
     r"""Estimate log Z with its standard error, and means and variances from the same weighted points.
 
     .. math::
@@ -121,7 +117,7 @@ def orthant(
         random = jax.random.key(key) if isinstance(key, int) else key
         while True:
             n = next_prime(n_points)
-            result: Moments = _any_shape(tg, generator(n, tg.size), random, largest, n, n_shifts)
+            result: Moments = _rows(tg, generator(n, tg.size), random, largest, n, n_shifts)
             if tol is None or bool(result.converged.all()) or 2 * n_points > _MAX_POINTS:
                 break
             n_points *= 2
@@ -131,15 +127,6 @@ def orthant(
         f"{limit}; raise `n_points` or `n_shifts`, or use ep."
     )  # fmt: skip
     return result
-
-
-@partial(jax.jit, static_argnames=("n", "n_shifts"))
-def _any_shape(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shifts: int) -> Moments:
-    """Run one compiled program: for small problems the overhead of several would dominate."""
-    rows = jax.tree.map(lambda a: a if a.dtype == bool else a.astype(jnp.float64), tg.rows())
-    result = restore(_rows(rows, z, key, tol, n, n_shifts), tg)
-    same: Moments = jax.tree.map(lambda a: a.astype(tg.shift.dtype) if a.dtype == jnp.float64 else a, result)
-    return same
 
 
 class SeparatedBox(NamedTuple):
@@ -165,7 +152,10 @@ class _Tilt(NamedTuple):
     n_iter: Array
 
 
-def _rows(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shifts: int) -> Moments:
+@partial(jax.jit, static_argnames=("n", "n_shifts"))
+def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shifts: int) -> Moments:
+    """Run one compiled program: for small problems the overhead of several would dominate."""
+    tg = jax.tree.map(lambda a: a if a.dtype == bool else a.astype(jnp.float64), given.rows())
     m = tg.size
     L = cholesky(tg.precision.dense())
     root = triangular_solve(L, jnp.eye(m, dtype=L.dtype), left_side=True, lower=True)
@@ -183,7 +173,10 @@ def _rows(tg: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_shi
 
     log_p, error, mean, var = lax.map(row, (whitened @ root, full_limits(tg)), batch_size=rows_at_once)
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
-    return Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error)
+    found = restore(Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error), given)
+    dtype = given.shift.dtype
+    same: Moments = jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
+    return same
 
 
 def _average(box: SeparatedBox, n_sets: int, log_u: Array) -> tuple[Array, Array, Array]:
@@ -275,8 +268,9 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
     def evaluate(t: Array) -> tuple[Array, ...]:
         _, s = box_moments(-t, jnp.ones_like(t), *limits)
         Br = B @ s.mean
-        value = 0.5 * s.mean @ Br + (t * s.mean + s.log_mass).sum()
-        return s.mean, jnp.clip(1 - s.var, 0, 1), value, t + Br
+        value, slope = 0.5 * s.mean @ Br + (t * s.mean + s.log_mass).sum(), jnp.clip(1 - s.var, 0, 1)
+        # without equations in which r does not depend on t
+        return s.mean, slope, value, jnp.where(slope > 0, jnp.abs(t + Br), 0).max()
 
     def unfinished(state: _Tilt) -> Array:
         return (state.residual > tol) & (state.n_iter < MAX_ITER)
@@ -288,17 +282,17 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
         w = triangular_solve(G, -(S * F)[:, None], left_side=True, lower=True)
         w = triangular_solve(G, w, left_side=True, lower=True, transpose_a=True)[:, 0]
         trial = state.t - state.scale * (F + B @ (S * w))
-        r, slope, value, F_new = evaluate(trial)
+        r, slope, value, residual = evaluate(trial)
         better = value <= state.value + 1e-12 * jnp.abs(state.value)
-        new = _Tilt(trial, r, slope, value, state.scale, _largest(F_new, slope), state.n_iter)
+        new = _Tilt(trial, r, slope, value, state.scale, residual, state.n_iter)
         old = state._replace(scale=state.scale / 4)
         grown = jnp.minimum(1, 2 * state.scale)
         kept = _Tilt(*(jnp.where(better, x, y) for x, y in zip(new._replace(scale=grown), old, strict=True)))
         return kept._replace(n_iter=state.n_iter + 1)
 
     t = -nearest * (1 - 1 / jnp.diagonal(B + eye))
-    r, slope, value, F = evaluate(t)
-    start = _Tilt(t, r, slope, value, jnp.ones_like(value), _largest(F, slope), jnp.int32(0))
+    r, slope, value, residual = evaluate(t)
+    start = _Tilt(t, r, slope, value, jnp.ones_like(value), residual, jnp.int32(0))
     end = lax.while_loop(unfinished, step, start)
     reached = (end.residual <= tol) & jnp.isfinite(end.value)
     tilt = jnp.where(reached, U.T @ end.r - end.r, 0)
@@ -306,11 +300,6 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
     mass = end.value - (0.5 * B @ end.r + end.t) @ end.r
     peak = mass - (tilt * (tilt / 2 + end.r)).sum() + 1e-6
     return tilt, jnp.where(reached, peak, jnp.inf)
-
-
-def _largest(F: Array, slope: Array) -> Array:
-    """Return the largest residual, without equations in which r does not depend on t."""
-    return jnp.where(slope > 0, jnp.abs(F), 0).max()
 
 
 def walk(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
@@ -425,15 +414,9 @@ class Points(NamedTuple):
 
 
 def weighted_points(
-    covariance: Array,
-    mean: Array,
-    limits: Limits,
-    *,
-    n_points: int,
-    n_shifts: int,
-    seed: int,
+    covariance: Array, mean: Array, limits: Limits, *, n_points: int, n_shifts: int, seed: int,
     single: bool = False,
-) -> Points:
+) -> Points:  # fmt: skip
     """Return weighted points of the box in float64; call inside ``jax.enable_x64(True)``.
 
     Points are computed in portions, so that one program serves any number of points and its arrays stay in

@@ -83,9 +83,8 @@ def _run(
     means, variances = (draws, 0.0) if moments is None else moments
     mean = means.mean((0, 1))
     var = (variances + (means - mean[None, None]) ** 2).mean((0, 1))
-    n_iter = jnp.broadcast_to(steps.sum(), (n_rows,))
-    draws_ = draws.reshape(-1, n_rows, m)[:n]
-    return Moments(mean, var, None, agreement(draws), n_iter, "sample", draws=draws_)
+    some, n_iter = draws.reshape(-1, n_rows, m)[:n], jnp.broadcast_to(steps.sum(), n_rows)
+    return Moments(mean, var, None, agreement(draws), n_iter, "sample", draws=some)
 
 
 def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None) -> Array:
@@ -110,13 +109,10 @@ def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None)
 
 
 def _check_inside(tg: TruncatedGaussian, h: Array) -> None:
-    walls = tg.walls()
-    if not is_concrete(h, *jax.tree.leaves(walls)):
+    limits = full_limits(tg)
+    if not is_concrete(h, *limits):
         return
-    if isinstance(walls, Limits):
-        outside = float(jnp.maximum(walls.lower - h, h - walls.upper).max())
-    else:
-        outside = -float(jnp.where(walls, h, 0).min())
+    outside = float(jnp.maximum(limits.lower - h, h - limits.upper).max())
     if outside > 0:
         raise ValueError(
             f"`init` must be within the limits; it is outside by {outside:.3g}. Clip it, or omit it."
@@ -143,15 +139,9 @@ def agreement(draws: Array) -> Array:
 
 
 def gibbs(
-    tg: TruncatedGaussian,
-    key: Array,
-    n: int,
-    *,
-    n_chains: int = 64,
-    burn_in: int = 100,
-    thin: int = 1,
+    tg: TruncatedGaussian, key: Array, n: int, *, n_chains: int = 64, burn_in: int = 100, thin: int = 1,
     init: ArrayLike | None = None,
-) -> Moments:
+) -> Moments:  # fmt: skip
     r"""Draw by systematic scan; means and variances integrate each variable out given the others.
 
     .. math::
@@ -224,16 +214,9 @@ class _Flight(NamedTuple):
 
 
 def hmc(
-    tg: TruncatedGaussian,
-    key: Array,
-    n: int,
-    *,
-    n_chains: int = 64,
-    burn_in: int = 20,
-    thin: int = 1,
-    max_bounces: int | None = None,
-    init: ArrayLike | None = None,
-) -> Moments:
+    tg: TruncatedGaussian, key: Array, n: int, *, n_chains: int = 64, burn_in: int = 20, thin: int = 1,
+    max_bounces: int | None = None, init: ArrayLike | None = None,
+) -> Moments:  # fmt: skip
     r"""Draw at the ends of trajectories of length π/2, each with a new velocity v ~ N(0, P⁻¹).
 
     Without walls this length makes the new state independent of the old.
@@ -246,17 +229,12 @@ def hmc(
     Parameters
     ----------
     tg, key, n, n_chains, init
-        As in `gibbs`.
+        As in `gibbs`; the result, too, but `n_iter` counts trajectories.
     burn_in, thin : int
         Trajectories before the first draw, and between draws.
     max_bounces : int, optional
         Trajectories with more reflections are rejected, which keeps the distribution; 1000 + 100 m by
         default.
-
-    Returns
-    -------
-    Moments
-        As of `gibbs`; `n_iter` counts trajectories.
     """
     if max_bounces is None:
         max_bounces = 1000 + 100 * tg.size

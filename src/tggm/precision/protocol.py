@@ -28,19 +28,16 @@ from jax.typing import ArrayLike
 class Factor(Protocol):
     """P + diag(extra), one factorised matrix per row."""
 
-    def solve(self, r: Array) -> Array:
-        """Return (P + diag(extra))⁻¹ r for each row."""
+    def solve(self, r: Array) -> Array: ...
 
-    def variances(self) -> Array:
-        """Return the diagonal of (P + diag(extra))⁻¹ for each row."""
+    def variances(self) -> Array: ...
 
-    def log_det(self) -> Array:
-        """Return the logarithm of det(P + diag(extra)) for each row."""
+    def log_det(self) -> Array: ...
 
 
 @runtime_checkable
 class Precision(Protocol):
-    """A symmetric positive definite matrix shared by all rows of a batch."""
+    """A symmetric positive definite matrix shared by all rows of a batch; the leaves are its parameters."""
 
     @property
     def size(self) -> int:
@@ -53,17 +50,13 @@ class Precision(Protocol):
         dtype: np.dtype[Any] = jax.tree.leaves(self)[0].dtype
         return dtype
 
-    def diagonal(self) -> Array:
-        """Return the diagonal of P, shape (m,)."""
+    def diagonal(self) -> Array: ...
 
-    def off_diagonal(self, v: Array) -> Array:
-        """Return (P − diag P) v for each row of v, shape (rows, m)."""
+    def off_diagonal(self, v: Array) -> Array: ...
 
-    def factor(self, extra: Array) -> Factor:
-        """Factorise P + diag(extra), extra ≥ 0 of shape (rows, m)."""
+    def factor(self, extra: Array) -> Factor: ...
 
-    def dense(self) -> Array:
-        """Return the matrix itself, shape (m, m)."""
+    def dense(self) -> Array: ...
 
 
 T = TypeVar("T")

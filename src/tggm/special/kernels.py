@@ -22,7 +22,7 @@ function of this file, so derivatives of every order are correct:
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -122,15 +122,6 @@ def gaussian(a: Array, low: Array | None = None, shift: Array | float = 0.0) -> 
     return jnp.exp(exponent) * (1 + (cross - (exponent - square)))
 
 
-class _Right(NamedTuple):
-    """The textbook quantities right of the change of form; undefined left of it."""
-
-    r: Array  # hazard, divided by `scale`
-    scale: Array
-    g: Array  # mean
-    v: Array  # variance
-
-
 def _fold(a: Array) -> Array:
     """Return the argument t of the fits: -a left of the change of form, a right of it."""
     return jnp.where(_left("mean", a), -a, a)
@@ -141,7 +132,8 @@ def _left(name: str, a: Array) -> Array:
     return a < -FITS[str(a.dtype)][name][0]
 
 
-def _right(a: Array, low: Array | None = None) -> _Right:
+def _right(a: Array, low: Array | None = None) -> tuple[Array, Array, Array, Array]:
+    """Return the hazard over a scale, the scale, mean and variance; undefined left of the change of form."""
     t = _fold(a)
     R = jnp.minimum(t + tail("mean", t), FAR)
     a = jnp.minimum(t, FAR)
@@ -151,7 +143,7 @@ def _right(a: Array, low: Array | None = None) -> _Right:
     E = gaussian(a, low, shift)
     r = E * R / (SQRT_2PI * R - E * scale)
     g = a + r * scale
-    return _Right(r, scale, g, 1 - r * scale * g)
+    return r, scale, g, 1 - r * scale * g
 
 
 def _mean_or_hazard(a: Array) -> Array:
@@ -204,16 +196,16 @@ def fourth(a: Array) -> Array:
 @_differentiable
 def decay(a: Array) -> Array:
     """Return r g = 1 − ω²: the product on the right, the difference on the left."""
-    right = _right(a)
-    return jnp.where(_left("var", a), 1 - tail("var", _fold(a)), right.r * right.g * right.scale)
+    r, scale, g, _ = _right(a)
+    return jnp.where(_left("var", a), 1 - tail("var", _fold(a)), r * g * scale)
 
 
 @_differentiable
 def spread(a: Array, low: Array | None = None) -> Array:
     """Return the derivative of σ g(μ/σ) by σ, g − a ω² = r (1 + a g), in the form that does not cancel."""
-    t, right = _fold(a), _right(a, low)
+    t, (r, scale, g, _) = _fold(a), _right(a, low)
     left = tail("mean", t) + tail("var", t, times_t=True)
-    return jnp.where(_left("var", a), left, right.r * (1 + jnp.minimum(a, FAR) * right.g) * right.scale)
+    return jnp.where(_left("var", a), left, r * (1 + jnp.minimum(a, FAR) * g) * scale)
 
 
 def _high_tail(name: str, a: Array) -> Array:

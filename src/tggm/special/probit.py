@@ -128,12 +128,17 @@ def sums(mean: Array, std: Array, own: Array, t: Array) -> Sums:
 
 def table_sums(mean: Array, std: Array, own: Array, t: Array) -> Sums:
     """Compute `sums` from one table of rows × classes × nodes, which is faster for few classes."""
+    value, p, x, slope = _table(mean, std, own, t)
+    return Sums(value, (p * slope).sum(-1), (p * slope * x).sum(-1))
+
+
+def _table(mean: Array, std: Array, own: Array, t: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the log sum, weights of nodes, standardised nodes, and σ times the slope of each log factor."""
     terms = log_integrand(mean, std, own, t)
     value = log_sum(terms)
-    p = jnp.exp(terms - value[:, None])[:, None, :]
     x = _standardised(mean, std, t)
-    slope = jnp.where(own[:, :, None], x, -kernels.hazard(x))  # of the log of each factor, times σ
-    return Sums(value, (p * slope).sum(-1), (p * slope * x).sum(-1))
+    p = jnp.exp(terms - value[:, None])[:, None, :]
+    return value, p, x, jnp.where(own[:, :, None], x, -kernels.hazard(x))
 
 
 _log_probit = jax.jit(_probit, static_argnums=(0, 1), inline=True)
@@ -280,11 +285,7 @@ def expand_probit(eta: Array, label: Array, n_nodes: int, n_steps: int) -> Expan
     one = jnp.ones_like(eta)
     own = own_class(eta, label)
     t, h = class_grid(eta, one, own, n_nodes, n_steps)
-    terms = log_integrand(eta, one, own, t)
-    value = log_sum(terms)
-    p = jnp.exp(terms - value[:, None])[:, None, :]
-    x = t[:, None, :] - eta[:, :, None]
-    slope = jnp.where(own[:, :, None], x, -kernels.hazard(x))
+    value, p, x, slope = _table(eta, one, own, t)
     bend = jnp.where(own[:, :, None], 1.0, kernels.decay(x))
     gradient = (p * slope).sum(-1)
     spread = slope - gradient[:, :, None]

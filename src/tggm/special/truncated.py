@@ -30,7 +30,7 @@ limits, the derivatives are
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -54,11 +54,14 @@ def evaluate(function: Callable[..., T], **arguments: ArrayLike) -> T:
     Integers and booleans take the dtype of the floating arguments, or the default float; 16-bit floats are
     computed in float32 and rounded back.
     """
-    values = {name: _read(name, value) for name, value in arguments.items()}
-    floats = [x for x in values.values() if jnp.issubdtype(jnp.result_type(x), jnp.floating)]
+    values = [np.asarray(x) if isinstance(x, list | tuple) else x for x in arguments.values()]
+    for name, x in zip(arguments, values, strict=True):
+        if jnp.issubdtype(dtype := jnp.result_type(x), jnp.complexfloating):
+            raise TypeError(f"`{name}` must be real, got dtype {dtype}; pass its real part.")
+    floats = [x for x in values if jnp.issubdtype(jnp.result_type(x), jnp.floating)]
     dtype = jnp.result_type(*floats) if floats else jnp.result_type(float)
     work = dtype if dtype.itemsize >= 4 else np.dtype("float32")
-    arrays = jnp.broadcast_arrays(*(jnp.asarray(x, work) for x in values.values()))
+    arrays = jnp.broadcast_arrays(*(jnp.asarray(x, work) for x in values))
     result: T = jax.tree.map(lambda y: y.astype(dtype), function(*arrays))
     return result
 
@@ -66,15 +69,6 @@ def evaluate(function: Callable[..., T], **arguments: ArrayLike) -> T:
 def compiled(function: Callable[..., T]) -> Callable[..., T]:
     """Compile a function, inlined into programs that call it."""
     return cast(Callable[..., T], jax.jit(function, inline=True))
-
-
-def _read(name: str, value: Any) -> ArrayLike:
-    value = np.asarray(value) if isinstance(value, list | tuple) else value
-    dtype = jnp.result_type(value)
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        raise TypeError(f"`{name}` must be real, got dtype {dtype}; pass its real part.")
-    result: ArrayLike = value
-    return result
 
 
 def positive(x: Array) -> Array:
