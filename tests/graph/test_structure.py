@@ -27,12 +27,6 @@ def test_unobserved_leaves_without_couplings_are_removed_repeatedly():
     assert coupled.without_leaves(("y", "z")) == ("h", "y", "z")
 
 
-def test_shapes_of_weights():
-    assert CHAIN.shape(Edge("y", "z")) == (4, 1)
-    assert CHAIN.shape(Coupling("y", "z")) == (1, 4)
-    assert CHAIN.shape(Coupling("z", "z", 2)) == (2, 4)
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -175,14 +175,10 @@ def _independent(t: Terms) -> bool:
         return False
     for c in t.structure.couplings:
         known = set(c.ends) - set(t.free)
-        explained = any(_has_free_parent(t, name) for name in known)
+        explained = any(set(t.structure.parents(name)) & set(t.free) for name in known)
         if set(c.ends) <= set(t.kept) and (explained or not (known or c.lateral)):
             return False
     return True
-
-
-def _has_free_parent(t: Terms, name: str) -> bool:
-    return any(parent in t.free for parent in t.structure.parents(name))
 
 
 def _factors(t: Terms) -> list[Array]:
@@ -190,7 +186,7 @@ def _factors(t: Terms) -> list[Array]:
     out = [
         jnp.sqrt(t.K.own[name])[:, None] * _rows_of_A(t, name)
         for name in t.kept
-        if name not in t.free and _has_free_parent(t, name)
+        if name not in t.free and set(t.structure.parents(name)) & set(t.free)
     ]
     lateral = [c for c in t.structure.couplings if c.lateral and c.first in t.free]
     factors = [(c.first, t.params["coupling"][c.name]) for c in lateral]
@@ -266,12 +262,10 @@ def conditional(
         constant = constant - 0.5 * (beta[name] * weighted[name] + normaliser).sum()
     if not free:
         return Conditional(None, constant, jnp.zeros(0, constant.dtype), jnp.zeros(0, constant.dtype))
-    offset, sides_, unknown = (
-        jnp.concatenate([part[name] for name in free]) for part in (given, side, missing)
-    )
+    offset, limit, unknown = (jnp.concatenate([v[name] for name in free]) for v in (given, side, missing))
     sizes = [structure.size(name) for name in free]
     latent = [name in structure.with_role("latent") for name in free]
-    sign, truncated = jnp.where(unknown, 1.0, sides_), ((sides_ != 0) & ~unknown) | np.repeat(latent, sizes)
+    sign, truncated = jnp.where(unknown, 1.0, limit), ((limit != 0) & ~unknown) | np.repeat(latent, sizes)
     terms = Terms(structure, params, K, kept, free)
     pulls = [weighted[name] @ _rows_of_A(terms, name) for name in kept]
     gamma = sum(pulls[1:], pulls[0])
@@ -329,24 +323,21 @@ def groups(
     known += [evidence.side[name][:n] for name in names if name in evidence.side]
     marks = np.concatenate(known, axis=1) if known else np.zeros((n, 1))
     _, group = np.unique(marks, axis=0, return_inverse=True)
+    given = jax.tree.map(jnp.asarray, params)
     for i in range(group.max() + 1):
         rows = np.flatnonzero(group.ravel() == i)
         part = jax.tree.map(lambda a, rows=rows: jnp.asarray(a[rows]), evidence)
-        given = jax.tree.map(jnp.asarray, params)
-        yield _group(rows, *_conditionals(structure, pattern, keep, given, np.arange(len(rows)), part))
-
-
-def _group(rows: NDArray[np.intp], first: Conditional, each: Conditional, shift: Array) -> Group:
-    """Remove the variables that are known in these rows: independent standard normals."""
-    which = np.flatnonzero(np.asarray(first.sign))
-    constant = each.log_constant + 0.5 * LOG_2PI * (first.sign.size - len(which))
-    tg = first.gaussian
-    if tg is not None and 0 < len(which) < tg.size:
-        P = tg.precision.dense()[np.ix_(which, which)]
-        tg = TruncatedGaussian(P, shift[:, which], tg.truncated[which])
-    elif tg is not None:
-        tg = tg.with_shift(shift) if len(which) else None
-    return Group(rows, tg, constant, each.offset, each.sign, which)
+        first, each, shift = _conditionals(structure, pattern, keep, given, np.arange(len(rows)), part)
+        # remove the variables that are known in these rows: independent standard normals
+        which = np.flatnonzero(np.asarray(first.sign))
+        constant = each.log_constant + 0.5 * LOG_2PI * (first.sign.size - len(which))
+        tg = first.gaussian
+        if tg is not None and 0 < len(which) < tg.size:
+            P = tg.precision.dense()[np.ix_(which, which)]
+            tg = TruncatedGaussian(P, shift[:, which], tg.truncated[which])
+        elif tg is not None:
+            tg = tg.with_shift(shift) if len(which) else None
+        yield Group(rows, tg, constant, each.offset, each.sign, which)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
