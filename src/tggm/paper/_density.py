@@ -26,7 +26,7 @@ from tggm.paper._spectrum import (
     characteristic_block,
     radius,
 )
-from tggm.predictive.base import ScalarPredictive, mixture_weights
+from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.joint import JointPredictive, factors, log_densities
 from tggm.special import standard_moments
 
@@ -59,7 +59,7 @@ class ExactPredictive(ScalarPredictive):
         for name, v in (("s0", s0_), ("s1", self._noise)):
             if not np.all(v > 0):
                 raise ValueError(f"`{name}` is a variance and must be positive; got {v.tolist()}.")
-        super().__init__(a.shape[1], mixture_weights(None, K), loc, scale)
+        super().__init__(a.shape[1], K, loc, scale)
         self._alpha = a / np.sqrt(s0_)[:, None, None]
         self._coef = w * np.sqrt(s0_)[:, None]
 
