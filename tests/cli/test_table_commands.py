@@ -7,6 +7,7 @@ import shlex
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import metrics
 
@@ -114,6 +115,7 @@ def test_a_fit_continues_from_its_checkpoint(folder, tmp_path, monkeypatch, caps
     model, witness = tggm.load(file), tggm.load(folder / "m.tggm")
     assert np.array_equal(model.W0_, witness.W0_)
     assert np.array_equal(model.history_["train"], witness.history_["train"])
+    assert not kept.exists()
 
 
 def table_rows(text):
@@ -136,7 +138,7 @@ def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
     assert "regression of 'price'" in answer(capsys, "info", "-")
 
 
-def test_predictions_of_a_regression(folder, capsys):
+def test_predictions_of_a_regression(folder, tmp_path, capsys):
     words = ["predict", str(folder / "m.tggm"), str(folder / "test.csv"), "--interval", "0.8"]
     text = answer(capsys, *words, "--quantiles", "0.1,0.5")
     got = table_rows(text)
@@ -147,6 +149,10 @@ def test_predictions_of_a_regression(folder, capsys):
     np.testing.assert_allclose(columns["price_std"], dist.std(), rtol=1e-5)
     for name, level in (("price_low", 0.1), ("price_high", 0.9), ("price_q0.1", 0.1), ("price_q0.5", 0.5)):
         np.testing.assert_allclose(dist.cdf(columns[name]), level, atol=1e-6)
+    assert run([*words, "--inputs", "-o", str(tmp_path / "p.parquet")]) == 0
+    stored = pd.read_parquet(tmp_path / "p.parquet")
+    np.testing.assert_allclose(stored["price"], columns["price"], rtol=1e-9)
+    assert [stored[name].dtype.kind for name in ("area", "price_observed")] == ["f", "f"]
 
 
 def test_parts_of_the_deviation_and_guaranteed_intervals(folder, tmp_path, capsys):

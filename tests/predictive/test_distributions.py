@@ -13,7 +13,6 @@ LOC, SCALE = 2.0, 3.0
 MEMBERS = GaussianMixture(
     [[0.0, 1.0], [0.8, -1.0], [-0.5, 0.2]],
     [[1.0, 0.3], [0.25, 2.0], [0.5, 0.5]],
-    member_weights=[1, 1, 1],
     loc=LOC,
     scale=SCALE,
 )

@@ -24,13 +24,6 @@ def test_cdf_is_the_integral_of_the_density(logs):
         assert_allclose(shape.cdf(np.array(u)), area, rtol=1e-10)
 
 
-def test_inverse_of_the_distribution_function(logs):
-    shape = Shape(logs)
-    p = np.concatenate([np.geomspace(1e-300, 1e-3, 20), np.linspace(0.01, 1, 40)])
-    assert_allclose(shape.cdf(shape.inverse(p)), p, rtol=1e-12)
-    assert_allclose(shape.log_cdf(np.log(shape.inverse(p))), np.log(p), rtol=1e-12, atol=1e-12)
-
-
 def test_the_reversed_shape_is_the_upper_tail(logs):
     u = np.linspace(0.05, 0.95, 19)
     assert_allclose(Shape(logs[::-1]).cdf(1 - u), 1 - Shape(logs).cdf(u), rtol=1e-10)
@@ -44,7 +37,8 @@ def test_log_tails_of_probabilities_that_underflow(logs):
 def test_a_known_shape_is_estimated(rng):
     """From 20,000 draws; a height depends on a thousand of them, with an error of about 1/30."""
     true = Shape(0.8 * np.sin(np.arange(KNOTS) / 2))
-    draws = true.inverse(rng.random(20_000))
+    grid = np.linspace(0, 1, 10_001)
+    draws = np.interp(rng.random(20_000), true.cdf(grid), grid)
     found = Shape(fit_shape(draws, np.ones(len(draws))))
     u = np.linspace(0.05, 0.95, 50)
     assert_allclose(found.density(u), true.density(u), rtol=0.2)
@@ -56,7 +50,7 @@ def test_few_draws_leave_the_shape_nearly_uniform(rng):
     assert_allclose(found.density(np.linspace(0, 1, 9)), 1, atol=0.6)
 
 
-@pytest.mark.parametrize(("nu", "u"), [(4.0, 1e100), (30.0, 1e40), (1000.0, 200.0)])
+@pytest.mark.parametrize(("nu", "u"), [(4.0, 1e100), (30.0, 1e40), (1000.0, 200.0), (1e4, 36.0)])
 def test_student_tail_where_it_underflows(nu, u):
     with mpmath.workdps(40):
         x = mpmath.mpf(nu) / (nu + mpmath.mpf(u) ** 2)

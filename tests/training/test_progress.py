@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.training.straight_line import fit
-from tggm.training import Observer, progress
+from tggm.training import Observer
 from tggm.training.loop import Trace
 from tggm.training.progress import Printer
 
@@ -64,11 +64,3 @@ def test_a_terminal_shows_one_line_that_is_updated(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert out.count("\n") == 1
     assert out.endswith("epoch 100/500  objective 0.0000\n")
-
-
-def test_a_long_first_epoch_is_explained(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SILENCE", 0.0)
-    printer = Printer(False)
-    printer.planned(3)
-    printer._timer.join(10)
-    assert "first epoch not done yet" in capsys.readouterr().out

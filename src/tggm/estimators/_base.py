@@ -329,7 +329,7 @@ class EvaluationObserver(Observer):
     def examined(self, epochs: int, best: Any) -> None:
         """Score the rows if it is time."""
         if epochs % self._period == 0:
-            self._score(epochs, self._layout.split_members(best))
+            self._score(epochs, self._layout.split(best))
 
     def _score(self, epochs: int, model: Any) -> None:
         self._probe._set_fitted(fitted_of(model, self._data, self._settings))

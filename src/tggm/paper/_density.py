@@ -30,7 +30,7 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from tggm.arrays import Floats, Ints
 from tggm.inference import Sum, by_chunks, log_density, log_tails, period
-from tggm.predictive.base import ScalarPredictive, mixture_weights
+from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.joint import JointPredictive, factors, log_densities
 from tggm.special import standard_moments
 
@@ -98,7 +98,7 @@ class ExactPredictive(ScalarPredictive):
         for name, v in (("s0", s0_), ("s1", self._noise)):
             if not np.all(v > 0):
                 raise ValueError(f"`{name}` is a variance and must be positive; got {v.tolist()}.")
-        super().__init__(a.shape[1], mixture_weights(None, K), loc, scale)
+        super().__init__(a.shape[1], K, loc, scale)
         self._alpha = a / np.sqrt(s0_)[:, None, None]
         self._coef = w * np.sqrt(s0_)[:, None]
 

@@ -7,10 +7,9 @@ broadcasting, quantiles (Newton's method inside a bracket) and scores.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +18,6 @@ from scipy.special import ndtri
 from tggm.arrays import Floats, Ints
 
 Seed = int | np.random.Generator | np.random.RandomState | None
-Excess = Callable[[Ints, Floats, Ints], tuple[Any, Any, Any]]  # f, f' and whether |f| is below the tolerance
 
 _LARGEST = 1e120  # larger |z| are clipped: their squares and quotients of squares overflow
 _SMALLEST = 1e-200  # probability of a bracket: its square root and reciprocal are finite
@@ -32,12 +30,12 @@ class ScalarPredictive(ABC):
 
     Arguments `y` and `q` are broadcast against the rows: a scalar or shape (N,) gives one value per row,
     (N, k) gives k values per row, (1, k) the same k for every row. The result has shape (N,) or (N, k).
-    `mix` are the weights of the K ensemble members; y = loc + scale · z maps standardised values z to the
+    The K ensemble members have equal weights `_mix`; y = loc + scale · z maps standardised values z to the
     output.
     """
 
-    def __init__(self, rows: int, mix: Floats, loc: float, scale: float) -> None:
-        self._rows, self._mix = rows, mix
+    def __init__(self, rows: int, members: int, loc: float, scale: float) -> None:
+        self._rows, self._mix = rows, np.full(members, 1 / members)
         if not (np.isfinite(loc) and np.isfinite(scale) and scale > 0):
             raise ValueError(f"`loc` must be finite and `scale` positive; got loc={loc!r}, scale={scale!r}.")
         self._loc, self._scale = float(loc), float(scale)
@@ -52,11 +50,6 @@ class ScalarPredictive(ABC):
     def units(self) -> tuple[float, float]:
         """Return loc and scale of the map y = loc + scale · z."""
         return self._loc, self._scale
-
-    @property
-    def member_weights(self) -> Floats:
-        """Return the weights of the ensemble members, (K,)."""
-        return self._mix
 
     @abstractmethod
     def member_moments(self) -> tuple[Floats, Floats]:
@@ -140,39 +133,49 @@ class ScalarPredictive(ABC):
         return (self._loc + self._scale * self._quantiles(rows, p)).reshape(shape)
 
     def _quantiles(self, rows: Ints, q: Floats) -> Floats:
-        """Solve P(Z ≤ z) = q at pairs."""
+        """Solve P(Z ≤ z) = q at pairs; near 0 and 1, for the logarithm of the lower (0) or upper (1) tail."""
         z = np.where(q <= 0, -np.inf, np.inf)
-        inner = (q >= _TAIL) & (q <= 1 - _TAIL)
         left, right = (q > 0) & (q < _TAIL), (q < 1) & (q > 1 - _TAIL)
-        mean, var = self._moments
-        bracket = cantelli(mean[rows], np.sqrt(var[rows]), q, 1 - q)
-        for where, excess in (
-            (inner, self._middle_excess(q[inner])),
-            (left, self._tail_excess(np.log(np.where(left, q, 0.5))[left], 0)),
-            (right, self._tail_excess(np.log1p(-np.where(right, q, 0.5))[right], 1)),
-        ):
+        for tail, where in ((None, (q >= _TAIL) & (q <= 1 - _TAIL)), (0, left), (1, right)):
             if where.any():
-                z[where] = _safeguarded_newton(excess, rows[where], Bracket(*(end[where] for end in bracket)))
+                z[where] = self._solved(rows[where], q[where], tail)
         return z
 
-    def _middle_excess(self, p: Floats) -> Excess:
-        """Build the equation P(Z ≤ z) − p = 0."""
-
-        def excess(rows: Ints, z: Floats, at: Ints) -> tuple[Any, Any, Any]:
+    def _excess(self, rows: Ints, z: Floats, p: Floats, tail: int | None) -> tuple[Any, Any, Any]:
+        """Return an increasing function that is 0 at the quantile, its slope, and whether it is about 0."""
+        if tail is None:
             cdf, density = self._bulk(rows, z)
-            return cdf - p[at], density, np.abs(cdf - p[at]) < 1e-13
+            return cdf - p, density, np.abs(cdf - p) < 1e-13
+        log_p = np.log(p) if tail == 0 else np.log1p(-p)
+        log = self._log_tails(rows, z)[tail]
+        f = log - log_p if tail == 0 else log_p - log
+        return f, np.exp(self._log_density(rows, z) - log), np.abs(f) < 1e-12 * np.abs(log_p)
 
-        return excess
+    def _solved(self, rows: Ints, p: Floats, tail: int | None) -> Floats:
+        """Find quantiles by Newton's method; evaluate only pairs that have not converged.
 
-    def _tail_excess(self, log_p: Floats, side: int) -> Excess:
-        """Build the equation log tail(z) − log p = 0 for the lower (0) or upper (1) tail."""
-
-        def excess(rows: Ints, z: Floats, at: Ints) -> tuple[Any, Any, Any]:
-            log = self._log_tails(rows, z)[side]
-            f = (1 if side == 0 else -1) * (log - log_p[at])
-            return f, np.exp(self._log_density(rows, z) - log), np.abs(f) < 1e-12 * np.abs(log_p[at])
-
-        return excess
+        Steps stay within Cantelli's bounds mean − std √(above/below) and mean + std √(below/above); the first
+        guess is the quantile of a Gaussian.
+        """
+        mean, std = self._moments[0][rows], np.sqrt(self._moments[1][rows])
+        below, above = np.maximum(p, _SMALLEST), np.maximum(1 - p, _SMALLEST)
+        low, high = mean - std * np.sqrt(above / below), mean + std * np.sqrt(below / above)
+        z: Floats = np.clip(mean + std * np.where(below < above, ndtri(below), -ndtri(above)), low, high)
+        active = np.arange(len(z))
+        for _ in range(_MAX_ITER):
+            x = z[active]
+            f, slope, done = self._excess(rows[active], x, p[active], tail)
+            high[active] = np.where(f >= 0, x, high[active])
+            low[active] = np.where(f >= 0, low[active], x)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                step = x - f / slope
+            lo, hi = low[active], high[active]
+            inside = (step > lo) & (step < hi)
+            z[active] = np.where(done, x, np.where(inside, step, 0.5 * (lo + hi)))
+            active = active[~(done | (hi - lo <= 4e-16 * np.maximum(np.abs(lo), np.abs(hi))))]
+            if active.size == 0:
+                break
+        return z
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Compute the ends, (N,) each, of the central interval that contains y with probability `level`."""
@@ -219,60 +222,9 @@ class ScalarPredictive(ABC):
         return rows.ravel(), z.ravel().copy(), shape
 
 
-class Bracket(NamedTuple):
-    """Lower and upper bounds of quantiles, and a first guess."""
-
-    low: Floats
-    high: Floats
-    start: Floats
-
-
-def cantelli(mean: Floats, std: Floats, below: Floats, above: Floats) -> Bracket:
-    """Bracket the z with P(Z ≤ z) = below, above = 1 − below, by Cantelli's inequality.
-
-    mean − std √(above/below) ≤ z ≤ mean + std √(below/above); the guess is the quantile of a Gaussian.
-    """
-    p, q = np.maximum(below, _SMALLEST), np.maximum(above, _SMALLEST)
-    low, high = mean - std * np.sqrt(q / p), mean + std * np.sqrt(p / q)
-    return Bracket(low, high, np.clip(mean + std * np.where(p < q, ndtri(p), -ndtri(q)), low, high))
-
-
-def _safeguarded_newton(excess: Excess, rows: Ints, bracket: Bracket) -> Floats:
-    """Find the root of an increasing function for each pair; evaluate only pairs that have not converged."""
-    low, high, z = bracket
-    active = np.arange(len(z))
-    for _ in range(_MAX_ITER):
-        x = z[active]
-        f, slope, done = excess(rows[active], x, active)
-        above = f >= 0
-        high[active] = np.where(above, x, high[active])
-        low[active] = np.where(above, low[active], x)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            step = x - f / slope
-        lo, hi = low[active], high[active]
-        inside = (step > lo) & (step < hi)
-        z[active] = np.where(done, x, np.where(inside, step, 0.5 * (lo + hi)))
-        narrow = hi - lo <= 4e-16 * np.maximum(np.abs(lo), np.abs(hi))
-        active = active[~(done | narrow)]
-        if active.size == 0:
-            break
-    return z
-
-
 def exponential(log: Floats) -> Floats:
     """Compute the exponential, typed as an array."""
     return np.exp(log)
-
-
-def mixture_weights(weights: ArrayLike | None, members: int) -> Floats:
-    """Normalise nonnegative weights to sum 1; equal weights if None."""
-    w = np.ones(members) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != (members,) or not np.all(w >= 0) or not 0 < w.sum() < np.inf:
-        raise ValueError(
-            f"`member_weights` must be {members} nonnegative numbers, not all zero; got {w.tolist()}."
-        )
-    normalised: Floats = w / w.sum()
-    return normalised
 
 
 def generator(random_state: Seed) -> np.random.Generator:

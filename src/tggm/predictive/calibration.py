@@ -131,10 +131,9 @@ def checked_calibration(kind: Any, numbers: Any) -> Calibration:
 def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
     """Return m, v and D of each row, in standardised units."""
     mean, var = members.member_moments()
-    mix = members.member_weights
+    mix = np.full(len(mean), 1 / len(mean))
     centre = mix @ mean
-    unbiased = 1 - mix @ mix
-    between = mix @ (mean - centre) ** 2 / (unbiased if unbiased > 1e-9 else 1.0)
+    between = mix @ (mean - centre) ** 2 / (1 - mix @ mix if len(mean) > 1 else 1.0)
     return centre, mix @ var, between
 
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.base import ScalarPredictive, exponential, mixture_weights
+from tggm.predictive.base import ScalarPredictive, exponential
 
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 _LARGEST_EXPONENT = 709.0  # of which the exponential is finite
@@ -17,30 +17,23 @@ _TINY = float(np.finfo(np.float64).tiny)
 class GaussianMixture(ScalarPredictive):
     """Y = loc + scale · Z, where row i of Z is a mixture of N(mean_ki, var_ki) over members k.
 
-    `mean` and `var` have shape (K, N); members have equal weights unless `member_weights` are given.
+    `mean` and `var` have shape (K, N); members have equal weights.
     """
 
-    def __init__(
-        self, mean: ArrayLike, var: ArrayLike, *, member_weights: ArrayLike | None = None, loc: float = 0.0,
-        scale: float = 1.0,
-    ) -> None:  # fmt: skip
+    def __init__(self, mean: ArrayLike, var: ArrayLike, *, loc: float = 0.0, scale: float = 1.0) -> None:
         m, v = np.asarray(mean, dtype=np.float64), np.asarray(var, dtype=np.float64)
-        if m.ndim != 2 or m.shape != v.shape:
+        if m.ndim != 2 or m.shape != v.shape or not len(m):
             raise ValueError(
                 f"`mean` and `var` must have one shape (members, rows); got {m.shape} and {v.shape}."
             )
         if not np.all(v > 0):
             raise ValueError(f"`var` must be positive; smallest is {v.min()!r}.")
-        super().__init__(m.shape[1], mixture_weights(member_weights, len(m)), loc, scale)
+        super().__init__(m.shape[1], len(m), loc, scale)
         self._mean, self._std = m, np.sqrt(v)
 
     def __getitem__(self, rows: slice | Ints) -> "GaussianMixture":
-        mean, var, units = (
-            self._mean[:, rows],
-            self._std[:, rows] ** 2,
-            {"loc": self._loc, "scale": self._scale},
-        )
-        return GaussianMixture(mean, var, member_weights=self._mix, **units)
+        units = {"loc": self._loc, "scale": self._scale}
+        return GaussianMixture(self._mean[:, rows], self._std[:, rows] ** 2, **units)
 
     def member_moments(self) -> tuple[Floats, Floats]:
         """Return mean and variance of each member."""
@@ -95,11 +88,10 @@ class LognormalMixture(ScalarPredictive):
     """
 
     def __init__(self, log: GaussianMixture) -> None:
-        super().__init__(len(log), np.ones(1), 0.0, 1.0)
+        super().__init__(len(log), 1, 0.0, 1.0)
         loc, scale = log.units
         mean, var = log.member_moments()
-        self._log = GaussianMixture(loc + scale * mean, scale**2 * var, member_weights=log.member_weights)
-        self._weights = log.member_weights
+        self._log = GaussianMixture(loc + scale * mean, scale**2 * var)
         self._mean, self._std = self._log._mean, self._log._std
 
     def __getitem__(self, rows: slice | Ints) -> "LognormalMixture":
@@ -136,16 +128,16 @@ class LognormalMixture(ScalarPredictive):
 
     def _distances(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
         """Use E|Y − y| = y (2 Φ(u) − 1) + m (1 − 2 Φ(u − σ)) and Margrabe's formula for E|Y − Y'|."""
-        mean, std = self._mean, self._std
+        mean, std, weights = self._mean, self._std, self._log._mix
         u, sigma = self._log._standard(rows, to_log(y))
         m = from_log(mean + 0.5 * std**2)
-        to_y = self._weights @ (y[None, :] * (2 * ndtr(u) - 1) + m[:, rows] * (1 - 2 * ndtr(u - sigma)))
+        to_y = weights @ (y[None, :] * (2 * ndtr(u) - 1) + m[:, rows] * (1 - 2 * ndtr(u - sigma)))
         between = np.zeros(len(self))
-        for w, mean_k, std_k, m_k in zip(self._weights, mean, std, m, strict=True):
+        for w, mean_k, std_k, m_k in zip(weights, mean, std, m, strict=True):
             width = np.hypot(std_k, std)
             d = (mean_k - mean + std_k**2) / width
             difference = m_k * (2 * ndtr(d) - 1) - m * (2 * ndtr(d - width) - 1)
-            between += w * (self._weights @ difference)
+            between += w * (weights @ difference)
         return to_y, between[rows]
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:

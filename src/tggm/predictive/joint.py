@@ -24,7 +24,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp, ndtr, ndtri_exp
 
 from tggm.arrays import Floats
-from tggm.predictive.base import ScalarPredictive, Seed, checked_size, exponential, generator, mixture_weights
+from tggm.predictive.base import ScalarPredictive, Seed, checked_size, exponential, generator
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
 
@@ -154,7 +154,6 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
             for j in range(m.shape[2])
         ]
         super().__init__(parts, places, scales)
-        self._mix = mixture_weights(None, len(m))
         self._mean, self._cov, self._root = m, C, factors(C)
 
     def cov(self) -> Floats:
@@ -164,12 +163,12 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
 
     def _log_density_of(self, z: Floats) -> Floats:
         members = log_densities(z[None] - self._mean, self._root)
-        mixed: Floats = logsumexp(members, axis=0, b=self._mix[:, None])
+        mixed: Floats = logsumexp(members, axis=0, b=np.full((len(members), 1), 1 / len(members)))
         return mixed
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         rows = np.arange(len(self))
-        k = rng.choice(len(self._mix), size=(size, len(rows)), p=self._mix)
+        k = rng.choice(len(self._mean), size=(size, len(rows)), p=self._parts[0]._mix)
         noise = rng.standard_normal((size, len(rows), self.n_outputs))
         white = np.einsum("snij,snj->sni", self._root[k, rows[None, :]], noise)
         draws: Floats = self._mean[k, rows[None, :]] + white
@@ -228,13 +227,13 @@ def pooled_joint(
         return members
     mixtures = [members.marginal(j) for j in range(members.n_outputs)]
     laws = [pooled(*pair) for pair in zip(calibrations, mixtures, strict=True)]
-    mix, scale = mixtures[0].member_weights, np.array([p.units[1] for p in mixtures])
-    mean = np.stack([p.member_moments()[0] for p in mixtures], 2)
+    scale, mean = np.array([p.units[1] for p in mixtures]), members._mean
+    K, mix = len(mean), np.full(len(mean), 1 / len(mean))
     away = mean - np.einsum("k,kni->ni", mix, mean)[None]
     between = np.einsum("k,kni,knj->nij", mix, away, away)
     within = members.cov() / (scale[:, None] * scale[None, :]) - between
     f, g = np.array([each.factors for each in calibrations]).T
-    more = 1 / max(1 - float(mix @ mix), 1e-9) if len(mix) > 1 else 0.0  # as in D
+    more = 1 / (1 - float(mix @ mix)) if K > 1 else 0.0  # as in D
     S = np.outer(f, f) * within + more * np.outer(g, g) * between
     deviation = np.sqrt(np.diagonal(S, axis1=1, axis2=2))
     return CopulaPredictive(laws, S / deviation[:, :, None] / deviation[:, None, :])

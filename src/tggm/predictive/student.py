@@ -12,14 +12,13 @@ import numpy as np
 from scipy.integrate import cumulative_simpson
 from scipy.interpolate import CubicHermiteSpline
 from scipy.optimize import minimize
-from scipy.special import betaln, gammaln, stdtr
+from scipy.special import betaln, gammaln, hyp2f1, stdtr
 
 from tggm.arrays import Floats, Ints
 from tggm.predictive.base import ScalarPredictive, exponential
 
 LEAST_HEAVINESS = 1e-4  # of 1/ν; below it gamma functions of ν lose too many digits
 _SMALL = 1e-250  # tails below this are computed as logarithms
-_TERMS = 200  # of the series of small tails, at most
 _KNOTS_BELOW = [0.0, 0.01, 0.03, 0.06, 0.1, 0.175, 0.27, 0.38]
 PLACES = np.array([*_KNOTS_BELOW, 0.5, *(1 - x for x in reversed(_KNOTS_BELOW))])  # denser near 0 and 1
 KNOTS = len(PLACES)
@@ -56,14 +55,15 @@ class StudentPredictive(ScalarPredictive):
             )
         if not np.all(width > 0):
             raise ValueError(f"`width` must be positive; smallest is {width.min()!r}.")
-        super().__init__(len(mean), np.ones(1), loc, scale)
+        super().__init__(len(mean), 1, loc, scale)
         self._mean, self._width, self._heaviness = mean, width, float(heaviness)
         self._nu = 1 / self._heaviness
 
     def __getitem__(self, rows: slice | Ints) -> "StudentPredictive":
-        return StudentPredictive(
-            self._mean[rows], self._width[rows], self._heaviness, loc=self._loc, scale=self._scale
-        )
+        return self._like(self._mean[rows], self._width[rows], loc=self._loc, scale=self._scale)
+
+    def _like(self, mean: Floats, width: Floats, **units: float) -> "StudentPredictive":
+        return StudentPredictive(mean, width, self._heaviness, **units)
 
     def member_moments(self) -> tuple[Floats, Floats]:
         """Return mean and variance, as of one member."""
@@ -84,12 +84,17 @@ class StudentPredictive(ScalarPredictive):
         return np.where(u < 0, tail, rest), np.where(u < 0, rest, tail)
 
     def _log_lower(self, u: Floats) -> Floats:
-        """Compute log P(T ≤ u) for u ≤ 0; where it underflows, ½ I_x(ν/2, ½) with x = ν/(ν + u²)."""
-        nu = self._nu
-        p = stdtr(nu, u)
+        """Compute log P(T ≤ u) for u ≤ 0; where it underflows, ½ I_x(ν/2, ½) with x = ν/(ν + u²).
+
+        I_x(a, b) = x^a (1 − x)^b F(a + b, 1; a + 1; x) / (a B(a, b)), F hypergeometric (DLMF 8.17.8).
+        """
+        a, p = self._nu / 2, stdtr(self._nu, u)
         far = p < _SMALL
         log: Floats = np.log(np.where(far, 1.0, p))
-        log[far] = np.log(0.5) + _log_betainc(nu / 2, 0.5, -np.log1p(u[far] ** 2 / nu))
+        log_x = -np.log1p(u[far] ** 2 / self._nu)
+        x = np.exp(log_x)
+        log[far] = a * log_x + 0.5 * np.log1p(-x) + np.log(0.5 * hyp2f1(a + 0.5, 1, a + 1, x) / a)
+        log[far] -= betaln(a, 0.5)
         return log
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
@@ -97,9 +102,9 @@ class StudentPredictive(ScalarPredictive):
         return stdtr(self._nu, u), exponential(log_student(u, self._heaviness)) / width
 
     def _quantiles(self, rows: Ints, q: Floats) -> Floats:
-        """Compute the quantiles of T once for each distinct probability: all rows have the same ν."""
+        """Compute standard quantiles once for each distinct probability: all rows have the same shape."""
         distinct, place = np.unique(q, return_inverse=True)
-        one = StudentPredictive(np.zeros(len(distinct)), np.ones(len(distinct)), self._heaviness)
+        one = self._like(np.zeros(len(distinct)), np.ones(len(distinct)))
         u = ScalarPredictive._quantiles(one, np.arange(len(distinct)), distinct)
         with np.errstate(invalid="ignore"):
             found: Floats = self._mean[rows] + self._width[rows] * u[place]
@@ -115,27 +120,6 @@ class StudentPredictive(ScalarPredictive):
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         return self._mean + self._width * rng.standard_t(self._nu, (size, len(self)))
-
-
-def _log_betainc(a: float, b: float, log_x: Floats) -> Floats:
-    r"""Compute log I_x(a, b) where I underflows, at x = exp(log_x).
-
-    The series (DLMF 8.17.8)
-
-    .. math::
-        I_x(a, b) = \frac{x^a (1 - x)^b}{a B(a, b)} \sum_{n \ge 0} \frac{(a + b)_n}{(a + 1)_n} x^n
-
-    converges, as x is small or a is large; the relative error of I is near 1e-13.
-    """
-    x = np.exp(log_x)
-    term = total = np.ones_like(x)
-    for n in range(_TERMS):
-        term = term * ((a + b + n) / (a + 1 + n) * x)
-        total = total + term
-        if not np.any(term > 1e-17 * total):
-            break
-    log: Floats = a * log_x + b * np.log1p(-x) - np.log(a) - betaln(a, b) + np.log(total)
-    return log
 
 
 class Shape:
@@ -173,14 +157,6 @@ class Shape:
         u, (low, high), end = np.exp(log_u), self._h[:2], PLACES[1]
         first = log_u + np.log(low + 0.5 * (high - low) * np.minimum(u / end, 1.0))
         found: Floats = np.where(u < end, first, np.log(np.maximum(self.cdf(u), self._mass[1])))
-        return found
-
-    def inverse(self, p: Floats) -> Floats:
-        """Compute the u with G(u) = p, with the relative accuracy of p."""
-        h, k = self._h, np.clip(np.searchsorted(self._mass, p, side="right") - 1, 0, KNOTS - 2)
-        rest, rise = np.maximum(p - self._mass[k], 0.0) / self._width[k], h[k + 1] - h[k]
-        t = 2 * rest / (h[k] + np.sqrt(np.maximum(h[k] ** 2 + 2 * rise * rest, 0.0)))
-        found: Floats = PLACES[k] + self._width[k] * np.minimum(t, 1.0)
         return found
 
 
@@ -250,9 +226,8 @@ class ShapedPredictive(StudentPredictive):
         self._logs = logs
         self._integrals = _integrated(self._heaviness, logs)
 
-    def __getitem__(self, rows: slice | Ints) -> "ShapedPredictive":
-        units = {"loc": self._loc, "scale": self._scale}
-        return ShapedPredictive(self._mean[rows], self._width[rows], self._heaviness, self._logs, **units)
+    def _like(self, mean: Floats, width: Floats, **units: float) -> "ShapedPredictive":
+        return ShapedPredictive(mean, width, self._heaviness, self._logs, **units)
 
     def student_cdf(self, y: Floats) -> Floats:
         """Compute F before the map by G, at one y per row."""
@@ -279,40 +254,20 @@ class ShapedPredictive(StudentPredictive):
         u, density = super()._bulk(rows, z)
         return self._integrals.shape.cdf(u), density * self._integrals.shape.density(u)
 
-    def _quantiles(self, rows: Ints, q: Floats) -> Floats:
-        distinct, place = np.unique(q, return_inverse=True)
-        s = self._standard_quantiles(distinct)
-        with np.errstate(invalid="ignore"):
-            found: Floats = self._mean[rows] + self._width[rows] * (s[place] - self._integrals.mean)
-        return found
-
-    def _standard_quantiles(self, p: Floats) -> Floats:
-        """Compute the quantiles of S from the smaller tail."""
-        left = p < self._integrals.shape.cdf(np.array(0.5))
-        tail = np.where(left, self._integrals.shape.inverse(p), self._integrals.reversed.inverse(1 - p))
-        t = _student(self._heaviness).ppf(tail[None, :])[0]
-        found: Floats = np.where(left, t, -t)
-        return found
-
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         s, width = self._standard(rows, z)
         return width * self._integrals.to(s), width * self._integrals.apart
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         p = np.clip(rng.random(size * len(self)), *_OPEN)
-        s = self._standard_quantiles(p).reshape(size, len(self))
-        return self._mean + self._width * (s - self._integrals.mean)
-
-
-def _student(heaviness: float) -> StudentPredictive:
-    """Return one standard Student-t."""
-    return StudentPredictive(np.zeros(1), np.ones(1), heaviness)
+        return self._quantiles(np.tile(np.arange(len(self)), size), p).reshape(size, len(self))
 
 
 @lru_cache(maxsize=16)  # each entry holds a grid of 8001 points
 def _integrated(heaviness: float, logs: tuple[float, ...]) -> ShapedStudent:
     """Integrate on a grid; second moments of the tails are those of the Student-t times the end densities."""
-    shape, reverse, student = Shape(np.asarray(logs)), Shape(np.asarray(logs[::-1])), _student(heaviness)
+    shape, reverse = Shape(np.asarray(logs)), Shape(np.asarray(logs[::-1]))
+    student = StudentPredictive(np.zeros(1), np.ones(1), heaviness)
     x = np.linspace(-_REACH, _REACH, _POINTS)
     t = np.sinh(x)
     tails = student.logcdf(t[None, :])[0], student.logsf(t[None, :])[0]

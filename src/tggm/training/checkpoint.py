@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from glob import escape
 from numbers import Real
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.storage import ModelFileError, decode, encode, read_model, require_replaceable, write_atomically
+from tggm.storage import ModelFileError, decode, encode, require_replaceable, write_atomically
 from tggm.training.loop import State
 
 SECONDS = 5.0  # between two writes at least
 _KIND = "checkpoint"
-Content = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays and header of a file
 
 
 class CheckpointError(ValueError):
@@ -57,15 +56,14 @@ def identity(settings: Mapping[str, Any], arrays: Any) -> str:
 class CheckpointFile:
     """The checkpoint file of the fit with the identity `fit`.
 
-    `template` is the state at the start of the fit; `note` is called with messages about files that cannot
-    be written. A symbolic link is followed.
+    `template` is the state at the start of the fit; `note` is called with a message if the file cannot be
+    written. A symbolic link is followed.
     """
 
     def __init__(self, path: Any, fit: str, template: State, note: Callable[[str], None]) -> None:
         self._path, self._fit, self._template, self._note = Path(os.path.realpath(path)), fit, template, note
         self._written, self._reported = time.monotonic(), False
         self._last: Checkpoint | None = None
-        self._stored: tuple[int, bool] | None = None  # epochs in the file, and whether it is finished
 
     def keep(self, checkpoint: Checkpoint) -> None:
         """Remember a checkpoint; write it if the last write is `SECONDS` old."""
@@ -75,17 +73,15 @@ class CheckpointFile:
 
     def write(self, *, finished: bool = False) -> None:
         """Write the last checkpoint; any other fit may replace that of a `finished` fit."""
-        if self._last is None or self._stored == (now := (self._last.train.shape[1], finished)):
+        if self._last is None:
             return
         leaves = jax.tree.leaves(self._last.state)
         arrays = {f"state.{k:03d}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
         arrays |= {"train": self._last.train, "held": self._last.held}
         try:
-            self._read_own(lambda file: ({}, read_model(file)))
             content = encode(arrays, {"class": _KIND, "fit": self._fit, "finished": finished})
             write_atomically(self._path, content)
-            self._stored = now
-        except (OSError, TypeError, CheckpointError) as error:
+        except (OSError, TypeError) as error:
             if not self._reported:
                 reason = getattr(error, "strerror", None) or str(error)
                 self._note(f"no checkpoint could be written ({reason}); training continues without it")
@@ -103,24 +99,9 @@ class CheckpointFile:
         with contextlib.suppress(OSError):  # left by a process that was killed while writing
             for left in self._path.parent.glob(f".{escape(self._path.name)}.*.tmp"):
                 left.unlink(missing_ok=True)
-        if (found := self._read_own(lambda file: decode(file.read()))) is None:
-            return None
-        arrays, finished = found
-        old, tree = jax.tree.flatten(self._template)
-        new = [arrays.get(f"state.{k:03d}") for k in range(len(old))]
-        wanted = [(np.shape(a), np.asarray(a).dtype) for a in old]
-        if [None if a is None else (a.shape, a.dtype) for a in new] != wanted:
-            raise CheckpointError(f"{self._path} is from another version of tggm; delete it to start again.")
-        self._last = Checkpoint(jax.tree.unflatten(tree, new), arrays["train"], arrays["held"])
-        self._stored = (self._last.train.shape[1], finished)
-        return self._last
-
-    def _read_own(self, decoder: Callable[[BinaryIO], Content]) -> tuple[dict[str, np.ndarray], bool] | None:
-        """Return arrays and whether the fit is finished; None if the file may be replaced."""
         try:
             require_replaceable(self._path)
-            with self._path.open("rb") as file:
-                arrays, header = decoder(file)
+            arrays, header = decode(self._path.read_bytes())
             if header.get("class") != _KIND:
                 raise ModelFileError("it is not a checkpoint")
         except FileNotFoundError:
@@ -130,11 +111,17 @@ class CheckpointFile:
                 f"`checkpoint` {self._path} cannot be used ({getattr(error, 'strerror', None) or error}); "
                 "delete it to start again, or name another file."
             ) from None
-        if header.get("fit") == self._fit:
-            return arrays, bool(header.get("finished"))
-        if header.get("finished"):
-            return None
-        raise CheckpointError(
-            f"{self._path} is the checkpoint of an unfinished fit with other data or settings; repeat that "
-            "fit to resume it, or delete the file to start again."
-        )
+        if header.get("fit") != self._fit:
+            if header.get("finished"):
+                return None
+            raise CheckpointError(
+                f"{self._path} is the checkpoint of an unfinished fit with other data or settings; repeat "
+                "that fit to resume it, or delete the file to start again."
+            )
+        old, tree = jax.tree.flatten(self._template)
+        new = [arrays.get(f"state.{k:03d}") for k in range(len(old))]
+        wanted = [(np.shape(a), np.asarray(a).dtype) for a in old]
+        if [None if a is None else (a.shape, a.dtype) for a in new] != wanted:
+            raise CheckpointError(f"{self._path} is from another version of tggm; delete it to start again.")
+        self._last = Checkpoint(jax.tree.unflatten(tree, new), arrays["train"], arrays["held"])
+        return self._last

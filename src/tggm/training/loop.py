@@ -71,22 +71,16 @@ class Layout:
         """Return the vector of a traced pytree."""
         return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(params)])
 
-    def split(self, vector: Array) -> Any:
-        """Return the pytree of a traced vector."""
-        parts = jnp.split(vector, np.cumsum(self.sizes)[:-1].tolist())
-        return jax.tree.unflatten(self.tree, [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)])
-
     def join_members(self, params: Tree) -> np.ndarray:
         """Return the matrix (members, parameters) of a pytree of NumPy arrays stacked over members."""
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
-    def split_members(self, matrix: Any) -> Any:
-        """Invert `join_members`."""
-        matrix = np.asarray(matrix)
-        parts = np.split(matrix, np.cumsum(self.sizes)[:-1], axis=1)
-        leaves = [p.reshape(len(p), *s) for p, s in zip(parts, self.shapes, strict=True)]
-        return jax.tree.unflatten(self.tree, leaves)
+    def split(self, vector: Any) -> Any:
+        """Return the pytree of a traced vector, or of a NumPy matrix (members, parameters)."""
+        xp: Any = np if isinstance(vector, np.ndarray) else jnp
+        parts = zip(xp.split(vector, np.cumsum(self.sizes)[:-1].tolist(), axis=-1), self.shapes, strict=True)
+        return jax.tree.unflatten(self.tree, [p.reshape((*p.shape[:-1], *s)) for p, s in parts])
 
     def rates(self, fixed: Collection[str]) -> np.ndarray:
         """Return a vector that multiplies steps: zero for the arrays with these names, else one."""
@@ -94,12 +88,11 @@ class Layout:
 
     def with_hidden_weights(self, vector: Array, found: Callable[[Array], Array], of: Array) -> Array:
         """Return the vector with `found(part of `of`)` in the place of the weights of hidden units."""
-        ends = np.cumsum(self.sizes)[:-1].tolist()
-        parts, sources = jnp.split(vector, ends), jnp.split(of, ends)
+        parts, sources = (jax.tree.leaves(self.split(each)) for each in (vector, of))
         for k, (name, shape) in enumerate(zip(self.names, self.shapes, strict=True)):
             if name.startswith("hidden.") and len(shape) == 2:
-                parts[k] = found(sources[k].reshape(shape)).reshape(-1)
-        return jnp.concatenate(parts)
+                parts[k] = found(sources[k])
+        return self.join(parts)
 
 
 Vectors = tuple[Array, ...]
@@ -267,26 +260,18 @@ def start(plan: Plan, params: Tree, seeds: Any) -> State:
     )
 
 
-def hyper_parameters(
-    n_members: int,
-    rates: Any,
-    dtype: Any,
-    *,
-    learning_rate: Any = 1e-2,
-    weight_decay: Any = 0.0,
-    clip: Any = 10.0,
-    average: Any = 0.0,
-    total_steps: Any = 1,
-    patience: Any = np.inf,
-    dropout: Any = 0.0,
-) -> Hyper:
-    """Stack hyper-parameters over members. `rates` is a vector, see `Layout.rates`."""
+DEFAULTS: dict[str, Any] = {
+    "learning_rate": 1e-2, "weight_decay": 0.0, "clip": 10.0, "average": 0.0, "total_steps": 1,
+    "patience": np.inf, "dropout": 0.0,
+}  # fmt: skip
 
-    def stacked(value: Any, shape: tuple[int, ...] = ()) -> Any:
-        return np.broadcast_to(np.asarray(value, dtype), (n_members, *shape))
 
-    values = (learning_rate, weight_decay, clip, average, total_steps, patience, dropout)
-    return Hyper._make([*map(stacked, values), stacked(rates, np.shape(rates))])
+def hyper_parameters(n_members: int, rates: Any, dtype: Any, **numbers: Any) -> Hyper:
+    """Stack `numbers`, or their defaults, over members. `rates` is a vector, see `Layout.rates`."""
+    all_numbers = (DEFAULTS | numbers).items()
+    values: Any = {name: np.broadcast_to(np.asarray(x, dtype), n_members) for name, x in all_numbers}
+    values["rates"] = np.broadcast_to(np.asarray(rates, dtype), (n_members, *np.shape(rates)))
+    return Hyper(**values)
 
 
 PACKED = 2**16  # largest number of positions that leaves 15 bits for the hash
@@ -344,24 +329,10 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
     return jnp.where(fine, params, state.params), optimiser, fine
 
 
-def _averaged(state: State, params: Array, decay: Array) -> Array:
-    """Return the running average; its memory grows with the number of steps."""
-    step = state.step.astype(decay.dtype)
-    decay = jnp.minimum(decay, (1 + step) / (10 + step))
-    return decay * state.average + (1 - decay) * params
-
-
 def _step(
-    plan: Plan,
-    objective: Objective,
-    state: State,
-    batch: Any,
-    weight: Array,
-    size: int,
-    rows: Array,
-    progress: Array,
-    hyper: Hyper,
-) -> tuple[State, Array]:
+    plan: Plan, objective: Objective, state: State, batch: Any, weight: Array, size: int, rows: Array,
+    progress: Array, hyper: Hyper,
+) -> tuple[State, Array]:  # fmt: skip
     """Take one gradient step.
 
     `weight` is zero on padding; `rows` is the number of rows that share the penalty.
@@ -375,17 +346,17 @@ def _step(
 
     (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
     params, optimiser, fine = _update(plan, state, plan.layout.join(grad), value, hyper)
-    average = _averaged(state, params, hyper.average) if plan.averaged else params
+    average = params
+    if plan.averaged:  # the memory of the average grows with the number of steps
+        number = state.step.astype(hyper.average.dtype)
+        decay = jnp.minimum(hyper.average, (1 + number) / (10 + number))
+        average = decay * state.average + (1 - decay) * params
     undone = state.undone + (~fine).astype(jnp.int32)
     state = state._replace(
-        params=params,
-        average=average,
-        optimiser=optimiser,
-        step=state.step + 1,
-        undone=undone,
+        params=params, average=average, optimiser=optimiser, step=state.step + 1, undone=undone,
         rate=jnp.where(fine, jnp.minimum(1.25 * state.rate, 1.0), jnp.maximum(state.rate / 2, 1e-6)),
         failures=jnp.where(fine, 0, jnp.minimum(state.failures + 1, FAILURES)),
-    )
+    )  # fmt: skip
     return state, jnp.where(fine, value, 0.0)
 
 
@@ -398,20 +369,16 @@ def _undo_collapse(plan: Plan, state: State, train: Array) -> tuple[State, Array
     least = state.peak - DROP * (1 + jnp.abs(state.peak))
     collapsed = train < least
     failed = state.failures >= FAILURES
-    rate = jnp.maximum(state.rate / 8, 1e-6)
-    back = (state.best, state.best, rate, state.undone + 1)
-    params, average, rate, undone = _choose(
-        collapsed, back, (state.params, state.average, state.rate, state.undone)
-    )
-    optimiser = state.optimiser
+    reset = state.optimiser
     if isinstance(plan.optimizer, str):
-        optimiser = _choose(collapsed, jax.tree.map(jnp.zeros_like, optimiser), optimiser)
+        reset = jax.tree.map(jnp.zeros_like, reset)
+    back = state._replace(
+        params=state.best, average=state.best, rate=jnp.maximum(state.rate / 8, 1e-6),
+        undone=state.undone + 1, optimiser=reset,
+    )  # fmt: skip
     reached = jnp.where(collapsed, least, jnp.fmax(state.peak, train))
     peak = jnp.where(failed, state.peak, reached)
-    state = state._replace(
-        params=params, average=average, rate=rate, undone=undone, optimiser=optimiser, peak=peak
-    )
-    return state, ~(collapsed | failed)
+    return _choose(collapsed, back, state)._replace(peak=peak), ~(collapsed | failed)
 
 
 def _drop_inputs(X: Any, rows: Array, seed: Array, step: Array, rate: Array) -> Any:
@@ -440,10 +407,9 @@ def _mean_score(
     plan: Plan, objective: Objective, params: Array, data: Any, weight: Array, member: Membership, mean: Array
 ) -> Array:
     """Return the mean score of the held-out rows; no row counts less than `mean` − `WORST`."""
-    size, held = member.held.shape[0], member.held
-    score = objective.score(plan.layout.split(params), _take(data, held))
-    score = jnp.maximum(score, mean - WORST)
-    w = jnp.where(jnp.arange(size, dtype=jnp.int32) < member.n_held, weight[held], 0.0)
+    held = member.held
+    score = jnp.maximum(objective.score(plan.layout.split(params), _take(data, held)), mean - WORST)
+    w = jnp.where(jnp.arange(held.shape[0], dtype=jnp.int32) < member.n_held, weight[held], 0.0)
     return (w * score).sum() / jnp.maximum(w.sum(), 1e-30)
 
 
@@ -510,21 +476,9 @@ def chunk(
 ) -> tuple[State, Trace]:  # fmt: skip
     """Train every member for `n_epochs` ≤ plan.capacity epochs.
 
-    Parameters
-    ----------
-    plan, objective
-        Static: batch size, optimiser, schedule; what is maximised.
-    state, members, hyper
-        With a leading axis of members on every leaf.
-    data, weight
-        The table, rows first, shared by all members, and sample weights, (rows,), 1 on average.
-    n_epochs, steps_per_epoch : Array
-        int32 scalars.
-
-    Returns
-    -------
-    state, trace
-        The next state; the trace of shape (members, capacity), NaN beyond `n_epochs`.
+    `state`, `members` and `hyper` have a leading axis of members on every leaf. `data` is the table, rows
+    first, and `weight` the sample weights, 1 on average. The trace, (members, capacity), is NaN beyond
+    `n_epochs`.
     """
 
     def epoch(i: Array, carry: tuple[State, Trace]) -> tuple[State, Trace]:

@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 
 from tggm.models.layers import SparseRows
 
+GROUPED = 4  # from this many members on, several hold out the same rows
+ENOUGH_HELD = 250  # rows held out by at least one member
+_QUEUED = 2  # blocks read ahead
 Index = NDArray[np.int32]
 T = TypeVar("T")
 
@@ -67,10 +70,6 @@ def sparse_rows(X: Any, scale: NDArray[Any], dtype: Any) -> SparseRows:
     return SparseRows(indices, values)  # type: ignore[arg-type]  # NumPy until training
 
 
-GROUPED = 4  # from this many members on, several hold out the same rows
-ENOUGH_HELD = 250  # rows held out by at least one member
-
-
 def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
     """Split row numbers at random into a training part and a held-out part of the given fraction."""
     shuffled = rng.permutation(rows).astype(np.int32)
@@ -90,23 +89,16 @@ def assign_folds(
     fold.
     """
     count = round(fraction * len(rows))
-    folds = _folds(members, count)
     if not count:
         none = np.zeros(0, np.int32)
         return [(rng.permutation(rows).astype(np.int32), none) for _ in range(members)]
+    folds = members if members < GROUPED else int(np.clip(-(-ENOUGH_HELD // count), 2, members // 2))
     parts = max(2, round(len(rows) / count))
     found: list[tuple[Index, Index]] = []
     while len(found) < folds:
         cuts = np.array_split(rng.permutation(rows).astype(np.int32), parts)
         found += [(np.concatenate(cuts[:k] + cuts[k + 1 :]), held) for k, held in enumerate(cuts)]
     return [found[k * folds // members] for k in range(members)]
-
-
-def _folds(members: int, count: int) -> int:
-    """Return the number of groups of members that hold out `count` rows each."""
-    if members < GROUPED or not count:
-        return members
-    return int(np.clip(-(-ENOUGH_HELD // count), 2, members // 2))
 
 
 def _padded(lists: list[Index]) -> tuple[Index, Index]:
@@ -131,9 +123,6 @@ def held_out_groups(members: Membership) -> list[tuple[list[int], Index]]:
         if len(rows):
             found.setdefault(np.sort(rows).tobytes(), ([], rows))[0].append(k)
     return list(found.values())
-
-
-_QUEUED = 2  # blocks read ahead
 
 
 class RowBlock(NamedTuple):

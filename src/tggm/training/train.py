@@ -205,7 +205,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
                     file.keep(Checkpoint(jax.tree.map(np.asarray, state), *trace))  # type: ignore[arg-type]
                 ended = reached()
                 if done % per_pass == 0:
-                    observer.examined(done // per_pass, state.best)
+                    observer.examined(done // per_pass, np.asarray(state.best))
                 if program.budget is not None:
                     deadline = min(deadline, time.perf_counter() + program.budget)
                     ended |= time.perf_counter() > deadline
@@ -252,7 +252,7 @@ def _result(
         train = np.stack([train[:, k : k + per_pass].mean(1) for k in starts], axis=1)
         held = held[:, np.minimum(starts + per_pass, held.shape[1]) - 1]
     return Trained(
-        state=state, params=plan.layout.split_members(state.best), train=train, held=held,
+        state=state, params=plan.layout.split(np.asarray(state.best)), train=train, held=held,
         best_epoch=best // per_pass, undone=np.asarray(state.undone), failed=_failed(state),
         interrupted=interrupted, stopped_early=stalled or ended,
     )  # fmt: skip
