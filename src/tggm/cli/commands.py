@@ -23,7 +23,7 @@ from tggm.cli.files import (
 if TYPE_CHECKING:
     from tggm.cli.training import FitOptions, FitResult
 
-OPPONENTS = ("naive", "linear", "hgb", "catboost")  # of `tggm compare`
+OPPONENTS = ("naive", "linear", "hgb")  # of `tggm compare`
 
 
 def _options(given: Any) -> "FitOptions":
@@ -205,8 +205,8 @@ def info(given: Any) -> None:
 def compare(given: Any) -> None:
     """Compare the model with a linear one and boosted trees, on the same folds.
 
-    CatBoost joins if it is installed. Every row is predicted by models that were not fitted to it. A model is
-    called better or worse if it differs by more than two standard errors.
+    Every row is predicted by models that were not fitted to it. A model is called better or worse if it
+    differs by more than two standard errors.
     """
     check_output(given.output, given.force, given.data)
     from tggm.cli.comparison import choose_models, comparison_text, run_comparison

@@ -7,7 +7,6 @@ are smaller than those of the scores themselves.
 
 import time
 import warnings
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from tggm.cli.training import FitOptions, build_estimator, input_columns
 from tggm.predictive import GaussianMixture
 from tggm.tables import Table, TableTransformer, Target
 from tggm.tables.baselines import TITLES, fit_baselines, row_scores
-from tggm.tables.columns import Category, Ordinal, Statistic
 
 OURS = "this model"
 LEAST = 1e-15  # probability of a label, so that one row cannot make a score infinite
@@ -32,28 +30,11 @@ Result = dict[str, dict[str, Any]]  # by model and measure, as JSON has them
 
 
 def choose_models(text: str | None) -> list[str]:
-    """Return the models asked for, or the usual ones; CatBoost must be installed."""
+    """Return the models asked for, or all but the naive one."""
     names = OPPONENTS[1:] if text is None else [name.strip() for name in text.split(",") if name.strip()]
     if unknown := [name for name in names if name not in OPPONENTS]:
         raise CommandError(f"--models knows {', '.join(OPPONENTS)}; got {unknown[0]!r}.")
-    absent = "catboost" in names and find_spec("catboost") is None
-    if absent and text is not None:
-        raise CommandError("catboost is not installed; install it with: pip install catboost")
-    return [name for name in names if not (absent and name == "catboost")]
-
-
-def boosted_trees(name: str, is_class: bool, seed: int, words: list[str]) -> Any:
-    """Return a model with its own defaults; `words` are the categorical columns of a data frame."""
-    if name == "hgb":
-        kind = HistGradientBoostingClassifier if is_class else HistGradientBoostingRegressor
-        return kind(random_state=seed)
-    import catboost
-
-    settings = {"cat_features": words, "random_seed": seed, "thread_count": 1}
-    settings |= {"verbose": False, "allow_writing_files": False}
-    if is_class:
-        return catboost.CatBoostClassifier(**settings)
-    return catboost.CatBoostRegressor(loss_function="RMSEWithUncertainty", **settings)
+    return list(names)
 
 
 def run_comparison(
@@ -95,7 +76,7 @@ def predicted(name: str, data: Any, is_class: bool, options: FitOptions) -> tupl
         return (
             (model.predict_log_proba(test), model.classes_) if is_class else (model.predict_dist(test), None)
         )
-    encoder, words = TableTransformer(task="classification" if is_class else "regression"), []
+    encoder = TableTransformer(task="classification" if is_class else "regression")
     X, X_test = encoder.fit_transform(train, y), encoder.transform(test)
     if name in TITLES:
         baselines = fit_baselines(X, y, is_class)
@@ -103,20 +84,13 @@ def predicted(name: str, data: Any, is_class: bool, options: FitOptions) -> tupl
         if name not in found:
             raise CommandError(f"{name} cannot be fitted to these rows; leave it out of --models.")
         return found[name], np.unique(y) if is_class else None
-    if name == "catboost":
-        X, X_test = _frame(encoder, train), _frame(encoder, test)
-        words = X.select_dtypes(exclude="number").columns.tolist()
-    model = boosted_trees(name, is_class, options.seed, words)
+    trees = HistGradientBoostingClassifier if is_class else HistGradientBoostingRegressor
+    model = trees(random_state=options.seed).fit(X, y)
     if is_class:
-        p = model.fit(X, y).predict_proba(X_test)
-        return np.log(np.maximum(p, LEAST)), model.classes_
-    if name == "catboost":
-        mean, variance = model.fit(X, y).predict(X_test).T
-    else:
-        folds = KFold(5, shuffle=True, random_state=options.seed)
-        mean = model.fit(X, y).predict(X_test)
-        variance = np.full(len(mean), np.mean((y - cross_val_predict(model, X, y, cv=folds)) ** 2))
-    return GaussianMixture(mean[None, :], variance[None, :]), None
+        return np.log(np.maximum(model.predict_proba(X_test), LEAST)), model.classes_
+    held_out = cross_val_predict(model, X, y, cv=KFold(5, shuffle=True, random_state=options.seed))
+    variance = np.full((1, len(X_test)), np.mean((y - held_out) ** 2))
+    return GaussianMixture(model.predict(X_test)[None, :], variance), None
 
 
 def on_all_labels(prediction: Any, labels: Any, y: Any) -> tuple[Any, Any]:
@@ -127,20 +101,6 @@ def on_all_labels(prediction: Any, labels: Any, y: Any) -> tuple[Any, Any]:
     log_p = np.full((len(y), len(known)), np.log(LEAST))
     log_p[:, np.searchsorted(known, labels)] = np.maximum(prediction, np.log(LEAST))
     return log_p, np.searchsorted(known, y)
-
-
-def _frame(transformer: TableTransformer, table: Table) -> Any:
-    """Return a data frame with words as words, and all else as the numbers that our model sees."""
-    import pandas as pd
-
-    columns: dict[str, Any] = {}
-    for column in transformer.columns_:
-        if isinstance(column, Category | Ordinal | Statistic):
-            words = table.words(column.name)
-            columns[column.name] = np.where(table.known(column.name), words, "(missing)").astype(str)
-        else:
-            columns |= dict(zip(column.features, column.encode(table, []).T, strict=True))
-    return pd.DataFrame(columns)
 
 
 def figures(own: dict[str, Floats], ours: dict[str, Floats]) -> dict[str, Any]:
