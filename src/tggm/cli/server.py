@@ -37,7 +37,7 @@ MOST_WORDS = 200  # categories that are listed
 POINTS = 161  # of a density
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 REACH = 3.0  # standard deviations of a column that a slider covers
-LOCAL = ("127.0.0.1", "localhost", "[::1]")
+LOCAL = ("127.0.0.1", "localhost")
 STATIC = {
     "/": "text/html", "/page.js": "text/javascript", "/plot.js": "text/javascript", "/page.css": "text/css",
 }  # fmt: skip
@@ -123,13 +123,12 @@ def _finite(values: Any) -> Any:
 
 def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
     """Return the web application of a model on `host`."""
-    own = f"[{host}]" if ":" in host else host
-    hosts = {own, *LOCAL} if own in LOCAL else {own}
+    hosts = LOCAL if host in LOCAL else (host,)
 
     def check(request: Request) -> None:
         """Raise for other names of this host (DNS rebinding) and for pages of other origins."""
         named = request.headers.get("host", "")
-        if hosts != {"0.0.0.0"} and (named.rpartition(":")[0] or named) not in hosts:
+        if host != "0.0.0.0" and (named.rpartition(":")[0] or named) not in hosts:
             raise HTTPException(403, "this server does not answer to that name.")
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != named:
@@ -137,13 +136,11 @@ def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
 
     def page(request: Request) -> Response:
         check(request)
+        if request.url.path == "/model":
+            return JSONResponse(served.description(), headers=HEADERS)
         name = request.url.path.lstrip("/") or "index.html"
         content = files("tggm.cli").joinpath("page", name).read_bytes()
         return Response(content, media_type=STATIC[request.url.path], headers=HEADERS)
-
-    def model(request: Request) -> Response:
-        check(request)
-        return JSONResponse(served.description(), headers=HEADERS)
 
     async def predict(request: Request) -> Response:
         check(request)
@@ -166,7 +163,7 @@ def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
                 status, text = 400 if isinstance(error, TableError) else 422, str(error)
         return JSONResponse({"error": text}, status, HEADERS)
 
-    routes = [*(Route(path, page) for path in STATIC), Route("/model", model)]
+    routes = [Route(path, page) for path in (*STATIC, "/model")]
     routes.append(Route("/predict", predict, methods=["POST"]))
     handled: Any = dict.fromkeys((HTTPException, ValueError, ClientDisconnect), refused)
     return Starlette(routes=routes, exception_handlers=handled)
@@ -174,17 +171,14 @@ def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
 
 def serve_model(served: ServedModel, host: str, port: int, quiet: bool) -> None:
     """Serve until Ctrl-C."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port))
     except OSError as error:
-        raise CommandError(
-            f"--host {host} --port {port} cannot be used ({error.strerror}); try another port."
-        ) from None
+        reason = f"cannot be used ({error.strerror}); try another port."
+        raise CommandError(f"--host {host} --port {port} {reason}") from None
     if not quiet:
-        shown = f"[{host}]" if ":" in host else host
-        say(f"http://{shown}:{listening.getsockname()[1]}/  (Ctrl-C ends it)")
-        if host not in ("127.0.0.1", "localhost", "::1"):
+        say(f"http://{host}:{listening.getsockname()[1]}/  (Ctrl-C ends it)")
+        if host not in LOCAL:
             say("note: anybody who can reach this address can use the model")
     config = uvicorn.Config(application(served, host), log_level="error", access_log=False)
     with listening:

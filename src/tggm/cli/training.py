@@ -303,8 +303,7 @@ def train_model(
 class Progress(Observer):
     """Show notes, the epoch, the log-likelihood per row, and the time left at most, on standard error.
 
-    The model is trained on a standardised target `y`; the
-    log-likelihood is shown in its units.
+    The model is trained on a standardised target `y`; the log-likelihood is shown in its units.
     """
 
     def __init__(self, quiet: bool, y: NDArray[Any]) -> None:
@@ -345,14 +344,12 @@ class Progress(Observer):
         text = f"epoch {epochs}/{self._epochs}  log-likelihood {train:.3f}"
         text += f", {held:.3f} in validation" if np.isfinite(held) else ""
         if (done := epochs - self._first[0]) > 0:
-            left = (now - self._first[1]) / done * (self._epochs - epochs)
-            text += f"  at most {left // 60:.0f} min {left % 60:02.0f} s left"
-        print(
-            f"\r\x1b[K{text}" if self._live else text,
-            end="" if self._live else "\n",
-            file=sys.stderr,
-            flush=True,
-        )
+            left = round((now - self._first[1]) / done * (self._epochs - epochs))
+            text += f"  at most {left // 60} min {left % 60:02d} s left"
+        if self._live:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        else:
+            say(text)
 
     def ended(self) -> None:
         """Remove the line of progress."""

@@ -7,7 +7,6 @@ standard distribution, moved and scaled row by row: its quantiles and moments ar
 import json
 import os
 from collections.abc import Sequence
-from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,14 +177,35 @@ def _mixture(
     return first, second, low + 0.5 * width
 
 
-@singledispatch
-def encoded(column: Column, xp: Any, *given: Array) -> list[Array]:
+def encoded(column: Column, xp: Any, given: Array, mark: Array | None = None) -> list[Array]:
     """Return the inputs that the model computes from a column, (rows, ·) each."""
-    raise ValueError(f"column {column.name!r} is {column.description}, which cannot be exported.")
+    match column:
+        case Number():
+            return _number(column, xp, given, mark)
+        case Category(levels=levels, other=other):
+            n = len(levels)
+            code = _code(xp, given, levels, other=n if other else -2, gap=n + other)
+            return [_indicator(xp, code == np.arange(len(column.categories)))]
+        case Statistic(levels=levels):
+            code = _code(xp, given, levels, other=len(levels), gap=len(levels) + 1)
+            return [xp.take(xp.asarray(column.lookup), code[:, 0], axis=0)]
+        case Ordinal(levels=levels):
+            code = _code(xp, given, levels, other=-1, gap=-1)
+            missing = code < 0
+            parts = [xp.where(missing, column.fill, _indicator(xp, code))]
+        case DateColumn():
+            missing = xp.isnan(given)
+            parts = [xp.where(missing, column.fill, (given - column.origin) / YEAR)]
+            for part in column.parts:
+                turns = given / LENGTH[part]
+                waves = (cos_turns(xp, turns - late, COSINE_TERMS) for late in (0.25, 0.0))  # sine, cosine
+                parts += [xp.where(missing, 0.0, wave) for wave in waves]
+        case _:
+            raise ValueError(f"column {column.name!r} is {column.description}, which cannot be exported.")
+    return [*parts, *[_indicator(xp, missing)] * column.indicator]
 
 
-@encoded.register
-def _(column: Number, xp: Any, given: Array, mark: Array | None = None) -> list[Array]:
+def _number(column: Number, xp: Any, given: Array, mark: Array | None) -> list[Array]:
     missing = xp.isnan(given)
     filled = xp.where(missing, column.fill, given)
     parts = [filled]
@@ -203,38 +223,6 @@ def _(column: Number, xp: Any, given: Array, mark: Array | None = None) -> list[
         values, levels = np.asarray(column.encoding.values), np.asarray(column.encoding.levels)
         parts.append(_indicator(xp, given == levels) @ (values[:-1] - values[-1]) + values[-1])
     return parts
-
-
-@encoded.register
-def _(column: Category, xp: Any, given: Array) -> list[Array]:
-    n = len(column.levels)
-    code = _code(xp, given, column.levels, other=n if column.other else -2, gap=n + column.other)
-    return [_indicator(xp, code == np.arange(len(column.categories)))]
-
-
-@encoded.register
-def _(column: Ordinal, xp: Any, given: Array) -> list[Array]:
-    code = _code(xp, given, column.levels, other=-1, gap=-1)
-    filled = xp.where(code < 0, column.fill, _indicator(xp, code))
-    return [filled, *[_indicator(xp, code < 0)] * column.indicator]
-
-
-@encoded.register
-def _(column: Statistic, xp: Any, given: Array) -> list[Array]:
-    n = len(column.levels)
-    code = _code(xp, given, column.levels, other=n, gap=n + 1)
-    return [xp.take(xp.asarray(column.lookup), code[:, 0], axis=0)]
-
-
-@encoded.register
-def _(column: DateColumn, xp: Any, given: Array) -> list[Array]:
-    missing = xp.isnan(given)
-    parts = [xp.where(missing, column.fill, (given - column.origin) / YEAR)]
-    for part in column.parts:
-        turns = given / LENGTH[part]
-        waves = (cos_turns(xp, turns - late, COSINE_TERMS) for late in (0.25, 0.0))  # sine and cosine
-        parts += [xp.where(missing, 0.0, wave) for wave in waves]
-    return [*parts, *[_indicator(xp, missing)] * column.indicator]
 
 
 def _code(xp: Any, given: Array, levels: tuple[str, ...], *, other: int, gap: int) -> Array:

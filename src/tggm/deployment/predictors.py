@@ -108,11 +108,6 @@ class NumPyRegressor(PortablePredictor):
         lower, upper = (np.stack(end, axis=1) for end in zip(*ends, strict=True))
         return self._shaped(lower), self._shaped(upper)
 
-    def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Return the log-density of each row's target, in the target's units, (n_rows,)."""
-        Y = np.asarray(y, dtype=np.float64)
-        return self.predict_dist(X).logpdf(Y.reshape(len(Y)))
-
     def _laws(self, X: ArrayLike) -> list[ScalarPredictive]:
         """Return the calibrated distribution of each output, in the units of the target."""
         found, y = [self.fitted_.outputs(np, Z) for Z in self._blocks(X)], self.fitted_.scales.y
