@@ -109,7 +109,7 @@ def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None)
 
 
 def _check_inside(tg: TruncatedGaussian, h: Array) -> None:
-    limits = full_limits(tg)
+    limits = full_limits(tg).map(lambda a: a[None])
     if not is_concrete(h, *limits):
         return
     outside = float(jnp.maximum(limits.lower - h, h - limits.upper).max())
