@@ -160,7 +160,7 @@ class ScalarPredictive(ABC):
         mean, std = self._moments[0][rows], np.sqrt(self._moments[1][rows])
         below, above = np.maximum(p, _SMALLEST), np.maximum(1 - p, _SMALLEST)
         low, high = mean - std * np.sqrt(above / below), mean + std * np.sqrt(below / above)
-        z = np.clip(mean + std * np.where(below < above, ndtri(below), -ndtri(above)), low, high)
+        z: Floats = np.clip(mean + std * np.where(below < above, ndtri(below), -ndtri(above)), low, high)
         active = np.arange(len(z))
         for _ in range(_MAX_ITER):
             x = z[active]
