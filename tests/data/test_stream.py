@@ -164,11 +164,7 @@ def test_rows_are_held_out_at_random_and_not_trained_on(monkeypatch):
     assert np.array_equal(held[:, 0], y)
     assert abs(held.mean() - 1500) < 5 * 3000 / np.sqrt(12 * 100)
     pieces = from_batches(batches(table, table[:, 0])).pieces(None)
-    trained = [
-        part
-        for number, part, _ in training_blocks(pieces, 5, bound, 256)
-        if np.array_equal(number, part[:, 0])
-    ]
+    trained = [part for part, y in training_blocks(pieces, 5, bound, 256) if np.array_equal(part[:, 0], y)]
     assert [len(part) for part in trained] == [256] * 11 + [2900 - 11 * 256]
     assert sorted([*np.concatenate(trained)[:, 0], *held[:, 0]]) == list(range(3000))
     assert len(np.unique(hash_rows(0, np.arange(100_000)))) == 100_000

@@ -21,7 +21,7 @@ HELD_ROWS = 8192  # held-out rows at most: they are scored after every block
 _CHUNK_ROWS = 2**14  # consecutive rows of an array; a block has sixteen chunks
 _GAPS = ("None", "nan", "<NA>", "NaT")  # missing labels as text
 
-Part = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # row numbers, inputs, targets
+Part = tuple[NDArray[Any], NDArray[Any]]  # inputs, targets
 
 
 class Piece(NamedTuple):
@@ -327,18 +327,17 @@ def next_pass(stream: Stream, first: Survey, seed: int, epoch: int) -> Iterator[
 
 
 def training_blocks(pieces: Iterable[Piece], seed: int, bound: np.uint64, rows: int) -> Iterator[Part]:
-    """Yield the rows that are not held out, `rows` at a time: their numbers, inputs and targets."""
+    """Yield the rows that are not held out, `rows` at a time: inputs and targets."""
     parts: list[Part] = []
     waiting = 0
     for piece in pieces:
-        number = piece.start + np.arange(len(piece.X))
-        kept = hash_rows(seed, number) >= bound
-        parts.append((number[kept], piece.X[kept], piece.y[kept]))
+        kept = hash_rows(seed, piece.start + np.arange(len(piece.X))) >= bound
+        parts.append((piece.X[kept], piece.y[kept]))
         waiting += len(parts[-1][0])
         while waiting >= rows:
-            number, X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-            yield number[:rows], X[:rows], y[:rows]
-            parts, waiting = [(number[rows:], X[rows:], y[rows:])], waiting - rows
+            X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+            yield X[:rows], y[:rows]
+            parts, waiting = [(X[rows:], y[rows:])], waiting - rows
     if waiting:
-        number, X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-        yield number, X, y
+        X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+        yield X, y

@@ -195,7 +195,7 @@ class StreamData:
         """Yield the training rows, `length` at a time; raise if this pass differs from the first."""
         seen = 0
         pieces = next_pass(self.stream, self.survey, seed, epoch)
-        for _, X, y in training_blocks(pieces, self.survey.seed, self._bound, length):
+        for X, y in training_blocks(pieces, self.survey.seed, self._bound, length):
             seen += len(X)
             yield self._rows(X, y, dtype, most)
         if seen != count:
