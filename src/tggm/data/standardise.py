@@ -33,7 +33,10 @@ class Columns(NamedTuple):
     @classmethod
     def of(cls, values: Floats, weight: Floats) -> "Columns":
         """Return the weighted mean and standard deviation of each column."""
-        _require_sums(values)
+        extent = np.abs(values).max(0)
+        if extent.max(initial=0.0) > WIDEST:
+            j = int(extent.argmax())
+            raise ValueError(f"column {j} has values up to {extent[j]:.3g}, whose sums overflow; divide it.")
         return Extent.of(values, weight).columns()
 
     @classmethod
@@ -44,13 +47,13 @@ class Columns(NamedTuple):
         not clipped, because their rare values carry the information. No column is clipped if a standardised
         value would be at least `farthest` from 0.
         """
-        _require_sums(values)
+        whole = cls.of(values, weight)
         with np.errstate(over="ignore", under="ignore"):  # infinite bounds clip nothing
             low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
             reach = np.where(high > low, FAR / NORMAL_QUARTILES * (high - low), np.inf)
             found = cls.of(np.clip(values, middle - reach, middle + reach), weight)
         unreached = farthest == np.inf or np.abs(found.apply(values)).max() < farthest
-        return found if unreached else cls.of(values, weight)
+        return found if unreached else whole
 
     def mild(self) -> bool:
         """Return whether single precision can compute the map without losing digits to a large shift."""
@@ -62,13 +65,6 @@ class Columns(NamedTuple):
         with np.errstate(over="ignore"):  # `require_moderate` checks this
             found: Floats = (values - self.shift[None, :]) / self.scale[None, :]
         return found if most == np.inf else np.clip(found, -most, most)
-
-
-def _require_sums(values: Floats) -> None:
-    extent = np.abs(values).max(0)
-    if extent.max(initial=0.0) > WIDEST:
-        j = int(extent.argmax())
-        raise ValueError(f"column {j} has values up to {extent[j]:.3g}, whose sums overflow; divide it.")
 
 
 class Scales(NamedTuple):

@@ -1,9 +1,8 @@
 """Streams: rows that are read in pieces, one pass per epoch.
 
-A source may change between passes, so types and shapes are checked in every piece of every pass, which costs
-almost nothing. Values are checked where they are measured and where they are trained on. The first pass
-(`survey`) counts rows, measures columns and selects held-out rows: those whose row numbers have the smallest
-hashes, so that later passes (`next_pass`) recognise them without a list.
+The first pass (`survey`) counts rows, measures columns, checks values, and selects held-out rows: those whose
+row numbers have the smallest hashes, so that later passes (`next_pass`) recognise them without a list. Types,
+shapes and the number of rows are checked in every pass.
 """
 
 import mmap
@@ -15,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.data.standardise import LARGEST, WIDEST, Extent
+from tggm.data.standardise import WIDEST, Extent
 
 BLOCK_ROWS = 2**18  # rows in memory at a time; two more blocks wait for training
 HELD_ROWS = 8192  # held-out rows at most: they are scored after every block
 _CHUNK_ROWS = 2**14  # consecutive rows of an array; a block has sixteen chunks
 _GAPS = ("None", "nan", "<NA>", "NaT")  # missing labels as text
 
-Part = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # row numbers, inputs, targets
+Part = tuple[NDArray[Any], NDArray[Any]]  # inputs, targets
 
 
 class Piece(NamedTuple):
@@ -114,7 +113,8 @@ def from_batches(
         for batch in found:
             if not isinstance(batch, tuple | list) or len(batch) != 2:
                 raise ValueError(f"`batches` must yield pairs (X, y); got a {type(batch).__name__}.")
-            X, y = _as_table(*batch)
+            X, y = as_array("X", batch[0]), as_array("y", batch[1])
+            _require_shapes(X, y)
             yield Piece(start, X, y)
             start += len(X)
 
@@ -126,17 +126,14 @@ class Form(NamedTuple):
 
     columns: int  # of X
     outputs: tuple[int, ...]  # shape of one row of y
-    kind: str  # of y: numbers, text or bytes
+    kind: str  # of y: numbers or text
 
     @classmethod
     def of(cls, piece: Piece) -> "Form":
         """Return the form of a piece whose arrays were checked."""
         y = piece.y
-        if y.dtype == object and y.size:
-            kind = _kind(type(y.flat[0]))
-        else:
-            kind = {"U": "text", "T": "text", "S": "bytes"}.get(y.dtype.kind, "numbers")
-        return cls(piece.X.shape[1], y.shape[1:], kind)
+        text = isinstance(y.flat[0], str) if y.dtype == object else y.dtype.kind in "UST"
+        return cls(piece.X.shape[1], y.shape[1:], "text" if text else "numbers")
 
     def __str__(self) -> str:
         return f"{self.columns} columns and targets of shape {self.outputs} ({self.kind})"
@@ -145,7 +142,8 @@ class Form(NamedTuple):
 def check_pieces(pieces: Iterable[Piece], is_class: bool, form: Form | None = None) -> Iterator[Piece]:
     """Yield the pieces as arrays of numbers or labels, without empty ones; raise if their forms differ."""
     for raw in pieces:
-        X, y = _as_table(raw.X, raw.y)
+        X, y = as_array("X", raw.X), as_array("y", raw.y)
+        _require_shapes(X, y)
         if not len(X):
             continue
         X = as_numbers("X", X, raw.start)
@@ -158,12 +156,6 @@ def check_pieces(pieces: Iterable[Piece], is_class: bool, form: Form | None = No
                 f"{raw.start} on there are {found}, before there were {form}."
             )
         yield piece
-
-
-def _as_table(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    X, y = as_array("X", X), as_array("y", y)
-    _require_shapes(X, y)
-    return X, y
 
 
 def _require_shapes(X: Any, y: Any) -> None:
@@ -221,23 +213,17 @@ def _as_labels(y: NDArray[Any], start: int = 0) -> NDArray[Any]:
     if y.size != len(y):
         raise ValueError(f"`y` must be one label a row; got shape {y.shape}.")
     y = y.reshape(-1)
-    if y.dtype == object:
-        types = {type(label) for label in y.tolist()}
-        if types == {str}:
-            return y
-        gap = np.array([not isinstance(label, str) and str(label) in _GAPS for label in y.tolist()])
-    else:
-        types, gap = {float}, ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(1, np.bool_)
+    labels = y.tolist() if y.dtype == object else []
+    text = {isinstance(label, str) for label in labels}
+    gap = np.array([not isinstance(label, str) and str(label) in _GAPS for label in labels], np.bool_)
+    if y.dtype.kind == "f":
+        gap = ~np.isfinite(y)
     if gap.any():
         row = int(gap.argmax())
         raise ValueError(f"`y` has {y[row]} in row {start + row}, which is no label; leave such rows out.")
-    if len({_kind(label) for label in types}) > 1:
+    if len(text) > 1:
         raise ValueError(f"`y` has text and numbers from row {start} on; make all labels one or the other.")
     return y
-
-
-def _kind(label: type) -> str:
-    return "text" if issubclass(label, str) else "bytes" if issubclass(label, bytes) else "numbers"
 
 
 def hash_rows(seed: int, rows: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
@@ -341,38 +327,17 @@ def next_pass(stream: Stream, first: Survey, seed: int, epoch: int) -> Iterator[
 
 
 def training_blocks(pieces: Iterable[Piece], seed: int, bound: np.uint64, rows: int) -> Iterator[Part]:
-    """Yield the rows that are not held out, `rows` at a time: their numbers, inputs and targets."""
+    """Yield the rows that are not held out, `rows` at a time: inputs and targets."""
     parts: list[Part] = []
     waiting = 0
     for piece in pieces:
-        number = piece.start + np.arange(len(piece.X))
-        kept = hash_rows(seed, number) >= bound
-        parts.append((number[kept], piece.X[kept], piece.y[kept]))
+        kept = hash_rows(seed, piece.start + np.arange(len(piece.X))) >= bound
+        parts.append((piece.X[kept], piece.y[kept]))
         waiting += len(parts[-1][0])
         while waiting >= rows:
-            number, X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-            yield number[:rows], X[:rows], y[:rows]
-            parts, waiting = [(number[rows:], X[rows:], y[rows:])], waiting - rows
+            X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+            yield X[:rows], y[:rows]
+            parts, waiting = [(X[rows:], y[rows:])], waiting - rows
     if waiting:
-        number, X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-        yield number, X, y
-
-
-def require_unchanged(data: Any, number: NDArray[Any], epoch: int) -> None:
-    """Raise for values that the first pass would have refused.
-
-    A sum of squares is finite and small only if all values are, so one product checks all of them.
-    """
-    for name, Z in zip(("X", "y"), data, strict=True):
-        if not np.issubdtype(Z.dtype, np.floating):
-            continue  # labels are checked when they are looked up
-        flat = Z.ravel(order="K")
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.dot(flat, flat) <= LARGEST**2:
-                continue
-        wrong = ~(np.abs(Z) <= LARGEST).reshape(len(Z), -1).all(1)
-        if wrong.any():
-            raise ValueError(
-                f"`{name}` of row {number[wrong.argmax()]} is not finite, or huge, in pass {epoch + 2}, and "
-                "was not in pass 1; every pass must give the same rows. Check what changes their source."
-            )
+        X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+        yield X, y

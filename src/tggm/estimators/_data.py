@@ -23,7 +23,7 @@ from tggm.censored import Censored, sides
 from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, NORMAL_QUARTILES, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
-from tggm.data.stream import next_pass, require_unchanged, survey, training_blocks
+from tggm.data.stream import next_pass, survey, training_blocks
 from tggm.estimators._labels import (
     Labels,
     class_weights,
@@ -191,14 +191,12 @@ class StreamData:
         """Yield the training rows, `length` at a time; raise if this pass differs from the first."""
         seen = 0
         pieces = next_pass(self.stream, self.survey, seed, epoch)
-        for number, X, y in training_blocks(pieces, self.survey.seed, self._bound, length):
+        for X, y in training_blocks(pieces, self.survey.seed, self._bound, length):
             seen += len(X)
             targets = self._decode(y)
             if self.classes is None:
                 targets = model_inputs(targets.Y, self.scales.y, dtype)
-            part = Rows(model_inputs(X, self.scales.x, dtype, most=most), targets)
-            require_unchanged(part, number, epoch)
-            yield part
+            yield Rows(model_inputs(X, self.scales.x, dtype, most=most), targets)
         if seen != count:
             raise ValueError(
                 f"the stream gave {seen} rows to train on in pass {epoch + 2}, but {count} in the first; "

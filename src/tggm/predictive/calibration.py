@@ -28,9 +28,8 @@ the ratio of both over all rows, is smoother and gets 1/k of the weight. Its cor
 error is removed first, as each of these members has fitted a part of the target. All errors are scaled by one
 factor, so that their mean square is reduced by what averaging over K instead of k members reduces it.
 
-A member stops at the epoch that is best for the n rows that it held out. Choosing one number by them makes
-their log-likelihood too high by 1/n nats per row, as in Akaike's criterion: squared errors are multiplied by
-1 + 2/n (`optimism`).
+A member stops at the epoch that is best for the n rows that it held out, which makes their log-likelihood too
+high by 1/n nats per row, as in Akaike's criterion: squared errors are multiplied by 1 + 2/n (`optimism`).
 
 If no row is held out twice (fewer than four members), D is the scatter of all members, which is too small and
 correlated with the error; only half of the reduction is applied.
@@ -72,13 +71,11 @@ _LEAST_LEFT = 0.1  # smallest factor of squared errors
 _OUTLIER = 10.0  # medians at which squared errors are cut in the regression of D on them
 _LEAST_SCATTER = 0.2  # smallest share of the scatter of members that trained on the row
 
-_FACTORS = {"f": _FACTOR, "g": _FACTOR}
+_SHAPE = {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)}
 NUMBERS: dict[str, dict[str, tuple[float, float]]] = {  # names and ranges of the numbers of each kind
     "linear": {},
-    "student": _FACTORS | {"1/ν": (0.0, _MOST_HEAVINESS)},
-    "shaped": _FACTORS
-    | {"1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS)}
-    | {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)},
+    "student": {"f": _FACTOR, "g": _FACTOR, "1/ν": (0.0, _MOST_HEAVINESS)},
+    "shaped": {"f": _FACTOR, "g": _FACTOR, "1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS), **_SHAPE},
 }
 
 
@@ -176,11 +173,7 @@ class HeldOut(NamedTuple):
         return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism)
 
     def pooled(self) -> PooledRows:
-        """Predict usable rows as if all members had held them out.
-
-        Mean and variance of a row come from the members that held it out. All members scatter around this
-        mean as they would at a new row.
-        """
+        """Predict usable rows as if all members had held them out; their mean is that of those that did."""
         mask, K, k = self.held_out_mask, len(self.mean), self.held_out_mask.sum(0)
         centre, var = (np.where(mask, a, 0.0).sum(0) / k for a in (self.mean, self.var))
         w = self.weight / self.weight.sum()
@@ -192,10 +185,7 @@ class HeldOut(NamedTuple):
         return PooledRows(error, var, scatter, w / (w**2).sum(), estimated or K == 1)
 
     def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
-        """Return D of each row, as if it were new to all members, and whether it is estimated from data.
-
-        Parameters are the rows' means, variances and weights. D is averaged in units of the variance.
-        """
+        """Return D of each row, as if it were new to all members, and whether it is estimated from data."""
         mask = self.held_out_mask
         twice, others = mask.sum(0) >= 2, (~mask).sum(0) >= 2
         if twice.sum() < _FEWEST_ROWS:
@@ -269,8 +259,7 @@ def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
     before = student.law(*moments).logpdf(rows.error)
     found, tried = Calibration("shaped", student.numbers + KNOTS * (0.0,)), []
     for _ in range(_SHAPE_ROUNDS):
-        law = found.law(*moments)
-        assert isinstance(law, ShapedPredictive)
+        law: Any = found.law(*moments)
         logs = fit_shape(law.student_cdf(rows.error), rows.weight)
         found = Calibration("shaped", student.numbers + tuple(map(float, logs)))
         gain = rows.weight @ (found.law(*moments).logpdf(rows.error) - before)

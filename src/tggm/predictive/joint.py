@@ -96,8 +96,7 @@ class JointPredictive(ABC, Generic[Marginal]):
 
     def cdf(self, y: ArrayLike) -> Floats:
         """Compute the marginal probabilities P(Y_j ≤ y_j), (N, n) for y of shape (N, n)."""
-        values = self._points(y)
-        return np.stack([p.cdf(values[:, j]) for j, p in enumerate(self._parts)], 1)
+        return np.stack([p.cdf(values) for p, values in self._pairs(self._points(y))], 1)
 
     def ppf(self, q: ArrayLike) -> Floats:
         """Compute marginal quantiles at one probability, (N, n)."""
@@ -105,13 +104,12 @@ class JointPredictive(ABC, Generic[Marginal]):
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Compute the central interval of each output, (N, n) each."""
-        ends = [p.interval(level) for p in self._parts]
-        return np.stack([low for low, _ in ends], 1), np.stack([high for _, high in ends], 1)
+        low, high = np.stack([p.interval(level) for p in self._parts], 2)
+        return low, high
 
     def crps(self, y: ArrayLike) -> Floats:
         """Compute the continuous ranked probability score of each output, (N, n)."""
-        values = self._points(y)
-        return np.stack([p.crps(values[:, j]) for j, p in enumerate(self._parts)], 1)
+        return np.stack([p.crps(values) for p, values in self._pairs(self._points(y))], 1)
 
     def rvs(self, size: int | None = None, random_state: Seed = None) -> Floats:
         """Draw joint samples: (N, n) if `size` is None, otherwise (size, N, n)."""
@@ -127,6 +125,9 @@ class JointPredictive(ABC, Generic[Marginal]):
                 f"got shape {values.shape}. For one output alone use marginal(j)."
             )
         return values
+
+    def _pairs(self, values: Floats) -> list[tuple[Marginal, Floats]]:
+        return list(zip(self._parts, values.T, strict=True))
 
     def _scaled(self, covariance: Floats) -> Floats:
         """Convert a covariance of z to one of y."""
@@ -157,7 +158,6 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
         self._mean, self._cov, self._root = m, C, factors(C)
 
     def cov(self) -> Floats:
-        """Return the covariance of the outputs, (N, n, n): within members and between them."""
         away = self._mean - self._mean.mean(0, keepdims=True)
         return self._scaled(self._cov.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away))
 
@@ -206,7 +206,7 @@ class CopulaPredictive(JointPredictive[ScalarPredictive]):
         return found
 
     def _log_density_of(self, z: Floats) -> Floats:
-        pairs = [(p, z[:, j]) for j, p in enumerate(self._parts)]
+        pairs = self._pairs(z)
         normal = np.stack([_normal(p, y) for p, y in pairs], 1)
         own = sum(np.maximum(p.logpdf(y), _LEAST_LOG_DENSITY) for p, y in pairs)
         apart = log_densities(normal, np.broadcast_to(np.eye(self.n_outputs), self._root.shape))

@@ -14,14 +14,14 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tggm.arrays import Bools, Floats
+from tggm.arrays import Floats
 from tggm.blas_lock import blas_lock
 from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
 from tggm.models import Incomplete, Model
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
-from tggm.training.rows import Membership, RowBlock, bucket
+from tggm.training.rows import RowBlock, bucket
 from tggm.training.train import n_cores
 
 NUMBERS = 2**18  # size of the widest array of all members in a block of rows
@@ -30,13 +30,12 @@ MOST_HELD = 20_000  # held-out rows that are predicted
 ON_DEVICE = 16  # factor of both sizes on an accelerator, where each call is expensive
 
 T = TypeVar("T")
-Program = Callable[[Model, Array], tuple[Array, ...]]
 
 
 def member_moments(members: Model, X: Floats, dtype: Any) -> tuple[Floats, Floats]:
     """Compute mean and variance of each output under each member, (members, rows, n), standardised."""
     size = block_size(members, len(X))
-    mean, var = _by_blocks(_variances, members, X.astype(dtype, copy=False), size)
+    mean, var = _by_blocks("variances", members, X.astype(dtype, copy=False), size)
     return mean, np.maximum(var, np.finfo(dtype).tiny)  # noise may underflow in single precision
 
 
@@ -46,8 +45,8 @@ def member_means(members: Model, X: Floats, dtype: Any) -> Floats:
     Few rows use the program that computes both, because it is already compiled.
     """
     size = block_size(members, len(X))
-    function = _means if len(X) > size else _variances
-    return _by_blocks(function, members, X.astype(dtype, copy=False), size)[0]
+    method = "means" if len(X) > size else "variances"
+    return _by_blocks(method, members, X.astype(dtype, copy=False), size)[0]
 
 
 def measured(y: Any) -> NDArray[np.float64]:
@@ -68,15 +67,15 @@ def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, d
     """Predict training rows by every member; record which members held them out."""
     X, Y = np.asarray(block.data.X)[rows], measured(block.data.y)[rows]
     mean, var = member_moments(model, X, dtype)
-    mask, weight = _held_out_mask(block.members, count)[:, rows], np.asarray(block.weight, np.float64)[rows]
+    mask, weight = np.zeros((len(mean), count), np.bool_), np.asarray(block.weight, np.float64)[rows]
+    for out, held, n in zip(mask, block.members.held, block.members.n_held, strict=True):
+        out[np.asarray(held)[: int(n)]] = True
+    mask = mask[:, rows]
     known = np.isfinite(Y)
     # held-out rows chose the epoch of each member
     optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
-    y = np.where(known, Y, 0.0)
-    return [
-        HeldOut(mean[:, :, j], var[:, :, j], mask, y[:, j], weight * known[:, j], optimism)
-        for j in range(Y.shape[1])
-    ]
+    y, each = np.where(known, Y, 0.0), range(Y.shape[1])
+    return [HeldOut(mean[..., j], var[..., j], mask, y[:, j], weight * known[:, j], optimism) for j in each]
 
 
 def new_row_predictions(model: Model, X: Floats, Y: Floats, dtype: Any) -> list[HeldOut]:
@@ -85,14 +84,6 @@ def new_row_predictions(model: Model, X: Floats, Y: Floats, dtype: Any) -> list[
     mask = np.ones(mean.shape[:2], np.bool_)
     each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
     return [HeldOut(m, v, mask, y, np.ones(len(y))) for m, v, y in each]
-
-
-def _held_out_mask(members: Membership, count: int) -> Bools:
-    """Return whether each member held out each row, (members, rows)."""
-    mask = np.zeros((len(members.n_held), count), np.bool_)
-    for row, held, n in zip(mask, members.held, members.n_held, strict=True):
-        row[np.asarray(held)[: int(n)]] = True
-    return mask
 
 
 def block_size(members: Model, rows: int) -> int:
@@ -115,10 +106,7 @@ def padded_to(count: int, size: int) -> int:
 
 
 def over_blocks(function: Callable[[slice], T], rows: int, size: int) -> list[T]:
-    """Apply a function to each block of rows, in parallel threads.
-
-    Worker threads use the precision of the caller.
-    """
+    """Apply a function to each block of rows, in parallel threads with the precision of the caller."""
     places = [slice(begin, begin + size) for begin in range(0, max(rows, 1), size)]
     threads = min(n_cores(), len(places))
     if threads == 1:
@@ -134,14 +122,13 @@ def over_blocks(function: Callable[[slice], T], rows: int, size: int) -> list[T]
         return [first, *pool.map(one, places[1:])]
 
 
-def _by_blocks(function: Program, members: Model, X: NDArray[Any], size: int) -> list[Floats]:
-    """Apply a program to rows, (members, rows, n) each."""
+def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[Floats]:
+    """Compute moments of rows, (members, rows, n) each."""
     rows = padded_to(len(X), size)
     placed = jax.device_put(members) if len(X) > size else members  # once for all blocks
-    program = partial(_COMPILED[function], placed)
 
     def one(at: slice) -> list[NDArray[Any]]:
-        return [np.asarray(a) for a in program(padded(X[at], rows))]
+        return [np.asarray(a) for a in _moments(method, placed, padded(X[at], rows))]
 
     blocks = over_blocks(one, len(X), size)
     joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
@@ -161,8 +148,9 @@ def joint_gaussian_mixture(
     members: Model, X: Floats, shift: Floats, scale: Floats
 ) -> MultivariateGaussianMixture:
     """Return the mixture of the members for all outputs together, in double precision."""
+    double = jax.tree.map(lambda a: np.asarray(a, np.float64), members)
     with jax.enable_x64(True), blas_lock():
-        mean, cov = (np.asarray(a)[:, : len(X)] for a in _covariances(doubled(members), padded(X)))
+        mean, cov = (np.asarray(a)[:, : len(X)] for a in _moments("moments", double, padded(X)))
     return MultivariateGaussianMixture(mean, cov, loc=shift, scale=scale)
 
 
@@ -172,40 +160,15 @@ def padded(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:
     return np.pad(a, [(0, missing), *[(0, 0)] * (a.ndim - 1)])
 
 
-def doubled(members: Model) -> Model:
-    """Convert all arrays to double precision."""
-    double: Model = jax.tree.map(lambda a: np.asarray(a, np.float64), members)
-    return double
-
-
-def _variances(members: Model, X: Array) -> tuple[Array, ...]:
-    def variances(member: Model) -> tuple[Array, Array]:
-        likelihood, latent = member.at(X)
-        found: tuple[Array, Array] = likelihood.variances(latent)
-        return found
-
-    with jax.default_matmul_precision("highest"):
-        both: tuple[Array, Array] = jax.vmap(variances)(members)
-    return both
-
-
-def _means(members: Model, X: Array) -> tuple[Array, ...]:
-    """Compute the means; the compiler removes what only variances need."""
-    return _variances(members, X)[:1]
-
-
-_COMPILED: dict[Program, Any] = {
-    each: jax.jit(each, compiler_options=GPU_COMPILER_OPTIONS) for each in (_variances, _means)
-}
-
-
-@jax.jit
+@partial(jax.jit, static_argnames="method", compiler_options=GPU_COMPILER_OPTIONS)
 @full_precision
-def _covariances(members: Model, X: Array) -> tuple[Array, Array]:
+def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
+    """Call a method of the likelihood for each member; "means" are the first part of "variances"."""
+
     def moments(member: Model) -> tuple[Array, Array]:
         likelihood, latent = member.at(X)
-        found: tuple[Array, Array] = likelihood.moments(latent)
-        return found
+        both: tuple[Array, Array] = getattr(likelihood, "variances" if method == "means" else method)(latent)
+        return both
 
-    both: tuple[Array, Array] = jax.vmap(moments)(members)
-    return both
+    found: tuple[Array, ...] = jax.vmap(moments)(members)
+    return found[:1] if method == "means" else found  # the compiler removes what only variances need

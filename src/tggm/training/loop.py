@@ -268,8 +268,8 @@ DEFAULTS: dict[str, Any] = {
 
 def hyper_parameters(n_members: int, rates: Any, dtype: Any, **numbers: Any) -> Hyper:
     """Stack `numbers`, or their defaults, over members. `rates` is a vector, see `Layout.rates`."""
-    all_numbers = (DEFAULTS | numbers).items()
-    values: Any = {name: np.broadcast_to(np.asarray(x, dtype), n_members) for name, x in all_numbers}
+    values: Any = DEFAULTS | numbers
+    values = {name: np.broadcast_to(np.asarray(x, dtype), n_members) for name, x in values.items()}
     values["rates"] = np.broadcast_to(np.asarray(rates, dtype), (n_members, *np.shape(rates)))
     return Hyper(**values)
 
