@@ -16,15 +16,11 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tggm"
 FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 600  # of a file
-# lines of tracked files; the budget of the source is 25,000, which it has not reached yet
-BUDGET = {"src/*.py": 26_100, "tests/*.py": 17_000, "*.py": 50_000}
+BUDGET = {"src/*.py": 25_000, "tests/*.py": 17_000, "*.py": 50_000}  # lines of tracked files
 NO_ENGINE = ("models", "training", "predictive")  # `paper` gives `train` an objective instead
 # `paper_ml` and `paper_bp` of the estimators
 UPWARD = {f"tggm.estimators.{kind} -> tggm.paper" for kind in ("classifier", "regressor")}
-WALKS = {  # goals: 20 files and 50 changes of `fit`, 45 and 120 of `tggm fit`
-    "regressor": {"files": 32, "changes": 118},
-    "command_line": {"files": 45, "changes": 120},
-}
+WALKS = {"regressor": {"files": 20, "changes": 50}, "command_line": {"files": 45, "changes": 120}}
 
 
 def place(path):

@@ -19,12 +19,11 @@ from tggm.arrays import Floats
 from tggm.data.standardise import Columns
 from tggm.estimators._data import model_inputs
 from tggm.estimators._fitted import Fitted
-from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
 from tggm.models import Model
 from tggm.models.layers import Product
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.member_moments import block_size, over_blocks, padded_to
-from tggm.training import precision
+from tggm.runtime import GPU_COMPILER_OPTIONS, full_precision, precision
 from tggm.training.rows import bucket
 
 SPARSE_BLOCK = 512  # rows of a sparse table

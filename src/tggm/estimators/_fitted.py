@@ -23,8 +23,9 @@ from tggm.predictive.member_moments import (
     sample_rows,
 )
 from tggm.predictive.transforms import LogTransform
+from tggm.runtime import precision
 from tggm.tables.transformer import Columns
-from tggm.training import Trained, precision
+from tggm.training import Trained
 from tggm.training.rows import Blocks
 
 _MOST = float(np.finfo(np.float64).max)

@@ -13,14 +13,14 @@ import jax
 import numpy as np
 
 from tggm.arrays import Floats, Ints
-from tggm.blas_lock import blas_lock
 from tggm.estimators._class_law import mixture_of
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, fitted_of
 from tggm.estimators._ridge import OUTPUT
 from tggm.estimators._settings import Settings
 from tggm.models import Model
-from tggm.training import Trained, precision
+from tggm.runtime import blas_lock, precision
+from tggm.training import Trained
 from tggm.training.rows import Blocks, RowBlock, held_out_groups
 
 STRENGTHS = np.logspace(-3, 2, 6)  # inverse penalties

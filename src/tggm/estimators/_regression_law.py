@@ -16,7 +16,7 @@ from tggm.predictive.member_moments import (
     member_means,
     member_moments,
 )
-from tggm.training import precision
+from tggm.runtime import precision
 
 
 def standardised(fitted: Fitted, X: Floats) -> Floats:

@@ -25,8 +25,9 @@ from tggm.estimators._labels import encoded_labels
 from tggm.estimators._logistic import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
+from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
-from tggm.training import Observer, precision, train
+from tggm.training import Observer, train
 from tggm.training.progress import Printer
 
 if TYPE_CHECKING:

@@ -28,8 +28,9 @@ from tggm.estimators._settings import REGRESSION, Settings
 from tggm.models import Network
 from tggm.predictive.base import require_level
 from tggm.predictive.member_moments import measured, member_means
+from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
-from tggm.training import Observer, precision, train
+from tggm.training import Observer, train
 from tggm.training.progress import Printer
 
 if TYPE_CHECKING:

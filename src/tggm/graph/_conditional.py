@@ -30,9 +30,9 @@ from tggm.arrays import Floats
 from tggm.censored import Censored, sides
 from tggm.gaussian import TruncatedGaussian
 from tggm.graph._structure import Block, Parameters, ResidualPrecision, Structure, residual_precision
-from tggm.matmul_precision import full_precision
 from tggm.models.layers import LOG_2PI
 from tggm.precision import Dense, Diagonal, Layered, LowRank, Precision
+from tggm.runtime import full_precision
 
 # (block, "known" | "missing" | "sided"); blocks that are not listed are unobserved
 Pattern = tuple[tuple[str, str], ...]

@@ -36,9 +36,9 @@ from jax.tree_util import Partial
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import _ep, _mean_field
 from tggm.inference._common import gaussian_log_z, log_normaliser, unit_moments
-from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, Layered
 from tggm.precision.protocol import rounding
+from tggm.runtime import full_precision
 from tggm.special.probit import Expansion
 
 Score = Callable[[Array], Expansion]  # η (rows, n) to S_c and its derivatives

@@ -31,9 +31,9 @@ from jax.scipy.special import logsumexp
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
 from tggm.inference._fourier import Averages, Sum, averages, by_chunks, log_density
-from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal, LowRank
 from tggm.precision.protocol import is_concrete
+from tggm.runtime import full_precision
 from tggm.special import truncated_log_z
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)

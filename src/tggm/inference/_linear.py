@@ -15,7 +15,7 @@ from tggm.gaussian import TruncatedGaussian
 from tggm.inference._common import map_blocks
 from tggm.inference._ep import gaussian_sites, site_tolerance
 from tggm.inference._mean_field import Point, newton, solve, visit
-from tggm.matmul_precision import full_precision
+from tggm.runtime import full_precision
 
 BLOCK = 512  # rows computed at once: EP holds several matrices per row
 NEWTON_STEPS = 50

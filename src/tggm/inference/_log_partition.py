@@ -22,8 +22,8 @@ from tggm.inference._ep import ep, ep_log_z, ep_with_error, gaussian_sites, site
 from tggm.inference._exact import exact, exact_log_z, is_tractable
 from tggm.inference._mean_field import SOLVERS, cyclic_moments, expected_energy, limit_energy, newton_moments
 from tggm.inference._orthant import orthant
-from tggm.matmul_precision import full_precision
 from tggm.precision import Diagonal
+from tggm.runtime import full_precision
 
 ENGINES = ("mean_field", "ep", "exact")
 

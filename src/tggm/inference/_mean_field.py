@@ -41,9 +41,9 @@ from tggm.inference._common import (
     unit_moments,
     warn_unconverged,
 )
-from tggm.matmul_precision import full_precision
 from tggm.precision import Dense, Diagonal, LowRank, Precision
 from tggm.precision.protocol import rounding
+from tggm.runtime import full_precision
 
 SOLVERS = ("newton", "cyclic")
 FACTOR_UP_TO = 64  # variables; for more, conjugate gradients are faster than one factorisation per row

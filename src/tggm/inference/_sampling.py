@@ -30,8 +30,8 @@ from jax.typing import ArrayLike
 from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference._common import full_limits, restore, unit_moments
-from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import is_concrete
+from tggm.runtime import full_precision
 from tggm.special import truncated_quantile
 from tggm.special.quantile import survival_quantile, truncated_excess
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax.linalg import cholesky, triangular_solve
 
-from tggm.matmul_precision import full_precision
+from tggm.runtime import full_precision
 
 LOG_2PI = 1.8378770664093453
 

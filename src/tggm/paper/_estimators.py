@@ -22,9 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm import settings
 from tggm.arrays import Floats
-from tggm.blas_lock import blas_lock
 from tggm.data.standardise import Columns, require_moderate
-from tggm.matmul_precision import full_precision
 from tggm.models import Model
 from tggm.paper._density import ExactJointPredictive, ExactPredictive
 from tggm.paper._model import (
@@ -38,7 +36,7 @@ from tggm.paper._model import (
 )
 from tggm.predictive import GaussianMixture, JointPredictive, MultivariateGaussianMixture, ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
-from tggm.predictive.member_moments import doubled
+from tggm.runtime import blas_lock, full_precision, precision
 from tggm.training import (
     OPTIMISERS,
     SCHEDULES,
@@ -47,7 +45,6 @@ from tggm.training import (
     Rows,
     Trained,
     hyper_parameters,
-    precision,
     train,
 )
 from tggm.training.loop import Layout
@@ -230,7 +227,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _keep(self, model: Model, result: Trained) -> None:
         """Store the fitted model, its parameters in the units of the data, and the course of training."""
         self.model_ = model
-        double: Any = doubled(model)
+        double: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), model)
         hidden, output = double.hidden, double.likelihood.output
         self.W0_ = hidden.W0 / self._x.scale[None, None, :]
         self.b0_ = hidden.b0 - self.W0_ @ self._x.shift
@@ -409,7 +406,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         """
         Z, y, dtype = self._standardised(X, np.float64), self._y, np.float64
         one = len(y.shift) == 1
-        model: Any = doubled(self.model_)
+        model: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), self.model_)
         at: Any = 0 if one else slice(None)
         units: dict[str, Any] = {"loc": y.shift[at], "scale": y.scale[at]}
         if not has_exact_density(model):

@@ -32,7 +32,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from tggm.blas_lock import sequenced
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import (
     Sum,
@@ -44,10 +43,10 @@ from tggm.inference import (
     log_density,
     log_partition,
 )
-from tggm.matmul_precision import full_precision
 from tggm.models import Directed, Gaussian, Identity, Latent, Model, Network, Output, Probit, Shallow, part
 from tggm.models.layers import LOG_2PI, propagate, stacked, training_nodes
 from tggm.precision import Diagonal, Layered, LowRank
+from tggm.runtime import full_precision, sequenced
 from tggm.special.probit import Expansion, expand_factorised, expand_probit, log_probit
 from tggm.training import Rows
 

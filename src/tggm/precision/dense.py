@@ -4,8 +4,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax.linalg import cholesky, triangular_solve
 
-from tggm.matmul_precision import full_precision
 from tggm.precision.protocol import Precision, as_float, pytree, require_positive_definite
+from tggm.runtime import full_precision
 
 
 @pytree

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tggm.matmul_precision import full_precision
 from tggm.precision.dense import DenseFactor
 from tggm.precision.protocol import Precision, as_float, is_concrete, pytree, require_positive_definite
+from tggm.runtime import full_precision
 
 
 @pytree

@@ -15,12 +15,11 @@ from jax import Array
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
-from tggm.blas_lock import blas_lock
-from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
 from tggm.models import Incomplete, Model
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
+from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, full_precision
 from tggm.training.rows import RowBlock, bucket
 from tggm.training.train import n_cores
 

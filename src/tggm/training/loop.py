@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.arrays import Tree
-from tggm.matmul_precision import GPU_COMPILER_OPTIONS
+from tggm.runtime import GPU_COMPILER_OPTIONS
 from tggm.training.rows import Membership
 
 FAILURES = 25  # non-finite steps in a row after which a member stops

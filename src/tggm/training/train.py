@@ -3,7 +3,7 @@
 A compiled training loop keeps little more than one core busy: its arrays are too small to be split. So the
 members are split into groups, and each group runs the same program in its own thread. Accelerators take all
 members at once. So does a CPU if the program factorises matrices: two of JAX's batched factorisations that
-run at the same time may deadlock (jaxlib 0.10, see `tggm.blas_lock`).
+run at the same time may deadlock (jaxlib 0.10, see `tggm.runtime`).
 """
 
 import os
@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Tree
-from tggm.blas_lock import blas_lock, factorises
 from tggm.models.network import LogDensity
+from tggm.runtime import blas_lock, factorises, precision
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
-from tggm.training.compilation_cache import precision
 from tggm.training.loop import FAILURES, Hyper, Objective, Plan, State, Trace, run_chunk, start
 from tggm.training.rows import Blocks, RowBlock, read_ahead
 
