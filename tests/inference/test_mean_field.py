@@ -118,9 +118,9 @@ def test_systems_are_solved(rng):
     extra, r, A = rng.uniform(0, 2, (4, 6)), rng.normal(size=(4, 6)), rng.normal(size=(2, 6))
     for P in precisions(rng):
         tg = TruncatedGaussian(P, r)
-        for bend, less in ((None, 0), (lambda x: -(x @ A.T) @ A, -A.T @ A)):
+        for hessian, less in ((None, 0), (lambda x: -(x @ A.T) @ A, -A.T @ A)):
             H = np.asarray(P.dense()) + np.stack([np.diag(e) for e in extra]) - less
-            got = jax.jit(solve, static_argnums=3)(tg, extra, r, bend)
+            got = jax.jit(solve, static_argnums=3)(tg, extra, r, hessian)
             assert_allclose(got, np.linalg.solve(H, r[:, :, None])[:, :, 0], rtol=1e-6, atol=1e-6)
 
 

@@ -6,11 +6,11 @@ the cavity (the marginal without this site) times 1[h ≥ 0]. Truncation to an i
 so λ ≥ 0, and all sites can be updated at once. Where walls interact strongly the updates overshoot and can
 cycle, so a row whose mismatch grows is damped.
 
-The error of log Z is 1e-4 to 1e-3 nats on the problems of this library, where mean field errs by tenths to
-tens. A step costs what `precision.factor` costs, O(mn²) per row for `LowRank`.
+The error of log Z is 1e-4 to 1e-3 nats on the problems of this library; that of mean field is 0.1 to tens of
+nats. A step costs as much as `precision.factor`, O(mn²) per row for `LowRank`.
 
 log Z is stationary in the sites, so its gradient is E[h] and −½ E[hhᵀ] under EP's Gaussian. A block
-tridiagonal P (`Layered`) needs only the blocks of the covariance in the places of its own, and no
+tridiagonal P (`Layered`) needs only the blocks of the covariance at the positions of its own blocks, and no
 factorisation is differentiated.
 """
 
@@ -25,7 +25,7 @@ from jax import Array, lax
 from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
-from tggm.inference._common import log_normaliser, restore, unit_moments, warn_unconverged
+from tggm.inference._common import log_normaliser, restore_axes, unit_moments, warn_unconverged
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
 from tggm.precision.protocol import rounding
@@ -64,13 +64,13 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
         result, f"ep did not converge on {{}} of {len(rows)} rows in {max_iter} sweeps; raise `max_iter` or "
         "`tol`, or use float64 (see Moments.converged)."
     )  # fmt: skip
-    return restore(result, tg)
+    return restore_axes(result, tg)
 
 
 @jax.jit
 @full_precision
 def _ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
-    if _gpu_kernel.suits(tg):
+    if _gpu_kernel.is_supported(tg):
         kernel = partial(_gpu_kernel.run, _gpu_kernel.ep_row, "estimate")
         result: Moments = lax.platform_dependent(tg, max_iter, tol, cuda=kernel, default=_general_ep)
         return result
@@ -202,10 +202,10 @@ def ep_log_z(tg: TruncatedGaussian, sites: Sites) -> Array:
 
 
 def _log_z_value(tg: TruncatedGaussian, sites: Sites, mean: Array, var: Array, log_det: Array) -> Array:
-    """Compute log Z with the quadratic forms of the whole and of its marginals subtracted term by term.
+    """Compute log Z, subtracting the quadratic forms of the Gaussian and of its marginals term by term.
 
-    Both are large and their difference is small: computed apart, they would cost float32 most of its digits.
-    The residual of the linear solve enters so that an error of the mean counts squared only.
+    Both are large and their difference is small: computed separately in float32 it would lose most digits.
+    The residual of the linear solve is included, so that an error of the mean enters only squared.
     """
     cavity = cavities(mean, var, sites)
     wall = log_normaliser(cavity.shift, cavity.precision, tg.walls())

@@ -29,7 +29,7 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
+from tggm.inference._common import full_limits, log_normaliser, restore_axes, unit_moments
 from tggm.inference._fourier import Averages, Sum, averages, by_chunks, log_density
 from tggm.precision import Diagonal, LowRank
 from tggm.precision.protocol import is_concrete
@@ -38,7 +38,7 @@ from tggm.special import truncated_log_z
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_DROP = 45.0  # natural logarithms below the mode at which the integrand ends
+_DROP = 45.0  # the integrand is cut off where its logarithm is this far below the maximum
 _MAX_PANELS = 256
 MAX_VARIABLES = 3  # of the quadrature
 
@@ -64,7 +64,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
         dense = P.dense()
         log_z, mean, var = _quadrature_moments(dense, rows.shift, full_limits(rows), _panels(dense))
     n = len(rows)
-    return restore(Moments(mean, var, log_z, jnp.ones(n, bool), jnp.zeros(n, jnp.int32), "exact"), tg)
+    return restore_axes(Moments(mean, var, log_z, jnp.ones(n, bool), jnp.zeros(n, jnp.int32), "exact"), tg)
 
 
 def exact_log_z(tg: TruncatedGaussian) -> Array:
@@ -86,7 +86,7 @@ def _is_rank_one(tg: TruncatedGaussian) -> bool:
 
 
 def is_tractable(tg: TruncatedGaussian) -> bool:
-    """Return whether there is an exact answer."""
+    """Return whether `exact` supports the problem."""
     return isinstance(tg.precision, Diagonal) or _is_rank_one(tg) or tg.size <= MAX_VARIABLES
 
 
@@ -120,7 +120,7 @@ def _independent(d: Array, rows: TruncatedGaussian) -> tuple[Array, Array, Array
 
 
 def _as_sum(P: LowRank, rows: TruncatedGaussian) -> tuple[Sum, Array]:
-    """Return the truncated part of u·x + ε and its value; variables without truncation join the noise."""
+    """Return the truncated part of u·x + ε and its value; the noise includes variables without truncation."""
     root = jnp.sqrt(P.base)[None, :]
     alpha = rows.shift / root
     coef = jnp.broadcast_to(P.weights / root, alpha.shape)
@@ -144,7 +144,7 @@ def _rank_one(P: LowRank, rows: TruncatedGaussian) -> tuple[Array, Array, Array]
 
 
 def _panels(P: Array) -> int:
-    """Return a power of two of panels that resolve 1/√P_kk over the widest interval of any variable."""
+    """Return the number of panels, a power of two, that resolve 1/√P_kk over the widest interval."""
     if not is_concrete(P):
         return 32
     dense = np.asarray(P, dtype=np.float64)
@@ -212,7 +212,7 @@ def _rule(P: Array, shift: Array, limits: Limits, n_panels: int) -> tuple[Array,
 
 
 def _mode(log_f: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
-    """Return place and value of the maximum of a log-concave function in [low, high], by repeated zooming."""
+    """Return place and value of the maximum of a log-concave function in [low, high], by refined grids."""
     unit = jnp.linspace(0, 1, 17, dtype=low.dtype)[None, :]
 
     def zoom(_: int, state: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -1,14 +1,14 @@
 r"""Box probabilities and points in a box by quasi-Monte Carlo, with error estimates.
 
-All in logs and in float64: probabilities such as e⁻⁵⁰⁰ cost and err no more than others. Cost O(points · m²)
-and O(m³) per row; m up to a few hundred. `orthant` serves rows that share a precision, `weighted_points` and
-`candidates` a single box of `MultivariateTruncatedNormal`.
+Computations are in logs and in float64: probabilities such as e⁻⁵⁰⁰ need no more time and have no larger
+relative errors than others. The cost is O(points · m²) and O(m³) per row; m is up to a few hundred. `orthant`
+is for rows that share a precision, `weighted_points` and `candidates` for a `MultivariateTruncatedNormal`.
 
 **Separation of variables.**
 With h = μ + L z, L the Cholesky factor of the covariance, the limits of h bound each z_k given the earlier
-ones, so the probability is a nested integral of univariate normals. Drawing each z_k from its truncated
-normal turns it into the mean over the unit cube of a product of univariate probabilities. Free variables come
-last, where they integrate to one.
+ones, so the probability is a nested integral of univariate normals. With each z_k drawn from its truncated
+normal, it is the mean over the unit cube of a product of univariate probabilities. Free variables come last,
+where they integrate to one.
 
 **Minimax exponential tilting** draws z_k from N(μ_k, 1) instead, truncated to the same interval, with weight
 exp ψ,
@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, restore, warn_unconverged
+from tggm.inference._common import full_limits, restore_axes, warn_unconverged
 from tggm.precision.protocol import is_concrete
 from tggm.runtime import full_precision
 from tggm.special import log_ndtr, log_ndtr_interval
@@ -134,7 +134,7 @@ class SeparatedBox(NamedTuple):
 
     U: Array  # (m, m) Cholesky factor of the covariance, rows divided by its diagonal
     scale: Array  # (m,) that diagonal
-    mean: Array  # (m,) over scale
+    mean: Array  # (m,) divided by scale
     limits: Limits  # (m,) of (U z)_k
     tilt: Array  # (m,) mean of the normal that z_k is drawn from
     peak: Array  # logarithm of the largest weight a point can have; infinite if no tilt was found
@@ -173,7 +173,9 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
 
     log_p, error, mean, var = lax.map(row, (whitened @ root, full_limits(tg)), batch_size=rows_at_once)
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
-    found = restore(Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error), given)
+    found = restore_axes(
+        Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error), given
+    )
     dtype = given.shift.dtype
     same: Moments = jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
     return same
@@ -181,7 +183,7 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
 
 def _average(box: SeparatedBox, n_sets: int, log_u: Array) -> tuple[Array, Array, Array]:
     """Return log probability, means and variances from each set of points u, given log u, (m, n_sets * n)."""
-    log_w, h = walk(box, log_u)
+    log_w, h = conditional_draws(box, log_u)
     log_w, h = log_w.reshape(n_sets, -1), h.reshape(h.shape[0], n_sets, -1)
     top = log_w.max(-1, keepdims=True)
     w = jnp.exp(log_w - top)
@@ -269,7 +271,7 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
         _, s = box_moments(-t, jnp.ones_like(t), *limits)
         Br = B @ s.mean
         value, slope = 0.5 * s.mean @ Br + (t * s.mean + s.log_mass).sum(), jnp.clip(1 - s.var, 0, 1)
-        # without equations in which r does not depend on t
+        # ignore equations in which r does not depend on t
         return s.mean, slope, value, jnp.where(slope > 0, jnp.abs(t + Br), 0).max()
 
     def unfinished(state: _Tilt) -> Array:
@@ -302,8 +304,8 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
     return tilt, jnp.where(reached, peak, jnp.inf)
 
 
-def walk(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
-    """Return log weights (n,) and values (m, n) over scale of points u (m, n); of free variables, the means.
+def conditional_draws(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
+    """Return log weights (n,), and values (m, n) divided by scale, of points u (m, n); means if free.
 
     Computes in the dtype of `log_u`, and sums log weights in the dtype `total`, by default the same.
     """
@@ -330,8 +332,8 @@ def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -
     """Return the quantile u of a standard normal in [low, high], to rounding error of the larger limit.
 
     The box is mirrored so that a is the limit nearer to zero; the quantile is exceeded with probability Φ(−a)
-    less u times the mass. (`truncated_quantile` has all digits of narrow boxes, on which no weight depends,
-    but is slower.)
+    minus u times the mass. (`truncated_quantile` is accurate in narrow boxes, too, but slower; weights do not
+    need it.)
     """
     flipped = -low > high
     a = jnp.where(flipped, -high, low)
@@ -346,7 +348,7 @@ def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -
 def generator(n: int, dim: int) -> NDArray[np.float64]:
     r"""Return the generating vector z / n of a lattice of n points, n prime.
 
-    Each component minimises, the earlier ones being fixed, the squared worst-case error
+    Each component minimises, given the earlier ones, the squared worst-case error
 
     .. math::
         e^2(z) = -1 + \frac1n \sum_{i<n} \prod_j (1 + \gamma_j\, 2\pi^2 B_2(\{i z_j / n\})),
@@ -454,12 +456,12 @@ def _portion(
     n_shifts, m = shift.shape
     u = tent_points(z, PORTION, shift, first).astype(box.U.dtype)
     least = _EPS_SINGLE if u.dtype == jnp.float32 else _EPS
-    log_w, h = walk(box, jnp.log(jnp.clip(u, least, 1 - least)), z.dtype)
-    h = _placed(box, limits, h.astype(z.dtype), noise)
+    log_w, h = conditional_draws(box, jnp.log(jnp.clip(u, least, 1 - least)), z.dtype)
+    h = _in_variable_order(box, limits, h.astype(z.dtype), noise)
     return log_w.reshape(n_shifts, PORTION), h.reshape(m, n_shifts, PORTION).transpose(1, 2, 0)
 
 
-def _placed(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
+def _in_variable_order(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
     """Return values in the order and units of the variables, and inside the box."""
 
     def completed(h: Array) -> Array:
@@ -467,7 +469,8 @@ def _placed(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
         z = jnp.where(free, jax.random.normal(noise, h.shape, h.dtype), 0)
         return h + jnp.where(free, box.U.astype(z.dtype) @ z, 0)
 
-    h = lax.cond(box.truncated.all(), lambda h: h, completed, h)  # `walk` returns the means of free variables
+    # `conditional_draws` returns the means of free variables
+    h = lax.cond(box.truncated.all(), lambda h: h, completed, h)
     h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)]
     return jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
 
@@ -476,12 +479,12 @@ def _placed(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
 def candidates(covariance: Array, mean: Array, limits: Limits, key: Array, n: int) -> tuple[Array, Array]:
     """Propose n points, (n, m), from the tilted normal; return them and whether each is accepted.
 
-    The probability is the weight over its largest value (Botev, 2017); without a bound none is accepted.
+    A point is accepted with the probability weight / largest weight (Botev, 2017); without a bound, never.
     """
     points, noise, coin = jax.random.split(key, 3)
     u = jax.random.uniform(points, (mean.shape[0], n), dtype=mean.dtype, minval=_EPS)
     box = separate(covariance, mean, limits)
-    log_w, h = walk(box, jnp.log(u))
+    log_w, h = conditional_draws(box, jnp.log(u))
     chance = jnp.log(jax.random.uniform(coin, (n,), dtype=mean.dtype, minval=_EPS))
-    h = _placed(box, limits, h, noise)
+    h = _in_variable_order(box, limits, h, noise)
     return h.T, chance <= log_w - box.peak
