@@ -16,7 +16,7 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
 class Tree(HTMLParser):
-    """All elements as [tag, attributes, text, parents]; raises if tags are not nested properly."""
+    """Collect elements as [tag, attributes, text, parents]; raise if tags are not nested properly."""
 
     def __init__(self, page):
         super().__init__()
