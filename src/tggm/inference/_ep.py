@@ -1,9 +1,9 @@
 r"""Expectation propagation (EP) for truncated Gaussians.
 
-Each truncated coordinate gets a Gaussian site exp(−½ λ h² + ν h) in place of its wall. A site is chosen so
+Each truncated coordinate gets a Gaussian site exp(−½ λ h² + ν h) in place of its limits. A site is chosen so
 that the marginal of the Gaussian with all sites has the same mean and variance as the tilted distribution:
 the cavity (the marginal without this site) times 1[h ≥ 0]. Truncation to an interval lowers every variance,
-so λ ≥ 0, and all sites can be updated at once. Where walls interact strongly the updates overshoot and can
+so λ ≥ 0, and all sites can be updated at once. Where limits interact strongly, updates overshoot and can
 cycle, so a row whose mismatch grows is damped.
 
 The error of log Z is 1e-4 to 1e-3 nats on the problems of this library; that of mean field is 0.1 to tens of

@@ -74,7 +74,7 @@ class Estimate(NamedTuple):
 
 
 def choose_engine(tg: TruncatedGaussian, engine: str) -> str:
-    """Return the engine for "auto": exact where there is an exact answer, EP elsewhere.
+    """Return the engine for "auto": exact where it supports the problem, EP elsewhere.
 
     Independent variables always have a closed form.
     """

@@ -15,7 +15,7 @@ exp ψ,
 
     ψ(z; μ) = Σ_k ½ μ_k² − μ_k z_k + log(Φ(u_k + t_k) − Φ(l_k + t_k)),      t = −L̃z − μ,
 
-where L̃ is strictly lower triangular (the Cholesky factor with rows divided by its diagonal, less I). Botev
+where L̃ is strictly lower triangular (the Cholesky factor with rows divided by its diagonal, minus I). Botev
 (2017) takes the μ of the saddle point min_μ max_z ψ. Both z and μ can be eliminated. With r(t) the mean of a
 standard normal truncated to [l + t, u + t], U = I + L̃ and B = UUᵀ − I, it is the minimum of a convex
 function,
@@ -233,7 +233,7 @@ def ordered_cholesky(covariance: Array, limits: Limits) -> tuple[Array, Array]:
 
     At each step the variable with the smallest probability to be in its interval, given that the earlier ones
     are at their truncated means, is taken next (Gibson, Glasbey and Elston, 1994): the first integrals then
-    carry most of the variation. Free variables come last. `limits` are those of h less its mean.
+    carry most of the variation. Free variables come last. `limits` are those of h minus its mean.
     """
     m = covariance.shape[0]
     free = ~(jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper))

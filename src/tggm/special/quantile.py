@@ -45,7 +45,7 @@ def survival_quantile(s: Array) -> Array:
     """
     upper = s > _LOG_2
     y = 2 * jnp.maximum(s, _FAR) - _LOG_2PI
-    # the two regions that need a logarithm do not overlap, so one serves both
+    # the two regions that need a logarithm do not overlap, so one logarithm is enough
     log = jnp.log(jnp.where(upper, y, -jnp.expm1(-jnp.minimum(s, _LOG_2))))
     w = jnp.sqrt(2 * jnp.where(upper, s, -log))
     v = SURVIVAL_QUANTILE["scale"] - SURVIVAL_QUANTILE["offset"] / (w + 4)
