@@ -23,6 +23,7 @@ from tggm.models.layers import (
     Output,
     Periodic,
     part,
+    stacked,
 )
 
 MOST = {"float32": 1e15, "float64": 1e20}  # of arrays, so that sums of their powers stay finite
@@ -151,7 +152,7 @@ class Network:
             A = np.zeros((n_outputs, n_inputs)) if self.linear else None
             output: Any = Output(W1, np.zeros(n_outputs), A)  # type: ignore[arg-type]  # NumPy until training
             drawn.append(Model(features, hidden, (self.likelihood or Gaussian).draw(output)))
-        model: Model = jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *drawn)
+        model: Model = stacked(drawn, dtype)
         return model
 
     def described(self) -> dict[str, Any]:

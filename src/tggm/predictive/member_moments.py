@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 from tggm.blas_lock import blas_lock
-from tggm.matmul_precision import GPU_COMPILER_OPTIONS, full_precision
+from tggm.matmul_precision import GPU_COMPILER_OPTIONS
 from tggm.models import Incomplete, Model
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
@@ -161,7 +161,6 @@ def padded(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:
 
 
 @partial(jax.jit, static_argnames="method", compiler_options=GPU_COMPILER_OPTIONS)
-@full_precision
 def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
     """Call a method of the likelihood for each member; "means" are the first part of "variances"."""
 
@@ -170,5 +169,6 @@ def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
         both: tuple[Array, Array] = getattr(likelihood, "variances" if method == "means" else method)(latent)
         return both
 
-    found: tuple[Array, ...] = jax.vmap(moments)(members)
+    with jax.default_matmul_precision("highest"):
+        found: tuple[Array, ...] = jax.vmap(moments)(members)
     return found[:1] if method == "means" else found  # the compiler removes what only variances need
