@@ -229,7 +229,6 @@ def _coming(blocks: Blocks, done: int, passes: int, prepare: Callable[[RowBlock]
 
 
 def _failed(state: State) -> NDArray[np.bool_]:
-    """Return which members cannot continue."""
     return np.asarray(state.failures) >= FAILURES
 
 
