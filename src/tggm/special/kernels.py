@@ -33,7 +33,7 @@ from tggm.special.coefficients import FITS
 
 T = TypeVar("T")
 SQRT_2PI = 2.5066282746310002
-# Beyond this value all functions equal their limits in every dtype; its fourth power is finite in float32.
+# Above this value all functions equal their limits in every dtype; its fourth power is finite in float32.
 FAR = 1e8
 
 _POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4}
