@@ -20,7 +20,7 @@ z, and κ_z their shift,
 
     E[ε] = κ_z,   E[h] = h0 + G κ_z,   Cov[h] = Σ − G K Gᵀ,   Cov[ε, h] = −K Gᵀ,
 
-from which the gradient of log Z follows: for layers no factorisation is differentiated.
+from which the gradient of log Z follows, so for layers no factorisation is differentiated.
 """
 
 import math
@@ -148,7 +148,7 @@ class Joint(NamedTuple):
 def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: Array) -> Array:
     """Return EP's log Z of h and z given each row's class; differentiable, as it is stationary in the sites.
 
-    `tg` is h without the information of z, W (n, m) acts on its last m units, and `label` has shape (rows,).
+    `tg` is h without z, W (n, m) acts on its last m units, and `label` has shape (rows,).
     """
     own = label[:, None] == jnp.arange(len(b), dtype=label.dtype)[None, :]
     if tg.limits is not None:

@@ -163,7 +163,7 @@ def marginals(tg: TruncatedGaussian, sites: Sites) -> Marginals:
 
 
 def gaussian_sites(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Sites:
-    """Fit the sites of a truncated Gaussian's walls."""
+    """Fit the sites of a truncated Gaussian."""
     alone, walls = tg.precision.diagonal()[None, :] + jnp.zeros_like(tg.shift), tg.walls()
     return fit_sites(partial(marginals, tg), uncoupled_sites(alone, walls), walls, max_iter, tol)
 
@@ -176,7 +176,7 @@ def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
 
 
 def _sites_of(cavity: Cavity, mean: Array, omega2: Array) -> tuple[Array, Array]:
-    """Return λ and ν that give the cavity's Gaussian a mean, and a variance of ω² of its own."""
+    """Return λ and ν with which the cavity has this mean, and ω² times its own variance."""
     return cavity.precision * (1 / omega2 - 1), cavity.precision * mean / omega2 - cavity.shift
 
 
@@ -236,8 +236,8 @@ def gaussian_energy(
 def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[Array, Array]:
     r"""Return EP's log Z and the estimated size of its error, shape (rows,) each; costs O(m³) per row.
 
-    EP treats walls one at a time. Expanding their joint effect in cumulants of the tilted marginals gives, to
-    second order,
+    EP treats limits one at a time. An expansion of their joint effect in cumulants of the tilted marginals is,
+    to second order,
 
     .. math::
         \log Z - \log Z_{EP} \approx \tfrac12 \sum_{i \ne j} \sum_{l \ge 3} \frac{c_{l,i}\, c_{l,j}}{l!}

@@ -279,8 +279,8 @@ def _log_density_jvp(primals: tuple[Sum, Array], tangents: tuple[Sum, Array]) ->
 def saddle_off_pole(sums: Sum, y: Array) -> Array:
     """Return the saddle point, moved away from the pole at s = 0, with the sign of y − E[Y].
 
-    The least distance is 1.7 over the standard deviation, or 0.7 if the tail is nearly exponential and
-    E[e^{λY}] is huge at 1.7.
+    The least distance is 1.7 divided by the standard deviation, or 0.7 divided by it if the tail is nearly
+    exponential, so that E[e^{λY}] would be too large.
     """
     mean, var = sums.mean_var()
     side = jnp.where(y >= mean, 1.0, -1.0).astype(y.dtype)

@@ -130,8 +130,8 @@ def mean_field_row(row: KernelRow, max_iter: Array) -> Answer:
         going = (~(good & last)).astype(jnp.int32)
         return i + 1, base + length * step, base, base_x, step, length, most, going
 
-    # c is γ/√p − c cᵀx at the solution without truncation. A unit whose mean is negative there starts from c.
-    # One Newton step of each unit alone, with c fixed, then saves two thirds of a joint step.
+    # `c` is `target` − C Cᵀx at the solution without truncation. A unit whose mean is negative there starts
+    # from `c`. One Newton step of each unit alone, with `c` fixed, then saves two thirds of a joint step.
     x = gamma / d
     whole = root * (x - u * (_sum(u * x) * _inverse(u, 1 / d)) / d)
     c = e * whole

@@ -6,9 +6,10 @@ With m and v the means and variances of q and P̃ = P − diag P, this is the mi
     f(m) = Σ A_k*(m_k) + ½ mᵀP̃m − γᵀm − T(m),    gradient r = θ + P̃m − γ − T',
     Hessian diag(1/v) + P̃ − T″,
 
-where T is zero or concave, such as the log-probability of a row's class. f is strictly convex: v_k ≤ 1/P_kk,
-so diag(1/v) + P̃ = P + diag(1/v − P_kk) adds a nonnegative diagonal to P. −f is a lower bound on log Z, exact
-when P is diagonal, and loose when P has strong off-diagonals: see docs/choosing-an-engine.md.
+where T is zero, or a term with P − T″ positive definite, such as that of a row's class (`_classes`). f is
+strictly convex: v_k ≤ 1/P_kk, so diag(1/v) + P̃ = P + diag(1/v − P_kk) adds a nonnegative diagonal to P. −f is
+a lower bound on log Z, exact when P is diagonal, and loose when P has strong off-diagonals: see
+docs/choosing-an-engine.md.
 
 A Newton step solves H δm = −r and moves θ by δm / v. The squared Newton decrement −rᵀδm is twice the number
 of nats that the bound can still gain; the iteration stops when it is small. A step is accepted when the
@@ -130,7 +131,7 @@ def _start_theta(tg: TruncatedGaussian, start: Array | None) -> Array:
     positive = mean * tg.precision.diagonal()[None, :]
     if tg.limits is not None:
         return positive
-    # θ of a unit with a negative mean includes no coupling
+    # θ of a unit with a negative mean excludes the low-rank part of P_kk
     return jnp.where(
         (mean > 0) | ~tg.truncated[None, :], positive, mean * uncoupled_precision(tg.precision)[None, :]
     )
