@@ -166,9 +166,9 @@ class MultivariateTruncatedNormal:
         """
         check.number("tol", tol, above=0)
         if self._engine == "separation":
-            return _probability(self._weighted(tol, lambda points: _probability(points.log_w).error).log_w)
+            return _probability(self._refine(tol, lambda points: _probability(points.log_w).error).log_w)
         with jax.enable_x64(True):
-            found = estimate_log_z(self._centred(), self._engine)
+            found = estimate_log_z(self._centre(), self._engine)
         rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
         return BoxEstimate(float(found.value) + self._log_peak(), float(found.error + rounding))
 
@@ -180,12 +180,12 @@ class MultivariateTruncatedNormal:
         check.number("tol", tol, above=0)
         if self._engine == "ep" or (self._engine == "exact" and self._independent):
             return self._engine_moments()
-        return _moments(*self._weighted(tol, _relative_error))
+        return _moments(*self._refine(tol, _relative_error))
 
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""
         check.number("tol", tol, above=0)
-        log_w, h = self._weighted(tol, _relative_error)
+        log_w, h = self._refine(tol, _relative_error)
         found = _moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
         levels = np.atleast_1d(np.asarray(q, float))
@@ -225,7 +225,7 @@ class MultivariateTruncatedNormal:
                     return self._chain(size, now)
         return kept[:size]
 
-    def _weighted(self, tol: float, error_of: Callable[[Points], float]) -> Points:
+    def _refine(self, tol: float, error_of: Callable[[Points], float]) -> Points:
         """Return weighted points, (shifts, n, d); double their number until `error_of` is at most `tol`."""
         single = self.dim >= _SINGLE_DIM and tol >= _SINGLE
         most = min(_MOST_POINTS, _MOST_NUMBERS // (SHIFTS * self.dim))
@@ -257,7 +257,7 @@ class MultivariateTruncatedNormal:
         """Return the log density of N(mean, cov) at its mean."""
         return float(-np.log(np.diag(self._root)).sum() - 0.5 * self.dim * np.log(2 * np.pi))
 
-    def _centred(self) -> TruncatedGaussian:
+    def _centre(self) -> TruncatedGaussian:
         """Return the distribution for engines, with its location subtracted to avoid loss of digits."""
         P: Precision = Diagonal(jnp.asarray(1 / np.diag(self.scale)))
         if not self._independent:
@@ -273,7 +273,7 @@ class MultivariateTruncatedNormal:
             RuntimeWarning,
             stacklevel=3,
         )
-        draws: Floats = self.location + np.asarray(hmc(self._centred(), key, size, thin=5).draws)
+        draws: Floats = self.location + np.asarray(hmc(self._centre(), key, size, thin=5).draws)
         return draws
 
     def _box(self) -> tuple[Array, Array, Limits]:
@@ -282,7 +282,7 @@ class MultivariateTruncatedNormal:
 
     def _engine_moments(self) -> MomentEstimates:
         with jax.enable_x64(True):
-            tg = self._centred().rows()
+            tg = self._centre().rows()
             found = exact(tg) if self._independent else ep(tg)
             cov = np.zeros_like(self.scale) if self._independent else np.array(_ep_covariance(tg))
         error = 0.0 if self._independent else np.nan

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm import Censored, Graph
-from tggm.graph._conditional import Terms, integrate_out, matrix, read, structured
+from tggm.graph._conditional import Terms, integrate_out, matrix, read, structured_precision
 from tggm.graph._structure import Block, Coupling, Edge, Structure, residual_precision
 from tggm.precision import Dense, Diagonal, Layered, LowRank
 
@@ -118,7 +118,7 @@ def test_structured_precisions_equal_the_matrix(case):
     def both(numbers):
         params, K = numbers
         made = t._replace(params=params, K=K)
-        P = structured(made)
+        P = structured_precision(made)
         assert isinstance(P, kind)  # while tracing: the kind does not depend on the parameters
         return P.dense(), matrix(made)
 

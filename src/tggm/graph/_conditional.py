@@ -120,14 +120,14 @@ def matrix(t: Terms) -> Array:
     return 0.5 * (P + P.T)
 
 
-def structured(t: Terms) -> Precision:
+def structured_precision(t: Terms) -> Precision:
     """Return A_Fᵀ K A_F in the structure with the lowest cost that is possible for the graph.
 
     Variables that are tied only through known ones give `Diagonal` or `LowRank`; a chain of blocks gives
     `Layered`; everything else is `Dense`.
     """
     sizes = [t.structure.size(name) for name in t.free]
-    if _independent(t):
+    if _is_independent(t):
         base = jnp.concatenate([t.K.own[name] for name in t.free])
         U = _factors(t)
         if not U:
@@ -169,7 +169,7 @@ def _concatenate(t: Terms, parts: dict[str, Array], like: Array) -> Array:
     return jnp.concatenate([parts.get(f, zero[f]) for f in t.free], axis=1)
 
 
-def _independent(t: Terms) -> bool:
+def _is_independent(t: Terms) -> bool:
     """Return whether unknown variables are tied only through known ones and lateral couplings."""
     if any(set(e.ends) <= set(t.free) for e in t.structure.edges):
         return False
@@ -276,7 +276,7 @@ def conditional(
         constant, gamma = constant - 0.5 * LOG_2PI * alone.sum(), sign * gamma
         P: Precision = Dense(sign[:, None] * matrix(terms) * sign[None, :] + jnp.diag(alone))
     else:
-        P = structured(terms)
+        P = structured_precision(terms)
     tg = TruncatedGaussian(P, gamma[None, :], truncated)
     limited = np.repeat(np.logical_or(observed, latent), sizes)
     if keep == "truncated" and not limited.all() and isinstance(P, Dense | Layered):

@@ -236,8 +236,8 @@ def gaussian_energy(
 def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[Array, Array]:
     r"""Return EP's log Z and the estimated size of its error, shape (rows,) each; costs O(m³) per row.
 
-    EP treats limits one at a time. An expansion of their joint effect in cumulants of the tilted marginals is,
-    to second order,
+    EP treats limits one at a time. Their joint effect, expanded in cumulants of the tilted marginals, is to
+    second order
 
     .. math::
         \log Z - \log Z_{EP} \approx \tfrac12 \sum_{i \ne j} \sum_{l \ge 3} \frac{c_{l,i}\, c_{l,j}}{l!}

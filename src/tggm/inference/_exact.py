@@ -57,9 +57,9 @@ def exact(tg: TruncatedGaussian) -> Moments:
             return single
     rows, P = tg.rows(), tg.precision
     if isinstance(P, Diagonal) or P.size == 1:
-        log_z, mean, var = _independent(P.diagonal(), rows)
+        log_z, mean, var = _independent_moments(P.diagonal(), rows)
     elif _is_rank_one(rows):
-        log_z, mean, var = _rank_one(P, rows)
+        log_z, mean, var = _rank_one_moments(P, rows)
     else:
         dense = P.dense()
         log_z, mean, var = _quadrature_moments(dense, rows.shift, full_limits(rows), _panels(dense))
@@ -114,7 +114,7 @@ def _independent_log_z(d: Array, rows: TruncatedGaussian) -> Array:
 
 
 @jax.jit
-def _independent(d: Array, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
+def _independent_moments(d: Array, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
     mean, omega2 = unit_moments(rows.shift, d[None, :], rows.walls())
     return _independent_log_z(d, rows), mean, omega2 / d[None, :]
 
@@ -131,7 +131,7 @@ def _as_sum(P: LowRank, rows: TruncatedGaussian) -> tuple[Sum, Array]:
 
 
 @jax.jit
-def _rank_one(P: LowRank, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
+def _rank_one_moments(P: LowRank, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
     sums, y = _as_sum(P, rows)
     found: Averages = by_chunks(averages, sums, y)
     root = jnp.sqrt(P.base)[None, :]

@@ -428,7 +428,7 @@ def weighted_points(
     shifts, noise = jax.random.split(jax.random.key(seed))
     z, shift = jnp.asarray(generator(n, m)), jax.random.uniform(shifts, (n_shifts, m), dtype=mean.dtype)
     box = jax.jit(separate)(covariance, mean, limits)
-    if single and bool(_moderate(box)):
+    if single and bool(_fits_float32(box)):
         box = jax.tree.map(lambda a: a.astype(jnp.float32) if a.dtype == jnp.float64 else a, box)
     portions = [
         _portion(box, limits, z, shift, jax.random.fold_in(noise, first), float(first))
@@ -439,7 +439,7 @@ def weighted_points(
 
 
 @jax.jit
-def _moderate(box: SeparatedBox) -> Array:
+def _fits_float32(box: SeparatedBox) -> Array:
     """Return whether float32 is accurate enough: no far limits, narrow boxes or near singularities."""
     ends = jnp.concatenate([jnp.where(jnp.isfinite(a), jnp.abs(a), 0) for a in (*box.limits, box.mean)])
     steep = jnp.maximum(jnp.abs(box.U).max(), jnp.abs(box.tilt).max())
@@ -464,13 +464,13 @@ def _portion(
 def _in_variable_order(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
     """Return values in the order and units of the variables, and inside the box."""
 
-    def completed(h: Array) -> Array:
+    def complete(h: Array) -> Array:
         free = ~box.truncated[:, None]
         z = jnp.where(free, jax.random.normal(noise, h.shape, h.dtype), 0)
         return h + jnp.where(free, box.U.astype(z.dtype) @ z, 0)
 
     # `conditional_draws` returns the means of free variables
-    h = lax.cond(box.truncated.all(), lambda h: h, completed, h)
+    h = lax.cond(box.truncated.all(), lambda h: h, complete, h)
     h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)]
     return jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
 

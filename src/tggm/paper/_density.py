@@ -270,11 +270,11 @@ class ExactJointPredictive(JointPredictive[ExactPredictive]):
 
     def cov(self) -> Floats:
         """Return the covariance of the outputs, (N, n, n): within members and between them."""
-        mean, within = self._within()
+        mean, within = self._joint_moments()
         away = mean - mean.mean(0, keepdims=True)
         return self._scaled(within.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away))
 
-    def _within(self) -> tuple[Floats, Floats]:
+    def _joint_moments(self) -> tuple[Floats, Floats]:
         """Return means (K, N, n) and covariances (K, N, n, n) of each member."""
         _, coef, bias, noise = self._arrays
         g, v = self._parts[0].latent_moments()
@@ -285,7 +285,7 @@ class ExactJointPredictive(JointPredictive[ExactPredictive]):
     def _log_density_of(self, z: Floats) -> Floats:
         members = np.array(self._joint_log_density(z), dtype=np.float64)
         if (lost := np.isnan(members)).any():  # noise too small for the engine: use Gaussians
-            mean, cov = self._within()
+            mean, cov = self._joint_moments()
             members[lost] = log_densities(z[None] - mean, factors(cov))[lost]
         mixed: Floats = logsumexp(members, axis=0) - np.log(len(members))
         return mixed

@@ -114,7 +114,7 @@ def predictions(what: str, model: Model, rows: Rows, engine: str, dtype: Any) ->
         for begin in range(0, count, BLOCK):
             block = jax.tree.map(lambda a, at=slice(begin, begin + BLOCK): a[at], rows)
             kept = min(BLOCK, count - begin)
-            parts.append([np.asarray(a)[:, :kept] for a in _predicted(what, engine, model, pad(block, size))])
+            parts.append([np.asarray(a)[:, :kept] for a in _predict(what, engine, model, pad(block, size))])
     return [np.concatenate(each, axis=1).astype(np.float64) for each in zip(*parts, strict=True)]
 
 
@@ -124,7 +124,7 @@ def _joint_log_density(model: Model, X: Floats, Y: Floats) -> Floats:
 
 @partial(jax.jit, static_argnums=(0, 1))
 @full_precision
-def _predicted(what: str, engine: str, model: Model, rows: Rows) -> tuple[Array, ...]:
+def _predict(what: str, engine: str, model: Model, rows: Rows) -> tuple[Array, ...]:
     def one(member: Model) -> tuple[Array, ...]:
         if what == "joint_density":
             return (Objective("ep")(member, rows, jnp.zeros(())),)
@@ -222,9 +222,9 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if noise is not None and learned and self.method == "bp":
             with precision(dtype):
                 model = subtract_unit_variance(model, rows.X)
-        self._keep(jax.tree.map(np.asarray, model), result)
+        self._store(jax.tree.map(np.asarray, model), result)
 
-    def _keep(self, model: Model, result: Trained) -> None:
+    def _store(self, model: Model, result: Trained) -> None:
         """Store the fitted model, its parameters in the units of the data, and the training history."""
         self.model_ = model
         double: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), model)
@@ -390,7 +390,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for."""
         dtype = np.dtype(self.dtype)
-        rows = Rows(self._standardised(X, dtype), None)
+        rows = Rows(self._standardise(X, dtype), None)
         mean, var = predictions("variances", self.model_, rows, self._engine, dtype)
         centre = self._reshape(mean.mean(0) * self._y.scale + self._y.shift)
         if not return_std:
@@ -404,7 +404,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         One hidden layer gives exact densities; several outputs have exact marginals and a joint density by
         EP. Several layers give Gaussians with the moments of y.
         """
-        Z, y, dtype = self._standardised(X, np.float64), self._y, np.float64
+        Z, y, dtype = self._standardise(X, np.float64), self._y, np.float64
         one = len(y.shift) == 1
         model: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), self.model_)
         at: Any = 0 if one else slice(None)
@@ -422,7 +422,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         density = partial(_joint_log_density, model, Z)
         return ExactJointPredictive(located, W1, b1, s0, s1, joint_log_density=density, **units)
 
-    def _standardised(self, X: ArrayLike, dtype: Any) -> Any:
+    def _standardise(self, X: ArrayLike, dtype: Any) -> Any:
         return prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(dtype))
 
     def _reshape(self, values: Floats) -> Floats:

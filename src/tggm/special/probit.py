@@ -136,7 +136,7 @@ def _table(mean: Array, std: Array, own: Array, t: Array) -> tuple[Array, Array,
     """Return the log sum, weights of nodes, standardised nodes, and σ times the slope of each log factor."""
     terms = log_integrand(mean, std, own, t)
     value = log_sum(terms)
-    x = _standardised(mean, std, t)
+    x = _standardise(mean, std, t)
     p = jnp.exp(terms - value[:, None])[:, None, :]
     return value, p, x, jnp.where(own[:, :, None], x, -kernels.hazard(x))
 
@@ -254,13 +254,13 @@ def _right_reach(mean: Array, std: Array, own: Array, t: Array, sigma: Array, z:
     return jnp.minimum(sigma * loss / (pull + jnp.sqrt(pull**2 + loss)), z * sigma)
 
 
-def _standardised(mean: Array, std: Array, t: Array) -> Array:
+def _standardise(mean: Array, std: Array, t: Array) -> Array:
     return (t[:, None, :] - mean[:, :, None]) / std[:, :, None]
 
 
 def log_integrand(mean: Array, std: Array, own: Array, t: Array) -> Array:
     """Return the logarithm of the integrand at each node, (rows, nodes)."""
-    x = _standardised(mean, std, t)
+    x = _standardise(mean, std, t)
     log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
     return jnp.where(own[:, :, None], log_pdf, kernels.log_ndtr(x)).sum(1)
 
