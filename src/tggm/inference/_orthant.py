@@ -305,7 +305,7 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
 
 
 def conditional_draws(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
-    """Return log weights (n,), and values (m, n) divided by scale, of points u (m, n); means if free.
+    """Return log weights (n,) and values / scale (m, n) of points u (m, n); for free variables, the means.
 
     Computes in the dtype of `log_u`, and sums log weights in the dtype `total`, by default the same.
     """
@@ -329,7 +329,7 @@ def conditional_draws(box: SeparatedBox, log_u: Array, total: Any = None) -> tup
 
 
 def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -> Array:
-    """Return the quantile u of a standard normal in [low, high], to rounding error of the larger limit.
+    """Return the quantile of a standard normal in [low, high], to the rounding error of the larger limit.
 
     The box is mirrored so that a is the limit nearer to zero; the quantile is exceeded with probability Φ(−a)
     minus u times the mass. (`truncated_quantile` is accurate in narrow boxes, too, but slower; weights do not

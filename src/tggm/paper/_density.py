@@ -146,7 +146,7 @@ class ExactPredictive(ScalarPredictive):
         return mixed
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
-        if len(rows) == len(self):  # one point a row
+        if len(rows) == len(self):  # one point per row
             return self._tilted_density(rows, z)
         log = np.full(len(z), -np.inf)
         density = self._bulk(rows, z)[1]

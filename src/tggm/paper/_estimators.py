@@ -325,7 +325,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         Weights and biases from each hidden layer to the next.
     n_iter_, best_epoch_, history_, undone_, converged_
         Number of epochs, best epoch of each member, objective and held-out score of each epoch, steps that
-        were undone, and whether training ended without interruption and failures.
+        were undone, and whether training ended without interruption or failures.
     """
 
     methods: ClassVar = ("meanfield", "ep", "bp", "moments", "exact")

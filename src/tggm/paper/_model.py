@@ -94,7 +94,7 @@ class UndirectedLayers(Directed):
     def gaussian(self, X: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
         """Return all layers given x, with UᵀU and `pull` added to precision and shift of the last layer.
 
-        The supplement divides the output's blocks by σ0² too; they belong to the output's own variance.
+        The supplement divides the output's blocks by σ0² too; the output's own variance is correct.
         """
         s0, dtype = self.gauge, self.W0.dtype
         blocks = [(jnp.eye(W.shape[1], dtype=dtype) + W.T @ W) / s0 for W in self.W]
@@ -144,7 +144,7 @@ def mean(model: Model, X: Any) -> Array:
 
 @dataclass(frozen=True)
 class Objective:
-    """What `tggm.training.train` maximises, one number for each row; equal objects share a compiled program.
+    """The objective of `tggm.training.train`, one number per row; equal objects share a compiled program.
 
     - "bp": the log-density for squared error, or cross-entropy, of E[y | x]: the paper's TGGM-BP;
     - "moments": that of the Gaussian with mean and covariance of y given x; for classes, of their scores;
