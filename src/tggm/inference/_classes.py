@@ -86,19 +86,18 @@ def _last_units(W: Array, v: Array) -> Array:
 def class_term(W: Array, b: Array, expand: Score) -> _mean_field.Terms:
     """Build T with its gradient and curvature."""
 
-    def pad_units(z: Array, like: Array) -> Array:
+    def pad(z: Array, like: Array) -> Array:
         return jnp.pad(z @ W, ((0, 0), (like.shape[1] - W.shape[1], 0)))
 
-    def hessian_product(hessian: Array, x: Array) -> Array:
+    def product(hessian: Array, x: Array) -> Array:
         along = _last_units(W, x) @ W.T
-        return pad_units(along + jnp.einsum("bij,bj->bi", hessian, along), x)
+        return pad(along + jnp.einsum("bij,bj->bi", hessian, along), x)
 
     def term(mean: Array) -> _mean_field.Term:
         z = _last_units(W, mean) @ W.T
         found = expand(z + b[None, :])
         value = found.value + 0.5 * (z**2).sum(-1)
-        hessian = Partial(hessian_product, found.hessian)
-        return _mean_field.Term(value, pad_units(found.gradient + z, mean), hessian)
+        return _mean_field.Term(value, pad(found.gradient + z, mean), Partial(product, found.hessian))
 
     return term
 

@@ -29,7 +29,7 @@ STEP_TOLERANCE = {4: 1e-5, 8: 1e-12}
 LARGEST_REDUCTION = 1e-3  # an inexact Newton step multiplies ‖r‖² by this factor at most
 
 
-def restore_axes(moments: Moments, tg: TruncatedGaussian) -> Moments:
+def restore(moments: Moments, tg: TruncatedGaussian) -> Moments:
     """Reshape results, (rows, ...), to the leading axes of the shift."""
     lead = tg.shift.shape[:-1]
     draws = moments.draws

@@ -25,7 +25,7 @@ from jax import Array, lax
 from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
-from tggm.inference._common import log_normaliser, restore_axes, unit_moments, warn_unconverged
+from tggm.inference._common import log_normaliser, restore, unit_moments, warn_unconverged
 from tggm.precision import Layered
 from tggm.precision.layered import LayeredFactor
 from tggm.precision.protocol import rounding
@@ -64,7 +64,7 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
         result, f"ep did not converge on {{}} of {len(rows)} rows in {max_iter} sweeps; raise `max_iter` or "
         "`tol`, or use float64 (see Moments.converged)."
     )  # fmt: skip
-    return restore_axes(result, tg)
+    return restore(result, tg)
 
 
 @jax.jit

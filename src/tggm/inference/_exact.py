@@ -29,7 +29,7 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, log_normaliser, restore_axes, unit_moments
+from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
 from tggm.inference._fourier import Averages, Sum, averages, by_chunks, log_density
 from tggm.precision import Diagonal, LowRank
 from tggm.precision.protocol import is_concrete
@@ -64,7 +64,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
         dense = P.dense()
         log_z, mean, var = _quadrature_moments(dense, rows.shift, full_limits(rows), _panels(dense))
     n = len(rows)
-    return restore_axes(Moments(mean, var, log_z, jnp.ones(n, bool), jnp.zeros(n, jnp.int32), "exact"), tg)
+    return restore(Moments(mean, var, log_z, jnp.ones(n, bool), jnp.zeros(n, jnp.int32), "exact"), tg)
 
 
 def exact_log_z(tg: TruncatedGaussian) -> Array:

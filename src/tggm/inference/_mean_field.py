@@ -6,10 +6,9 @@ With m and v the means and variances of q and P̃ = P − diag P, this is the mi
     f(m) = Σ A_k*(m_k) + ½ mᵀP̃m − γᵀm − T(m),    gradient r = θ + P̃m − γ − T',
     Hessian diag(1/v) + P̃ − T″,
 
-where T is zero, or a term with P − T″ positive definite, such as that of a row's class (`_classes`). f is
-strictly convex: v_k ≤ 1/P_kk, so diag(1/v) + P̃ = P + diag(1/v − P_kk) adds a nonnegative diagonal to P. −f is
-a lower bound on log Z, exact when P is diagonal, and loose when P has strong off-diagonals: see
-docs/choosing-an-engine.md.
+where T is zero, or the term of a row's class, with P − T″ positive definite. f is strictly convex, because
+v_k ≤ 1/P_kk, so that diag(1/v) + P̃ adds a nonnegative diagonal to P. −f is a lower bound on log Z, exact
+when P is diagonal, and loose when P has strong off-diagonals: see docs/choosing-an-engine.md.
 
 A Newton step solves H δm = −r and moves θ by δm / v. The squared Newton decrement −rᵀδm is twice the number
 of nats that the bound can still gain; the iteration stops when it is small. A step is accepted when the
@@ -38,7 +37,7 @@ from tggm.inference._common import (
     conjugate_gradient,
     log_normaliser,
     map_blocks,
-    restore_axes,
+    restore,
     unit_moments,
     warn_unconverged,
 )
@@ -91,13 +90,13 @@ def mean_field(
     rows = tg.rows()
     begin = None if start is None else jnp.asarray(start, rows.shift.dtype).reshape(rows.shift.shape)
     if solver == "cyclic":
-        return restore_axes(cyclic_moments(rows, begin, jnp.int32(n_cycles)), tg)
+        return restore(cyclic_moments(rows, begin, jnp.int32(n_cycles)), tg)
     result = newton_moments(rows, begin, jnp.int32(max_iter))
     warn_unconverged(
         result, f"mean_field did not converge on {{}} of {len(rows)} rows in {max_iter} steps (see "
         "Moments.converged); raise `max_iter`, or use float64 if couplings are strong."
     )  # fmt: skip
-    return restore_axes(result, tg)
+    return restore(result, tg)
 
 
 @jax.jit
@@ -247,12 +246,8 @@ def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) 
         length = jnp.where(good, jnp.minimum(1, 2 * length), length * shrink)
         return i + 1, NewtonState(point, length, done | (good & last), n_iter + (~done).astype(jnp.int32))
 
-    first = NewtonState(
-        point_at(tg, start, term),
-        jnp.ones(rows, start.dtype),
-        jnp.zeros(rows, bool),
-        jnp.zeros(rows, jnp.int32),
-    )
+    length, done, n_iter = jnp.ones(rows, start.dtype), jnp.zeros(rows, bool), jnp.zeros(rows, jnp.int32)
+    first = NewtonState(point_at(tg, start, term), length, done, n_iter)
     return lax.while_loop(unfinished, step, (jnp.int32(0), first))[1]
 
 

@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, restore_axes, warn_unconverged
+from tggm.inference._common import full_limits, restore, warn_unconverged
 from tggm.precision.protocol import is_concrete
 from tggm.runtime import full_precision
 from tggm.special import log_ndtr, log_ndtr_interval
@@ -173,9 +173,7 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
 
     log_p, error, mean, var = lax.map(row, (whitened @ root, full_limits(tg)), batch_size=rows_at_once)
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
-    found = restore_axes(
-        Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error), given
-    )
+    found = restore(Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error), given)
     dtype = given.shift.dtype
     same: Moments = jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
     return same
@@ -457,11 +455,11 @@ def _portion(
     u = tent_points(z, PORTION, shift, first).astype(box.U.dtype)
     least = _EPS_SINGLE if u.dtype == jnp.float32 else _EPS
     log_w, h = conditional_draws(box, jnp.log(jnp.clip(u, least, 1 - least)), z.dtype)
-    h = _in_variable_order(box, limits, h.astype(z.dtype), noise)
+    h = _reorder(box, limits, h.astype(z.dtype), noise)
     return log_w.reshape(n_shifts, PORTION), h.reshape(m, n_shifts, PORTION).transpose(1, 2, 0)
 
 
-def _in_variable_order(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
+def _reorder(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
     """Return values in the order and units of the variables, and inside the box."""
 
     def complete(h: Array) -> Array:
@@ -469,8 +467,7 @@ def _in_variable_order(box: SeparatedBox, limits: Limits, h: Array, noise: Array
         z = jnp.where(free, jax.random.normal(noise, h.shape, h.dtype), 0)
         return h + jnp.where(free, box.U.astype(z.dtype) @ z, 0)
 
-    # `conditional_draws` returns the means of free variables
-    h = lax.cond(box.truncated.all(), lambda h: h, complete, h)
+    h = lax.cond(box.truncated.all(), lambda h: h, complete, h)  # `h` has the means of free variables
     h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)]
     return jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
 
@@ -486,5 +483,5 @@ def candidates(covariance: Array, mean: Array, limits: Limits, key: Array, n: in
     box = separate(covariance, mean, limits)
     log_w, h = conditional_draws(box, jnp.log(u))
     chance = jnp.log(jax.random.uniform(coin, (n,), dtype=mean.dtype, minval=_EPS))
-    h = _in_variable_order(box, limits, h, noise)
+    h = _reorder(box, limits, h, noise)
     return h.T, chance <= log_w - box.peak

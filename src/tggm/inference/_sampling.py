@@ -29,7 +29,7 @@ from jax.typing import ArrayLike
 
 from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
-from tggm.inference._common import full_limits, restore_axes, unit_moments
+from tggm.inference._common import full_limits, restore, unit_moments
 from tggm.precision.protocol import is_concrete
 from tggm.runtime import full_precision
 from tggm.special import truncated_quantile
@@ -56,7 +56,7 @@ def _sample(
     steps = np.full(-(-n // n_chains), thin, np.int32)  # before each kept draw
     steps[0] += burn_in
     start = starting_point(rows, n_chains, init)
-    return restore_axes(_run(method, n, rows, key, start, jnp.asarray(steps), *numbers), tg)
+    return restore(_run(method, n, rows, key, start, jnp.asarray(steps), *numbers), tg)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

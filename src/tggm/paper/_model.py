@@ -175,8 +175,7 @@ class Objective:
         first, last = self.cycles
         cycles = jnp.round(first + progress * (last - first)).astype(jnp.int32)
         number = isinstance(model.likelihood, Gaussian)
-        of = self._regression if number else self._classification
-        return of(model, rows, cycles)
+        return self._regression(model, rows, cycles) if number else self._classification(model, rows, cycles)
 
     def score(self, model: Model, rows: Rows) -> Array:
         """Return the objective of held-out rows, but by moments where predictions after EM use moments."""
@@ -231,9 +230,8 @@ class Objective:
             hidden.gaussian(rows.X, W1), W1, b1, self._expansion(label), start=begin, solver=self.solver,
             steps=jnp.int32(MAX_ITER) if self.solver == "newton" else cycles,
         )  # fmt: skip
-        near = (
-            self.solver == "newton" or self.prior == "posterior"
-        )  # Newton's solution does not depend on the start
+        # Newton's solution does not depend on the start
+        near = self.solver == "newton" or self.prior == "posterior"
         return value - self._prior_log_z(prior, value, start, means if near else None, cycles)
 
     def _log_z(self, tg: TruncatedGaussian, start: Array | None, cycles: Array) -> Array:

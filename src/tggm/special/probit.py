@@ -241,10 +241,11 @@ def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) 
 
 
 def _right_reach(mean: Array, std: Array, own: Array, t: Array, sigma: Array, z: float) -> Array:
-    r"""Return the distance right of the mode t at which the integrand has fallen by exp(−z²/2), at most z σ.
+    r"""Return the distance right of the mode t at which the integrand is exp(−z²/2) times its maximum.
 
-    The log-density of the class falls by s d + d²/2σ², s = (t − μ)/σ² its slope at t, and those of all rivals
-    together rise by at most G = −Σ log Φ. With many classes the mode is far above the mean, and s is large.
+    The log-density of the class falls by s d + d²/2σ², s = (t − μ)/σ² its slope at t, and Σ log Φ of the
+    rivals rises by at most G = −Σ log Φ. With many classes the mode is far above the mean, and s is large.
+    The result is at most z σ.
     """
     mu = jnp.where(own, mean, 0.0).sum(-1)
     x = (t[:, None] - mean) / std
@@ -299,12 +300,10 @@ def expand_factorised(eta: Array, label: Array, n_steps: int) -> Expansion:
     own = own_class(eta, label)
     u, _ = mode(eta, jnp.ones_like(eta), own, n_steps)
     x = u[:, None] - eta
-    curvature = jnp.where(own, 1.0, kernels.variance_loss(x))
+    second = jnp.where(own, 1.0, kernels.variance_loss(x))
     value = jnp.where(own, -0.5 * x * x, kernels.log_ndtr(x)).sum(-1)
     gradient = jnp.where(own, x, -kernels.hazard(x))
-    hessian = curvature[:, :, None] * curvature[:, None, :] / curvature.sum(-1)[:, None, None] - _diagonal(
-        curvature
-    )
+    hessian = second[:, :, None] * second[:, None, :] / second.sum(-1)[:, None, None] - _diagonal(second)
     return Expansion(value - 0.5 * math.log(eta.shape[1]), gradient, hessian)
 
 
