@@ -227,7 +227,7 @@ def test_labels_of_label_log_proba_are_checked(table, fitted):
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        ([0.5, 1, 2], "`classes` must be words, whole numbers or truth values; got"),
+        ([0.5, 1, 2], "`classes` must be strings, whole numbers or booleans; got"),
         ([b"a", b"b"], "`classes` must be words"),
         ([1j, 2], "`classes` must be words"),
         (np.array([(1,), (2,)], object)[:, 0], "`classes` must be words"),

@@ -98,5 +98,5 @@ def test_new_rows_far_away_are_finite_if_features_are_bounded_or_refused(bounded
         if bounded:
             assert_allclose(predict(X[:1] * 1e300), predict(X[:1] * 1e290))
         else:
-            with pytest.raises(ValueError, match=r"`X` has .* leave out rows so far from the training rows"):
+            with pytest.raises(ValueError, match=r"`X` has .* leave out rows that are so far from the"):
                 predict(X[:1] * 1e300)

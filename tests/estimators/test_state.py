@@ -171,7 +171,7 @@ def test_damaged_labels_are_refused(change, message):
         ({"y.scale": 1e-200}, r"standard deviation of 1e-200, whose square vanishes"),
         ({"y.scale": 1e-140, "model.likelihood.log_noise": -600}, "the noise vanishes in the units of"),
         ({"model.hidden.s0": 1.0}, "its gauge σ0² is not that of the task"),
-        ({"history.epoch": 1}, "epochs of the learning curve must be 2 rising numbers"),
+        ({"history.epoch": 1}, "epochs of the learning curve must be positive and increasing"),
         ({"best_epoch": -1}, "must not be negative"),
         ({"guarantee.scores": -1.0}, "must not be negative"),
         ({"x.scale": 0.0}, "scales positive"),

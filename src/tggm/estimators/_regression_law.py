@@ -88,12 +88,12 @@ def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, 
         f, g = calibration.factors
         share = f**2 * noise / (f**2 * noise + g**2 * between)
         found.append((each.mean(), each.std() * np.sqrt(share), each.std() * np.sqrt(1 - share)))
-    centre, noise, apart = (np.stack(part, axis=1) for part in zip(*found, strict=True))
-    return centre, noise, apart
+    centre, noise, spread = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+    return centre, noise, spread
 
 
 def relative_squares(predicted: Floats, Y: Floats) -> Floats:
-    """Return squared errors in units of each output's variance, averaged over outputs; missing ones are 0."""
+    """Return squared errors relative to each output's variance, averaged over outputs; 0 if missing."""
     known = np.where(np.isnan(Y).all(0), 0.0, Y)
     variance = np.nanvar(known, axis=0, keepdims=True)
     parts = (Y - predicted) ** 2 / np.where(variance > 0, variance, 1.0)
