@@ -16,12 +16,12 @@ y = np.arange(60) % 3
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hidden": (0,)}, r"`hidden` must be .* at least 1 each, .*; got \(0,\)"),
+        ({"hidden": (0,)}, r"`hidden` must be .* all at least 1, .*; got \(0,\)"),
         (
             {"hidden": ()},
             r"`hidden` must be 'auto', a number of units, or .*, for example 50 or \(50, 50\); got \(\)",
         ),
-        ({"hidden": None}, "`hidden` must be 'auto', a number of units, or one for each layer"),
+        ({"hidden": None}, "`hidden` must be 'auto', a number of units, or a tuple with one number"),
         ({"features": "waves"}, "`features` must be one of 'auto', 'bounded', 'periodic'; got 'waves'"),
         ({"linear": "yes"}, "`linear` must be True or False; got 'yes'"),
         ({"network": "deep"}, "`network` must be None or a tggm.models.Network; got 'deep'"),
@@ -48,7 +48,7 @@ y = np.arange(60) % 3
         ({"guarantee": 1.0}, "`guarantee` must be finite and greater than 0 and less than 1; got 1.0"),
         ({"verbose": "x"}, "`verbose` must be True or False; got 'x'"),
         ({"checkpoint": 3}, "`checkpoint` must be None or the name of a file; got 3"),
-        ({"checkpoint": "c", "random_state": None}, "`checkpoint` needs a fixed `random_state`"),
+        ({"checkpoint": "c", "random_state": None}, "`checkpoint` needs an integer `random_state`"),
     ],
 )
 def test_bad_settings(settings, message):

@@ -137,5 +137,5 @@ def test_a_file_with_a_part_that_is_not_imported_is_refused(tmp_path, monkeypatc
     model = TGGMRegressor(network=Network((2,), layers=Rectified), n_members=1, max_epochs=1)
     tggm.save(model.fit(X, y), tmp_path / "m")
     monkeypatch.delitem(PARTS, "Rectified")
-    with pytest.raises(tggm.ModelFileError, match=r"'Rectified' are unknown; import the module that defines"):
+    with pytest.raises(tggm.ModelFileError, match=r"'Rectified' is an unknown part; import its module"):
         tggm.load(tmp_path / "m")

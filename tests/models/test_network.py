@@ -146,7 +146,7 @@ def test_a_description_gives_the_same_network():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layers": "Cauchy"}, "layers 'Cauchy' are unknown; import the module"),
+        ({"layers": "Cauchy"}, "layers 'Cauchy' is an unknown part; import its module"),
         ({"features": "TanhLayers"}, "`features` must be a subclass of Features"),
         ({"linear": 1}, "`linear` must be true or false"),
     ],

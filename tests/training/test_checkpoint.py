@@ -164,7 +164,7 @@ def test_a_fit_continues_if_checkpoints_cannot_be_written(problem, tmp_path, mon
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"checkpoint": "c"}, "`checkpoint` needs a fixed `random_state`.*; got None"),
+        ({"checkpoint": "c"}, "`checkpoint` needs an integer `random_state`.*; got None"),
         ({"checkpoint": 3, "random_state": 0}, "`checkpoint` must be None or .* file; got 3"),
         ({"checkpoint": "c", "random_state": 0, "optimizer": optax.sgd(0.1)}, "`checkpoint` .*optimizer"),
     ],

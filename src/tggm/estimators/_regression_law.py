@@ -22,7 +22,7 @@ from tggm.runtime import precision
 def standardised(fitted: Fitted, X: Floats) -> Floats:
     """Standardise encoded inputs; raise for values too large to compute with."""
     Z: Floats = fitted.scales.x.apply(X, most=fitted.network.features.most)
-    require_moderate(Z, "`X`", "leave out rows so far from the training rows")
+    require_moderate(Z, "`X`", "leave out rows that are so far from the training rows")
     return Z
 
 
