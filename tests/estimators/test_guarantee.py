@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from tests.estimators.small import SMALL, settings_of
+from tests.estimators.small import SMALL
 from tggm import TableTransformer, TGGMRegressor
+from tggm.settings import generator
 
 QUICK = {**SMALL, "max_epochs": 30}
 
@@ -24,7 +25,7 @@ def fitted():
 
 def calibration_rows(model, n, count):
     """Return the rows that a fit to n complete rows sets aside."""
-    return settings_of(model).generator().permutation(n)[:count]
+    return generator(model.random_state).permutation(n)[:count]
 
 
 def test_calibration_rows_do_not_affect_training_or_pooling(fitted):

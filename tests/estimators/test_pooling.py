@@ -16,6 +16,7 @@ from tggm.estimators._logistic import PROBIT, Logits, blended, regressions
 from tggm.estimators._ridge import OUTPUT, PENALTIES, blend, ridge, start_at_ridge
 from tggm.models import Identity, Network
 from tggm.predictive.calibration import HeldOut
+from tggm.training.rows import RowBlock, Rows, membership
 
 NOISE = "likelihood.log_noise"
 
@@ -70,7 +71,8 @@ def test_members_start_at_the_ridge_regression_of_their_rows(rng, learned):
     Y = X[:, :2] + [0.05, 1.0] * rng.standard_normal((40, 2))
     model, weight = network(5, 2, rng, 2), rng.uniform(0.5, 2, 40)
     halves = [np.arange(20), np.arange(20, 40)]
-    before, after = model.arrays(), start_at_ridge(model, halves, X, Y, weight, learned).arrays()
+    block = RowBlock(membership([(half, half[:0]) for half in halves]), Rows(X, Y), weight)
+    before, after = model.arrays(), start_at_ridge(model, block, learned).arrays()
     for k, half in enumerate(halves):
         found = ridge(X[half], Y[half], weight[half])
         assert_allclose(after[OUTPUT + "A"][k], found.A)

@@ -65,9 +65,8 @@ def test_a_stream_in_one_block_trains_like_the_table():
     streamed = read_numbers(estimator, from_arrays(A, b), None, None, None, checked, rng)
     rest = ~(A == streamed.X).all(1)  # a stream holds out at least one row
     table = read_numbers(estimator, A[rest], b[rest], None, None, checked, rng)
-    object.__setattr__(table, "scales", streamed.scales)
-    network = checked.network_for(3, 1, sparse=False)
-    model = draw(checked, network, 3, table, rng)
+    table.scales = streamed.scales
+    network, model = draw(checked, table, rng)
     found = []
     for data in (streamed, table):
         blocks = data.blocks(checked, network.features.most, rng, checked.held_fraction)

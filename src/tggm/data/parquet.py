@@ -59,8 +59,15 @@ def from_parquet(
     path: Any, target: str, *, columns: Sequence[str] | None = None, block_rows: int = BLOCK_ROWS
 ) -> Stream:
     """Stream columns of numbers from a Parquet file or a folder of them; by default all except `target`."""
+    if isinstance(columns, str):
+        raise ValueError(f"`columns` must be a list of names; got {columns!r}. Pass [{columns!r}].")
     source = ParquetFiles(path)
-    names = _inputs(columns, next(iter(source.schemas.values())).names, target)
+    available = next(iter(source.schemas.values())).names
+    names = [name for name in available if name != target] if columns is None else list(columns)
+    if target in names:
+        raise ValueError(f"`columns` has the target {target!r}, which cannot be an input, too; leave it out.")
+    if not names:
+        raise ValueError(f"`columns` must name an input at least; got {columns!r} and target {target!r}.")
     for file, schema in source.schemas.items():
         missing = [name for name in (*names, target) if name not in schema.names]
         if missing:
@@ -89,18 +96,6 @@ def readable(file: Any) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{file} is a damaged Parquet file ({reason}); write it again.") from None
-
-
-def _inputs(columns: Sequence[str] | None, available: Sequence[str], target: str) -> list[str]:
-    """Return the names of the columns of X."""
-    if isinstance(columns, str):
-        raise ValueError(f"`columns` must be a list of names; got {columns!r}. Pass [{columns!r}].")
-    names = [name for name in available if name != target] if columns is None else list(columns)
-    if target in names:
-        raise ValueError(f"`columns` has the target {target!r}, which cannot be an input, too; leave it out.")
-    if not names:
-        raise ValueError(f"`columns` must name an input at least; got {columns!r} and target {target!r}.")
-    return names
 
 
 def _numbers(column: Any, name: str, file: Path) -> Floats:

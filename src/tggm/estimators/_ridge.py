@@ -21,6 +21,7 @@ OUTLYING = 100.0  # times the median squared error: rows above it are not used t
 LEAST_SHARE = 0.05  # smaller weights of the linear model are set to 0
 _MOST_COLUMNS = 200  # used to decide on the logarithm of the target
 _LEAST_GAIN = 0.1  # nats per row by which the logarithm must be better
+_MOST_GAIN = 50.0  # nats; limits the effect of one outlier on the standard error
 _ERRORS = 3.0  # standard errors that this gain must exceed
 OUTPUT, NOISE = "likelihood.output.", "likelihood.log_noise"  # of the names of arrays
 # penalties in units of the mean eigenvalue; the last gives only the mean
@@ -166,7 +167,7 @@ def log_is_better(X: Floats, y: Floats, weight: Floats) -> bool:
     square = (Y - ridge(X / np.where(spread > 0, spread, 1.0), Y, w).left_out) ** 2
     var = (w @ square - w[:, None] * square) / (w.sum() - w)[:, None]  # variance over the other rows
     density = -0.5 * (np.log(np.maximum(var, np.finfo(float).tiny)) + square / var)
-    gain = density[:, 1] - log - density[:, 0]
+    gain = np.clip(density[:, 1] - log - density[:, 0], -_MOST_GAIN, _MOST_GAIN)
     mean = float(np.average(gain, weights=w))
     error = np.sqrt((w**2 * (gain - mean) ** 2).sum()) / w.sum()
     return bool(mean > max(_LEAST_GAIN, _ERRORS * error))

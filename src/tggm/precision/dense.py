@@ -12,7 +12,7 @@ from tggm.runtime import full_precision
 class Dense(Precision):
     """P given entry by entry.
 
-    Parameters
+    Attributes
     ----------
     matrix : array_like, shape (m, m)
         Symmetric positive definite.

@@ -10,7 +10,7 @@ from tggm.precision.protocol import Precision, as_float, pytree, require_positiv
 class Diagonal(Precision):
     """P = diag(values).
 
-    Parameters
+    Attributes
     ----------
     values : array_like, shape (m,)
         Precision of each variable before truncation, positive.

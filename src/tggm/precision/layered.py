@@ -28,7 +28,7 @@ from tggm.runtime import full_precision
 class Layered(Precision):
     """P with blocks A_l on the diagonal and B_l below it.
 
-    Parameters
+    Attributes
     ----------
     diagonal_blocks : sequence of array_like, shapes (m_l, m_l)
         Symmetric blocks A_l, one per layer.

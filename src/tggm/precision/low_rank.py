@@ -23,7 +23,7 @@ ELIMINATE_UP_TO = 24  # rows of U; elimination is unrolled over them
 class LowRank(Precision):
     """P = diag(base) + weightsᵀ weights.
 
-    Parameters
+    Attributes
     ----------
     base : array_like, shape (m,)
         Diagonal part d, positive.

@@ -14,6 +14,7 @@ is the joint distribution.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from operator import index
 from typing import Generic, TypeVar
 
@@ -249,20 +250,16 @@ def _normal(law: ScalarPredictive, y: Floats) -> Floats:
 
 def factors(covariance: Floats) -> Floats:
     """Compute lower Cholesky factors, (..., n, n); shrink correlations where a matrix is singular."""
-    try:
+    with suppress(np.linalg.LinAlgError):
         found: Floats = np.linalg.cholesky(covariance).astype(np.float64, copy=False)
         if np.isfinite(found).all():
             return found
-    except np.linalg.LinAlgError:
-        pass
     deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1)).clip(_LEAST_DEVIATION)
     correlation = covariance / deviation[..., None, :] / deviation[..., :, None]
     unit = np.eye(covariance.shape[-1])
     for part in _SHRINKAGE:
-        try:
+        with suppress(np.linalg.LinAlgError):
             return deviation[..., :, None] * np.linalg.cholesky((1 - part) * correlation + part * unit)
-        except np.linalg.LinAlgError:
-            continue
     raise ValueError("the covariance of the outputs is not finite")
 
 

@@ -19,7 +19,7 @@ from tggm.models import Incomplete, Model
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
-from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, full_precision
+from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock
 from tggm.training.rows import RowBlock, bucket
 from tggm.training.train import n_cores
 
@@ -160,7 +160,6 @@ def padded(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:
 
 
 @partial(jax.jit, static_argnames="method", compiler_options=GPU_COMPILER_OPTIONS)
-@full_precision
 def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
     """Call a method of the likelihood for each member; "means" are the first part of "variances"."""
 
@@ -169,5 +168,6 @@ def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
         both: tuple[Array, Array] = getattr(likelihood, "variances" if method == "means" else method)(latent)
         return both
 
-    found: tuple[Array, ...] = jax.vmap(moments)(members)
+    with jax.default_matmul_precision("highest"):
+        found: tuple[Array, ...] = jax.vmap(moments)(members)
     return found[:1] if method == "means" else found  # the compiler removes what only variances need

@@ -136,11 +136,7 @@ class Shape:
         self._h: Floats = h / (0.5 * (h[:-1] + h[1:]) @ self._width)
         mass = np.concatenate([[0.0], np.cumsum(0.5 * (h[:-1] + h[1:]) * self._width)])
         self._mass: Floats = mass / mass[-1]
-
-    @property
-    def end(self) -> float:
-        """Return g(0)."""
-        return float(self._h[0])
+        self.end = float(self._h[0])  # g(0)
 
     def density(self, u: Floats) -> Floats:
         """Compute g(u)."""

@@ -231,7 +231,6 @@ def _prepare_blocks(
 
 
 def _failed(state: State) -> NDArray[np.bool_]:
-    """Return which members cannot continue."""
     return np.asarray(state.failures) >= FAILURES
 
 
