@@ -37,7 +37,7 @@ def test_notes_describe_the_encoding_of_columns(tmp_path, capsys):
     )  # fmt: skip
     assert all(text in said for text in shown)
     told = answer(capsys, "info", str(tmp_path / "m.tggm"))
-    shown = ("dose: number marked <LOD", "driven: number in km", "day: date, seen as trend")
+    shown = ("dose: number marked <LOD", "driven: number in km", "day: date, encoded as trend")
     assert all(text in told for text in shown)
 
 

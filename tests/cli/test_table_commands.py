@@ -280,7 +280,7 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         ("fit {d}/train.csv -t prize", "has no column 'prize'; did you mean 'price'?"),
         ("fit {t}/gone.csv -t y", "there is no file"),
         ("fit {t}/notarget.csv -t y", "the target 'y' of {t}/notarget.csv is empty in all rows"),
-        ("fit TRAIN -t a", "--target/-t: is one column; got 'price', 'a'"),
+        ("fit TRAIN -t a", "--target/-t: must be one column; got 'price', 'a'"),
         ("fit TRAIN --set weight_deca=3 --quiet", "did you mean weight_decay?"),
         ("fit TRAIN --set weight_decay=-1 --quiet", "--set weight_decay must be"),
         ("fit TRAIN --set time_budget=-3 --quiet", "--set time_budget must be finite and greater than 0"),
@@ -305,7 +305,7 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         ("predict {t}/newer.tggm {d}/test.csv", "from a newer version of tggm"),
         ("predict - -", "cannot both come from standard input"),
         ("evaluate {d}/m.tggm {t}/junk2.csv", "the target 'price' of {t}/junk2.csv is empty"),
-        ("evaluate {d}/c.tggm {t}/newclass.csv", "does not know ('free'); leave those rows out"),
+        ("evaluate {d}/c.tggm {t}/newclass.csv", "was not fitted to ('free'); leave those rows out"),
     ],
 )
 def test_errors_that_a_user_can_correct_are_one_sentence(folder, tmp_path, capsys, line, sentence):

@@ -153,8 +153,8 @@ def test_every_damaged_description_is_refused(task):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classes": ["a", "a"]}, "at least two different"),
-        ({"classes": ["a"]}, "at least two different"),
+        ({"classes": ["a", "a"]}, "at least two labels, all different"),
+        ({"classes": ["a"]}, "at least two labels, all different"),
         ({"classes": ["a", "b", "c"]}, "3 labels for 2 classes"),
         ({"class_dtype": "V8"}, "labels of dtype 'V8' are not supported"),
     ],

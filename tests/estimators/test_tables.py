@@ -63,10 +63,10 @@ def test_rows_with_new_categories_are_predicted(model, houses):
 @pytest.mark.parametrize(
     ("change", "kind", "sentence"),
     [
-        (lambda X: X[:0], ValueError, "`X` has no rows; pass one at least."),
-        (lambda X: X[["heating"]][:0], ValueError, "`X` has no rows; pass one at least."),
+        (lambda X: X[:0], ValueError, "`X` has no rows; pass at least one."),
+        (lambda X: X[["heating"]][:0], ValueError, "`X` has no rows; pass at least one."),
         (lambda X: X[[]], TableError, "it has no columns."),
-        (lambda X: pd.concat([X, X], axis=1), TableError, "`X` has two columns of one name"),
+        (lambda X: pd.concat([X, X], axis=1), TableError, "`X` has two columns with the same name"),
         (lambda X: "new.csv", TypeError, "got 'new.csv'. Read it: pandas.read_csv('new.csv')."),
         (lambda X: X.to_dict("list"), TypeError, "got a dict. Pass pandas.DataFrame(X)."),
         (lambda X: X.iloc[0], ValueError, "X.to_frame().T if it is a row."),

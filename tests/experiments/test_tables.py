@@ -34,10 +34,10 @@ def folder(monkeypatch, tmp_path):
 
 
 def test_errors_name_the_variable_or_the_file(monkeypatch, folder):
-    with pytest.raises(DatasetError, match=r"uci_yacht\.npz is missing; put it there, or point TGGM_DATA"):
+    with pytest.raises(DatasetError, match=r"uci_yacht\.npz is missing; put it there, or set TGGM_DATA"):
         load_uci("yacht")
     (folder[0] / "mnist.npz").write_bytes(b"not the digits")
-    with pytest.raises(DatasetError, match=r"mnist\.npz is not the expected file .* fetch a fresh copy"):
+    with pytest.raises(DatasetError, match=r"mnist\.npz is not the expected file .* download it again"):
         load_mnist()
     with pytest.raises(ValueError, match=r"one of boston, concrete, .*; got 'bostn'"):
         load_uci("bostn")

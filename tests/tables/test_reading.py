@@ -121,7 +121,7 @@ def test_missing_files_folders_and_wrong_options_are_refused(tmp_path):
         (tmp_path / "none.csv", {}, "there is no file"),
         (tmp_path, {}, "is a folder"),
         (file, {"delimiter": ","}, r"has one column only, 'a;b'; .* separated by ';'"),
-        (file, {"sheet": "first"}, "is no Excel file; leave --sheet out"),
+        (file, {"sheet": "first"}, "is not an Excel file; leave --sheet out"),
         (file, {"encoding": "nonsense"}, "--encoding 'nonsense' is not known"),
     ):
         with pytest.raises(TableError, match=message):

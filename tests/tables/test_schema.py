@@ -99,7 +99,7 @@ def test_the_table_section_survives_json(full):
         (("columns", 0, "fill"), float("inf"), "fill must be a finite number"),
         (("columns", 0, "indicator"), 1, "must be true or false"),
         (("columns", 0, "name"), "c", "all of different names"),
-        (("columns", 1, "levels"), ["u", "u"], "must be different words"),
+        (("columns", 1, "levels"), ["u", "u"], "must be distinct words"),
         (("columns", 1, "levels"), [1], "levels must be text"),
         (("columns", 0, "knots"), [2.0, 1.0], "knots .* must be increasing"),
         (("target", "task"), "ranking", "not for one of"),
@@ -108,7 +108,7 @@ def test_the_table_section_survives_json(full):
         (("baselines", "coef"), [[1.0]], "linear baseline has shapes"),
         (("baselines", "coef"), [["x"]], "coef must be a finite number"),
         (("fitted", "rows"), -1, "rows must be a count"),
-        (("fitted", "figures"), [], "figures must be given by name"),
+        (("fitted", "figures"), [], "figures must be an object"),
         (("fitted", "figures", "model"), {"rmse": None}, "rmse must be a finite number"),
     ],
 )

@@ -234,7 +234,11 @@ def test_any_column_where_another_was_learned(learned):
         (pd.DataFrame({"a": []}), ValueError, "has no rows"),
         (pd.DataFrame({"a": [1.0, np.inf, 2.0]}), ValueError, r"infinity .inf. in row 2 of column 'a'"),
         (pd.DataFrame({"a": [[1], [2]]}), TypeError, r"a list in column 'a'.*[Ll]eave the column out"),
-        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "two columns of one name|unique"),
+        (
+            pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
+            ValueError,
+            "two columns with the same name|unique",
+        ),
     ],
 )
 def test_unusable_tables_are_refused(frame, error, message):
@@ -245,7 +249,7 @@ def test_unusable_tables_are_refused(frame, error, message):
 def test_words_among_dates_and_empty_columns_cause_warnings():
     frame = pd.DataFrame({"a": SAMPLES["dates in words"], "b": SAMPLES["numbers"]})
     wrong = frame.assign(a=["31.2.2020", *SAMPLES["dates in words"][1:]])
-    with pytest.warns(TableWarning, match=r"a: 1 row with words that are no dates \('31.2.2020'\)"):
+    with pytest.warns(TableWarning, match=r"a: 1 row with words that are not dates \('31.2.2020'\)"):
         table = TableTransformer().fit(wrong, Y)
     with pytest.warns(TableWarning, match=r"b: 60 rows without a value, .* training rows had no gaps"):
         table.transform(frame.assign(b=np.nan))

@@ -21,7 +21,7 @@ class RowGroup(NamedTuple):
 
 
 class ParquetFiles:
-    """A Parquet file, or all of a folder in the order of their names."""
+    """A Parquet file, or all files of a folder in the order of their names."""
 
     def __init__(self, path: Any) -> None:
         import pyarrow.parquet as pq
@@ -32,7 +32,7 @@ class ParquetFiles:
         place = Path(path)
         files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
         if not files:
-            raise ValueError(f"`path` {place} has no file *.parquet in it; name the folder that has.")
+            raise ValueError(f"`path` {place} contains no file *.parquet; name a folder with such files.")
         for file in files:
             with readable(file):
                 metadata = pq.read_metadata(file)
@@ -67,7 +67,7 @@ def from_parquet(
     if target in names:
         raise ValueError(f"`columns` has the target {target!r}, which cannot be an input, too; leave it out.")
     if not names:
-        raise ValueError(f"`columns` must name an input at least; got {columns!r} and target {target!r}.")
+        raise ValueError(f"`columns` must name at least one input; got {columns!r} and target {target!r}.")
     for file, schema in source.schemas.items():
         missing = [name for name in (*names, target) if name not in schema.names]
         if missing:
@@ -86,7 +86,7 @@ def from_parquet(
 
 @contextmanager
 def readable(file: Any) -> Iterator[None]:
-    """Turn errors of pyarrow into a message that names the file."""
+    """Convert errors of pyarrow to a message that names the file."""
     import pyarrow as pa
 
     try:
@@ -103,5 +103,5 @@ def _numbers(column: Any, name: str, file: Path) -> Floats:
         return np.asarray(as_numbers("X", column.to_numpy()), dtype=np.float64)
     except ValueError:
         raise ValueError(
-            f"{file} has values in column {name!r} that are no numbers; name the others in `columns`."
+            f"{file} has values in column {name!r} that are not numbers; name the other columns in `columns`."
         ) from None

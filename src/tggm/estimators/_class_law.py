@@ -78,7 +78,7 @@ def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
 
 def _fold_scales(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Columns]:
     """Fold the standardisation into the weights, if that loses no digits."""
-    if not (columns.mild() and model.features.linear):
+    if not (columns.fits_float32() and model.features.linear):
         return model, columns
     arrays = model.arrays()
     W0 = arrays["hidden.W0"] / columns.scale.astype(dtype)[None, None, :]

@@ -565,7 +565,7 @@ def model_inputs(X: Any, columns: Standardisation, dtype: Any, *, most: float = 
     dtype = np.dtype(dtype)
     if not sparse.issparse(X):
         with np.errstate(over="ignore"):  # checked where they are used
-            if not columns.mild() or most < np.inf:
+            if not columns.fits_float32() or most < np.inf:
                 return columns.apply(np.asarray(X, np.float64), most=most).astype(dtype)
             X = np.asarray(X, dtype)
         if columns.shift.any():

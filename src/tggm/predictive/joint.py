@@ -1,4 +1,4 @@
-r"""Predictive distributions of several outputs together.
+r"""Joint predictive distributions of several outputs.
 
 Uncalibrated members are a mixture of multivariate Gaussians. Calibrated marginals are joined by a Gaussian
 copula. With F_j and f_j the marginals' distribution functions and densities, and R the correlation of a row,
@@ -123,7 +123,7 @@ class JointPredictive(ABC, Generic[Marginal]):
         if values.shape != (len(self), self.n_outputs) or not np.all(np.isfinite(values)):
             raise ValueError(
                 f"`y` must be finite, of shape ({len(self)}, {self.n_outputs}), one row per distribution; "
-                f"got shape {values.shape}. For one output alone use marginal(j)."
+                f"got shape {values.shape}. For one output use marginal(j)."
             )
         return values
 
@@ -147,7 +147,7 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
         m, C = np.asarray(mean, dtype=np.float64), np.asarray(cov, dtype=np.float64)
         if m.ndim != 3 or C.shape != (*m.shape, m.shape[-1]):
             raise ValueError(
-                "`mean` must have shape (members, rows, outputs) and `cov` one axis of outputs more; "
+                "`mean` must have shape (members, rows, outputs) and `cov` a second axis of outputs; "
                 f"got {m.shape} and {C.shape}."
             )
         places, scales = (np.broadcast_to(np.asarray(x, float), m.shape[2:]) for x in (loc, scale))

@@ -1,6 +1,6 @@
 """Compute means and variances of the outputs under each member, in blocks of rows.
 
-A block is small enough for its arrays to stay in the cache of a core; larger arrays would be mapped anew for
+A block is small enough for its arrays to stay in the cache of a core; larger arrays would be allocated for
 every block, which takes as long as the arithmetic. Each block is computed by one core, several in parallel.
 """
 
@@ -71,7 +71,7 @@ def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, d
         out[np.asarray(held)[: int(n)]] = True
     mask = mask[:, rows]
     known = np.isfinite(Y)
-    # held-out rows chose the epoch of each member
+    # the epoch of each member was chosen on its held-out rows
     optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
     y, each = np.where(known, Y, 0.0), range(Y.shape[1])
     return [HeldOut(mean[..., j], var[..., j], mask, y[:, j], weight * known[:, j], optimism) for j in each]
@@ -100,7 +100,7 @@ def block_size(members: Model, rows: int) -> int:
 
 
 def padded_to(count: int, size: int) -> int:
-    """Return the padded rows of each block; small tables share one size, so that no digit depends on it."""
+    """Return the padded number of rows of a block; small tables share one, so that results are equal."""
     return size if count > size else max(LEAST, bucket(count))
 
 
@@ -170,4 +170,4 @@ def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
 
     with jax.default_matmul_precision("highest"):
         found: tuple[Array, ...] = jax.vmap(moments)(members)
-    return found[:1] if method == "means" else found  # the compiler removes what only variances need
+    return found[:1] if method == "means" else found  # the compiler removes unused computations

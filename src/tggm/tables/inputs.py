@@ -1,4 +1,4 @@
-"""Inputs as `fit` and `predict` take them: arrays, data frames and gaps.
+"""Validate the inputs of `fit` and `predict`: arrays, data frames and gaps.
 
 `read_inputs` validates the arguments of `fit` and `new_rows` those of `predict`. narwhals reads frames of
 pandas, Polars, pyarrow and others column by column, by their types; none of these libraries is imported
@@ -59,7 +59,7 @@ def _target_errors(y: Any) -> Iterator[None]:
     try:
         yield
     except OverflowError:  # a Python integer
-        raise ValueError("`y` has a number beyond 1.8e308, the largest there is; divide it.") from None
+        raise ValueError("`y` has a number beyond 1.8e308, the largest float; divide it.") from None
     except ValueError as error:
         _, words, value = str(error).partition("could not convert string to float: ")
         if words:  # words in inputs are encoded
@@ -117,7 +117,7 @@ def _has_gaps(X: Any) -> bool:
 
 
 def is_table(X: Any) -> bool:
-    """Return whether rows come as a table: with column names, or with words or dates."""
+    """Return whether the rows are a table: with column names, or with words or dates."""
     if isinstance(X, Table) or _is_frame(X):
         return True
     if sparse.issparse(X):  # one of the formats is a dict, too
@@ -145,7 +145,7 @@ def is_table(X: Any) -> bool:
     try:
         array.astype(np.float64)
     except OverflowError:  # a Python integer
-        raise ValueError(f"{NAME} has a number beyond 1.8e308, the largest there is; divide it.") from None
+        raise ValueError(f"{NAME} has a number beyond 1.8e308, the largest float; divide it.") from None
     except (TypeError, ValueError):
         return True
     return False
@@ -175,7 +175,7 @@ def as_table(X: Any, missing: tuple[str, ...] = (), source: str = NAME) -> Table
         options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "input_name": "X"}
         table = _of_numbers(check_array(X, **options), source)
     if table.names and not len(table):
-        raise ValueError(f"{source} has no rows; pass one at least.")
+        raise ValueError(f"{source} has no rows; pass at least one.")
     return table
 
 
@@ -185,7 +185,7 @@ def _of_numbers(X: Floats, source: str) -> Table:
 
 
 def _of_objects(values: list[Any], name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
-    """Return Python objects as numbers, dates or durations (in seconds) if all are, else as words."""
+    """Return Python objects as numbers, dates or durations (in seconds) if all are such, else as words."""
     values = [None if _is_gap(value) else value for value in values]
     known = [value for value in values if value is not None]
     truth = all(isinstance(value, bool) for value in known)
@@ -216,8 +216,8 @@ def _finite(given: Any, name: str, source: str) -> Floats:
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
         raise ValueError(
-            f"{source} contains infinity (inf) in row {row + 1} of column {name!r}; correct it, or make it "
-            "a gap (NaN)."
+            f"{source} contains infinity (inf) in row {row + 1} of column {name!r}; correct it, or "
+            "replace it by a gap (NaN)."
         )
     return values
 
@@ -232,10 +232,10 @@ def _of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
         frame = None
     except TypeError:
         raise TypeError(
-            f"{source} is a {type(X).__name__}, which is no data frame in memory; collect it, or pass arrays."
+            f"{source} is a {type(X).__name__}, not a data frame in memory; collect it, or pass arrays."
         ) from None
     if frame is None or len(set(frame.columns)) < len(frame.columns):
-        raise TableError(f"{source} has two columns of one name; every column needs its own name.")
+        raise TableError(f"{source} has two columns with the same name; every column needs its own name.")
     series = {str(label): frame.get_column(label) for label in frame.columns}
     columns = {name: _of_series(one, name, gaps, source) for name, one in series.items()}
     words = [name for name, one in series.items() if one.dtype in (nw.Categorical, nw.Enum)]

@@ -1,7 +1,7 @@
 """Read CSV, Parquet and Excel files as tables.
 
 pyarrow reads CSV and Parquet, pandas and openpyxl read Excel. CSV fields are read as text; a column becomes
-numbers only if that loses nothing.
+numbers only if no information is lost.
 """
 
 import csv
@@ -31,7 +31,7 @@ _UNREADABLE = {
     b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
     b"SQLite": "is a database; export the table as CSV",
 }
-SAMPLED_GROUPS, SAMPLED_ROWS = 8, 20_000  # of a folder, from which columns are learned; rows of each group
+SAMPLED_GROUPS, SAMPLED_ROWS = 8, 20_000  # of a folder, used to learn columns; rows of each group
 _BLOCK_BYTES = 2**24  # read at a time; a line must be shorter
 
 
@@ -60,7 +60,7 @@ def read_table(
                 raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
     is_excel = content.startswith(b"PK\x03\x04") and b"xl/workbook.xml" in content
     if sheet is not None and not is_excel:
-        raise TableError(f"{name} is no Excel file; leave --sheet out.")
+        raise TableError(f"{name} is not an Excel file; leave --sheet out.")
     try:
         if is_excel:
             return _parse_excel(content, name, missing, sheet)
@@ -84,7 +84,7 @@ def _read(path: str) -> bytes:
     except FileNotFoundError:
         raise TableError(f"there is no file {path}; check the name and the folder.") from None
     except PermissionError:
-        raise TableError(f"{path} may not be read; check its permissions: ls -l {path}") from None
+        raise TableError(f"{path} cannot be read; check its permissions: ls -l {path}") from None
 
 
 def _decode(content: bytes, name: str, encoding: str | None) -> str:
@@ -120,7 +120,7 @@ def parse_csv(
         raise TableError(f"{name} is empty; it should begin with a line of column names.")
     mark = _find_delimiter(text) if delimiter is None else delimiter.replace("\\t", "\t")
     if len(mark) != 1:
-        raise TableError(f"a delimiter is one character, as --delimiter ';'; got {delimiter!r}.")
+        raise TableError(f"a delimiter is one character, such as --delimiter ';'; got {delimiter!r}.")
     if '"' in text:  # pyarrow does not report quotes that are never closed, or closed within a field
         _check_rows(text, mark, name)
     stored = _read_fields(text, mark, name)
@@ -134,7 +134,7 @@ def parse_csv(
 
 
 def _find_delimiter(text: str) -> str:
-    """Return the delimiter that splits the first line into most fields; a comma if none does."""
+    """Return the delimiter that splits the first line into the most fields; a comma if none does."""
     first = next(line for line in text.lstrip()[: 2**16].splitlines() if line.strip())
     counts = {mark: len(next(csv.reader([first], delimiter=mark))) for mark in DELIMITERS}
     return max(counts, key=lambda mark: counts[mark])
@@ -189,7 +189,7 @@ def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
 
 
 def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
-    """Return the numbers of a column of strings if that loses nothing, else its words.
+    """Return the numbers of a column of strings if no information is lost, else its words.
 
     Codes such as 007 and numbers of many digits stay words.
     """
