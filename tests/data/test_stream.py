@@ -66,7 +66,7 @@ def later(*parts):
         (lambda: lambda: SPENT, "gave 0 rows in pass 2, but 300 in pass 1; .* start again at each call"),
     ],
 )
-def test_invalid_batches_are_refused(make, message):
+def test_invalid_batches_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         TGGMRegressor(**QUICK).fit(from_batches(make()))
 
@@ -87,7 +87,7 @@ def test_block_rows_must_be_a_positive_integer(rows):
         (lambda: [(X, X > 0)], r"`y` must have one label per row; got shape \(300, 3\)"),
     ],
 )
-def test_invalid_labels_are_refused(make, message):
+def test_invalid_labels_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         TGGMClassifier(**QUICK).fit(from_batches(make()))
 
@@ -109,7 +109,7 @@ def test_columns_of_any_size_are_measured_as_in_memory(factor):
         ({}, (1e307, 1), "`X` must be finite numbers between ±1e[+]307"),
     ],
 )
-def test_values_that_are_too_large_are_refused(settings, factors, message):
+def test_values_that_are_too_large_are_rejected(settings, factors, message):
     with pytest.raises(ValueError, match=message):
         TGGMRegressor(**QUICK, **settings).fit(from_arrays(factors[0] * X, factors[1] * Y))
 
@@ -124,7 +124,7 @@ def test_arrays_may_be_lists_but_not_masked():
         from_arrays(X, Y[1:])
 
 
-def test_invalid_parquet_files_are_refused(tmp_path):
+def test_invalid_parquet_files_are_rejected(tmp_path):
     pq.write_table(pa.table({"a": Y, "b": Y, "y": Y}), tmp_path / "0.parquet")
     for columns, message in (
         (["a", "y"], "`columns` has the target 'y', which cannot be an input, too; leave it out"),

@@ -235,6 +235,6 @@ def test_labels_of_label_log_proba_are_checked(table, fitted):
         ([[0, 1, 2]], r"`classes` must be a list of labels; got an array of shape \(1, 3\)"),
     ],
 )
-def test_classes_that_are_not_labels_are_refused(classes, message):
+def test_classes_that_are_not_labels_are_rejected(classes, message):
     with pytest.raises(ValueError, match=message):
         known_classes(classes)

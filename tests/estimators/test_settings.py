@@ -88,7 +88,7 @@ def test_batch_size_of_a_classifier():
         assert program(TGGMClassifier(hidden=1), rows, sparse=sparse).plan.batch_size == batch
 
 
-def test_cycles_of_300_steps_triple_and_end_as_held_out_rows_decide():
+def test_cycles_of_300_steps_triple_and_end_by_held_out_scores():
     found = program(TGGMRegressor(hidden=1), 1280)
     assert found.milestones.epochs == (30, 120, 390)  # ten steps of 128 rows per epoch
     assert found.max_epochs == 1200

@@ -109,7 +109,7 @@ def density(model, y):
     return value
 
 
-def test_censored_targets_count_with_the_probability_of_their_side(rng):
+def test_censored_targets_contribute_the_probability_of_their_side(rng):
     model, mean, cov = incomplete(1)
     y, side = np.array([[0.4], [-0.3], [1.1]]), np.array([[1.0], [-1.0], [0.0]])
     law = stats.norm(mean[:, 0], np.sqrt(cov[:, 0, 0]))

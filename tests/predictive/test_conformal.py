@@ -1,4 +1,4 @@
-"""Conformal intervals have the guaranteed coverage, whatever the members predict."""
+"""Conformal intervals have the guaranteed coverage for any predictions of the members."""
 
 import numpy as np
 import pytest

@@ -196,7 +196,7 @@ def test_ranks_are_uniform_on_any_scale(gains):
     assert got.tolist() == [[0, -0.3, 1, 0], [0, -0.3, 0, 1]]
 
 
-def test_only_crowded_columns_have_ranks(gains, rng):
+def test_only_columns_with_many_smallest_values_have_ranks(gains, rng):
     few = np.where(gains > 0, np.arange(3000) % (LEAST_DIFFERENT - 1) + 1, 0)
     assert knots_of(few.astype(float)) == ()
     assert knots_of(np.where(rng.random(3000) < 0.7, 0.0, rng.random(3000) + 1)) == ()
@@ -265,13 +265,13 @@ def test_a_hundred_thousand_words():
 
 @pytest.fixture
 def sums(rng):
-    """Nine tenths are 0; the others are sums that repeat, every second of which means 1."""
+    """Nine tenths are 0; the others are repeated sums, every second of which has the target 1."""
     place = rng.integers(1, 51, 6000)
     x = np.where(rng.random(6000) < 0.9, 0.0, 1000.0 + 7 * place)
     return x, np.where(x > 0, place % 2, rng.random(6000) < 0.5).astype(float)
 
 
-def test_numbers_that_repeat_are_target_encoded(sums):
+def test_repeated_numbers_are_target_encoded(sums):
     x, y = sums
     how = TableTransformer(task="regression")
     X = how.fit_transform(pd.DataFrame({"gain": x}), y)
@@ -320,6 +320,6 @@ def test_target_encodings_can_be_switched_off_for_streams(rng):
         {"values": ((1.7e308,), (1.0,), (-1.7e308,))}, {"values": ((1.0,), (np.nan,), (1.0,))},
     ],
 )  # fmt: skip
-def test_invalid_target_encodings_are_refused(wrong):
+def test_invalid_target_encodings_are_rejected(wrong):
     with pytest.raises(ValueError, match="target encoding of numbers must"):
         TargetEncoding(**({"outputs": ("y",), "levels": (1.0, 2.0), "values": ((1.0,),) * 3} | wrong))

@@ -40,7 +40,7 @@ def test_the_task_is_decided_by_the_target(values, task, integer):
     assert choose_target(t, "z", "classification")[0].is_class
 
 
-def test_labels_are_whole_numbers_however_they_are_spelled():
+def test_labels_are_whole_numbers_in_any_spelling():
     target = Target("z", "classification", integer=True)
     assert target.values(table(z=["7", "7.0", "3"])).tolist() == [7, 7, 3]
     assert target.values(table(z=np.array([7.0, 3.0]))).tolist() == [7, 3]
@@ -62,7 +62,7 @@ def test_labels_are_whole_numbers_however_they_are_spelled():
         ([*(str(k) for k in range(30)), "lost"], None, "nearly all numbers, but has 'lost' in row 31"),
     ],
 )
-def test_unusable_targets_are_refused(values, task, sentence):
+def test_unusable_targets_are_rejected(values, task, sentence):
     with pytest.raises(TableError, match=sentence):
         choose_target(table(z=values), "z", task)
 
@@ -112,7 +112,7 @@ def test_the_table_section_survives_json(full):
         (("fitted", "figures", "model"), {"rmse": None}, "rmse must be a finite number"),
     ],
 )
-def test_invalid_table_sections_are_refused(full, path, value, sentence):
+def test_invalid_table_sections_are_rejected(full, path, value, sentence):
     stored = preparation_to_json(full)
     if path:
         place = stored
@@ -156,7 +156,7 @@ def test_the_table_section_of_a_file_is_given_to_its_model(preparation):
         ({"columns": [dict(NUMBER, name="a", fill=0.0, indicator=True)]}, "makes 2 inputs"),
     ],
 )
-def test_a_table_section_that_does_not_fit_the_model_is_refused(preparation, changed, message):
+def test_a_table_section_that_does_not_fit_the_model_is_rejected(preparation, changed, message):
     with pytest.raises(files.ModelFileError, match=message):
         files.parse_model(content(preparation_to_json(preparation) | changed), "m.tggm")
 
