@@ -3,8 +3,7 @@
     TGGM_DATA=... python experiments/uci_methods.py [--datasets yacht] [--methods moments,ep] [--jobs 2]
 
 "paper-bp" and "paper-ml" have the paper's settings. All other methods train an ensemble of ten with 50
-units and learned noise by Adam, with the same settings for all sets. Results go to
-experiments/results/uci_methods.json.
+units and learned noise by Adam, equal for all sets. Results go to experiments/results/uci_methods.json.
 """
 
 from typing import Any

@@ -94,17 +94,14 @@ def permutation_importances(
     before = loss(X, np.arange(n))
     tasks, each = np.repeat(np.arange(count), times), max(1, BLOCK // n)
     after = np.concatenate(
-        [
-            _shuffled_losses(loss, X, columns.owner, tasks[at : at + each], rng)
-            for at in range(0, len(tasks), each)
-        ]
+        [_rescore(loss, X, columns.owner, tasks[at : at + each], rng) for at in range(0, len(tasks), each)]
     )
     by_row = (after - before[None, :]).reshape(count, times, n).mean(1)  # (columns, rows)
     error = by_row.std(1, ddof=1) / np.sqrt(n) if n > 1 else np.full(count, np.nan)
     return Importances(columns.spread(by_row.mean(1), 0), columns.spread(error, 0), columns.names)
 
 
-def _shuffled_losses(loss: Loss, X: Floats, owner: Ints, tasks: Ints, rng: Any) -> Floats:
+def _rescore(loss: Loss, X: Floats, owner: Ints, tasks: Ints, rng: Any) -> Floats:
     """Return losses (tasks, rows) of copies of the rows, each with one column shuffled."""
     n = len(X)
     copies = np.repeat(X[None], len(tasks), axis=0)

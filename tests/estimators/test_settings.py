@@ -17,10 +17,7 @@ y = np.arange(60) % 3
     ("settings", "message"),
     [
         ({"hidden": (0,)}, r"`hidden` must be .* all at least 1, .*; got \(0,\)"),
-        (
-            {"hidden": ()},
-            r"`hidden` must be 'auto', a number of units, or .*, for example 50 or \(50, 50\); got \(\)",
-        ),
+        ({"hidden": ()}, r"`hidden` must be 'auto', a number of units, .* 50 or \(50, 50\); got \(\)"),
         ({"hidden": None}, "`hidden` must be 'auto', a number of units, or a tuple with one number"),
         ({"features": "waves"}, "`features` must be one of 'auto', 'bounded', 'periodic'; got 'waves'"),
         ({"linear": "yes"}, "`linear` must be True or False; got 'yes'"),

@@ -234,11 +234,7 @@ def test_the_kind_of_a_column_may_change_after_the_fit(learned):
         (pd.DataFrame({"a": []}), ValueError, "has no rows"),
         (pd.DataFrame({"a": [1.0, np.inf, 2.0]}), ValueError, r"infinity .inf. in row 2 of column 'a'"),
         (pd.DataFrame({"a": [[1], [2]]}), TypeError, r"a list in column 'a'.*[Ll]eave the column out"),
-        (
-            pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
-            ValueError,
-            "two columns with the same name|unique",
-        ),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "two columns with|unique"),
     ],
 )
 def test_unusable_tables_are_rejected(frame, error, message):

@@ -22,7 +22,7 @@ from tggm.training.rows import (
     membership,
     read_ahead,
 )
-from tggm.training.train import _prepare_blocks
+from tggm.training.train import _prepare
 
 HALF = ROWS // 2
 order = jax.jit(shuffle)
@@ -118,7 +118,7 @@ def test_a_table_in_memory_is_one_block_prepared_once(data):
     assert (blocks.per_pass, blocks.n_rows, blocks.only) == (1, ROWS, block)
     assert (blocks.steps(6), blocks.steps(1000)) == (4, 1)
     prepared = []
-    assert len([*islice(_prepare_blocks(blocks, 0, 3, prepared.append), 3)]) == 3
+    assert len([*islice(_prepare(blocks, 0, 3, prepared.append), 3)]) == 3
     assert len(prepared) == 1
 
 

@@ -145,10 +145,7 @@ def parser() -> Parser:
     text.option("--json", action="store_true", help="write JSON, for programs")
     rows.option("--strict", action="store_true", help="reject unknown categories and new missing values")
     labels.option(
-        "--threshold",
-        type=PROBABILITY,
-        metavar="P",
-        help="choose the second of two classes from probability P on",
+        "--threshold", type=PROBABILITY, metavar="P", help="choose the second of two classes from P on"
     )
 
     names: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAMES"}

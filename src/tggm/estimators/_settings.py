@@ -155,7 +155,7 @@ class Settings:
             epochs, rate, milestones = self.max_epochs, self.learning_rate, None
             patience = float(max(LEAST_PATIENCE, epochs // 4))
         muon = "muon" if rows >= LEAST_MUON else "adam"
-        plan, hyper = self._plan_and_hyper(model, blocks, data, batch, muon, rate, epochs, patience)
+        plan, hyper = self._plan(model, blocks, data, batch, muon, rate, epochs, patience)
         return Program(
             plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, budget=self.time_budget,
             checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
@@ -164,9 +164,7 @@ class Settings:
     def one_pass(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the program of one pass at a constant learning rate."""
         batch = self._batch_size(blocks.n_rows, data.sparse)
-        compiled = self._plan_and_hyper(
-            model, blocks, data, batch, "adam", self.learning_rate, np.inf, np.inf
-        )
+        compiled = self._plan(model, blocks, data, batch, "adam", self.learning_rate, np.inf, np.inf)
         return Program(*compiled, 1, int(rng.integers(2**31)))
 
     def _batch_size(self, n_rows: int, sparse: bool) -> int:
@@ -175,7 +173,7 @@ class Settings:
         most = LEAST_BATCH if n_rows <= LARGE and not sparse else self.task.batch
         return int(np.clip(bucket(max(n_rows // 8, 1)), LEAST_BATCH, most))
 
-    def _plan_and_hyper(
+    def _plan(
         self, model: Model, blocks: Blocks, data: Any, batch: int, automatic: str, rate: float,
         epochs: float, patience: float,
     ) -> tuple[Plan, Hyper]:  # fmt: skip

@@ -56,9 +56,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Number of hidden units in each layer, from the input to the output. "auto" is (50, 50), or 50 for
         more than 100 outputs.
     features : {"auto", "periodic", "bounded"} or None, default "auto"
-        Inputs of the first layer: "bounded" columns grow logarithmically beyond four deviations, "periodic"
-        adds learned cosines of each, None changes nothing. "auto" is "periodic" up to 200 columns, else
-        "bounded".
+        Inputs of the first layer: "bounded" columns grow logarithmically beyond four deviations; "periodic"
+        adds learned cosines; None uses columns unchanged. "auto" is "periodic" up to 200 columns.
     linear : bool or "auto", default "auto"
         Whether the output has a linear part, which starts at ridge regression. Predictions are blended with
         ridge regression if that predicts held-out rows better. "auto" is True.
@@ -234,8 +233,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """Train for one pass over these rows at a constant learning rate.
 
         The first call also fits the standardisation to these rows. Tables get no target encoding, because
-        rows may be passed again. The encoder and pooling rule of an earlier `fit` are kept. Its guarantee is
-        removed, because the members change.
+        rows may be passed again. Encoder and pooling rule of `fit` are kept, but its guarantee is removed.
         """
         given = Settings.checked(self.get_params(deep=False), REGRESSION)
         settings, first = replace(given, guarantee=None, target_transform=None), not hasattr(self, "fitted_")

@@ -115,7 +115,7 @@ def parse_csv(
 
     Fields may be quoted. Empty lines are skipped; every other line must have as many fields as the first.
     """
-    text = text.lstrip("\r\n")
+    text = text.lstrip("\r\n\ufeff")
     if not text.strip():
         raise TableError(f"{name} is empty; it should begin with a line of column names.")
     mark = _find_delimiter(text) if delimiter is None else delimiter.replace("\\t", "\t")

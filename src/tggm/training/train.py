@@ -185,7 +185,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
 
     ended = reached()
     members = _Members(plan, program.objective, len(state.seed))
-    with closing(members), closing(_prepare_blocks(blocks, done, program.max_epochs, prepare)) as ready:
+    with closing(members), closing(_prepare(blocks, done, program.max_epochs, prepare)) as ready:
         while not (done >= last or interrupted or ended or _stalled(state, hyper) or _failed(state).all()):
             clock = time.perf_counter()
             room = observer.room(done // per_pass)
@@ -218,9 +218,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
     return _result(plan, state, hyper, trace, per_pass, interrupted, ended)
 
 
-def _prepare_blocks(
-    blocks: Blocks, done: int, passes: int, prepare: Callable[[RowBlock], Any]
-) -> Generator[Any]:
+def _prepare(blocks: Blocks, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
     """Yield `prepare(block)` for the blocks after the first `done`; a single block is prepared once."""
     if blocks.only is not None:
         yield from repeat(prepare(blocks.only))
