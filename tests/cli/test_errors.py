@@ -67,7 +67,7 @@ def test_input_files_are_not_overwritten(tmp_path):
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"]])
 def test_a_broken_pipe_ends_without_a_message(words):
-    """As with `tggm ... | head`: the exit code of a process that wrote into a closed pipe, and no message."""
+    """Check `tggm ... | head`: the exit code of a write to a closed pipe, and no message."""
     ours, theirs = os.pipe()
     os.close(ours)
     done = subprocess.run([sys.executable, "-m", "tggm", *words], stdout=theirs, stderr=-1, check=False)

@@ -1,4 +1,4 @@
-"""tggm fit of a folder of Parquet files."""
+"""`tggm fit` with a folder of Parquet files."""
 
 import json
 
@@ -17,7 +17,7 @@ SMALL = ["--hidden", "4,3", "--members", "1", "--epochs", "6"]  # less to compil
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Three files of 400 rows whose price depends on size and place; one row without a price."""
+    """Write three files of 400 rows whose price depends on size and place; one row without a price."""
     place = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     for k in range(3):

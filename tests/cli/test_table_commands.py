@@ -24,7 +24,7 @@ SCORES = (metrics.accuracy_score, metrics.precision_score, metrics.recall_score,
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Data, and a model fitted to it by the command line; tables of one length share their programs."""
+    """Make data, and fit a model to them by the command line; tables of one length share their programs."""
     folder = tmp_path_factory.mktemp("commands")
     train = write(folder / "train.csv", rows(90, 0))
     write(folder / "test.csv", rows(90, 1))

@@ -27,14 +27,14 @@ def batches(X=X, Y=Y, size=70):
 
 
 def with_wrong(name, value, row=123):
-    """Batches with one wrong value."""
+    """Return batches with one wrong value."""
     A, b = X.astype(object), Y.astype(object)
     (A if name == "X" else b[:, None])[row, -1] = value
     return batches(A, b)
 
 
-def later(*parts):
-    """Good batches in the first pass, these in all others."""
+def other_passes(*parts):
+    """Return a source of good batches in the first pass, and of these in all others."""
     calls = iter([batches()])
     return lambda: next(calls, list(parts))
 
@@ -61,8 +61,8 @@ def later(*parts):
         ),
         (lambda: with_wrong("X", "red"), "`X` must be numbers; row 123, column 2 is 'red'"),
         (lambda: with_wrong("X", np.nan), "`X` must be finite .*; row 123 has nan in column 2. Leave"),
-        (lambda: later((X[:, :1], Y)), "from row 0 on there are 1 columns .* before there were 3"),
-        (lambda: later(FIRST), "gave 70 rows in pass 2, but 300 in pass 1"),
+        (lambda: other_passes((X[:, :1], Y)), "from row 0 on there are 1 columns .* before there were 3"),
+        (lambda: other_passes(FIRST), "gave 70 rows in pass 2, but 300 in pass 1"),
         (lambda: lambda: SPENT, "gave 0 rows in pass 2, but 300 in pass 1; .* start again at each call"),
     ],
 )

@@ -24,7 +24,7 @@ def fitted():
 
 
 def calibration_rows(model, n, count):
-    """Return the rows that a fit to n complete rows sets chosen."""
+    """Return the rows that a fit to n complete rows sets aside."""
     return generator(model.random_state).permutation(n)[:count]
 
 
@@ -78,7 +78,7 @@ def test_recalibration_gives_a_guarantee_and_partial_fit_removes_it():
     Y = np.column_stack([y, y**2])
     model = TGGMRegressor(**QUICK).fit(X, Y)
     with pytest.raises(
-        ValueError, match=r"no rows were set chosen for it: fit with TGGMRegressor\(guarantee=0.9"
+        ValueError, match=r"no rows were set aside for it: fit with TGGMRegressor\(guarantee=0.9"
     ):
         model.predict_interval(X, guarantee=True)
     fresh, truth = sample(3)
@@ -105,7 +105,7 @@ def test_only_measured_targets_are_calibration_rows():
 
 def test_levels_that_cannot_be_guaranteed_are_rejected(fitted):
     X, y = sample(0)
-    message = r"`guarantee` is 0.99, for which 99 rows are set chosen; at least 198"
+    message = r"`guarantee` is 0.99, for which 99 rows are set aside; at least 198"
     with pytest.raises(ValueError, match=message):
         TGGMRegressor(**QUICK, guarantee=0.99).fit(X, y)
     with pytest.raises(ValueError, match=r"0\.95"):

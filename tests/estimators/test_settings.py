@@ -1,4 +1,4 @@
-"""Constructor arguments: errors name them, "auto" depends on the data, `network` gives the parts."""
+"""Constructor arguments: errors, "auto" values, and the parts of `network`."""
 
 import numpy as np
 import pytest

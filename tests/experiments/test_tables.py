@@ -21,7 +21,7 @@ real_data = pytest.mark.skipif(not os.environ.get("TGGM_DATA"), reason="TGGM_DAT
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """An empty data folder, and a function that accepts the checksum of a file in it."""
+    """Make an empty data folder, and a function that accepts the checksum of a file in it."""
     (tmp_path / "tables").mkdir()
     monkeypatch.setenv("TGGM_DATA", str(tmp_path))
 

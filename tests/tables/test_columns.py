@@ -15,7 +15,7 @@ MANY = [str(100 + k * k) for k in range(12)]
 
 
 def table(**columns):
-    """Lists are words, arrays are numbers or dates."""
+    """Make a table; lists are words, arrays are numbers or dates."""
     given = {n: np.array(c, dtype=object) if isinstance(c, list) else c for n, c in columns.items()}
     return Table("t.csv", given)
 
@@ -177,7 +177,7 @@ def test_gaps_and_words_among_dates():
 
 @pytest.fixture
 def gains(rng):
-    """Four fifths are 0, and the others from 1 to 100,000."""
+    """Draw numbers; four fifths are 0, and the others are from 1 to 100,000."""
     return np.where(rng.random(3000) < 0.8, 0.0, 10 ** rng.uniform(0, 5, 3000))
 
 

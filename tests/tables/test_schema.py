@@ -17,7 +17,7 @@ Y = Target("y", "regression")
 
 
 def table(**columns):
-    """Lists are words, arrays are numbers."""
+    """Make a table; lists are words, arrays are numbers."""
     given = {n: np.array(c, dtype=object) if isinstance(c, list) else c for n, c in columns.items()}
     return Table("t.csv", given)
 

@@ -130,11 +130,11 @@ def evaluate(given: Any) -> None:
     The scores are shown with those of a linear model and of a model without inputs.
     """
     check_output(given.output, given.force, given.model, given.data)
-    from tggm.cli.predictions import read_inputs, scored
+    from tggm.cli.predictions import read_inputs, score_inputs
 
     inputs = read_inputs(given, targets=True)
     target, rows = inputs.stored.target, len(inputs.table)
-    figures, warnings = scored(inputs, given.threshold)
+    figures, warnings = score_inputs(inputs, given.threshold)
     if given.json:
         facts = {"rows": rows, "target": target.name, "task": target.task, "figures": figures}
         facts |= {"notes": inputs.notes, "warnings": warnings}

@@ -72,7 +72,7 @@ def rows_with_target(
     return table, y
 
 
-def scored(inputs: Inputs, threshold: float | None) -> tuple[Figures, list[str]]:
+def score_inputs(inputs: Inputs, threshold: float | None) -> tuple[Figures, list[str]]:
     """Return scores of the model and of its baselines, and warnings about a drift of the rows."""
     stored, model = inputs.stored, inputs.model
     with warnings.catch_warnings():

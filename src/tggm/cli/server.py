@@ -88,11 +88,12 @@ class ServedModel:
                 labels, p = self._model.classes_.astype(str), self._model.predict_proba(table)
                 found = {"labels": labels.tolist(), "label": labels[p.argmax(1)].tolist()}
                 return found | {"probabilities": p.tolist(), "notes": notes}
-            law = self._model.predict_dist(table)
-            low, high = (float(law.ppf(q)[0]) for q in (0.001, 0.999))
+            dist = self._model.predict_dist(table)
+            low, high = (float(dist.ppf(q)[0]) for q in (0.001, 0.999))
             y = np.linspace(low, high, POINTS)
-            answers = {"mean": law.mean(), "deviation": law.std(), "quantiles": law.ppf(np.array([LEVELS]))}
-            answers |= {"y": y, "density": law[np.zeros(1, int)].pdf(y[None, :])[0]}  # of the first row
+            answers = {"mean": dist.mean(), "deviation": dist.std()}
+            answers |= {"quantiles": dist.ppf(np.array([LEVELS])), "y": y}
+            answers["density"] = dist[np.zeros(1, int)].pdf(y[None, :])[0]  # of the first row
         return {name: _finite(a) for name, a in answers.items()} | {"levels": LEVELS, "notes": notes}
 
 

@@ -29,7 +29,7 @@ from tggm.tables.baselines import fit_baselines, score_all
 from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
-from tggm.tables.table import stacked
+from tggm.tables.table import stack_tables
 from tggm.training import CheckpointWarning, Observer
 from tggm.training.checkpoint import CheckpointError
 
@@ -225,7 +225,7 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
     begin = time.perf_counter()
     stream = Stream(pieces, table=transformer, target=target.name)
     model = train_model(options, target, len(folder), (stream,), progress)
-    held = stacked(test, path) if test else None
+    held = stack_tables(test, path) if test else None
     return _result(model, target, path, X, y, sum(trained.values()), held, begin, progress, options)
 
 

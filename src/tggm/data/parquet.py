@@ -34,7 +34,7 @@ class ParquetFiles:
         if not files:
             raise ValueError(f"`path` {place} contains no file *.parquet; name a folder with such files.")
         for file in files:
-            with readable(file):
+            with parquet_errors(file):
                 metadata = pq.read_metadata(file)
             self.schemas[file] = metadata.schema.to_arrow_schema()
             for k in range(metadata.num_row_groups):
@@ -46,7 +46,7 @@ class ParquetFiles:
         """Read a row group as a pyarrow table."""
         import pyarrow.parquet as pq
 
-        with readable(group.file), pq.ParquetFile(group.file) as opened:
+        with parquet_errors(group.file), pq.ParquetFile(group.file) as opened:
             return opened.read_row_group(group.number, columns=columns)
 
     def ordered(self, rng: np.random.Generator | None) -> list[RowGroup]:
@@ -85,7 +85,7 @@ def from_parquet(
 
 
 @contextmanager
-def readable(file: Any) -> Iterator[None]:
+def parquet_errors(file: Any) -> Iterator[None]:
     """Convert errors of pyarrow to a message that names the file."""
     import pyarrow as pa
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from tggm.arrays import Floats, Ints
-from tggm.estimators._class_law import mixture_of
+from tggm.estimators._class_predictions import mixture_of
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, fitted_of
 from tggm.estimators._ridge import OUTPUT
@@ -93,15 +93,15 @@ def blend_with_logistic(model: Model, block: RowBlock) -> Model:
     rows = held.weight.sum() ** 2 / (held.weight**2).sum()  # effective number
     losses: list[float] = []
     for share in SHARES:
-        log_p = held.log_probabilities([blended(model, logits, share) for logits in found.each])
+        log_p = held.log_probabilities([blend_scores(model, logits, share) for logits in found.each])
         loss = np.average(-log_p[np.arange(len(log_p)), held.label], weights=held.weight)
         losses.append(float(rows * loss + 0.5 * ((share - EXPECTED) / SPREAD) ** 2))
         if losses[-1] > losses[0] or (len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]):
             break  # the loss has one minimum, up to rounding
-    return blended(model, found.whole, SHARES[int(np.argmin(losses))])
+    return blend_scores(model, found.whole, SHARES[int(np.argmin(losses))])
 
 
-def blended(model: Model, logits: Logits, share: float) -> Model:
+def blend_scores(model: Model, logits: Logits, share: float) -> Model:
     """Return members whose scores have this weight of the regression."""
     if not share:
         return model

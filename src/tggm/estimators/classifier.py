@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
-from tggm.estimators import _class_law as law
+from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
 from tggm.estimators._data import (
     read_labels,
@@ -77,7 +77,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         Fraction of the inputs that are dropped at random in every training step; 0.1 to 0.3 may help for
         images.
     validation_fraction : float, default 0.1
-        Fraction of the rows that each member holds out; four or more members share held-out rows.
+        Fraction of the rows that each member holds out; of four or more members, several share these.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of the rows of each class; "balanced" makes all classes count equally.
     standardize : {"robust", True, "whole", False}, default "robust"
@@ -230,7 +230,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
         inputs = self._inputs(X)
-        labels: NDArray[Any] = self.classes_[law.probabilities(self.fitted_, inputs).argmax(1)]
+        labels: NDArray[Any] = self.classes_[compute.probabilities(self.fitted_, inputs).argmax(1)]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -242,13 +242,13 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         hidden units.
         """
         limits, inputs = np.finfo(np.float64), self._inputs(X)
-        probability: Floats = np.clip(law.probabilities(self.fitted_, inputs), limits.tiny, 1 - limits.epsneg)
-        return probability
+        probability: Floats = compute.probabilities(self.fitted_, inputs)
+        return np.clip(probability, limits.tiny, 1 - limits.epsneg)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return log-probabilities, accurate even where a probability underflows."""
         inputs = self._inputs(X)
-        return np.minimum(law.log_probabilities(self.fitted_, inputs), -np.finfo(np.float64).epsneg)
+        return np.minimum(compute.log_probabilities(self.fitted_, inputs), -np.finfo(np.float64).epsneg)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the log-odds of the second class, (n_rows,), or the log-probabilities of several classes."""
@@ -269,18 +269,18 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         self.classes_ = fitted.classes
 
     def _answers(self, X: Floats, what: str) -> Floats:
-        log_p = law.log_probabilities(self.fitted_, X)
+        log_p = compute.log_probabilities(self.fitted_, X)
         if what == "log-odds":
             return log_p[:, 1:] - log_p[:, :1] if log_p.shape[1] == 2 else log_p
         p = np.exp(log_p)
         return p[:, 1:] if p.shape[1] == 2 else p
 
     def _losses(self, X: Floats, y: Any) -> Floats:
-        return -_of_labels(law.log_probabilities(self.fitted_, X), y, self.classes_)
+        return -_of_labels(compute.log_probabilities(self.fitted_, X), y, self.classes_)
 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with precision(self.fitted_.dtype):
-            log_p = law.mixture_of(self.fitted_.model, Z, members).astype(np.float64)
+            log_p = compute.mixture_of(self.fitted_.model, Z, members).astype(np.float64)
         losses: Floats = np.logaddexp.reduce(log_p, axis=1) - log_p[np.arange(len(Z)), y]
         return losses
 

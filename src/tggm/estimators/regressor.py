@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
-from tggm.estimators import _regression_law as law
+from tggm.estimators import _regression_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
 from tggm.estimators._data import read_more_numbers, read_numbers, require_positive, require_rows
 from tggm.estimators._fitted import (
@@ -27,7 +27,7 @@ from tggm.estimators._fitted import (
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.models import Network
 from tggm.predictive.base import require_level
-from tggm.predictive.member_moments import measured, member_means
+from tggm.predictive.member_moments import measured_targets, member_means
 from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, train
@@ -83,7 +83,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
         "auto" is 0.3 (n_features − 16), at least 0.1.
     validation_fraction : float, default 0.1
-        Fraction of the rows that each member holds out; four or more members share held-out rows.
+        Fraction of the rows that each member holds out; of four or more members, several share these.
     standardize : {"robust", True, False}, default "robust"
         Whether inputs and targets are standardised. "robust" ignores values more than ten robust
         deviations from the median.
@@ -277,10 +277,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         check_is_fitted(self, "fitted_")
         if isinstance(return_std, str):
             check.one_of("return_std", return_std, ("parts",))
-            return tuple(map(self._shaped, law.mean_noise_disagreement(self.fitted_, self._inputs(X))))
+            return tuple(map(self._shaped, compute.mean_noise_disagreement(self.fitted_, self._inputs(X))))
         if return_std:
-            return tuple(map(self._shaped, law.mean_and_std(self.fitted_, self._inputs(X))))
-        return self._shaped(law.mean(self.fitted_, self._inputs(X)))
+            return tuple(map(self._shaped, compute.mean_and_std(self.fitted_, self._inputs(X))))
+        return self._shaped(compute.mean(self.fitted_, self._inputs(X)))
 
     def predict_dist(self, X: ArrayLike) -> "ScalarPredictive | JointPredictive[Any]":
         """Return the predictive distribution of each row, pooled from the members.
@@ -296,7 +296,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             For several: mean, cov, rvs, joint logpdf, and the marginal of each output.
         """
         Z = self._inputs(X)
-        return law.law(self.fitted_, Z)
+        return compute.distribution(self.fitted_, Z)
 
     def predict_interval(
         self, X: ArrayLike, level: float = 0.9, *, guarantee: bool = False
@@ -319,7 +319,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             require_level(level)
             lower, upper = guaranteed_interval(self.fitted_, self._inputs(X), level)
         else:
-            ends = [dist.interval(level) for dist in law.marginals(self.fitted_, self._inputs(X))]
+            ends = [dist.interval(level) for dist in compute.marginals(self.fitted_, self._inputs(X))]
             lower, upper = (np.stack(end, axis=1) for end in zip(*ends, strict=True))
         return self._shaped(lower), self._shaped(upper)
 
@@ -329,13 +329,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         if q.ndim != 1:
             raise ValueError(f"`quantiles` must be a list of probabilities; got shape {q.shape}.")
         Z = self._inputs(X)
-        return self._shaped(np.stack([d.ppf(q[None, :]) for d in law.marginals(self.fitted_, Z)], axis=1))
+        return self._shaped(np.stack([d.ppf(q[None, :]) for d in compute.marginals(self.fitted_, Z)], axis=1))
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-density of each row's target, in the target's units, shape (n_rows,)."""
         Z = self._inputs(X)
         Y = self._targets(y, len(Z))
-        log_density: Floats = law.law(self.fitted_, Z).logpdf(Y[:, 0] if Y.shape[1] == 1 else Y)
+        log_density: Floats = compute.distribution(self.fitted_, Z).logpdf(Y[:, 0] if Y.shape[1] == 1 else Y)
         return log_density
 
     def sample(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -347,7 +347,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     def _inputs(self, X: ArrayLike) -> Floats:
         """Encode and standardise new rows."""
         table = new_rows(self, X, dtype=np.float64)
-        return law.standardised(self.fitted_, table)
+        return compute.standardise(self.fitted_, table)
 
     def _targets(self, y: ArrayLike, rows: int) -> Floats:
         """Return targets of new rows, (rows, n); raise if their number is wrong."""
@@ -361,19 +361,19 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return values[:, 0] if self.fitted_.flat else values
 
     def _answers(self, X: Floats, what: str) -> Floats:
-        Z = law.standardised(self.fitted_, X)
-        return law.mean_and_std(self.fitted_, Z)[1] if what == "std" else law.mean(self.fitted_, Z)
+        Z = compute.standardise(self.fitted_, X)
+        return compute.mean_and_std(self.fitted_, Z)[1] if what == "std" else compute.mean(self.fitted_, Z)
 
     def _losses(self, X: Floats, y: Any) -> Floats:
         Y = np.asarray(y, np.float64).reshape(len(X), -1)
-        return law.relative_squares(self._answers(X, "mean"), Y)
+        return compute.relative_squares(self._answers(X, "mean"), Y)
 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with precision(self.fitted_.dtype):
             mean = member_means(self.fitted_.model, Z, self.fitted_.dtype)
-        return law.relative_squares(mean[members].mean(0), measured(y))
+        return compute.relative_squares(mean[members].mean(0), measured_targets(y))
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
-        mean = law.mean(self.fitted_, self._inputs(X))
+        mean = compute.mean(self.fitted_, self._inputs(X))
         error = mean - self._targets(y, len(mean))
         return {"rmse": float(np.sqrt(np.nanmean(error**2)))}

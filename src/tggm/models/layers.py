@@ -96,7 +96,7 @@ def part(cls: type[T]) -> type[T]:
     return made
 
 
-def stacked(parts: list[Any], dtype: Any) -> Any:
+def stack_parts(parts: list[Any], dtype: Any) -> Any:
     """Stack equal parts with NumPy arrays along a new first axis."""
     return jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *parts)
 

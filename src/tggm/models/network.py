@@ -23,7 +23,7 @@ from tggm.models.layers import (
     Output,
     Periodic,
     part,
-    stacked,
+    stack_parts,
 )
 
 MOST = {"float32": 1e15, "float64": 1e20}  # largest size of an entry: sums of powers stay finite
@@ -152,7 +152,7 @@ class Network:
             A = np.zeros((n_outputs, n_inputs)) if self.linear else None
             output: Any = Output(W1, np.zeros(n_outputs), A)  # type: ignore[arg-type]  # NumPy until training
             drawn.append(Model(features, hidden, (self.likelihood or Gaussian).draw(output)))
-        model: Model = stacked(drawn, dtype)
+        model: Model = stack_parts(drawn, dtype)
         return model
 
     def described(self) -> dict[str, Any]:

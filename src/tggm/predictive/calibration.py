@@ -95,7 +95,7 @@ class Calibration(NamedTuple):
         """Return whether tails are heavier than a Gaussian's."""
         return bool(self.numbers) and self.numbers[2] > 0
 
-    def law(
+    def distribution(
         self, centre: Floats, var: Floats, between: Floats, *, loc: float = 0.0, scale: float = 1.0
     ) -> ScalarPredictive:
         """Return the pooled distribution of rows with these m, v and D; not for the plain mixture."""
@@ -139,7 +139,7 @@ def pooled(calibration: Calibration, members: GaussianMixture) -> ScalarPredicti
     if calibration.kind == "linear":
         return members
     loc, scale = members.units
-    return calibration.law(*disagreement(members), loc=loc, scale=scale)
+    return calibration.distribution(*disagreement(members), loc=loc, scale=scale)
 
 
 class PooledRows(NamedTuple):
@@ -256,13 +256,13 @@ def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
     The shaped distribution is centred at its mean, which moves with the shape: both are estimated in turn.
     """
     moments = np.zeros_like(rows.error), rows.var, rows.between
-    before = student.law(*moments).logpdf(rows.error)
+    before = student.distribution(*moments).logpdf(rows.error)
     found, tried = Calibration("shaped", student.numbers + KNOTS * (0.0,)), []
     for _ in range(_SHAPE_ROUNDS):
-        law: Any = found.law(*moments)
-        logs = fit_shape(law.student_cdf(rows.error), rows.weight)
+        shaped: Any = found.distribution(*moments)
+        logs = fit_shape(shaped.student_cdf(rows.error), rows.weight)
         found = Calibration("shaped", student.numbers + tuple(map(float, logs)))
-        gain = rows.weight @ (found.law(*moments).logpdf(rows.error) - before)
+        gain = rows.weight @ (found.distribution(*moments).logpdf(rows.error) - before)
         tried.append((float(gain), found))
     most, best = max(tried)
     return best if most > KNOTS else student

@@ -227,7 +227,7 @@ def pooled_joint(
     if all(each.kind == "linear" for each in calibrations):
         return members
     mixtures = [members.marginal(j) for j in range(members.n_outputs)]
-    laws = [pooled(*pair) for pair in zip(calibrations, mixtures, strict=True)]
+    marginals = [pooled(*pair) for pair in zip(calibrations, mixtures, strict=True)]
     scale, mean = np.array([p.units[1] for p in mixtures]), members._mean
     K, mix = len(mean), np.full(len(mean), 1 / len(mean))
     away = mean - np.einsum("k,kni->ni", mix, mean)[None]
@@ -237,12 +237,12 @@ def pooled_joint(
     more = 1 / (1 - float(mix @ mix)) if K > 1 else 0.0  # as in D
     S = np.outer(f, f) * within + more * np.outer(g, g) * between
     deviation = np.sqrt(np.diagonal(S, axis1=1, axis2=2))
-    return CopulaPredictive(laws, S / deviation[:, :, None] / deviation[:, None, :])
+    return CopulaPredictive(marginals, S / deviation[:, :, None] / deviation[:, None, :])
 
 
-def _normal(law: ScalarPredictive, y: Floats) -> Floats:
+def _normal(marginal: ScalarPredictive, y: Floats) -> Floats:
     """Compute Φ⁻¹(F(y)) from the smaller tail."""
-    low, high = law.logcdf(y), law.logsf(y)
+    low, high = marginal.logcdf(y), marginal.logsf(y)
     smaller = ndtri_exp(np.minimum(low, high))
     normal: Floats = np.where(low < high, smaller, -smaller)
     return normal

@@ -61,11 +61,11 @@ class Baselines:
         if is_class:
             found = {} if score is None else {"linear": np.maximum(log_softmax(score, axis=1), _LEAST)}
             return found | {"naive": np.tile(self.naive, (len(X), 1))}
-        laws = {"naive": (np.full(len(X), self.naive[0]), self.naive[1])}
-        laws |= {} if score is None else {"linear": (score[:, 0], self.variance)}
+        pairs = {"naive": (np.full(len(X), self.naive[0]), self.naive[1])}
+        pairs |= {} if score is None else {"linear": (score[:, 0], self.variance)}
         return {
             name: GaussianMixture(mean[None, :], np.full((1, len(X)), var))
-            for name, (mean, var) in laws.items()
+            for name, (mean, var) in pairs.items()
         }
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from tggm.arrays import Floats
 from tggm.tables.table import Table, TableError, warn
-from tggm.tables.text import GAPS, cleaned
+from tggm.tables.text import GAPS, clean_words
 
 NAME = "`X`"  # in messages
 TARGET_OPTIONS = ("multi_output", "y_numeric")  # of scikit-learn's checks
@@ -201,7 +201,7 @@ def _of_objects(values: list[Any], name: str, gaps: frozenset[str], source: str)
             f"{source} has a {type(strange).__name__} in column {name!r}; every argument must be a string or "
             "a real number, a date or a gap. Leave the column out, or split it into such columns."
         )
-    return cleaned(values, gaps)
+    return clean_words(values, gaps)
 
 
 def _is_gap(value: Any) -> bool:
@@ -254,7 +254,7 @@ def _of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDA
     pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
     values = [None if gap else value for value, gap in pairs]
     if kind in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Time):
-        return cleaned(values, gaps)
+        return clean_words(values, gaps)
     return _of_objects(values, name, gaps, source)
 
 

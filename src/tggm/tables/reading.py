@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.data.parquet import ParquetFiles, RowGroup, readable
+from tggm.data.parquet import ParquetFiles, RowGroup, parquet_errors
 from tggm.tables.inputs import as_table
-from tggm.tables.table import Table, TableError, stacked
-from tggm.tables.text import GAPS, LONGEST, Words, cleaned
+from tggm.tables.table import Table, TableError, stack_tables
+from tggm.tables.text import GAPS, LONGEST, Words, clean_words
 
 DELIMITERS = ",;\t|"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
@@ -205,7 +205,7 @@ def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
             if np.nanmax(np.abs(values)) < LONGEST:
                 return values
     coded = column.combine_chunks().dictionary_encode()
-    words: Words = cleaned(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
+    words: Words = clean_words(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
     return words
 
 
@@ -239,7 +239,7 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
 
 
 def _of_parquet(read: Callable[[], Any], name: str, missing: Sequence[str]) -> Table:
-    with _table_errors(), readable(name):
+    with _table_errors(), parquet_errors(name):
         return as_table(read(), tuple(missing), name)
 
 
@@ -275,7 +275,7 @@ class Folder:
             group = self.files.groups[k]
             rows = _spread(group.rows, SAMPLED_ROWS)
             parts.append(replace(self.read(group).take(rows), origin=group.start + rows))
-        return stacked(parts, self.source)
+        return stack_tables(parts, self.source)
 
 
 def _spread(count: int, most: int) -> NDArray[np.intp]:

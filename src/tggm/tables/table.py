@@ -111,7 +111,7 @@ class Table:
             seconds = np.datetime_as_string(values, unit="s").tolist()
             different = [word.removesuffix("T00:00:00").replace("T", " ") for word in seconds]
         else:
-            different = [text.spelled(value) for value in values.tolist()]
+            different = [text.format_number(value) for value in values.tolist()]
         words = np.full(len(column), None, dtype=object)
         words[known] = np.array(different, dtype=object)[place]
         return words
@@ -220,7 +220,7 @@ class Table:
         return ", ".join(shown) + (f" and {len(odd) - _MOST} more" if len(odd) > _MOST else "")
 
 
-def stacked(tables: Sequence[Table], source: str) -> Table:
+def stack_tables(tables: Sequence[Table], source: str) -> Table:
     """Concatenate tables with the same columns."""
     columns = {}
     for name in tables[0].columns:
@@ -324,7 +324,7 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
 
 
 def _word(label: Any) -> str:
-    return label if isinstance(label, str) else text.spelled(label)
+    return label if isinstance(label, str) else text.format_number(label)
 
 
 def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:

@@ -25,11 +25,11 @@ Words = NDArray[np.object_]  # str, or None for a gap
 Dates = NDArray[np.datetime64]  # microseconds, NaT for a gap
 
 
-def cleaned(values: Sequence[Any], gaps: frozenset[str]) -> Words:
+def clean_words(values: Sequence[Any], gaps: frozenset[str]) -> Words:
     """Return values of any type as stripped words, None for gaps; true and false get a capital letter."""
     different: dict[Any, str | None] = {None: None}
     for value in set(values) - {None}:
-        word = spelled(value) if isinstance(value, float) else str(value).strip()
+        word = format_number(value) if isinstance(value, float) else str(value).strip()
         different[value] = None if word in gaps else word
     if all(word.lower() in TRUTH for word in different.values() if word is not None):
         different = {value: word and word.capitalize() for value, word in different.items()}
@@ -38,7 +38,7 @@ def cleaned(values: Sequence[Any], gaps: frozenset[str]) -> Words:
     return words
 
 
-def spelled(number: float) -> str:
+def format_number(number: float) -> str:
     """Return the shortest text of a number: 3, not 3.0."""
     return str(int(number)) if number == int(number) and abs(number) < LONGEST else repr(number)
 

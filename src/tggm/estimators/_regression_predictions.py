@@ -19,7 +19,7 @@ from tggm.predictive.member_moments import (
 from tggm.runtime import precision
 
 
-def standardised(fitted: Fitted, X: Floats) -> Floats:
+def standardise(fitted: Fitted, X: Floats) -> Floats:
     """Standardise encoded inputs; raise for values too large to compute with."""
     Z: Floats = fitted.scales.x.apply(X, most=fitted.network.features.most)
     require_moderate(Z, "`X`", "leave out rows that are so far from the training rows")
@@ -34,12 +34,12 @@ def mixtures(fitted: Fitted, Z: Floats) -> list[GaussianMixture]:
 
 def pool(fitted: Fitted, found: list[GaussianMixture]) -> list[ScalarPredictive]:
     """Return the calibrated distribution of each output, in units of the target."""
-    laws: list[Any] = list(found)
+    pools: list[Any] = list(found)
     if fitted.calibration:
-        laws = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
+        pools = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
     if fitted.transform is not None:
-        laws = [fitted.transform.distribution(each) for each in laws]
-    return laws
+        pools = [fitted.transform.distribution(each) for each in pools]
+    return pools
 
 
 def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
@@ -47,7 +47,7 @@ def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
     return pool(fitted, mixtures(fitted, Z))
 
 
-def law(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictive[Any]:
+def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictive[Any]:
     """Return the predictive distribution of all outputs."""
     if len(fitted.scales.y.shift) == 1:
         return marginals(fitted, Z)[0]
