@@ -651,7 +651,7 @@ def _opponents(name: str) -> list[Run]:
 
 
 def fill(page: str, name: str) -> str:
-    """Return the text of a page with its tables fill in."""
+    """Return the text of a page with its tables filled in."""
     for mark, make in BLOCKS[name].items():
         _used.clear()
         text = f"<!-- {mark} -->\n{make()}\n\n{origin()}\n<!-- /{mark} -->"
