@@ -70,7 +70,7 @@ def run_comparison(
             data = inputs.take(rest), y[rest], inputs.take(held)
             for name in rows:
                 begin = time.perf_counter()
-                prediction, labels = predicted(name, data, target.is_class, options)
+                prediction, labels = fit_and_predict(name, data, target.is_class, options)
                 rows[name].append(row_scores(*on_all_labels(prediction, labels, y[held])))
                 seconds[name] += (time.perf_counter() - begin) / folds
                 if not options.quiet:
@@ -82,7 +82,7 @@ def run_comparison(
     return {name: figures(own, joined[OURS]) | {"seconds": seconds[name]} for name, own in joined.items()}
 
 
-def predicted(name: str, data: Any, is_class: bool, options: FitOptions) -> tuple[Any, Any]:
+def fit_and_predict(name: str, data: Any, is_class: bool, options: FitOptions) -> tuple[Any, Any]:
     """Fit a model and return its predictions: distributions, or log-probabilities and their labels.
 
     A regression that predicts only numbers gets one standard deviation, that of its errors in five folds.

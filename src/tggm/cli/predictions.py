@@ -121,12 +121,12 @@ def _numbers(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Colu
 
 def _classes(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Columns:
     p = model.predict_proba(rows)
-    best = _chosen(p, given.threshold)
+    best = _choose_class(p, given.threshold)
     columns = {name: model.classes_[best], f"{name}_probability": p[np.arange(len(p)), best]}
     return columns | {f"p({label})": p[:, k] for k, label in enumerate(model.classes_.tolist())}
 
 
-def _chosen(p: NDArray[Any], threshold: float | None) -> NDArray[Any]:
+def _choose_class(p: NDArray[Any], threshold: float | None) -> NDArray[Any]:
     best: NDArray[Any] = p.argmax(1) if threshold is None else (p[:, 1] >= threshold).astype(int)
     return best
 
@@ -141,7 +141,7 @@ def _explanation(inputs: Inputs, threshold: float | None) -> Columns:
     if inputs.stored.target.is_class:
         if base.ndim == 1:  # of the second of two classes
             base, parts = np.stack([1 - base, base], axis=1), np.stack([-parts, parts], axis=2)
-        rows, best = np.arange(len(base)), _chosen(base + parts.sum(1), threshold)
+        rows, best = np.arange(len(base)), _choose_class(base + parts.sum(1), threshold)
         base, parts = base[rows, best], parts[rows, :, best]
     used = {column.name for column in inputs.stored.columns}
     return {"base": base} | {

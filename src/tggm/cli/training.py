@@ -208,7 +208,7 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
     trained: dict[int, int] = {}  # rows by the start of their group
 
     def pieces(order: np.random.Generator | None) -> Iterator[Piece]:
-        for group in folder.files.ordered(order):
+        for group in folder.files.order_groups(order):
             table = folder.read(group)
             known, held = target.known(table), held_out(group.start + np.arange(group.rows))
             if group.start not in trained and (known & held).any():

@@ -49,7 +49,7 @@ class ParquetFiles:
         with parquet_errors(group.file), pq.ParquetFile(group.file) as opened:
             return opened.read_row_group(group.number, columns=columns)
 
-    def ordered(self, rng: np.random.Generator | None) -> list[RowGroup]:
+    def order_groups(self, rng: np.random.Generator | None) -> list[RowGroup]:
         """Return the groups in random order; without a generator, in the order of the files."""
         order = range(len(self.groups)) if rng is None else rng.permutation(len(self.groups)).tolist()
         return [self.groups[k] for k in order]
@@ -76,7 +76,7 @@ def from_parquet(
             )
 
     def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
-        for group in source.ordered(rng):
+        for group in source.order_groups(rng):
             rows = source.read(group, [*names, target])
             X = np.stack([_numbers(rows.column(name), name, group.file) for name in names], axis=1)
             yield Piece(group.start, X, rows.column(target).to_numpy())

@@ -103,7 +103,7 @@ class Extent:
         squares = np.einsum("i,ij,ij->j", w, scaled, scaled, optimize=True)
         return cls(mass, low + unit * mean, squares, low, high)
 
-    def merged(self, other: "Extent") -> "Extent":
+    def merge(self, other: "Extent") -> "Extent":
         """Merge with the extent of other rows."""
         n = self.mass + other.mass
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)

@@ -64,7 +64,7 @@ class Stream:
 
 def from_arrays(X: Any, y: Any, *, block_rows: int = BLOCK_ROWS) -> Stream:
     """Stream the rows of two arrays, usually memory-mapped; pages that were read are released at once."""
-    X, y = _sliceable("X", X), _sliceable("y", y)
+    X, y = _as_sliceable("X", X), _as_sliceable("y", y)
     _require_shapes(X, y)
 
     def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
@@ -79,7 +79,7 @@ def from_arrays(X: Any, y: Any, *, block_rows: int = BLOCK_ROWS) -> Stream:
     return Stream(pieces, block_rows=block_rows)
 
 
-def _sliceable(name: str, array: Any) -> Any:
+def _as_sliceable(name: str, array: Any) -> Any:
     """Return NumPy arrays and arrays on disk unchanged, anything else as a NumPy array."""
     others = ("mask", "tocsr", "to_numpy")  # masked, sparse, pandas
     is_array = hasattr(array, "ndim") and not any(hasattr(array, attribute) for attribute in others)
@@ -251,13 +251,13 @@ class Survey:
         """Add a piece."""
         self.form = Form.of(piece)
         found = _measure("X", piece.X, piece.start)
-        self.X = found if self.X is None else self.X.merged(found)
+        self.X = found if self.X is None else self.X.merge(found)
         if self.is_class:
             seen = np.unique(piece.y)
             self.classes = seen if self.classes is None else np.unique(np.concatenate([self.classes, seen]))
         else:
             found = _measure("y", piece.y.reshape(len(piece.X), -1), piece.start)
-            self.y = found if self.y is None else self.y.merged(found)
+            self.y = found if self.y is None else self.y.merge(found)
         self._hold_out(piece)
 
     def _hold_out(self, piece: Piece) -> None:

@@ -81,7 +81,7 @@ class Targets(NamedTuple):
         """Select rows."""
         return Targets(self.Y[rows], None if self.side is None else self.side[rows])
 
-    def standardised(self, columns: Standardisation, dtype: Any) -> Any:
+    def standardise(self, columns: Standardisation, dtype: Any) -> Any:
         """Return targets for training: numbers, or `Incomplete` if some are missing or limits."""
         Y = columns.apply(self.Y).astype(dtype)
         if self.complete:
@@ -579,7 +579,7 @@ def _standardise(X: Any, y: Any, scales: Scales, dtype: str, most: float) -> Row
     if not isinstance(y, Targets):
         return Rows(model_inputs(X, scales.x, dtype, most=most), y)
     with np.errstate(over="ignore"):  # checked before training
-        return Rows(scales.x.apply(X, most=most).astype(dtype), y.standardised(scales.y, dtype))
+        return Rows(scales.x.apply(X, most=most).astype(dtype), y.standardise(scales.y, dtype))
 
 
 def _pad(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:

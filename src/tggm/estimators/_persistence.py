@@ -70,7 +70,7 @@ def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | No
     settings = Settings.checked(estimator.get_params(deep=False), task)
     network = Network.from_description(meta["network"])
     _require_settings(settings, network)
-    fitted = _restored(arrays, meta, network, settings, task)
+    fitted = _restore_model(arrays, meta, network, settings, task)
     if table is not None:
         columns = Columns.of(TableTransformer.of(table))
         fitted = replace(fitted, columns=columns, target=table.target.name)
@@ -148,7 +148,7 @@ def _require_settings(settings: Settings, network: Network) -> None:
         raise ValueError(f"the units of its layers must be positive integers; got {network.units!r}")
 
 
-def _restored(arrays: Arrays, meta: Meta, network: Network, settings: Settings, task: Task) -> Fitted:
+def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Settings, task: Task) -> Fitted:
     """Return the validated model."""
     d, n = int(arrays["x.shift"].shape[-1]), int(arrays["y.shift"].shape[-1])
     members = settings.n_members

@@ -257,7 +257,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
 
     def label_log_proba(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-probability of each row's label, shape (n_rows,)."""
-        return _of_labels(self.predict_log_proba(X), y, self.classes_)
+        return _pick_labels(self.predict_log_proba(X), y, self.classes_)
 
     def _inputs(self, X: ArrayLike) -> Any:
         """Encode new rows; the model standardises them."""
@@ -276,7 +276,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         return p[:, 1:] if p.shape[1] == 2 else p
 
     def _losses(self, X: Floats, y: Any) -> Floats:
-        return -_of_labels(compute.log_probabilities(self.fitted_, X), y, self.classes_)
+        return -_pick_labels(compute.log_probabilities(self.fitted_, X), y, self.classes_)
 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with precision(self.fitted_.dtype):
@@ -287,11 +287,11 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
         log_p = self.predict_log_proba(X)
         right = self.classes_[log_p.argmax(1)] == np.asarray(y)
-        loss = -float(_of_labels(log_p, y, self.classes_).mean())
+        loss = -float(_pick_labels(log_p, y, self.classes_).mean())
         return {"log_loss": loss, "accuracy": float(right.mean())}
 
 
-def _of_labels(log_p: Floats, y: ArrayLike, classes: NDArray[Any]) -> Floats:
+def _pick_labels(log_p: Floats, y: ArrayLike, classes: NDArray[Any]) -> Floats:
     """Return the log-probability of each row's label."""
     label = encoded_labels(y, classes)
     if len(label) != len(log_p):

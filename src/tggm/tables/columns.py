@@ -150,7 +150,7 @@ class Number(Column):
         unknown = {word: row for word, row in odd.items() if marked[word][0] not in self.marks}
         if unknown:
             raise TableError(
-                f"{table.source} has {table.listed(unknown)} of column {self.name!r}, which should hold "
+                f"{table.source} has {table.quote(unknown)} of column {self.name!r}, which should hold "
                 f"numbers or {', '.join(self.marks)}; correct it."
             )
         values = readable | {word: np.nan if x is None else x for word, (_, x) in marked.items()}

@@ -33,7 +33,7 @@ def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, ND
         X_, y_ = check_X_y(
             X, y, ensure_min_samples=1, ensure_all_finite=finite, estimator=estimator, **options
         )
-    return (_of_numbers(X_, NAME) if _has_gaps(X_) else X_), y_
+    return (_table_of_array(X_, NAME) if _has_gaps(X_) else X_), y_
 
 
 def check_targets(X: Any, y: Any, **options: Any) -> NDArray[Any]:
@@ -164,27 +164,27 @@ def as_table(X: Any, missing: tuple[str, ...] = (), source: str = NAME) -> Table
         return X
     gaps = frozenset((*GAPS, *missing))
     if _is_frame(X):
-        table = _of_frame(X, gaps, source)
+        table = _table_of_frame(X, gaps, source)
     elif is_table(X):
         array = np.asarray(X)
         types = {"M": "datetime64[us]", "m": "timedelta64[us]", "S": "U"}  # Python has these
         lists = array.astype(types.get(array.dtype.kind, array.dtype)).T.tolist()
-        columns = {f"x{k}": _of_objects(values, f"x{k}", gaps, source) for k, values in enumerate(lists)}
+        columns = {f"x{k}": _convert(values, f"x{k}", gaps, source) for k, values in enumerate(lists)}
         table = Table(source, columns, named=False)
     else:
         options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "input_name": "X"}
-        table = _of_numbers(check_array(X, **options), source)
+        table = _table_of_array(check_array(X, **options), source)
     if table.names and not len(table):
         raise ValueError(f"{source} has no rows; pass at least one.")
     return table
 
 
-def _of_numbers(X: Floats, source: str) -> Table:
+def _table_of_array(X: Floats, source: str) -> Table:
     columns = {f"x{k}": column.astype(np.float64) for k, column in enumerate(X.T)}
     return Table(source, columns, named=False, numeric=True)
 
 
-def _of_objects(values: list[Any], name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
+def _convert(values: list[Any], name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
     """Return Python objects as numbers, dates or durations (in seconds) if all are such, else as words."""
     values = [None if _is_gap(value) else value for value in values]
     known = [value for value in values if value is not None]
@@ -222,7 +222,7 @@ def _finite(given: Any, name: str, source: str) -> Floats:
     return values
 
 
-def _of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
+def _table_of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
     import narwhals.stable.v1 as nw
     from narwhals.exceptions import DuplicateError
 
@@ -237,13 +237,13 @@ def _of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
     if frame is None or len(set(frame.columns)) < len(frame.columns):
         raise TableError(f"{source} has two columns with the same name; every column needs its own name.")
     series = {str(label): frame.get_column(label) for label in frame.columns}
-    columns = {name: _of_series(one, name, gaps, source) for name, one in series.items()}
+    columns = {name: _column_of_series(one, name, gaps, source) for name, one in series.items()}
     words = [name for name, one in series.items() if one.dtype in (nw.Categorical, nw.Enum)]
     named = all(isinstance(name, str) for name in frame.columns)
     return Table(source, columns, categories={name: _levels(series[name]) for name in words}, named=named)
 
 
-def _of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
+def _column_of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
     import narwhals.stable.v1 as nw
 
     kind = series.dtype
@@ -255,7 +255,7 @@ def _of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDA
     values = [None if gap else value for value, gap in pairs]
     if kind in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Time):
         return clean_words(values, gaps)
-    return _of_objects(values, name, gaps, source)
+    return _convert(values, name, gaps, source)
 
 
 def _levels(series: Any) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def read_table(
         if content.startswith(b"PAR1"):
             from pyarrow.parquet import read_table as parse
 
-            return _of_parquet(lambda: parse(io.BytesIO(content)), name, missing)
+            return _read_parquet(lambda: parse(io.BytesIO(content)), name, missing)
         text = _decode(content, name, encoding)
         return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
     except ModuleNotFoundError as error:
@@ -238,7 +238,7 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
     return as_table(frame, missing, name)
 
 
-def _of_parquet(read: Callable[[], Any], name: str, missing: Sequence[str]) -> Table:
+def _read_parquet(read: Callable[[], Any], name: str, missing: Sequence[str]) -> Table:
     with _table_errors(), parquet_errors(name):
         return as_table(read(), tuple(missing), name)
 
@@ -266,7 +266,7 @@ class Folder:
 
     def read(self, group: RowGroup) -> Table:
         """Read the table of one row group."""
-        return _of_parquet(lambda: self.files.read(group), str(group.file), self._missing)
+        return _read_parquet(lambda: self.files.read(group), str(group.file), self._missing)
 
     def sample(self) -> Table:
         """Read some rows of some groups, spread evenly over the folder."""

@@ -91,8 +91,8 @@ class Table:
         missing = [name for name in names if name not in self.columns]
         if missing:
             near = get_close_matches(missing[0], [name for name in self.columns if name not in names], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names) or 'no columns'}."
-            raise TableError(f"{self.source} has no column {_listed(missing)}; {hint}")
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {_names(self.names) or 'no columns'}."
+            raise TableError(f"{self.source} has no column {_names(missing)}; {hint}")
 
     def known(self, name: str) -> Bools:
         """Return which rows have a value in this column."""
@@ -169,7 +169,7 @@ class Table:
                 f"{self.source} has dates in column {name!r}, which should hold numbers; correct it."
             )
         odd = self.odd_words(name, self.readable(name, spelling))
-        place = f"{self.source} has {self.listed(odd)} of column {name!r}"
+        place = f"{self.source} has {self.quote(odd)} of column {name!r}"
         raise TableError(f"{place}, which should hold numbers; {_remedy(odd)}")
 
     def numbers_or_none(self, name: str, spelling: Spelling | None = None) -> Floats | None:
@@ -196,7 +196,7 @@ class Table:
             return
         odd = self.odd_words(name, self.readable(name))
         place = f"column {name!r} of {self.source}"
-        raise TableError(f"{place} is nearly all numbers, but has {self.listed(odd)}; {_remedy(odd)}")
+        raise TableError(f"{place} is nearly all numbers, but has {self.quote(odd)}; {_remedy(odd)}")
 
     def dates(self, name: str, first: bool) -> Dates:
         """Return a column of words as dates, NaT for other words.
@@ -214,7 +214,7 @@ class Table:
                 odd.setdefault(word, row)
         return odd
 
-    def listed(self, odd: Mapping[str, int]) -> str:
+    def quote(self, odd: Mapping[str, int]) -> str:
         """Format words with their rows in the file, counted from 1 without the header, for a message."""
         shown = [f"{word!r} in row {self.places[row] + 1}" for word, row in list(odd.items())[:_MOST]]
         return ", ".join(shown) + (f" and {len(odd) - _MOST} more" if len(odd) > _MOST else "")
@@ -245,7 +245,7 @@ def _remedy(odd: Mapping[str, int]) -> str:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES)
     return ", ".join(map(repr, names[:_MOST_NAMES])) + more
 
