@@ -84,6 +84,9 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
     rows = sample(len(case.y), IMPORTANCE_ROWS)
     part = case.rows.take(rows) if isinstance(case.rows, Table) else case.rows[rows]
     found = case.given.permutation_importances(part, case.y[rows], n_repeats=REPEATS)
+    used = np.isin(found.names, [feature.name for feature in case.features])  # others are left out
+    names = tuple(name for name, is_used in zip(found.names, used, strict=True) if is_used)
+    found = found._replace(mean=found.mean[used], error=found.error[used], names=names)
     by_name = dict(zip(found.names, found.mean.tolist(), strict=True))
     first = np.argsort(-found.mean, kind="stable")[:3]
     values = ", ".join(f"{found.names[k]} {number(found.mean[k], 3).text}" for k in first)
