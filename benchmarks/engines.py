@@ -1,4 +1,4 @@
-"""Error and time of every engine on three problems: the table and picture of docs/choosing-an-engine.md.
+"""Measure error and time of every engine on three problems, for docs/choosing-an-engine.md.
 
     python benchmarks/engines.py
 

@@ -1,10 +1,10 @@
-"""Seconds of the first fit of a process, with an empty and with a filled cache of compiled programs.
+"""Measure the first fit of a process, with an empty and with a filled cache of compiled programs.
 
     TGGM_DATA=... python benchmarks/first_fit.py
 
-A fresh process imports the package, fits Boston housing (455 rows) and predicts the test rows: elapsed and
-CPU seconds, import included. Also a process that only imports JAX and scikit-learn, and the second fit of a
-process. With a filled folder the best of three counts. Writes benchmarks/results/first_fit.json.
+A new process imports the package, fits Boston housing (455 rows) and predicts the test rows; elapsed and CPU
+seconds include the import. A second case only imports JAX and scikit-learn, a third is the second fit of a
+process. With a filled cache the best of three is reported. Writes benchmarks/results/first_fit.json.
 """
 
 import json

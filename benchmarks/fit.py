@@ -1,11 +1,11 @@
-"""Seconds and test scores of a fit, against the libraries that people use for the same job.
+"""Measure seconds and test scores of a fit, and those of other libraries for the same task.
 
     TGGM_DATA=... python benchmarks/fit.py [--datasets concrete,power]
 
 One run on the same training and test rows, each library with its defaults and all cores: the default of
 `tggm` (a first fit, compilation included, and a second one) and the opponents. Opponents without a predictive
-width get the root mean square of their training errors. Tables with words go to `tggm` and CatBoost as they
-are, to the others as numbers. Writes benchmarks/results/fit.json.
+width get the root mean square of their training errors. `tggm` and CatBoost get tables with words unchanged,
+the others get numbers. Writes benchmarks/results/fit.json.
 """
 
 import sys

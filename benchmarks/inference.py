@@ -1,4 +1,4 @@
-"""Newton's method for mean field beside the paper's cycles, and EP beside the exact engine.
+"""Compare Newton's method for mean field with the paper's cycles, and EP with the exact engine.
 
     python benchmarks/inference.py
 
@@ -40,8 +40,8 @@ def posterior(rng, n, m, scale, noise, rows):
     return TruncatedGaussian(LowRank(np.ones(m), W / np.sqrt(noise)), a + y @ W / noise)
 
 
-def timed(calls, repeats):
-    """Return the result and the best time of each call after a first one; the calls take turns."""
+def measure_time(calls, repeats):
+    """Return the result and the best time of each call after a first one; calls alternate."""
     results = [jax.block_until_ready(call()) for call in calls]
     best = [np.inf] * len(calls)
     for _ in range(repeats):
@@ -81,7 +81,7 @@ def newton(rng, rows):
                 def cycles(part=tg):
                     return mean_field(part, solver="cyclic", n_cycles=10)
 
-                (found, _), (seconds, ten) = timed([lambda tg=tg: mean_field(tg), cycles], 4)
+                (found, _), (seconds, ten) = measure_time([lambda tg=tg: mean_field(tg), cycles], 4)
                 best, off = mean_field(tg[:200]), cycles(tg[:200])
                 error = float(jnp.abs((off.mean - best.mean) / jnp.sqrt(best.var)).max())
                 case = {"section": "newton", "n": n, "m": m, "scale": scale}
@@ -98,7 +98,7 @@ def log_z(rng):
     for scale in (0.3, 1.0):
         for noise in (0.5, 0.05):
             tg = posterior(rng, 1, 50, scale, noise, 1000)
-            found, seconds = timed([lambda e=e, tg=tg: e(tg) for e in (ep, mean_field, exact)], 3)
+            found, seconds = measure_time([lambda e=e, tg=tg: e(tg) for e in (ep, mean_field, exact)], 3)
             for k, engine in enumerate(("ep", "mean_field")):
                 error = float(np.median(np.abs(np.asarray(found[k].log_z - found[2].log_z))))
                 case = {"section": "log_z", "engine": engine, "scale": scale, "noise": noise}

@@ -1,9 +1,9 @@
-"""Seconds and memory of predictions for many rows.
+"""Measure seconds and memory of predictions for many rows.
 
     python benchmarks/predictions.py
 
 A default `TGGMRegressor` of 8 columns, trained for a few epochs, predicts mean, three quantiles, log-density
-and CRPS in a process of its own. Programs are compiled before the clock starts. Memory is the growth of the
+and CRPS in a separate process. Programs are compiled before the measurement. Memory is the growth of the
 process, results included. The opponent is scikit-learn's `HistGradientBoostingRegressor`, means only. Writes
 benchmarks/results/predictions.json.
 """
@@ -61,7 +61,7 @@ def measured(rows: int) -> list[dict[str, Any]]:
 def main() -> None:
     runs: list[dict[str, Any]] = []
     for rows in SIZES:
-        with get_context("spawn").Pool(1) as pool:  # a process of its own
+        with get_context("spawn").Pool(1) as pool:  # a separate process
             runs += pool.apply(measured, (rows,))
     for run in runs:
         print(run)

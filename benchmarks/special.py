@@ -1,4 +1,4 @@
-"""Speed and accuracy of the hazard, mean and variance of a truncated normal, beside three other ways.
+"""Measure speed and accuracy of hazard, mean and variance of a truncated normal, in four implementations.
 
     python benchmarks/special.py
 
@@ -105,7 +105,7 @@ def worst_errors(function: Callable, a: np.ndarray, true: np.ndarray) -> list[fl
 
 
 def seconds(jobs: dict[str, tuple[Callable, np.ndarray, int]]) -> dict[str, float]:
-    """Return the best time per element of each job; the jobs take turns."""
+    """Return the best time per element of each job; the jobs alternate."""
     best = dict.fromkeys(jobs, np.inf)
     for function, a, _ in jobs.values():
         jax.block_until_ready(function(a))  # compile

@@ -1,11 +1,11 @@
-"""Memory and throughput of a fit from a stream, beside a fit in memory.
+"""Measure memory and throughput of a fit from a stream and of a fit in memory.
 
     python benchmarks/streaming.py
 
 Ten million rows of 20 columns are written to a temporary folder as float32 (800 MB) and fitted from there in
-two passes; a tenth of them is fitted in memory with as many steps. Each fit has a process of its own, whose
+two passes; a tenth of them is fitted in memory with as many steps. Each fit runs in a separate process, whose
 largest resident memory is reported. Rows per second are measured between the first and the last report of
-progress, without compilation and the first pass. Both fits are repeated in turn. Writes
+progress, without compilation and the first pass. Both fits are repeated alternately. Writes
 benchmarks/results/streaming.json.
 """
 
@@ -74,7 +74,7 @@ def fit(folder, kind, rows, passes):
 
 
 def measured(*task):
-    with get_context("spawn").Pool(1) as pool:  # a process of its own
+    with get_context("spawn").Pool(1) as pool:  # a separate process
         figures = pool.apply(fit, task)
     print(figures, flush=True)
     return figures

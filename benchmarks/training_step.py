@@ -1,4 +1,4 @@
-"""Time of the parts of the default's training step, and its distance from the arithmetic limit.
+"""Measure the time of the default's training step and its parts, and compare it with the arithmetic limit.
 
     python benchmarks/training_step.py
 
@@ -6,7 +6,7 @@ A gradient of ten members of the default (8 columns, periodic features, 50-50 un
 128 rows, float32) and of its parts alone, forward and backward: microseconds per row and member, best of
 several rounds. As in training, each core has a group of members and a thread. The limit is the number of
 floating-point operations that XLA counts for the whole step, at the speed of one product of 1,536 × 1,536
-matrices. Parts that are fused in the whole step cost more alone. Writes
+matrices. Parts that are fused in the whole step take longer alone. Writes
 benchmarks/results/training_step.json.
 """
 
@@ -35,7 +35,7 @@ ROUNDS, CALLS = 8, 20
 SIDE = 1536
 
 
-def taken(f: Callable[..., Any], *arguments: Any, groups: int = GROUPS) -> tuple[float, float, float]:
+def measure(f: Callable[..., Any], *arguments: Any, groups: int = GROUPS) -> tuple[float, float, float]:
     """Return elapsed and CPU seconds of a call, and the operations that XLA counts.
 
     `groups` threads call at once; the time of one call is the total divided by the number of calls.
@@ -61,7 +61,7 @@ def normal(*shape: int) -> jax.Array:
     return jnp.asarray(np.random.default_rng(sum(shape)).standard_normal(shape), jnp.float32)
 
 
-def pulled_back(f: Callable[..., Any]) -> Callable[..., Any]:
+def with_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function with the values of `f` and the derivatives of their sum."""
     return jax.value_and_grad(lambda *a: sum(x.sum() for x in jax.tree.leaves(f(*a))), argnums=(0, 1))
 
@@ -79,13 +79,13 @@ def parts() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         return a @ b.mT
 
     return {
-        "features": (pulled_back(lambda f, x: jax.vmap(lambda one, rows: one(rows))(f, x)), (features, X)),
-        "product with W0": (pulled_back(product), (psi, W0)),
-        "moments of the first layer": (pulled_back(lambda a, b: unit_moments(a + b)), (h, spread)),
+        "features": (with_gradient(lambda f, x: jax.vmap(lambda one, rows: one(rows))(f, x)), (features, X)),
+        "product with W0": (with_gradient(product), (psi, W0)),
+        "moments of the first layer": (with_gradient(lambda a, b: unit_moments(a + b)), (h, spread)),
         "three products with W": (
-            pulled_back(lambda a, w: (product(a, w), product(a * a, w * w), a @ w)), (h, W),
+            with_gradient(lambda a, w: (product(a, w), product(a * a, w * w), a @ w)), (h, W),
         ),
-        "averaged moments of the second": (pulled_back(lambda a, s: averages(3, a, s)), (h, spread)),
+        "averaged moments of the second": (with_gradient(lambda a, s: averages(3, a, s)), (h, spread)),
     }  # fmt: skip
 
 
@@ -106,12 +106,12 @@ def step() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 def main() -> None:
     side = normal(SIDE, SIDE)
-    speed = 2 * SIDE**3 / taken(jnp.matmul, side, side, groups=1)[0]
+    speed = 2 * SIDE**3 / measure(jnp.matmul, side, side, groups=1)[0]
     scale = 1e6 / (MEMBERS * ROWS)
     found = []
     whole, arguments = step()
     for name, (f, given) in {**parts(), "the whole step": (whole, arguments)}.items():
-        elapsed, busy, operations = taken(f, *given)
+        elapsed, busy, operations = measure(f, *given)
         row = {"elapsed_us": scale * elapsed, "cpu_us": scale * busy, "operations": scale * operations / 1e6}
         found.append({"part": name, **row})
         text = "{elapsed_us:6.2f} us elapsed, {cpu_us:6.2f} CPU, {operations:7.0f} operations"

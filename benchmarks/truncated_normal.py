@@ -1,4 +1,4 @@
-"""Errors and times of probabilities and moments of normals in boxes: ours, SciPy's and BoTorch's.
+"""Measure errors and times of probabilities and moments of normals in boxes: ours, SciPy's and BoTorch's.
 
     python benchmarks/truncated_normal.py
 
@@ -35,7 +35,7 @@ FAR = 100.0  # distance of the improbable box from the mean
 
 
 def box(d: int, far: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return covariance and limits; some sides cut off a tail, some leave a slice."""
+    """Return covariance and limits; some sides cut off a tail, some leave a narrow interval."""
     cov = (1 - RHO) * np.eye(d) + RHO
     lower = np.linspace(-2.0, 0.0, d) + far
     return cov, lower, lower + np.linspace(1.5, 3.0, d)
@@ -59,7 +59,7 @@ def truth(d: int, far: float = 0.0) -> float:
     return float(logsumexp(terms) + np.log(x[1] - x[0]))
 
 
-def timed(function):
+def measure_time(function):
     begin = time.process_time()
     value = function()
     return value, time.process_time() - begin
@@ -77,8 +77,8 @@ def ours(d: int, repeats: int, far: float = 0.0) -> dict[str, float]:
         law = MultivariateTruncatedNormal(np.zeros(d), cov, lower, upper, engine="separation", seed=seed)
         return law.log_prob_box(tol=TARGET)
 
-    first = timed(lambda: call(0))[1]
-    runs = [timed(lambda seed=seed: call(seed)) for seed in range(1, repeats + 1)]
+    first = measure_time(lambda: call(0))[1]
+    runs = [measure_time(lambda seed=seed: call(seed)) for seed in range(1, repeats + 1)]
     errors = [abs(np.expm1(found.value - truth(d, far))) for found, _ in runs]
     return {
         "error": size(errors),
@@ -91,8 +91,8 @@ def ours(d: int, repeats: int, far: float = 0.0) -> dict[str, float]:
 def by_ep(d: int, far: float = 0.0) -> dict[str, float]:
     cov, lower, upper = box(d, far)
     law = MultivariateTruncatedNormal(np.zeros(d), cov, lower, upper, engine="ep")
-    first = timed(law.log_prob_box)[1]
-    found, seconds = timed(law.log_prob_box)
+    first = measure_time(law.log_prob_box)[1]
+    found, seconds = measure_time(law.log_prob_box)
     return {"error": abs(np.expm1(found.value - truth(d, far))), "seconds": seconds, "first": first}
 
 
@@ -107,7 +107,7 @@ def scipys(d: int, repeats: int, most: float) -> dict[str, float]:
         )  # fmt: skip
 
     while True:
-        runs = [timed(lambda seed=seed: call(seed)) for seed in range(repeats)]
+        runs = [measure_time(lambda seed=seed: call(seed)) for seed in range(repeats)]
         error = size([p / np.exp(truth(d)) - 1 for p, _ in runs])
         seconds = float(np.median([t for _, t in runs]))
         if error <= TARGET or seconds > most:
@@ -124,7 +124,7 @@ def botorchs(d: int) -> dict[str, float] | None:
     cov, lower, upper = box(d)
     bounds = torch.as_tensor(np.stack([lower, upper], -1))
     (log_p, _), (_, seconds) = (
-        timed(lambda: float(MVNXPB(torch.as_tensor(cov), bounds).solve())) for _ in range(2)
+        measure_time(lambda: float(MVNXPB(torch.as_tensor(cov), bounds).solve())) for _ in range(2)
     )
     return {"error": abs(np.expm1(log_p - truth(d))), "seconds": seconds}
 
@@ -144,7 +144,7 @@ def moments(d: int, problems: int) -> dict[str, float]:
         problem = random_problem(rng, d)
         want = MultivariateTruncatedNormal(*problem, engine="separation").moments(tol=1e-3)
         law = MultivariateTruncatedNormal(*problem, engine="ep")
-        got, took = timed(law.moments)
+        got, took = measure_time(law.moments)
         std = np.sqrt(np.diag(want.cov))
         errors.append((np.abs(got.mean - want.mean) / std).max())
         spread.append(np.abs(np.sqrt(np.diag(got.cov)) / std - 1).max())

@@ -29,7 +29,7 @@ def main(rows: int = 400, epochs: int = 100) -> tuple[float, float]:
     best, _, log_std = tobit(x[:, 0], y, side)
     naive = np.polyfit(x[:, 0], y, 1)[0]
     print(f"{100 * np.mean(side != 0):.0f} % of the rates are 0 or 1")
-    print(f"slope, 0.6 in truth: graph {slope:.3f}, SciPy {best:.3f}, limits taken for values {naive:.3f}")
+    print(f"slope, 0.6 in truth: graph {slope:.3f}, SciPy {best:.3f}, limits as values {naive:.3f}")
     print(f"noise, 0.2 in truth: graph {np.exp(noise):.3f}, SciPy {np.exp(log_std):.3f}")
     return abs(slope - best), abs(np.expm1(noise - log_std))
 

@@ -1,4 +1,4 @@
-"""Censored regression: of targets above a limit only the limit is known."""
+"""Censored regression: for targets above a limit, only the limit is known."""
 
 import numpy as np
 

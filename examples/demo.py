@@ -1,4 +1,4 @@
-"""The main job: from a table to a model, its scores, predictions, figures and a report.
+"""Fit a model to a table, and write its scores, predictions, figures and a report.
 
     python examples/demo.py [FOLDER]        (make demo; files go to the folder demo)
 
@@ -25,7 +25,7 @@ EXAMPLES = Path(__file__).parent
 def main(folder: Path) -> None:
     begin = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore", TableWarning)  # one column only counts the rows
+    warnings.simplefilter("ignore", TableWarning)  # one column only numbers the rows
     houses, new = (pd.read_csv(EXAMPLES / name) for name in ("houses.csv", "new_houses.csv"))
     order = houses.sample(frac=1, random_state=0)
     test, train = order[:120], order[120:]

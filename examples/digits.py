@@ -20,7 +20,7 @@ def completed(upper: np.ndarray, weights: np.ndarray, means: np.ndarray, covs: n
 
 def main(rows: int = 1437, images: int = 360, hidden: int = 128, epochs: int = 60) -> np.ndarray:
     rng = np.random.default_rng(0)
-    pixels = rng.permutation(load_digits().data + rng.uniform(size=(1797, 64))) / 17  # no steps in grey
+    pixels = rng.permutation(load_digits().data + rng.uniform(size=(1797, 64))) / 17  # continuous grey values
     center, scale = pixels[:rows].mean(0), pixels[:rows].std(0)
     train, test = (pixels[:rows] - center) / scale, (pixels[-images:] - center) / scale
     graph = Graph().observed("v", 64).latent("h", hidden).couple("v", "h")

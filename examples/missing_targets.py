@@ -8,7 +8,7 @@ from tggm import Graph, fit_graph
 def main(rows: int = 300, epochs: int = 480) -> tuple[float, float]:
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (rows, 1))
-    shared = 0.4 * rng.standard_normal(rows)  # noise that both outputs have in common
+    shared = 0.4 * rng.standard_normal(rows)  # noise that both outputs share
     y = np.stack([np.abs(x[:, 0]) + shared, 1 - np.abs(x[:, 0]) + shared], 1)
     y += 0.1 * rng.standard_normal(y.shape)
     seen = np.where(rng.uniform(size=y.shape) < 0.5, np.nan, y)

@@ -1,4 +1,4 @@
-"""Ordinal regression: grades 0 < 1 < 2 < 3, reached one step after the other (sequential probit).
+"""Ordinal regression: grades 0 < 1 < 2 < 3, reached in successive steps (sequential probit).
 
 Step j is passed if f + b_j + noise > 0. A grade k means that steps before k were passed and step k was not;
 later steps are missing.

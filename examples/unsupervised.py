@@ -1,7 +1,7 @@
-"""Unsupervised: visible Gaussian variables coupled to truncated hidden ones, without inputs or directions.
+"""Unsupervised learning: visible Gaussian variables coupled to truncated hidden ones, without inputs.
 
 The hidden variables are independent given the visible ones; only one partition function, common to all rows,
-needs an engine. Training uses EP, evaluation `orthant`.
+needs an engine. Training uses EP, and evaluation uses `orthant`.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Scripts that import each other by name; this makes `python -m experiments.defaults` work as well."""
+"""Let the scripts import each other by name, also with `python -m experiments.defaults`."""
 
 import sys
 from pathlib import Path

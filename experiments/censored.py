@@ -1,11 +1,11 @@
-"""Censored targets: a fit that knows the limits, and fits that drop them or use them as values.
+"""Fit censored targets: with the limits, without these rows, and with limits as values.
 
     python experiments/censored.py [--seeds 5]
 
-y = sin 2x + x/2 + 0.5 ε on x ∈ [−2, 2]. Each row has a random limit c and shows min(y, c); 40 % of the
-targets are censored. Scores of the predicted mean: RMSE against new uncensored targets and against the true
-mean, and its bias. NGBoost's survival fit (log-normal, for e^y) is included if it is installed. Results go to
-experiments/results/censored.json.
+y = sin 2x + x/2 + 0.5 ε on x ∈ [−2, 2]. Each row has a random limit c, and its target is min(y, c); 40 % of
+the targets are censored. Scores of the predicted mean: RMSE against new uncensored targets and against the
+true mean, and its bias. NGBoost's survival fit (log-normal, for e^y) is included if it is installed. Results
+go to experiments/results/censored.json.
 """
 
 from importlib.util import find_spec
@@ -25,7 +25,7 @@ def truth(x: np.ndarray) -> np.ndarray:
 
 
 def draw(rows: int, seed: int) -> tuple[np.ndarray, ...]:
-    """Return inputs, targets, what is seen of them, and 1 where that is a limit."""
+    """Return inputs, true targets, observed targets, and 1 where the observed target is a limit."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, rows)
     y = truth(x) + 0.5 * rng.standard_normal(rows)

@@ -1,4 +1,4 @@
-"""Training methods and the default classifier on digits and text.
+"""Compare training methods and the default classifier on digits and text.
 
     TGGM_DATA=... python experiments/class_methods.py [--data mnist] [--models default,ep] [--hidden 100]
 
@@ -68,7 +68,7 @@ def main() -> None:
     p.add_argument("--data", type=some(DATA), default=list(DATA))
     p.add_argument("--models", type=some(MODELS), default=list(MODELS))
     p.add_argument(
-        "--hidden", default="100,200", help="sizes as 100,200-200; the default on text has its own"
+        "--hidden", default="100,200", help="sizes such as 100,200-200; ignored by the default on text"
     )
     p.add_argument("--seeds", type=int, default=1)
     args = p.parse_args()

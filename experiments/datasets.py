@@ -1,4 +1,4 @@
-"""Load the data of the paper and the development tables from the folder that TGGM_DATA names.
+"""Load the data of the paper and the development tables from the folder in TGGM_DATA.
 
 The files are not part of this repository. The SHA-256 of each file is checked before it is used. Values are
 neither scaled nor normalised.
@@ -31,7 +31,7 @@ UCI = {
 
 
 class DatasetError(OSError):
-    """Raise when data are missing; the message names the variable or the file, and the remedy."""
+    """Data are missing; the message names the variable or the file, and the remedy."""
 
 
 class Regression(NamedTuple):
@@ -110,8 +110,8 @@ def load_20newsgroups() -> Documents:
 def load_poliblog() -> Documents:
     """Return 5,000 posts of six political blogs of 2008, from the corpus of Eisenstein and Xing (2010).
 
-    The classes are the political sides. Four blogs train and the two others test, as the paper's document
-    counts imply; the larger class of the test part has 66.7 %: report balanced accuracy.
+    The classes are the political sides. Four blogs are for training and two for testing, as the paper's
+    document counts imply; the larger class of the test part has 66.7 %: report balanced accuracy.
     """
     stored = _arrays("poliblog5k_bow.npz")
     X, y, test = _counts(stored), stored["rating"].astype(np.intp), stored["test_mask_heldout_blogs"]
@@ -142,13 +142,13 @@ def _content(file: str) -> bytes:
         content = path.read_bytes()
     except FileNotFoundError:
         raise DatasetError(
-            f"{path} is missing; put it there, or point {VARIABLE} at the folder that has it."
+            f"{path} is missing; put it there, or set {VARIABLE} to the folder that contains it."
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[file]:
         raise DatasetError(
             f"{path} is not the expected file (SHA-256 {found[:12]}..., expected {SHA256[file][:12]}...); "
-            "fetch a fresh copy."
+            "download it again."
         )
     return content
 

@@ -1,4 +1,4 @@
-"""The default on the development tables and on the UCI splits, and variants of it without one part.
+"""Score the default on the development tables and the UCI splits, and variants of it without one part.
 
     TGGM_DATA=... python experiments/defaults.py [--tables autos,ames] [--variants default,adam] [--jobs 2]
     TGGM_DATA=... python experiments/defaults.py --uci boston,yacht
@@ -36,7 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def _without_repeated_numbers() -> Iterator[None]:
-    """Encode numbers that repeat like other numbers: no ranks, no target encoding."""
+    """Encode repeated numbers like other numbers, without ranks and target encoding."""
     of, knots = columns.TargetEncoding.of, columns.knots_of
     columns.TargetEncoding.of, columns.knots_of = (lambda *_: None), (lambda *_: ())
     try:
@@ -45,7 +45,7 @@ def _without_repeated_numbers() -> Iterator[None]:
         columns.TargetEncoding.of, columns.knots_of = of, knots
 
 
-# of data frames: the default, and the same without ranks and target encodings of numbers that repeat
+# of data frames: the default, and the same without ranks and target encodings of repeated numbers
 REPEATED = {"raw": nullcontext, "no-repeats": _without_repeated_numbers}
 VARIANTS |= {name: {} for name in REPEATED}
 CLASSIFIER = (
@@ -91,7 +91,7 @@ def work_uci(dataset: str, variant: str, split: int) -> dict[str, Any]:
 
 
 def plan(tables: list[str], variants: list[str], splits: int) -> list[tuple[str, str, int]]:
-    """Return all runs, split by split, so that an interrupted command has results of all tables."""
+    """Return all runs in the order of splits, so that an interrupted command has results of all tables."""
     pairs = [
         (table, variant)
         for variant in variants
@@ -105,7 +105,7 @@ def main() -> None:
     p = options(__doc__)
     p.add_argument("--tables", type=some(tuple(TABLES)), default=list(TABLES), metavar="NAME,...")
     p.add_argument("--variants", type=some(tuple(VARIANTS)), default=["default"], metavar="NAME,...")
-    p.add_argument("--uci", type=some(tuple(UCI)), metavar="NAME,...", help="UCI sets instead")
+    p.add_argument("--uci", type=some(tuple(UCI)), metavar="NAME,...", help="use these UCI sets instead")
     p.add_argument("--splits", type=int, help="run only the first splits")
     args = p.parse_args()
     if args.uci:

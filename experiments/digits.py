@@ -6,8 +6,8 @@ The 8×8 digits of scikit-learn with uniform noise of one grey level added (disc
 scaled to [0, 1]; 1,437 images for training, 360 for the test. A graph of two blocks, visible and hidden,
 joined by a coupling is trained by EM with EP. Its log-likelihood is computed by `orthant` with a standard
 error: only one partition function, the same for all images, has no closed form. Opponents are a Gaussian,
-factor analysis and Gaussian mixtures with as many parameters. A tenth of the training images chooses epochs
-and regularisation. Writes experiments/results/digits.json and docs/images/digits.png.
+factor analysis and Gaussian mixtures with as many parameters. Epochs and regularisation are chosen on a
+tenth of the training images. Writes experiments/results/digits.json and docs/images/digits.png.
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ def images(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mixture(kind: str, n_parameters: int, train: np.ndarray, test: np.ndarray) -> tuple[int, float]:
-    """Fit a mixture of about that many parameters; held-out training images choose the ridge."""
+    """Fit a mixture of about this many parameters; the ridge is chosen on held-out training images."""
     each = {"diag": 2 * 64 + 1, "full": 64 + 64 * 65 // 2 + 1}[kind]
     k = max(1, round(n_parameters / each))
 
@@ -49,7 +49,7 @@ def picture(graph: Graph, rescale: Any, path: Path, seed: int) -> None:
     params = graph.parameters
     U = params["coupling"]["v -- h"]
     V = np.linalg.solve(np.linalg.cholesky(np.eye(64) + U @ U.T), U)  # see tggm.graph._structure
-    filters = (np.exp(0.5 * params["log_noise"]["v"]) * rescale[1])[:, None] * V  # how h moves the mean of v
+    filters = (np.exp(0.5 * params["log_noise"]["v"]) * rescale[1])[:, None] * V  # slope of v in h
     strongest = np.argsort(-(filters**2).sum(0))[:32]
     draws = graph.sample(n=32, key=seed, n_chains=32, burn_in=300)["v"][:, 0] * rescale[1] + rescale[0]
     figure = Figure(figsize=(9, 2.7), layout="constrained")

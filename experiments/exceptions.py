@@ -1,4 +1,4 @@
-"""Other step sizes and numbers of epochs where our runs of Table 1 are worse than the paper's.
+"""Try other step sizes and numbers of epochs where our runs of Table 1 are worse than the paper's.
 
     TGGM_DATA=... python experiments/exceptions.py        # about ten minutes on two cores
 

@@ -1,4 +1,4 @@
-"""The paper's Figure 1: the mean g(μ, σ) of a normal variable truncated to h ≥ 0, beside max(0, μ).
+"""Draw the paper's Figure 1: the mean g(μ, σ) of a normal variable truncated to h ≥ 0, and max(0, μ).
 
     python experiments/figure1.py
 

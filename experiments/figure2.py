@@ -1,12 +1,12 @@
-"""The paper's Figure 2: test RMSE on Concrete against σ0².
+"""Draw the paper's Figure 2: test RMSE on Concrete against σ0².
 
     TGGM_DATA=... python experiments/figure2.py                                      # minutes on two cores
     TGGM_DATA=... python experiments/figure2.py --splits 20 --ml-splits 20 --jobs 16
 
 TGGM-BP (σ1² = 0.01) and TGGM-ML (σ1² = 0.5) with the paper's settings on a grid of σ0², and a ReLU network
 trained by the same loop (TGGM-BP with σ0 = 1e-6). Every network is trained twice: on the training part of a
-split, for the RMSE of the test rows, and on nine tenths of it, for the RMSE of the other tenth, which chooses
-the best σ0². Writes experiments/results/figure2.json and docs/images/figure2.png.
+split, for the RMSE of the test rows, and on nine tenths of it, for the RMSE of the other tenth, on which the
+best σ0² is chosen. Writes experiments/results/figure2.json and docs/images/figure2.png.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Claim of §3.2 of the paper: back-propagation follows an approximation of the likelihood's gradient.
+"""Test a claim of §3.2 of the paper: back-propagation approximates the likelihood's gradient.
 
     TGGM_DATA=... python experiments/gradients.py [--epochs 200]
 

@@ -1,4 +1,4 @@
-"""Coverage of intervals with a guarantee on small samples with heavy-tailed noise.
+"""Measure the coverage of guaranteed intervals on small samples with heavy-tailed noise.
 
     python experiments/guarantee.py [--fits 60]
 

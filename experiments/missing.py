@@ -1,10 +1,10 @@
-"""Missing targets: two correlated outputs, half of the targets missing at random.
+"""Fit two correlated outputs with half of the targets missing at random.
 
     python experiments/missing.py [--seeds 5]
 
-y1 = sin 2x + e, y2 = cos 2x + e', with noise of standard deviation 0.3 and correlation 0.9. One fit to both
-outputs with NaN for missing targets, and two separate fits to the rows that have the target. The score is the
-mean log-density of both outputs on complete test rows. Results go to experiments/results/missing.json.
+y1 = sin 2x + e, y2 = cos 2x + e', with noise of standard deviation 0.3 and correlation 0.9. One fit has both
+outputs, with NaN for missing targets; two separate fits have the rows with the target. The score is the mean
+log-density of both outputs on complete test rows. Results go to experiments/results/missing.json.
 """
 
 import numpy as np
@@ -33,8 +33,8 @@ def work(seed: int) -> dict[str, float]:
     joint = model.fit(X, seen).score_samples(test_X, test_Y)
     separate = np.zeros(len(test_X))
     for j in range(2):
-        there = ~np.isnan(seen[:, j])
-        separate += model.fit(X[there], seen[there, j]).score_samples(test_X, test_Y[:, j])
+        known = ~np.isnan(seen[:, j])
+        separate += model.fit(X[known], seen[known, j]).score_samples(test_X, test_Y[:, j])
     best = multivariate_normal(np.zeros(2), COV).logpdf(test_Y - test_mean)
     return {"joint": float(joint.mean()), "separate": float(separate.mean()), "truth": float(best.mean())}
 

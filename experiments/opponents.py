@@ -1,4 +1,4 @@
-"""Other libraries on the development tables, each with its defaults.
+"""Score other libraries on the development tables, each with its defaults.
 
     TGGM_DATA=... python experiments/opponents.py [--tables autos,ames] [--models ridge,catboost]
 
@@ -54,7 +54,7 @@ def rms(error: Any) -> float:
 
 
 def with_width(model: Any, X: Any, y: Any, seed: int) -> Predict:
-    """Fit a model; its width is that of a first fit's errors on a fifth of the rows."""
+    """Fit a model; its width is the error of a first fit on a fifth of the rows."""
     A, B, a, b = train_test_split(X, y, test_size=0.2, random_state=seed)
     width = rms(b - clone(model).fit(A, a).predict(B))
     fitted = model.fit(X, y)
@@ -102,7 +102,7 @@ def _places(X: Any) -> list[int]:
 
 
 def _ridge(X: Any, y: Any, seed: int) -> Predict:
-    """Fit ridge regression; the width is that of leave-one-out errors, which also choose the penalty."""
+    """Fit ridge regression; leave-one-out errors determine the width and the penalty."""
     model = make_pipeline(_scaled(X), RidgeCV(PENALTIES)).fit(X, y)
     width = float(np.sqrt(-model[-1].best_score_))
     return lambda rows: (model.predict(rows), np.full(len(rows), width))
@@ -128,8 +128,8 @@ def _network_classes(X: Any, seed: int) -> Any:
 def _gaussian_process(X: Any, y: Any, seed: int) -> Predict:
     """Fit one length scale per column and the noise.
 
-    Length scales start at the typical distance of rows, √d. With many columns a start at 1 leaves no two rows
-    close to each other, and everything is fitted as noise.
+    Length scales start at the typical distance of rows, √d. With many columns, no two rows are close on a
+    length scale of 1, and all variation is fitted as noise.
     """
     d = X.shape[1]
     kernel = ConstantKernel() * RBF(np.full(d, np.sqrt(d))) + WhiteKernel()
@@ -147,7 +147,7 @@ def _lightgbm(name: str, X: Any, seed: int) -> Any:
 
 
 def _filled(X: Any) -> Any:
-    """Replace gaps among words, which CatBoost does not take."""
+    """Replace gaps among words, which CatBoost does not accept."""
     X = pd.DataFrame(X)
     return X.assign(**{name: X[name].astype(object).fillna("(missing)").astype(str) for name in WORDS(X)})
 
@@ -224,7 +224,7 @@ OPPONENTS = {
     "mlp": Opponent(_regression(network), _classification(_network_classes)),
     "ngboost": Opponent(_ngboost, _ngboost_classes, "ngboost"),
 }
-FRAMES = ("catboost", "catboost-ll", "hgb", "lightgbm", "ridge")  # models that take words and gaps
+FRAMES = ("catboost", "catboost-ll", "hgb", "lightgbm", "ridge")  # models that accept words and gaps
 SLOW = ("mlp", "ngboost")
 
 
@@ -261,7 +261,7 @@ def work(table: str, model: str, split: int) -> dict[str, Any]:
 
 
 def plan(tables: list[str], models: list[str], splits: int) -> list[tuple[str, str, int]]:
-    """Return all runs that are possible; slow models on large tables come last."""
+    """Return all possible runs; slow models on large tables are last."""
     pairs = [(table, model) for table in tables for model in models if _applies(table, model)]
     order = sorted(pairs, key=lambda pair: pair[0] in LARGE and 1 + (pair[1] in SLOW))
     return [(table, model, k) for table, model in order for k in range(splits)]

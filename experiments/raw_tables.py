@@ -1,10 +1,10 @@
-"""Data frames with words, dates and gaps, given to estimators as they are, beside libraries that take them.
+"""Compare libraries on data frames with words, dates and gaps, which they get without preprocessing.
 
     TGGM_DATA=... python experiments/raw_tables.py [--tables titanic,towns] [--models tggm,catboost]
 
 The tables are `RAW_TABLES` of experiments/tables.py: six CSV files as pandas reads them (without titanic's
 column `alive`, which repeats the target), and four generated ones: `towns` has a column of 2,000 words,
-`marks` numbers with thousands separators, a unit and "<LOD", `seasons` dates, `holes` gaps that matter. Every
+`marks` numbers with thousands separators, a unit and "<LOD", `seasons` dates, `holes` informative gaps. Every
 library has its defaults. Results go to experiments/results/raw_tables.json.
 """
 

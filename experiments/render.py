@@ -2,7 +2,7 @@
 
     python experiments/render.py
 
-A table stands between the comments <!-- NAME --> and <!-- /NAME --> of its page. `BLOCKS` maps pages and
+A table is between the comments <!-- NAME --> and <!-- /NAME --> of its page. `BLOCKS` maps pages and
 names to functions that return the text; `rows` reads the runs of a results file, `table` and `pivot` turn
 runs into Markdown. The line below a table names the command, the commits and the machines of the results
 files that were read.
@@ -163,7 +163,7 @@ def wins(ours: list[Run], theirs: list[Run]) -> str:
     return markdown(heads, lines)
 
 
-def beside_others(ours: list[Run], theirs: list[Run]) -> str:
+def compare_tables(ours: list[Run], theirs: list[Run]) -> str:
     """Show error and log-likelihood of the default and of opponents, table by table."""
     runs = [{**run, "model": "`tggm`"} for run in ours] + sorted(theirs, key=lambda run: str(run["model"]))
     known = {run["table"] for run in ours}
@@ -174,7 +174,7 @@ def beside_others(ours: list[Run], theirs: list[Run]) -> str:
 
 
 def default_uci() -> str:
-    """Show the default on the UCI splits beside quoted figures."""
+    """Show the default on the UCI splits, and quoted figures."""
     runs = sorted(rows("uci_default", variant="default"), key=lambda run: str(run["dataset"]))
     columns: dict[str, Cell] = {
         "splits": count,
@@ -236,7 +236,7 @@ PARTS = {
 
 
 def removed_parts() -> str:
-    """Show what a part gains: the default less the variant without it, mean over tables and splits."""
+    """Show the gain of a part: the default minus the variant without it, mean over tables and splits."""
     lines = []
     for variant, part in PARTS.items():
         stored = rows("ablation", design="one-layer" if variant == "student-pool" else "default")
@@ -282,13 +282,13 @@ COLUMNS = {"relu": "ReLU-BP", "paper-bp": "TGGM-BP", "paper-ml": "TGGM-ML"}
 SETS = {"mnist": "MNIST", "news": "20 Newsgroups", "blogs": "Blog"}
 
 
-def judged(difference: float, error: float) -> str:
+def compare_with_error(difference: float, error: float) -> str:
     """Compare a difference, positive if ours is better, with two standard errors."""
     return "within" if abs(difference) <= 2 * error else "better" if difference > 0 else "worse"
 
 
 def table1() -> str:
-    """Show the paper's RMSE beside ours."""
+    """Show the paper's RMSE and ours."""
     found = grouped(rows("table1"), "dataset", "model")
     heads, lines = ["set", *(f"{c}, {who}" for c in COLUMNS.values() for who in ("paper", "ours"))], []
     for dataset, quoted in QUOTED["table1"].items():
@@ -296,7 +296,7 @@ def table1() -> str:
         for model, column in COLUMNS.items():
             paper, paper_error = quoted[column]
             value, error = mean_error([run["rmse"] for run in found[dataset, model]])
-            verdict = judged(paper - value, hypot(error, paper_error))
+            verdict = compare_with_error(paper - value, hypot(error, paper_error))
             lines[-1] += [f"{paper} ± {paper_error}", f"{value:.4g} ± {error:.2g} ({verdict})"]
     return markdown(heads, lines)
 
@@ -320,7 +320,7 @@ def table1_measures() -> str:
 
 
 def differences(first: str, second: str) -> str:
-    """Show paired differences of two models of Table 1 beside the paper's."""
+    """Show paired differences of two models of Table 1, and the paper's."""
     found = grouped(rows("table1"), "dataset", "model")
     lines, lower = [], []
     for dataset, quoted in QUOTED["table1"].items():
@@ -330,7 +330,7 @@ def differences(first: str, second: str) -> str:
         lower.append(cells[0])
         shown = [f"{value:+.3g} ± {error:.2g}" for value, error in cells]
         lines.append([dataset, str(len(both)), shown[0], f"{paper:+.3g}", shown[1]])
-    verdicts = [judged(-value, error) for value, error in lower]
+    verdicts = [compare_with_error(-value, error) for value, error in lower]
     names = MODELS[first], MODELS[second]
     text = (
         f"{names[0]} has a smaller RMSE than {names[1]} on {sum(value < 0 for value, _ in lower)} of "
@@ -342,7 +342,7 @@ def differences(first: str, second: str) -> str:
 
 
 def table2() -> str:
-    """Show the paper's accuracy beside ours."""
+    """Show the paper's accuracy and ours."""
     found = grouped(rows("table2"), "model", "hidden", "data")
     heads, lines = (
         ["model", "hidden", *(f"{name}, {who}" for name in SETS.values() for who in ("paper", "ours"))],
@@ -357,7 +357,7 @@ def table2() -> str:
                 100 * sqrt(p / 100 * (1 - p / 100) / n)
                 for p, n in zip((paper, ours), QUOTED["test_rows"][data], strict=True)
             ]
-            lines[-1] += [f"{paper:.2f}", f"{ours:.2f} ({judged(ours - paper, hypot(*errors))})"]
+            lines[-1] += [f"{paper:.2f}", f"{ours:.2f} ({compare_with_error(ours - paper, hypot(*errors))})"]
     linear = [part for data in SETS for part in ("", mean("accuracy", ".2f")(found["linear", "none", data]))]
     return markdown(heads, [*lines, ["logistic regression", "none", *linear]])
 
@@ -500,7 +500,7 @@ def training_step() -> str:
 
 
 def newton() -> str:
-    """Show Newton's method beside the paper's ten cycles."""
+    """Compare Newton's method with the paper's ten cycles."""
     by = {"outputs": "n", "units": "m", "scale of weights": "scale"}
     columns = {
         "Newton": seconds("seconds"),
@@ -544,7 +544,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"comparison": lambda: fits(("concrete", "power", "protein", "adult"))},
     "docs/results.md": {
         "default-wins": lambda: wins(rows("defaults", variant="default"), rows("opponents")),
-        "default-tables": lambda: beside_others(rows("defaults", variant="default"), rows("opponents")),
+        "default-tables": lambda: compare_tables(rows("defaults", variant="default"), rows("opponents")),
         "default-uci": default_uci,
         "default-classes": lambda: class_table(rows("class_methods", model="default")),
         "table1": table1,
@@ -610,7 +610,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         ),
     },
     "docs/tables.md": {
-        "raw-figures": lambda: beside_others(rows("raw_tables", model="tggm"), _opponents("raw_tables")),
+        "raw-figures": lambda: compare_tables(rows("raw_tables", model="tggm"), _opponents("raw_tables")),
         "raw-wins": lambda: wins(rows("raw_tables", model="tggm"), _opponents("raw_tables")),
     },
     "docs/benchmarks.md": {
@@ -650,7 +650,7 @@ def _opponents(name: str) -> list[Run]:
     return [run for run in rows(name) if run["model"] != "tggm"]
 
 
-def filled(page: str, name: str) -> str:
+def fill(page: str, name: str) -> str:
     """Return the text of a page with its tables filled in."""
     for mark, make in BLOCKS[name].items():
         _used.clear()
@@ -665,7 +665,7 @@ def filled(page: str, name: str) -> str:
 def main() -> None:
     for name in BLOCKS:
         path = ROOT / name
-        path.write_text(filled(path.read_text(), name))
+        path.write_text(fill(path.read_text(), name))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Scores of predictions, the same for all experiments."""
+"""Score predictions, in the same way in all experiments."""
 
 from typing import Any
 
@@ -58,12 +58,12 @@ def calibration(probability: np.ndarray, label: np.ndarray, bins: int = 15) -> F
     The calibration error is the mean over rows of |confidence − accuracy| of the row's bin of confidence; the
     bins have equal width on [0, 1].
     """
-    right, confidence = probability.argmax(1) == label, probability.max(1)
+    correct, confidence = probability.argmax(1) == label, probability.max(1)
     which = np.minimum((confidence * bins).astype(int), bins - 1)
-    gap = [abs((confidence - right)[which == b].sum()) for b in range(bins)]
-    recall = [right[label == c].mean() for c in np.unique(label)]
+    gap = [abs((confidence - correct)[which == b].sum()) for b in range(bins)]
+    recall = [correct[label == c].mean() for c in np.unique(label)]
     return {
-        "accuracy": 100 * float(right.mean()),
+        "accuracy": 100 * float(correct.mean()),
         "balanced": 100 * float(np.mean(recall)),
         "nll": float(-np.log(np.maximum(probability[np.arange(len(label)), label], 1e-300)).mean()),
         "ece": float(sum(gap) / len(label)),

@@ -1,8 +1,8 @@
 """Run the tasks of an experiment or benchmark and store their results.
 
 A results file holds the command, the settings and a list of runs. A run is one flat dictionary: the fields
-that identify it (data set, model, split, ...), its figures, and the commit and the machine that made it. A
-command that was interrupted continues where it stopped: runs that are stored are not made again.
+that identify it (data set, model, split, ...), its figures, and the commit and the machine that made it. An
+interrupted command continues where it stopped: stored runs are not repeated.
 """
 
 import argparse
@@ -34,7 +34,7 @@ Record = dict[str, Any]
 
 @cache
 def origin() -> dict[str, str]:
-    """Return the commit (TGGM_COMMIT where there is no repository) and the machine of this process."""
+    """Return the commit (TGGM_COMMIT if there is no repository) and the machine of this process."""
     import jax
 
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude", "*"]
@@ -91,7 +91,7 @@ def complete(
     force: bool = False,
     **settings: Any,
 ) -> Record:
-    """Make the runs of a record that are missing, and write the file after each run.
+    """Make the missing runs of a record, and write the file after each run.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def complete(
     jobs : int
         Number of processes; more than one use one core each.
     force : bool
-        Make runs again that are stored.
+        Repeat stored runs.
     **settings
         Stored with the record. The command ends if the file was made with other settings.
     """
@@ -150,7 +150,7 @@ def options(about: str | None) -> argparse.ArgumentParser:
     """Return a parser with the options that all experiments share."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1, help="processes of one core each")
-    parser.add_argument("--force", action="store_true", help="make stored runs again")
+    parser.add_argument("--force", action="store_true", help="repeat stored runs")
     parser.add_argument("--out", type=Path, help="another results file")
     return parser
 

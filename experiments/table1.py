@@ -1,4 +1,4 @@
-"""Table 1 of the paper: nine UCI sets, the paper's models.
+"""Repeat Table 1 of the paper: the paper's models on nine UCI sets.
 
     TGGM_DATA=... python experiments/table1.py [--datasets yacht] [--models paper-ml] [--splits 5] [--jobs 16]
 

@@ -1,12 +1,12 @@
-"""Table 2 of the paper: digits, newsgroups and blogs, one and two hidden layers.
+"""Repeat Table 2 of the paper: digits, newsgroups and blogs, one and two hidden layers.
 
     TGGM_DATA=... python experiments/table2.py --validate [--learning-rates 3e-4,1e-3,3e-3]
     TGGM_DATA=... python experiments/table2.py [--data blogs] [--models tggm-bp] [--hidden 100] [--seeds 3]
 
 The step size, and for text the scale of the rows, are chosen by accuracy on held-out training rows:
 `--validate` tries them at the smaller size of each kind (10,000 images or a sixth of the documents are held
-out) and writes experiments/results/table2_rates.json; two layers use the scale of one layer. The other form
-scores the test rows with the chosen values and writes experiments/results/table2.json.
+out) and writes experiments/results/table2_rates.json; two layers use the scale of one layer. Without
+`--validate` it scores the test rows with the chosen values and writes experiments/results/table2.json.
 """
 
 import itertools
@@ -108,7 +108,7 @@ def settings_of(data: str, model: str, hidden: str) -> dict[str, Any]:
 
 
 def network(hidden: str, seed: int, settings: dict[str, Any]) -> Any:
-    """Return the estimator of one cell; `settings` are complete, so either preset serves."""
+    """Return the estimator of one cell; `settings` are complete, so both presets are equivalent."""
     return TGGMClassifier.paper_bp(hidden=layers(hidden), random_state=seed, **settings)
 
 
@@ -168,7 +168,7 @@ def _training(estimator: Any) -> dict[str, Any]:
 
 
 def trials(args: Namespace) -> list[tuple[Any, ...]]:
-    """Return what `--validate` tries."""
+    """Return the tasks of `--validate`."""
     found = []
     for data, model, deep in itertools.product(args.data, args.models, (False, True)):
         if model != "linear":
@@ -183,7 +183,7 @@ def main() -> None:
     p.add_argument("--models", type=some(MODELS), default=list(MODELS))
     p.add_argument("--hidden", type=some(HIDDEN), default=list(HIDDEN))
     p.add_argument("--seeds", type=int, default=1)
-    p.add_argument("--validate", action="store_true", help="choose step sizes and scales; uses no test row")
+    p.add_argument("--validate", action="store_true", help="choose step sizes and scales, without test rows")
     p.add_argument(
         "--learning-rates", type=lambda text: [float(r) for r in text.split(",")], default=[3e-4, 1e-3, 3e-3]
     )

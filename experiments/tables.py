@@ -1,11 +1,11 @@
-"""The development tables, five splits each, as numbers and as data frames.
+"""Load the development tables, five splits each, as numbers and as data frames.
 
     from tables import TABLES
     X_train, y_train, X_test, y_test = TABLES["ames"].split(0)
 
 No table is in the paper, so defaults may be chosen on them. Twelve are arrays whose source has ten folds:
 split k tests on fold k. Six are CSV files with words and gaps, split 90 : 10 at random; a `TableTransformer`
-that is fitted to the training rows makes them numbers. Scikit-learn's diabetes is split in the same way.
+that is fitted to the training rows encodes them as numbers. Scikit-learn's diabetes is split in the same way.
 Eight are generated, each split with its own seed and 1,000 test rows. `RAW_TABLES` are the CSV files and four
 generated data frames.
 """
@@ -129,13 +129,13 @@ def _csv(name: str, task: str, target: str, *dropped: str) -> DevelopmentTable:
 
 
 def _linear(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """100 columns that all count and a target of unit size; ridge regression has an error of 0.06."""
+    """Return 100 relevant columns and a target of unit size; ridge regression has an error of 0.06."""
     X = rng.standard_normal((n, 100))
     return X, X @ rng.standard_normal(100) / 10 + 0.05 * rng.standard_normal(n)
 
 
 def _wide(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """200 columns, of which two count."""
+    """Return 200 columns, two of them relevant."""
     X = rng.standard_normal((n, 200))
     return X, X[:, 0] + np.sin(X[:, 1]) + 0.1 * rng.standard_normal(n)
 
@@ -149,13 +149,13 @@ def _friedman(make: Any, noise: float, n: int, rng: Generator) -> tuple[np.ndarr
 
 
 def _heavy(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Friedman's first function with errors of infinite variance."""
+    """Return Friedman's first function with errors of infinite variance."""
     X, y = _friedman(make_friedman1, 0.0, n, rng)
     return X, y + rng.standard_t(2, n)
 
 
 def _prices(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Positive targets over five orders of magnitude, log-normal given the inputs."""
+    """Return positive targets over five orders of magnitude, log-normal given the inputs."""
     X = rng.standard_normal((n, 6))
     location = 5 + 1.8 * X[:, 0] + np.sin(2 * X[:, 1]) + 0.5 * X[:, 2] * X[:, 3]
     return X, np.exp(location + 0.5 * rng.standard_normal(n))
@@ -204,7 +204,7 @@ TABLES = {name: _FILES.get(name) or _numeric(name) for name in (*SMALL, *LARGE)}
 
 
 def _towns(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
-    """One of 2,000 towns explains half of the target; the sizes of towns follow Zipf's law."""
+    """Return rows with one of 2,000 towns, which explains half of the target; sizes follow Zipf's law."""
     effect, weight = np.random.default_rng(0).normal(size=2000), 1 / np.arange(10, 2010)
     town = rng.choice(2000, n, p=weight / weight.sum())
     x = rng.normal(size=n)
@@ -213,7 +213,7 @@ def _towns(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
 
 
 def _marks(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
-    """Concentrations, 15 % of them below the limit of detection, and miles with commas and a unit."""
+    """Return concentrations, 15 % of them below the limit of detection, and miles with commas and a unit."""
     dose, miles = rng.lognormal(size=n), rng.integers(0, 200_000, n)
     shown = ["<LOD" if value < np.exp(-1.04) else f"{value:.3f}" for value in dose]
     y = np.log(dose) - miles / 1e5 + 0.3 * rng.normal(size=n)
@@ -228,7 +228,7 @@ def _seasons(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
 
 
 def _holes(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
-    """Classes that depend on whether a value is missing."""
+    """Return classes that depend on whether a value is missing."""
     X, there = rng.normal(size=(n, 4)), rng.random((n, 4)) > 0.2
     score = X[:, 0] * there[:, 0] + 1.5 * ~there[:, 1] - X[:, 2] * there[:, 2] + rng.logistic(size=n)
     filled = np.where(there, X, np.nan)

@@ -1,9 +1,9 @@
-"""Training methods of one-layer models on four UCI sets.
+"""Compare training methods of one-layer models on four UCI sets.
 
     TGGM_DATA=... python experiments/uci_methods.py [--datasets yacht] [--methods moments,ep] [--jobs 2]
 
-"paper-bp" and "paper-ml" have the paper's settings. All other methods train an ensemble of ten with learned
-noise by Adam, 50 units, the same settings for all sets. Results go to experiments/results/uci_methods.json.
+"paper-bp" and "paper-ml" have the paper's settings. All other methods train an ensemble of ten with 50
+units and learned noise by Adam, equal for all sets. Results go to experiments/results/uci_methods.json.
 """
 
 from typing import Any

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from tggm.estimators import _class_law, _data
+from tggm.estimators import _class_predictions, _data
 from tggm.paper import _estimators as paper
 from tggm.predictive import member_moments
 from tggm.training import rows
@@ -37,7 +37,7 @@ def rng() -> np.random.Generator:
 
 USUAL = rows.bucket
 TRAINING = (rows, _data, paper)  # modules that pad tables
-PREDICTION = (_class_law, member_moments)
+PREDICTION = (_class_predictions, member_moments)
 
 
 @pytest.fixture(autouse=True, scope="session")

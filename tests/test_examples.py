@@ -31,7 +31,7 @@ def test_skew_normal():
 
 def test_bounded_rates():
     slope, noise = load("bounded_rates").main()
-    assert slope < 0.02  # a fifth of the error if limits are taken for values
+    assert slope < 0.02  # a fifth of the error of limits as values
     assert noise < 0.03
 
 

@@ -102,7 +102,7 @@ def test_public_names_can_be_imported():
         _ = tggm.TruncatedGausian
 
 
-def test_a_bare_import_loads_nothing_heavy():
+def test_importing_tggm_imports_no_large_package():
     heavy = ("jax", "numpy", "scipy", "sklearn", "matplotlib", "pandas")
     loaded = in_a_fresh_process("import sys, tggm; print(*sys.modules)").split()
     assert not set(heavy) & set(loaded)

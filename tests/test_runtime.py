@@ -113,12 +113,12 @@ def test_sequenced_changes_neither_values_nor_gradients():
     np.testing.assert_array_equal(same["a"], tree["a"])
     assert same["mask"].dtype == bool
     np.testing.assert_array_equal(jax.grad(lambda t: compute_after(tree, t)["a"].sum())(after), 0)
-    # the dependence is there for the compiler to see
+    # the dependence is visible to the compiler
     text = jax.jit(lambda a, after: compute_after(a, after)).lower(tree["a"], after).compile().as_text()
     assert "parameter(1)" in text
 
 
-def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
+def test_a_folder_that_others_can_write_to_is_rejected(tmp_path):
     tmp_path.chmod(0o777)
     with pytest.raises(PermissionError, match=r"writable by you alone, .* its mode is 0777"):
         use_compilation_cache(tmp_path)

@@ -1,17 +1,17 @@
-"""Whether two commits of the package fit the same models.
+"""Check whether two commits of the package fit the same models.
 
     PYTHONPATH=old/src python tools/compare_commits.py record old.npz
     PYTHONPATH=new/src python tools/compare_commits.py record new.npz
     python tools/compare_commits.py compare old.npz new.npz
 
-`record` runs a fixed list of fits through the public interface of the package that PYTHONPATH names, and
-stores what they predict for rows they have not seen: log-densities or log-probabilities, means, standard
+`record` runs a fixed list of fits through the public interface of the package in PYTHONPATH, and stores
+their predictions for new rows: log-densities or log-probabilities, means, standard
 deviations and CRPS, with the seconds of the fit for development tables. Long training in single precision
-amplifies rounding until the last digits of a step decide where it ends, so most cases take few steps in
-double precision; those called "as users run it" do not.
+amplifies rounding errors until the result depends on the last digits of a step, so most cases take few steps
+in double precision; those called "as users run it" do not.
 `compare` prints the differences of two recordings: of logs in nats, of means in standard deviations, and for
 each development table the mean scores of both over five splits with the paired standard error of the
-difference. Real data are read from the folder that TGGM_DATA names; without it these cases are left out.
+difference. Real data are read from the folder in TGGM_DATA; without it these cases are left out.
 """
 
 import argparse
@@ -28,19 +28,19 @@ from pathlib import Path
 import numpy as np
 
 AS_USERS = "as users run it"
-HURRY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+FAST_COMPILE = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 DOUBLE = {"dtype": "float64", "random_state": 0}
 SMALL = {**DOUBLE, "n_members": 2, "max_epochs": 6, "batch_size": 32}
 UCI = {"Boston": "bostonHousing", "Yacht": "yacht", "Wine": "wine-quality-red"}
 UCI |= {"Concrete": "concrete", "Energy": "energy", "Kin8nm": "kin8nm", "Naval": "naval-propulsion-plant"}
 UCI |= {"Power": "power-plant", "Protein": "protein-tertiary-structure"}
 SPLITS = 5  # of a development table
-CASES_A_PROCESS = 30  # memory of compiled programs is given back
+CASES_A_PROCESS = 30  # a new process releases the memory of compiled programs
 CASES = {}
 
 
 def case(name):
-    """Put a function that returns a case's predictions into the table under this name."""
+    """Store a function that returns a case's predictions under this name."""
     return partial(CASES.setdefault, name)
 
 
@@ -113,7 +113,7 @@ def uci(label, split, name, preset=None, **settings):
 
 
 def experiments():
-    """Make the modules of the experiments importable, which read the real data."""
+    """Make the modules of the experiments importable; they read the real data."""
     folder = str(Path(__file__).parents[1] / "experiments")
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -143,7 +143,7 @@ def development(table, split, *, frame=False):
 
 
 def command_line(table, target):
-    """`tggm fit` and `tggm predict` on the CSV file of a development table."""
+    """Add `tggm fit` and `tggm predict` on the CSV file of a development table."""
 
     @case(f"file {table}, {AS_USERS}")
     def predictions():
@@ -161,7 +161,7 @@ def command_line(table, target):
 
 
 def paper_cell(data, model, hidden):
-    """One cell of the paper's Table 2 with few rows and epochs."""
+    """Add one cell of the paper's Table 2 with few rows and epochs."""
 
     @case(f"table 2, {data} {model} {hidden}")
     def predictions():
@@ -219,7 +219,7 @@ if "TGGM_DATA" in os.environ:
 
 
 def at_limits(X, y):
-    """Targets cut off at quartiles, on both sides."""
+    """Return targets clipped at quartiles, on both sides."""
     low, high = np.quantile(y, [0.25, 0.75])
     return {"y": np.clip(y, low, high), "censored": (y > high).astype(int) - (y < low)}
 
@@ -317,9 +317,9 @@ def run(names, out):
 
 
 def record(out, only=""):
-    """Run all cases whose names contain `only`; the compiler hurries with short ones."""
+    """Run all cases whose names contain `only`; short ones are compiled without optimisation."""
     names = [name for name in CASES if only in name]
-    groups = {"": [n for n in names if AS_USERS in n], HURRY: [n for n in names if AS_USERS not in n]}
+    groups = {"": [n for n in names if AS_USERS in n], FAST_COMPILE: [n for n in names if AS_USERS not in n]}
     arrays = {}
     with tempfile.TemporaryDirectory() as folder:
         for flags, group in groups.items():
@@ -335,14 +335,14 @@ def record(out, only=""):
 
 
 def differences(old, new):
-    """Of a case: rows, largest and median difference of logs, largest difference of means in deviations."""
+    """Return rows, largest and median difference of logs, largest difference of means in deviations."""
     logs = np.abs(old["log"] - new["log"])
     means = np.abs(old["mean"] - new["mean"]) / old["std"] if "mean" in old else np.zeros(1)
     return len(logs), logs.max(), np.median(logs), means.max()
 
 
 def scores(recording):
-    """Mean scores of a development table's split: error, log-likelihood, CRPS (regression), seconds."""
+    """Return mean scores of one split: error, log-likelihood, CRPS (regression), seconds."""
     truth, logs = recording["truth"], recording["log"]
     seconds = float(recording["seconds"][0])
     if "mean" not in recording:
@@ -372,7 +372,7 @@ def print_scores(old, new):
 
 
 def stored(path):
-    """Predictions by case."""
+    """Return predictions by case."""
     cases = {}
     with np.load(path) as archive:
         for key in archive.files:
@@ -382,7 +382,7 @@ def stored(path):
 
 
 def compare(one, other):
-    """Print a line for every case, and how many are in both recordings."""
+    """Print a line for every case, and the number of cases in both recordings."""
     old, new = stored(one), stored(other)
     print(f"{'':52}{'rows':>6}{'largest':>10}{'median':>10}{'means':>10}")
     both = [name for name in old if name in new]
@@ -398,7 +398,7 @@ def compare(one, other):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    words = commands.add_parser("record", help="run the fits and store what they predict")
+    words = commands.add_parser("record", help="run the fits and store their predictions")
     words.add_argument("out", type=Path)
     words.add_argument("--only", default="", help="cases whose names contain this")
     words = commands.add_parser("run", help="run the cases of these names only, in this process")

@@ -1,4 +1,4 @@
-"""Draw a picture for each example of docs/examples.md, from the variables that its notebook ends with.
+"""Draw a picture for each example of docs/examples.md, from the final variables of its notebook.
 
     python tools/example_pictures.py [NAME ...]
 

@@ -1,10 +1,10 @@
-"""Damage model files; each must be refused, or load and give finite predictions.
+"""Damage model files; each must be rejected, or load and give finite predictions.
 
     python -m tools.fuzz_model_files [--files 100000] [--seed 0]
 
 Files of a regressor, a classifier and a model of a data frame are damaged in two ways. *Bytes*: flipped, cut,
 inserted or spliced; no such file may load. *Contents*: values, shapes, names and settings are changed under a
-correct checksum; such a file is refused with `ModelFileError`, or its predictions are finite or end with a
+correct checksum; such a file is rejected with `ModelFileError`, or its predictions are finite or end with a
 ValueError about the rows. Anything else is a violation.
 """
 

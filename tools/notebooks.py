@@ -2,8 +2,8 @@
 
     python tools/notebooks.py
 
-Notebooks have no outputs. A script gives its docstring, its imports and functions, the default arguments of
-`main`, and the body of `main`, split at blank lines. A page gives text cells, Python cells, and commands;
+Notebooks have no outputs. Cells of a script are its docstring, imports and functions, default arguments of
+`main`, and the body of `main`, split at blank lines. Cells of a page are text, Python code, and commands;
 blocks of results are left out.
 """
 
@@ -106,7 +106,7 @@ def _from_block(language: str, text: str) -> Cell:
 
 
 def _linked(text: str) -> str:
-    """Return text whose links between pages start from the folder of notebooks."""
+    """Return text with links between pages relative to the folder of notebooks."""
     return re.sub(r"\]\(([\w-]+\.md)", r"](../../docs/\1", text)
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / ".tggm-setup.json"
-SERVED_BY = {"demo": ("demo", "dev"), "dev": ("dev",)}  # a development set-up serves the demo too
+SERVED_BY = {"demo": ("demo", "dev"), "dev": ("dev",)}  # a development set-up is sufficient for the demo
 REDIRECTIONS = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")  # would install outside .venv
 
 
@@ -32,7 +32,7 @@ def main(extra: str) -> None:
             f"tggm needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}.\n"
             "Name a newer one:  make PYTHON=python3.12 demo"
         )
-    healthy = stamp()["folder"] == str(ROOT) and starts() and intact()
+    healthy = stamp()["folder"] == str(ROOT) and interpreter_runs() and files_are_complete()
     if healthy and is_current() and stamp()["extra"] in SERVED_BY[extra]:
         return
     began = time.monotonic()
@@ -48,7 +48,7 @@ def main(extra: str) -> None:
 
 
 def stamp() -> dict[str, str]:
-    """Return the record of the last finished set-up, blank if there is none."""
+    """Return the record of the last finished set-up; empty strings if there is none."""
     try:
         return {"folder": "", "pyproject": "", "extra": "", **json.loads(STAMP.read_text())}
     except (OSError, ValueError, TypeError):
@@ -63,7 +63,7 @@ def is_current() -> bool:
     return stamp()["pyproject"] == digest()
 
 
-def starts() -> bool:
+def interpreter_runs() -> bool:
     """Return whether the interpreter of the environment runs."""
     try:
         return subprocess.run([PYTHON, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode == 0
@@ -71,7 +71,7 @@ def starts() -> bool:
         return False
 
 
-def intact() -> bool:
+def files_are_complete() -> bool:
     """Return whether every installed file has its recorded size."""
     records = list(VENV.glob("lib/python*/site-packages/*.dist-info/RECORD"))
     return bool(records) and all(recorded_files_exist(record) for record in records)

@@ -3,10 +3,10 @@
     python tools/walk.py [regressor] [command_line]
 
 A walk is the list of functions of `src/tggm` in the order of their first calls. It counts distinct pairs
-(file, qualified name) that the calling thread enters, with lambdas, generators and comprehensions, and with
+(file, qualified name) that the calling thread enters, including lambdas, generators and comprehensions, and
 functions that JAX calls while it traces a program. It does not count code that runs while a module is
-imported, or bodies of classes. Every walk starts in a process that has compiled nothing, without a cache of
-compiled programs. A change of file is a pair of neighbours in the list that are in different files.
+imported, or bodies of classes. Every walk starts in a new process, without a cache of compiled
+programs. A change of file is a pair of neighbours in the list that are in different files.
 """
 
 import contextlib
@@ -63,14 +63,14 @@ def walk(name):
     """Return pairs (file, function) in the order of their first calls; files are relative to the package."""
     call, prefix, visits = WALKS[name](), f"{PACKAGE}/", {}
 
-    def entered(frame, event, _):
+    def record_call(frame, event, _):
         code = frame.f_code
         if code.co_filename.startswith(prefix) and code.co_flags & inspect.CO_OPTIMIZED:  # a function's code
             visit = (code.co_filename.removeprefix(prefix), code.co_qualname)
-            if visit not in visits and not imported(frame, prefix):
+            if visit not in visits and not is_import(frame, prefix):
                 visits[visit] = None
 
-    sys.settrace(entered)  # returns nothing: no lines are traced
+    sys.settrace(record_call)  # returns nothing: no lines are traced
     try:
         call()
     finally:
@@ -78,7 +78,7 @@ def walk(name):
     return list(visits)
 
 
-def imported(frame, prefix):
+def is_import(frame, prefix):
     """Return whether this frame runs while a module of the package is imported."""
     while frame := frame.f_back:
         if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(prefix):

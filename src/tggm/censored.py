@@ -31,7 +31,7 @@ class Censored:
 
 
 def sides(name: str, side: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Convert sides given as numbers or words to −1, 0 and 1; errors call the argument `name`."""
+    """Convert sides given as numbers or words to −1, 0 and 1; `name` is the argument's name in errors."""
     array = np.asarray(side)
     if array.dtype.kind in "US":
         unknown = sorted(set(np.unique(array).tolist()) - SIDES.keys())

@@ -8,10 +8,10 @@ mean over all orders and all z is the Shapley value of the column (Štrumbelj & 
     \phi_j = E_{z, \pi}\big[f(x_{\pi \le j}, z_{\pi > j}) - f(x_{\pi < j}, z_{\pi \ge j})\big],
     \qquad f(x) = E_z f(z) + \sum_j \phi_j.
 
-The sum holds for every single walk, so it holds exactly for any number of walks; only its division among
-columns is estimated. Each order is walked in both directions, which is exact if at most two columns interact,
-and the background rows are chosen so that their means and variances match those of all. All rows use the same
-walks.
+The sum is exact for every walk, so it is exact for any number of walks; only the contributions of the columns
+are estimated. Each order is used in both directions, which is exact if at most two columns interact. The
+background rows are chosen so that their means and variances match those of all background rows. All rows use
+the same walks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,9 +22,9 @@ import numpy as np
 from tggm.arrays import Bools, Floats, Ints
 
 BLOCK = 8192  # rows per call of the function that is explained
-STEPS = 512  # answers per row that an automatic number of walks aims at
+STEPS = 512  # answers per row from which the automatic number of walks is derived
 MOST_WALKS = 128
-CANDIDATES = 1000  # background rows that are considered
+CANDIDATES = 1000  # background rows to choose from
 MOST_ROWS = 200_000  # rows in total if the number of repeats is chosen automatically
 MOST_REPEATS = 5
 
@@ -75,9 +75,9 @@ class Explanation(NamedTuple):
 
 
 class Importances(NamedTuple):
-    """Importance of each column: near 0, of either sign, for an irrelevant one."""
+    """Importance of each column; about 0, positive or negative, for an irrelevant column."""
 
-    mean: Floats  # (n_columns,) mean increase of the loss by shuffling
+    mean: Floats  # (n_columns,) mean increase of the loss when the column is shuffled
     error: Floats  # (n_columns,) its standard error over rows
     names: tuple[str, ...]  # of the columns
 
@@ -85,23 +85,23 @@ class Importances(NamedTuple):
 def permutation_importances(
     loss: Loss, X: Floats, columns: ColumnMap, repeats: int | None, rng: Any
 ) -> Importances:
-    """Shuffle each column, with all its features together, `repeats` times.
+    """Return the increase of the loss when each column is shuffled, with all its features together.
 
-    That of scikit-learn cannot shuffle several features together and has no standard error over rows.
+    The function of scikit-learn cannot shuffle several features together and returns no standard error.
     """
     n, count = len(X), len(columns.used)
     times = int(np.clip(MOST_ROWS // max(n * count, 1), 1, MOST_REPEATS)) if repeats is None else repeats
     before = loss(X, np.arange(n))
     tasks, each = np.repeat(np.arange(count), times), max(1, BLOCK // n)
     after = np.concatenate(
-        [_shuffled(loss, X, columns.owner, tasks[at : at + each], rng) for at in range(0, len(tasks), each)]
+        [_rescore(loss, X, columns.owner, tasks[at : at + each], rng) for at in range(0, len(tasks), each)]
     )
     by_row = (after - before[None, :]).reshape(count, times, n).mean(1)  # (columns, rows)
     error = by_row.std(1, ddof=1) / np.sqrt(n) if n > 1 else np.full(count, np.nan)
     return Importances(columns.spread(by_row.mean(1), 0), columns.spread(error, 0), columns.names)
 
 
-def _shuffled(loss: Loss, X: Floats, owner: Ints, tasks: Ints, rng: Any) -> Floats:
+def _rescore(loss: Loss, X: Floats, owner: Ints, tasks: Ints, rng: Any) -> Floats:
     """Return losses (tasks, rows) of copies of the rows, each with one column shuffled."""
     n = len(X)
     copies = np.repeat(X[None], len(tasks), axis=0)
@@ -122,15 +122,15 @@ def shapley_values(
     if len(background) > CANDIDATES:
         background = background[np.sort(rng.choice(len(background), CANDIDATES, replace=False))]
     base = answer(background)
-    chosen = _herd(np.concatenate([background, base], axis=1), pairs, rng)
+    chosen = _choose_rows(np.concatenate([background, base], axis=1), pairs, rng)
     Z, base = background[chosen], base[chosen]
     orders = np.stack([rng.permutation(count) for _ in range(pairs)])
-    when = np.argsort(np.concatenate([orders, orders[:, ::-1]]), axis=1)  # step at which each column is set
-    is_set = when[:, None, :] < np.arange(count + 1)[None, :, None]  # (2 pairs, count + 1, count)
+    step = np.argsort(np.concatenate([orders, orders[:, ::-1]]), axis=1)  # step that sets each column
+    is_set = step[:, None, :] < np.arange(count + 1)[None, :, None]  # (2 pairs, count + 1, count)
     ends = answer(X)
     each = max(1, 2**20 // (2 * pairs * (count + 1)))
     found = [
-        _shares(answer, X[at : at + each], Z, (base, ends[at : at + each]), is_set, columns.owner)
+        _contributions(answer, X[at : at + each], Z, (base, ends[at : at + each]), is_set, columns.owner)
         for at in range(0, len(X), each)
     ]
     parts, mean = columns.spread(np.concatenate(found), 1), base.mean(0)
@@ -139,23 +139,23 @@ def shapley_values(
     return Explanation(mean, parts, columns.names)
 
 
-def _herd(rows: Floats, size: int, rng: Any) -> Ints:
+def _choose_rows(rows: Floats, size: int, rng: Any) -> Ints:
     """Choose rows greedily so that their means and variances are close to those of all rows."""
     with np.errstate(all="ignore"):
         Z = (rows - rows.mean(0)) / rows.std(0)
     Z = np.nan_to_num(np.concatenate([Z, Z**2 - 1], axis=1), posinf=0, neginf=0)
-    left, chosen, total = np.ones(len(Z), np.bool_), [], np.zeros(Z.shape[1])
+    unused, chosen, total = np.ones(len(Z), np.bool_), [], np.zeros(Z.shape[1])
     noise = 1e-9 * rng.uniform(size=len(Z))  # breaks ties
     for _ in range(size):
-        left |= not left.any()
+        unused |= not unused.any()
         distance = ((total + Z) ** 2).sum(1) + noise
-        chosen.append(int(np.argmin(np.where(left, distance, np.inf))))
-        left[chosen[-1]] = False
+        chosen.append(int(np.argmin(np.where(unused, distance, np.inf))))
+        unused[chosen[-1]] = False
         total = total + Z[chosen[-1]]
     return np.array(chosen)
 
 
-def _shares(
+def _contributions(
     answer: Answer, X: Floats, Z: Floats, ends: tuple[Floats, Floats], is_set: Bools, owner: Ints
 ) -> Floats:
     """Return the mean contribution of each column along the walks: (rows, columns, answers)."""
@@ -164,15 +164,15 @@ def _shares(
     f = np.empty((len(X), walks, stops, last.shape[1]))
     f[:, :, 0], f[:, :, -1] = np.concatenate([base, base])[None], last[:, None]
     if stops > 2:
-        inner = [answer(rows) for rows in _mixed(X, Z, is_set[:, 1:-1], owner)]
+        inner = [answer(rows) for rows in _mixed_rows(X, Z, is_set[:, 1:-1], owner)]
         f[:, :, 1:-1] = np.concatenate(inner).reshape(len(X), walks, stops - 2, -1)
     change = np.diff(f, axis=2)
-    when = is_set.argmax(1) - 1  # step at which each column is set
-    shares: Floats = np.take_along_axis(change, when[None, :, :, None], axis=2).mean(1)
+    step = is_set.argmax(1) - 1  # step that sets each column
+    shares: Floats = np.take_along_axis(change, step[None, :, :, None], axis=2).mean(1)
     return shares
 
 
-def _mixed(X: Floats, Z: Floats, inner: Bools, owner: Ints) -> Iterator[Floats]:
+def _mixed_rows(X: Floats, Z: Floats, inner: Bools, owner: Ints) -> Iterator[Floats]:
     """Yield the rows at all inner stops of all walks, in blocks of one size."""
     shape = (len(X), inner.shape[0], inner.shape[1])
     features, total = inner[:, :, owner], len(X) * inner.shape[0] * inner.shape[1]

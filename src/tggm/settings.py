@@ -18,7 +18,7 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 
 def count(name: str, value: Any, *, least: int = 1) -> int:
-    """Return an integer of at least `least`."""
+    """Return the value if it is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
     return int(value)
@@ -27,7 +27,7 @@ def count(name: str, value: Any, *, least: int = 1) -> int:
 def number(
     name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf, below: float = np.inf
 ) -> float:
-    """Return a finite real number within bounds."""
+    """Return the value as a float if it is finite and within the bounds."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise ValueError(f"`{name}` must be a number; got {value!r}.")
     x = float(value)
@@ -99,8 +99,8 @@ def layers(value: Any) -> tuple[int, ...] | None:
         found = ()
     if not found:
         raise ValueError(
-            "`hidden` must be 'auto', a number of units, or one for each layer, at least 1 each, as 50 or "
-            f"(50, 50); got {value!r}."
+            "`hidden` must be 'auto', a number of units, or a tuple with one number for each layer, all at "
+            f"least 1, for example 50 or (50, 50); got {value!r}."
         )
     return found
 
@@ -109,7 +109,7 @@ def cycles(value: Any) -> tuple[int, int]:
     """Return the first and last number of cycles, from a number or a pair."""
     ends = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
     if len(ends) != 2:
-        raise ValueError(f"`n_cycles` must be a number or (first, last), as (30, 5); got {value!r}.")
+        raise ValueError(f"`n_cycles` must be a number or (first, last), for example (30, 5); got {value!r}.")
     return count("n_cycles", ends[0]), count("n_cycles", ends[1])
 
 
@@ -153,10 +153,10 @@ def checkpoint(path: Any, random_state: Any, optimizer: Any = "auto") -> None:
         raise ValueError(f"`checkpoint` must be None or the name of a file; got {path!r}.")
     if not isinstance(random_state, Integral):
         raise ValueError(
-            f"`checkpoint` needs a fixed `random_state`, as 0, to resume the same fit; got {random_state!r}."
+            f"`checkpoint` needs an integer `random_state`, for example 0; got {random_state!r}."
         )
     if not isinstance(optimizer, str):
-        raise ValueError(f"`checkpoint` needs an optimizer by name, as 'adam'; got {optimizer!r}.")
+        raise ValueError(f"`checkpoint` needs an optimizer by name, for example 'adam'; got {optimizer!r}.")
 
 
 def generator(random_state: Any) -> np.random.Generator:

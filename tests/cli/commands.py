@@ -1,4 +1,4 @@
-"""A small table with words and gaps, and commands that succeed or complain."""
+"""A small table with words and gaps, and commands that succeed or fail."""
 
 import csv
 
@@ -24,7 +24,7 @@ def write(file, table, names=("area", "garden", "heating", "price")):
 
 
 def answer(capsys, *words):
-    """What a command writes to standard output; it must succeed."""
+    """Return the standard output of a command, which must succeed."""
     capsys.readouterr()
     assert run(list(words)) == 0
     return capsys.readouterr().out

@@ -42,7 +42,7 @@ def test_classes(houses, capsys):
 
 
 def test_errors_name_the_remedy(houses, capsys, monkeypatch):
-    assert "--models knows naive" in complaint(capsys, "compare", houses, "-t", "price", "--models", "magic")
+    assert "--models must be" in complaint(capsys, "compare", houses, "-t", "price", "--models", "magic")
     words = ["compare", houses, "-t", "price", "--folds", "40", "--quiet"]
     assert "--folds 40 needs 80 rows" in complaint(capsys, *words)
     monkeypatch.setattr(comparison, "find_spec", lambda name: None)

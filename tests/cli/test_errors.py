@@ -1,4 +1,4 @@
-"""How the command line fails: one sentence, exit code 2, no traceback."""
+"""Errors of the command line: one sentence, exit code 2, no traceback."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def test_without_a_command_the_commands_are_listed(capsys):
     assert all(name in shown for name in ("fit", "predict", "evaluate", "info", "report", "compare", "serve"))
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_large_package():
     code = (
         "import sys; from tggm.cli import run; run(['--help']); run(['fit', '--help']);"
         "print(sorted({'jax', 'numpy', 'sklearn', 'scipy', 'matplotlib', 'rich'} & set(sys.modules)))"
@@ -54,7 +54,7 @@ def test_help_loads_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_nothing_is_written_over_what_is_read(tmp_path):
+def test_input_files_are_not_overwritten(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("a,y\n1,2\n")
     with pytest.raises(CommandError, match="is read by this command"):
@@ -67,7 +67,7 @@ def test_nothing_is_written_over_what_is_read(tmp_path):
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"]])
 def test_a_broken_pipe_ends_without_a_message(words):
-    """As with `tggm ... | head`: the exit code of a process that wrote into a closed pipe, and no message."""
+    """Check `tggm ... | head`: the exit code of a write to a closed pipe, and no message."""
     ours, theirs = os.pipe()
     os.close(ours)
     done = subprocess.run([sys.executable, "-m", "tggm", *words], stdout=theirs, stderr=-1, check=False)
@@ -84,7 +84,7 @@ def test_a_broken_pipe_ends_without_a_message(words):
         (["info", "one.csv"], "one.csv is not a usable model file: it was not written by tggm.save or"),
     ],
 )  # fmt: skip
-def test_unsuitable_files_are_refused(tmp_path, monkeypatch, capsys, words, sentence):
+def test_unsuitable_files_are_rejected(tmp_path, monkeypatch, capsys, words, sentence):
     monkeypatch.chdir(tmp_path)
     tables = {"one": ["1,2"], "gaps": ["1,2", "2,3", *["3,"] * 10]}
     for name, rows in tables.items():
@@ -97,4 +97,4 @@ def test_names_with_commas():
     assert names_in(["b, in m"], known) == ["b, in m"]
     assert names_in(["id,x", "b, in m"], known) == ["id", "x", "b, in m"]
     assert names_in(['id, "b, in m"'], known) == ["id", "b, in m"]
-    assert names_in(["id,y"], known) == ["id", "y"]  # what is not there is said by who looks for it
+    assert names_in(["id,y"], known) == ["id", "y"]  # unknown names are reported by the caller

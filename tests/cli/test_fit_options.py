@@ -37,7 +37,7 @@ def test_notes_describe_the_encoding_of_columns(tmp_path, capsys):
     )  # fmt: skip
     assert all(text in said for text in shown)
     told = answer(capsys, "info", str(tmp_path / "m.tggm"))
-    shown = ("dose: number marked <LOD", "driven: number in km", "day: date, seen as trend")
+    shown = ("dose: number marked <LOD", "driven: number in km", "day: date, encoded as trend")
     assert all(text in told for text in shown)
 
 
@@ -51,14 +51,14 @@ def figures(ours, linear, key="rmse", more="log_density"):
 def test_the_hint_compares_with_a_linear_model():
     assert "is better on these rows (RMSE 1.17 against 5.2)" in hint(figures(5.2, 1.17))
     assert "is as good" in hint(figures(1.0, 1.01))
-    assert hint(figures(1.0, 1.5)) == ""  # it gives more probability, but errs far more
+    assert hint(figures(1.0, 1.5)) == ""  # the likelihood is larger, but so is the error
     assert "is better on these rows (NLL" in hint(figures(0.5, 0.4, "log_loss", "ece"))
     assert "is as good" in hint(figures(0.5, 0.49, "log_loss", "ece"))
     assert hint(figures(0.4, 0.5, "log_loss", "ece")) == ""
     assert hint({"model": {}}) == ""
 
 
-def test_columns_of_figures_are_those_that_all_have():
+def test_figures_have_the_columns_that_all_models_have():
     shown = figures_table(figures(1.0, 2.0))
     assert ("RMSE" in shown, "R²" in shown) == (True, False)
 
@@ -74,7 +74,7 @@ def test_dates_are_copied(tmp_path, capsys):
     assert (first["day"], first["y_observed"]) == ("2024-01-01", 0.0)
 
 
-def test_a_guarantee_is_that_of_python(tmp_path):
+def test_a_guarantee_equals_that_of_python(tmp_path):
     """Rows that are set aside must not be used for target encodings: both ways set the same rows aside."""
     rng = np.random.default_rng(0)
     town, x = rng.integers(0, 80, 300), rng.normal(size=300)
@@ -92,7 +92,7 @@ def test_a_guarantee_is_that_of_python(tmp_path):
     np.testing.assert_array_equal(*ends)
 
 
-def test_columns_and_words_that_were_named_are_kept_with_the_model(tmp_path, capsys):
+def test_given_columns_and_words_are_stored_with_the_model(tmp_path, capsys):
     table = [(k, k % 4, "lost" if k % 7 == 0 else f"{k * k % 31}", k * 7 % 23) for k in range(60)]
     file, model = write(tmp_path / "t.csv", table, ("id", "zone", "x", "y")), str(tmp_path / "m.tggm")
     words = shlex.split("--ignore id --categorical zone --missing lost --task regression --quiet")
@@ -132,7 +132,7 @@ def test_rare_classes_are_noted():
     assert note == "kind: classes of fewer than 5 rows are hard to learn ('b')"
 
 
-def test_settings_by_the_number_of_rows_unless_asked_for():
+def test_settings_depend_on_the_number_of_rows_unless_given():
     small, large = (build_estimator(FitOptions("y"), False, n) for n in (500, 100_000))
     assert (small.hidden, small.n_members, large.hidden, large.n_members) == ("auto", 10, "auto", 5)
     assert build_estimator(FitOptions("y"), True, 500).n_members == 5

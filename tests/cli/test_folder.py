@@ -1,4 +1,4 @@
-"""tggm fit of a folder of Parquet files."""
+"""`tggm fit` with a folder of Parquet files."""
 
 import json
 
@@ -17,7 +17,7 @@ SMALL = ["--hidden", "4,3", "--members", "1", "--epochs", "6"]  # less to compil
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Three files of 400 rows whose price depends on size and place; one row without a price."""
+    """Write three files of 400 rows whose price depends on size and place; one row without a price."""
     place = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     for k in range(3):
@@ -45,7 +45,7 @@ def test_a_folder_becomes_a_model(folder, tmp_path, capsys):
 
 def test_folders_that_cannot_be_fitted(folder, tmp_path, capsys):
     words = ["-t", "price", "-o", str(tmp_path / "m.tggm")]
-    assert "has no file *.parquet in it" in complaint(capsys, "fit", str(tmp_path), *words)
+    assert "contains no file *.parquet" in complaint(capsys, "fit", str(tmp_path), *words)
     assert "has no column 'prize'" in complaint(capsys, "fit", str(folder), "-t", "prize", *words[2:])
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no more")
     assert "is a damaged Parquet file" in complaint(capsys, "fit", str(tmp_path), *words)

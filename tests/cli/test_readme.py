@@ -1,4 +1,4 @@
-"""The commands of the README, run as they are typed there, with small and short fits."""
+"""The commands of the README run, with small and short fits."""
 
 import re
 import shlex
@@ -31,7 +31,7 @@ def test_the_commands_of_the_readme_work(tmp_path, monkeypatch, capsys):
     assert "hamlet" in err
 
 
-def test_the_example_table_is_what_its_script_makes(tmp_path, monkeypatch):
+def test_the_example_table_equals_the_output_of_its_script(tmp_path, monkeypatch):
     import importlib.util
 
     spec = importlib.util.spec_from_file_location("houses", ROOT / "examples" / "houses.py")

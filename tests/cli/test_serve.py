@@ -1,4 +1,4 @@
-"""`tggm serve`: answers that are those of the model, and requests that are refused."""
+"""`tggm serve`: responses equal predictions of the model, and bad requests are rejected."""
 
 import http.client
 import json
@@ -120,10 +120,10 @@ def test_the_description_has_every_column(address):
     ],
     ids=["json", "none", "column", "deep", "bytes", "large", "origin", "host"],
 )
-def test_bad_requests_get_a_sentence(address, body, kind, headers, status):
+def test_bad_requests_get_an_error_message(address, body, kind, headers, status):
     try:
         reply, content = asked(address, "POST", "/predict", body, Content_Type=kind, **headers)
-    except (BrokenPipeError, ConnectionResetError):  # it hung up while we were sending too much
+    except (BrokenPipeError, ConnectionResetError):  # the server closed the connection during a large body
         assert status == 413
         return
     assert reply.status == status
@@ -135,20 +135,20 @@ def test_other_paths_are_not_found(address):
         assert asked(address, "GET", path)[0].status == 404
 
 
-def test_values_that_are_no_words_are_refused(address):
+def test_values_that_are_not_words_are_rejected(address):
     row = as_rows(table())[0]
     assert predicted(address, [{**row, "kind": ["a"]}])[0] == 400
     status, found = predicted(address, [{**row, "kind": SECRET}])
     assert status == 200
-    assert any(SECRET in note for note in found["notes"])  # as JSON; the page makes text of it
+    assert any(SECRET in note for note in found["notes"])  # as JSON; the page inserts it as text
 
 
-def test_thirty_parallel_clients_are_answered_and_some_may_leave(address, model, capsys):
+def test_thirty_parallel_clients_get_answers_and_some_may_disconnect(address, model, capsys):
     body = json.dumps({"rows": as_rows(table())})
     expected = model.predict(table())
 
     def client(number):
-        if number % 3 == 0:  # it leaves before the answer
+        if number % 3 == 0:  # it disconnects before the response
             with socket.create_connection(address) as connection:
                 connection.sendall(b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{")
             return None

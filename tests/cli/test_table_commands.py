@@ -24,13 +24,13 @@ SCORES = (metrics.accuracy_score, metrics.precision_score, metrics.recall_score,
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Data, and a model fitted to it by the command line; tables of one length share their programs."""
+    """Make data, and fit a model to them by the command line; tables of one length share their programs."""
     folder = tmp_path_factory.mktemp("commands")
     train = write(folder / "train.csv", rows(90, 0))
     write(folder / "test.csv", rows(90, 1))
-    # classes: dear or cheap
+    # classes: expensive or cheap
     for name, source in (("ctrain.csv", 0), ("ctest.csv", 1)):
-        table = [(*r[:3], "dear" if float(r[3]) > 300 else "cheap") for r in rows(90, source)]
+        table = [(*r[:3], "expensive" if float(r[3]) > 300 else "cheap") for r in rows(90, source)]
         write(folder / name, table, ("area", "garden", "heating", "kind"))
     assert run(["fit", train, "-t", "price", "-o", str(folder / "m.tggm"), *LAYERS, Q]) == 0
     words = ["fit", str(folder / "ctrain.csv"), "-t", "kind", "-o", str(folder / "c.tggm"), *SMALL, Q]
@@ -126,7 +126,7 @@ def pipe(content=b""):
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", write_through=True)
 
 
-def test_a_model_goes_through_pipes(folder, monkeypatch, capsys):
+def test_a_model_can_be_piped(folder, monkeypatch, capsys):
     words = ["fit", "-", "-t", "price", "-o", "-", Q, *LAYERS, "--epochs", "1"]
     with monkeypatch.context() as patch:
         given, sent, said = pipe((folder / "train.csv").read_bytes()), pipe(), io.StringIO()
@@ -183,7 +183,7 @@ def test_predictions_of_classes_as_json_with_inputs(folder, tmp_path, capsys):
     assert [row["kind"] for row in got] == model.classes_[p.argmax(1)].tolist()
     assert [row["kind_probability"] for row in got] == pytest.approx(p.max(1))
     assert got[0]["area"] is None  # a gap stays one
-    assert {row["kind_observed"] for row in got} == {"cheap", "dear"}
+    assert {row["kind_observed"] for row in got} == {"cheap", "expensive"}
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_explained_predictions_add_up(folder, capsys, model, data, predicted):
     np.testing.assert_allclose(total, [float(row[predicted]) for row in got], rtol=1e-6)
 
 
-def test_unknown_categories_are_noted_and_refused_with_strict(folder, tmp_path, capsys):
+def test_unknown_categories_are_noted_and_rejected_with_strict(folder, tmp_path, capsys):
     data = write(tmp_path / "new.csv", [("100", "perhaps", "gas")], ("area", "garden", "heating"))
     assert run(["predict", str(folder / "m.tggm"), data]) == 0
     assert "note: garden: 1 row with rare or unknown categories ('perhaps')" in capsys.readouterr().err
@@ -231,7 +231,7 @@ def test_evaluate_classes(folder, capsys):
     assert "NLL" in text
     worse = facts["figures"]["linear"]["log_loss"] <= facts["figures"]["model"]["log_loss"]
     assert ("hint: a linear model" in text) == worse
-    assert facts["figures"]["model"]["auc"] == pytest.approx(metrics.roc_auc_score(y == "dear", p[:, 1]))
+    assert facts["figures"]["model"]["auc"] == pytest.approx(metrics.roc_auc_score(y == "expensive", p[:, 1]))
 
 
 def test_a_threshold_chooses_between_two_classes(folder, capsys):
@@ -241,10 +241,10 @@ def test_a_threshold_chooses_between_two_classes(folder, capsys):
     model, table = tggm.load(folder / "c.tggm"), read_table(files[1])
     y = table.words("kind").astype(str)
     chosen = model.predict_proba(table)[:, 1] >= 0.05
-    want = [f(y == "dear", chosen) for f in SCORES]
+    want = [f(y == "expensive", chosen) for f in SCORES]
     assert [facts[key] for key in ("accuracy", "precision", "recall", "f1")] == pytest.approx(want)
     got = json.loads(answer(capsys, "predict", *files, *words, "--explain"))
-    assert [row["kind"] == "dear" for row in got] == chosen.tolist()
+    assert [row["kind"] == "expensive" for row in got] == chosen.tolist()
     parts = ("base", *(name for name in got[0] if name.startswith("part(")))
     total = [sum(row[name] for name in parts) for row in got]
     assert total == pytest.approx([row["kind_probability"] for row in got])
@@ -280,7 +280,7 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         ("fit {d}/train.csv -t prize", "has no column 'prize'; did you mean 'price'?"),
         ("fit {t}/gone.csv -t y", "there is no file"),
         ("fit {t}/notarget.csv -t y", "the target 'y' of {t}/notarget.csv is empty in all rows"),
-        ("fit TRAIN -t a", "--target/-t: is one column; got 'price', 'a'"),
+        ("fit TRAIN -t a", "--target/-t: must be one column; got 'price', 'a'"),
         ("fit TRAIN --set weight_deca=3 --quiet", "did you mean weight_decay?"),
         ("fit TRAIN --set weight_decay=-1 --quiet", "--set weight_decay must be"),
         ("fit TRAIN --set time_budget=-3 --quiet", "--set time_budget must be finite and greater than 0"),
@@ -305,7 +305,7 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         ("predict {t}/newer.tggm {d}/test.csv", "from a newer version of tggm"),
         ("predict - -", "cannot both come from standard input"),
         ("evaluate {d}/m.tggm {t}/junk2.csv", "the target 'price' of {t}/junk2.csv is empty"),
-        ("evaluate {d}/c.tggm {t}/newclass.csv", "does not know ('free'); leave those rows out"),
+        ("evaluate {d}/c.tggm {t}/newclass.csv", "was not fitted to ('free'); leave those rows out"),
     ],
 )
 def test_errors_that_a_user_can_correct_are_one_sentence(folder, tmp_path, capsys, line, sentence):
@@ -313,7 +313,7 @@ def test_errors_that_a_user_can_correct_are_one_sentence(folder, tmp_path, capsy
         "notarget.csv": "x,y\n" + "1,\n" * 12, "short.csv": "x,y\n1,2\n2,3\n3,4\n4,6\n",
         "junk.csv": "area,garden,heating\nbig,no,gas\n",
         "junk2.csv": "area,garden,heating,price\n1,no,gas,NA\n",
-        "newclass.csv": "area,garden,heating,kind\n1,no,gas,free\n2,no,oil,dear\n",
+        "newclass.csv": "area,garden,heating,kind\n1,no,gas,free\n2,no,oil,expensive\n",
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).write_text(text)

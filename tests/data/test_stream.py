@@ -27,14 +27,14 @@ def batches(X=X, Y=Y, size=70):
 
 
 def with_wrong(name, value, row=123):
-    """Batches with one wrong value."""
+    """Return batches with one wrong value."""
     A, b = X.astype(object), Y.astype(object)
     (A if name == "X" else b[:, None])[row, -1] = value
     return batches(A, b)
 
 
-def later(*parts):
-    """Good batches in the first pass, these in all others."""
+def other_passes(*parts):
+    """Return a source of good batches in the first pass, and of these in all others."""
     calls = iter([batches()])
     return lambda: next(calls, list(parts))
 
@@ -42,14 +42,14 @@ def later(*parts):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: iter(batches()), "can be iterated over once only, .* pass the function"),
+        (lambda: iter(batches()), "can be iterated over only once, .* pass the function"),
         (lambda: 3, "`batches` must be an iterable of pairs .*; got 3"),
         (lambda: lambda: 3, "`batches` must be an iterable of pairs .*; got 3"),
         (lambda: [(X, Y, Y)], "`batches` must yield pairs .* got a tuple"),
         (lambda: [(X[:5], Y[:4])], r"must be a table and its targets, .* got shapes \(5, 3\)"),
-        (lambda: [(X[:, :0], Y)], r"must have a column at least; got shapes \(300, 0\)"),
+        (lambda: [(X[:, :0], Y)], r"must have at least one column; got shapes \(300, 0\)"),
         (lambda: [([[1, 2], [3]], Y[:2])], "`X` must be an array .*; give all its rows the same length"),
-        (list, "the stream gave 0 rows; a fit needs two at least"),
+        (list, "the stream gave 0 rows; a fit needs at least two"),
         (lambda: [FIRST, (X[:70, :2], Y[:70])], "from row 70 on there are 2 columns .* before there were 3"),
         (lambda: [FIRST, (X[:70], Y[:70, None])], r"from row 70 on .* targets of shape \(1,\)"),
         (lambda: [(MASKED, Y)], "`X` is masked; .* fill them: X.filled"),
@@ -61,12 +61,12 @@ def later(*parts):
         ),
         (lambda: with_wrong("X", "red"), "`X` must be numbers; row 123, column 2 is 'red'"),
         (lambda: with_wrong("X", np.nan), "`X` must be finite .*; row 123 has nan in column 2. Leave"),
-        (lambda: later((X[:, :1], Y)), "from row 0 on there are 1 columns .* before there were 3"),
-        (lambda: later(FIRST), "gave 70 rows in pass 2, but 300 in pass 1"),
+        (lambda: other_passes((X[:, :1], Y)), "from row 0 on there are 1 columns .* before there were 3"),
+        (lambda: other_passes(FIRST), "gave 70 rows in pass 2, but 300 in pass 1"),
         (lambda: lambda: SPENT, "gave 0 rows in pass 2, but 300 in pass 1; .* start again at each call"),
     ],
 )
-def test_invalid_batches_are_refused(make, message):
+def test_invalid_batches_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         TGGMRegressor(**QUICK).fit(from_batches(make()))
 
@@ -80,14 +80,14 @@ def test_block_rows_must_be_a_positive_integer(rows):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: with_wrong("y", None), "`y` has None in row 123, which is no label; leave such rows out"),
-        (lambda: batches(X, np.where(Y > 0, np.nan, 1)), "`y` has nan in row .*, which is no label"),
+        (lambda: with_wrong("y", None), "`y` has None in row 123, which is not a label; leave such rows out"),
+        (lambda: batches(X, np.where(Y > 0, np.nan, 1)), "`y` has nan in row .*, which is not a label"),
         (lambda: batches(X, MIXED), "`y` has text and numbers from row 0 on"),
         (lambda: [(X, Y > 0), (X, Y.astype(str))], "from row 300 on .*text.* before .*numbers"),
-        (lambda: [(X, X > 0)], r"`y` must be one label a row; got shape \(300, 3\)"),
+        (lambda: [(X, X > 0)], r"`y` must have one label per row; got shape \(300, 3\)"),
     ],
 )
-def test_invalid_labels_are_refused(make, message):
+def test_invalid_labels_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         TGGMClassifier(**QUICK).fit(from_batches(make()))
 
@@ -106,10 +106,10 @@ def test_columns_of_any_size_are_measured_as_in_memory(factor):
         ({"standardize": False}, (1e30, 1), "`X` has a value of size .* in column .; .* standardize=True"),
         ({"standardize": False}, (1, 1e30), "`y` has a value of size .* in column 0; .* standardize=True"),
         ({}, (1, 1e200), "`y` has a standard deviation of .*, whose square overflows; divide it"),
-        ({}, (1e307, 1), "`X` must be finite numbers of size 1e[+]307 at most"),
+        ({}, (1e307, 1), "`X` must be finite numbers between ±1e[+]307"),
     ],
 )
-def test_values_that_are_too_large_are_refused(settings, factors, message):
+def test_values_that_are_too_large_are_rejected(settings, factors, message):
     with pytest.raises(ValueError, match=message):
         TGGMRegressor(**QUICK, **settings).fit(from_arrays(factors[0] * X, factors[1] * Y))
 
@@ -124,11 +124,11 @@ def test_arrays_may_be_lists_but_not_masked():
         from_arrays(X, Y[1:])
 
 
-def test_invalid_parquet_files_are_refused(tmp_path):
+def test_invalid_parquet_files_are_rejected(tmp_path):
     pq.write_table(pa.table({"a": Y, "b": Y, "y": Y}), tmp_path / "0.parquet")
     for columns, message in (
         (["a", "y"], "`columns` has the target 'y', which cannot be an input, too; leave it out"),
-        ([], "`columns` must name an input at least"),
+        ([], "`columns` must name at least one input"),
         ("a", r"`columns` must be a list of names; got 'a'. Pass \['a'\]"),
         (["c"], "0.parquet has no column 'c'; it has a, b, y"),
     ):

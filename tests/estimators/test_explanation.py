@@ -79,7 +79,7 @@ def test_probabilities_of_two_classes_add_up(two):
     assert_allclose(odds.prediction, two.decision_function(X), rtol=1e-6)
 
 
-def test_bad_arguments_are_refused(regressor):
+def test_bad_arguments_are_rejected(regressor):
     X, y = houses()
     for options, message in (
         ({"what": "probability"}, r"`what` must be one of 'mean', 'std'; got 'probability'"),

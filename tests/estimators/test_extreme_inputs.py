@@ -56,7 +56,7 @@ def fitted(model, A, target, message=None):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_regressor_is_finite_or_refuses(name):
+def test_a_regressor_is_finite_or_rejects(name):
     A, b, message = CASES[name]
     model = fitted(TGGMRegressor(**TINY), A, b, None if name == "one row" else message)
     if model is None:
@@ -70,7 +70,7 @@ def test_a_regressor_is_finite_or_refuses(name):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "target" not in name])
-def test_a_classifier_is_finite_or_refuses(name):
+def test_a_classifier_is_finite_or_rejects(name):
     A, _, message = CASES[name]
     model = fitted(TGGMClassifier(**TINY), A, np.arange(len(A)) % 2, message)
     if model is not None:
@@ -80,7 +80,7 @@ def test_a_classifier_is_finite_or_refuses(name):
 
 
 @pytest.mark.parametrize("name", ["huge", "largest", "outlier", "equal huge targets", "outlying target"])
-def test_large_values_without_standardisation_are_refused(name):
+def test_large_values_without_standardisation_are_rejected(name):
     A, b, _ = CASES[name]
     settings = {**TINY, **PLAIN, "standardize": False}
     assert fitted(TGGMRegressor(**settings), A, b, TOO_LARGE) is None
@@ -89,7 +89,7 @@ def test_large_values_without_standardisation_are_refused(name):
 
 
 @pytest.mark.parametrize("bounded", [True, False])
-def test_new_rows_far_away_are_finite_if_features_are_bounded_or_refused(bounded):
+def test_new_rows_far_away_are_finite_if_features_are_bounded_or_rejected(bounded):
     settings = TINY if bounded else {**TINY, **PLAIN}
     regressor = TGGMRegressor(**settings).fit(X, Y)
     classifier = TGGMClassifier(**settings).fit(X, X[:, 0] > 0)
@@ -98,5 +98,5 @@ def test_new_rows_far_away_are_finite_if_features_are_bounded_or_refused(bounded
         if bounded:
             assert_allclose(predict(X[:1] * 1e300), predict(X[:1] * 1e290))
         else:
-            with pytest.raises(ValueError, match=r"`X` has .* leave out rows so far from the training rows"):
+            with pytest.raises(ValueError, match=r"`X` has .* leave out rows that are so far from the"):
                 predict(X[:1] * 1e300)

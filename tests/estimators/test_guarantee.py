@@ -30,8 +30,8 @@ def calibration_rows(model, n, count):
 
 def test_calibration_rows_do_not_affect_training_or_pooling(fitted):
     X, y = sample(0)
-    aside = calibration_rows(fitted, 60, 9)  # a tenth would be 6, which is too few
-    X[aside], y[aside] = 50.0, np.linspace(-1e6, 1e6, 9)
+    chosen = calibration_rows(fitted, 60, 9)  # a tenth would be 6, which is too few
+    X[chosen], y[chosen] = 50.0, np.linspace(-1e6, 1e6, 9)
     other = TGGMRegressor(**QUICK, guarantee=0.9).fit(X, y)
     for name in ("W0_", "W1_", "noise_", "best_epoch_"):
         assert_array_equal(getattr(other, name), getattr(fitted, name))
@@ -53,8 +53,8 @@ def test_calibration_rows_do_not_affect_the_target_transform():
     X, y = sample(0)
     y = np.exp(3 * y)
     model = TGGMRegressor(**QUICK, guarantee=0.9)
-    aside = calibration_rows(model, 60, 9)
-    y[aside] = -1.0  # a row that is not positive would rule out the logarithm
+    chosen = calibration_rows(model, 60, 9)
+    y[chosen] = -1.0  # a row that is not positive would rule out the logarithm
     assert model.fit(X, y).fitted_.transform.kind == "log"
 
 
@@ -73,7 +73,7 @@ def test_new_rows_are_inside():
     assert abs(np.mean(inside) - exact) < 4 * error
 
 
-def test_recalibration_guarantees_intervals_and_partial_fit_ends_it():
+def test_recalibration_gives_a_guarantee_and_partial_fit_removes_it():
     X, y = sample(2)
     Y = np.column_stack([y, y**2])
     model = TGGMRegressor(**QUICK).fit(X, Y)
@@ -103,7 +103,7 @@ def test_only_measured_targets_are_calibration_rows():
         TGGMRegressor(**QUICK, guarantee=0.9).fit(X, either)
 
 
-def test_levels_that_cannot_be_guaranteed_are_refused(fitted):
+def test_levels_that_cannot_be_guaranteed_are_rejected(fitted):
     X, y = sample(0)
     message = r"`guarantee` is 0.99, for which 99 rows are set aside; at least 198"
     with pytest.raises(ValueError, match=message):

@@ -93,6 +93,6 @@ def test_scores_of_a_classifier_on_an_evaluation_set():
         ((X[:4], Y[:3]), "as many targets as rows, at least one; got 3 and 4"),
     ],
 )
-def test_bad_evaluation_sets_are_refused(eval_set, message):
+def test_bad_evaluation_sets_are_rejected(eval_set, message):
     with pytest.raises(ValueError, match=message):
         small_regressor().fit(X, Y, eval_set=eval_set)

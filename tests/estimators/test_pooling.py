@@ -12,7 +12,7 @@ from tggm import TGGMClassifier, TGGMRegressor
 from tggm.estimators import _ridge
 from tggm.estimators._data import read_numbers
 from tggm.estimators._fitted import initialise
-from tggm.estimators._logistic import PROBIT, Logits, blended, regressions
+from tggm.estimators._logistic import PROBIT, Logits, blend_scores, regressions
 from tggm.estimators._ridge import OUTPUT, PENALTIES, blend, ridge, start_at_ridge
 from tggm.models import Identity, Network
 from tggm.predictive.calibration import HeldOut
@@ -148,12 +148,12 @@ def test_classes_without_training_rows_are_rare_but_possible(rng):
 def test_a_blend_with_logistic_regression_mixes_the_scores(rng):
     model = untrained(TGGMClassifier(hidden=6, n_members=2), 4, 3).fitted_.model
     logits = Logits(rng.normal(size=(3, 4)), rng.normal(size=3))
-    some, whole = (blended(model, logits, share).arrays() for share in (0.3, 1.0))
+    some, whole = (blend_scores(model, logits, share).arrays() for share in (0.3, 1.0))
     for name, linear in (("A", logits.A), ("b1", logits.b), ("W1", np.zeros_like(some[OUTPUT + "W1"][0]))):
         expected = 0.7 * model.arrays()[OUTPUT + name] + 0.3 * PROBIT * linear
         assert_allclose(some[OUTPUT + name], expected, rtol=1e-5, atol=1e-6)
         assert_allclose(whole[OUTPUT + name][0], PROBIT * linear, rtol=1e-5, atol=1e-6)
-    assert blended(model, logits, 0.0) is model
+    assert blend_scores(model, logits, 0.0) is model
 
 
 @pytest.mark.parametrize("n", few([2, 3], "3"))

@@ -109,7 +109,7 @@ def test_partial_fit_learns_in_pieces(table):
         model.partial_fit(X, np.column_stack([y, y]))
 
 
-def test_partial_fit_with_another_optimiser_starts_its_state_again(table):
+def test_partial_fit_with_another_optimiser_resets_its_state(table):
     model = small_regressor().partial_fit(*table)
     model.set_params(optimizer="rmsprop").partial_fit(*table)
     assert np.isfinite(model.predict(table[0])).all()
@@ -129,7 +129,7 @@ def test_partial_fit_keeps_standardisation_transform_and_pool(curve):
 
 
 @pytest.mark.parametrize("change", [{"hidden": 5}, {"n_members": 3}, {"dtype": "float64"}, {"linear": True}])
-def test_partial_fit_refuses_settings_of_another_model(table, fitted, change):
+def test_partial_fit_rejects_settings_of_another_model(table, fitted, change):
     model = copy.deepcopy(fitted)
     with pytest.raises(ValueError, match=r"must stay as in the first fit \(2 members"):
         model.set_params(**change).partial_fit(*table)

@@ -1,4 +1,4 @@
-"""Constructor arguments: errors name them, "auto" depends on the data, `network` gives the parts."""
+"""Constructor arguments: errors, "auto" values, and the parts of `network`."""
 
 import numpy as np
 import pytest
@@ -16,9 +16,9 @@ y = np.arange(60) % 3
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hidden": (0,)}, r"`hidden` must be .* at least 1 each, .*; got \(0,\)"),
-        ({"hidden": ()}, r"`hidden` must be 'auto', a number of units, or .*, as 50 or \(50, 50\); got \(\)"),
-        ({"hidden": None}, "`hidden` must be 'auto', a number of units, or one for each layer"),
+        ({"hidden": (0,)}, r"`hidden` must be .* all at least 1, .*; got \(0,\)"),
+        ({"hidden": ()}, r"`hidden` must be 'auto', a number of units, .* 50 or \(50, 50\); got \(\)"),
+        ({"hidden": None}, "`hidden` must be 'auto', a number of units, or a tuple with one number"),
         ({"features": "waves"}, "`features` must be one of 'auto', 'bounded', 'periodic'; got 'waves'"),
         ({"linear": "yes"}, "`linear` must be True or False; got 'yes'"),
         ({"network": "deep"}, "`network` must be None or a tggm.models.Network; got 'deep'"),
@@ -45,7 +45,7 @@ y = np.arange(60) % 3
         ({"guarantee": 1.0}, "`guarantee` must be finite and greater than 0 and less than 1; got 1.0"),
         ({"verbose": "x"}, "`verbose` must be True or False; got 'x'"),
         ({"checkpoint": 3}, "`checkpoint` must be None or the name of a file; got 3"),
-        ({"checkpoint": "c", "random_state": None}, "`checkpoint` needs a fixed `random_state`"),
+        ({"checkpoint": "c", "random_state": None}, "`checkpoint` needs an integer `random_state`"),
     ],
 )
 def test_bad_settings(settings, message):
@@ -85,7 +85,7 @@ def test_batch_size_of_a_classifier():
         assert program(TGGMClassifier(hidden=1), rows, sparse=sparse).plan.batch_size == batch
 
 
-def test_cycles_of_300_steps_triple_and_end_as_held_out_rows_decide():
+def test_cycles_of_300_steps_triple_and_end_by_held_out_scores():
     found = program(TGGMRegressor(hidden=1), 1280)
     assert found.milestones.epochs == (30, 120, 390)  # ten steps of 128 rows per epoch
     assert found.max_epochs == 1200

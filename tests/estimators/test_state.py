@@ -1,4 +1,4 @@
-"""States of estimators: round trips, refusal of every damaged entry, learning curves, undone steps."""
+"""States of estimators: round trips, rejection of every damaged entry, learning curves, undone steps."""
 
 import warnings
 from copy import copy
@@ -28,7 +28,7 @@ def model(request):
     return request.param(**SMALL, max_epochs=4).fit(X, y)
 
 
-def test_a_restored_estimator_predicts_bit_identically_and_trains_on(model, tmp_path):
+def test_a_restored_estimator_predicts_bit_identically_and_continues_training(model, tmp_path):
     save(model, tmp_path / "model.tggm")
     again = load(tmp_path / "model.tggm")
     predict = "predict" if model.task == "regression" else "predict_proba"
@@ -97,7 +97,7 @@ KINDS = {kind.task: kind for kind in ESTIMATORS}
 
 
 @pytest.mark.parametrize("task", STATES)
-def test_every_damaged_array_is_refused(task):
+def test_every_damaged_array_is_rejected(task):
     arrays, meta = STATES[task]
     from_state(KINDS[task], arrays, meta)
     for name, array in arrays.items():
@@ -134,7 +134,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("task", STATES)
-def test_every_damaged_description_is_refused(task):
+def test_every_damaged_description_is_rejected(task):
     arrays, meta = STATES[task]
     for name, values in WRONG.items():
         with pytest.raises(ERRORS):
@@ -153,13 +153,13 @@ def test_every_damaged_description_is_refused(task):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classes": ["a", "a"]}, "at least two different"),
-        ({"classes": ["a"]}, "at least two different"),
+        ({"classes": ["a", "a"]}, "at least two labels, all different"),
+        ({"classes": ["a"]}, "at least two labels, all different"),
         ({"classes": ["a", "b", "c"]}, "3 labels for 2 classes"),
         ({"class_dtype": "V8"}, "labels of dtype 'V8' are not supported"),
     ],
 )
-def test_damaged_labels_are_refused(change, message):
+def test_damaged_labels_are_rejected(change, message):
     arrays, meta = STATES["classification"]
     with pytest.raises(ValueError, match=message):
         from_state(TGGMClassifier, arrays, meta | change)
@@ -171,20 +171,20 @@ def test_damaged_labels_are_refused(change, message):
         ({"y.scale": 1e-200}, r"standard deviation of 1e-200, whose square vanishes"),
         ({"y.scale": 1e-140, "model.likelihood.log_noise": -600}, "the noise vanishes in the units of"),
         ({"model.hidden.s0": 1.0}, "its gauge σ0² is not that of the task"),
-        ({"history.epoch": 1}, "epochs of the learning curve must be 2 rising numbers"),
+        ({"history.epoch": 1}, "epochs of the learning curve must be positive and increasing"),
         ({"best_epoch": -1}, "must not be negative"),
         ({"guarantee.scores": -1.0}, "must not be negative"),
         ({"x.scale": 0.0}, "scales positive"),
     ],
 )
-def test_impossible_values_are_refused(changes, message):
+def test_impossible_values_are_rejected(changes, message):
     arrays, meta = STATES["regression"]
     changed = {name: np.full_like(arrays[name], value) for name, value in changes.items()}
     with pytest.raises(ValueError, match=message):
         from_state(TGGMRegressor, arrays | changed, meta)
 
 
-def test_a_long_learning_curve_is_thinned_evenly(model):
+def test_a_long_learning_curve_is_stored_at_even_distances(model):
     long, n = copy(model), 60_000
     curve = np.tile(np.arange(n, dtype=np.float32), (2, 1))
     long.history_ = {"train": curve, "held_out": -curve, "epoch": np.arange(1, n + 1)}
@@ -223,7 +223,7 @@ def test_steps_that_overflow_are_undone_and_counted(kind):
 
 
 @pytest.mark.parametrize("kind", few(ESTIMATORS, "TGGMRegressor", name=lambda kind: kind.__name__))
-def test_a_stable_fit_undoes_nothing_and_warns_of_nothing(kind):
+def test_a_stable_fit_undoes_no_step_and_does_not_warn(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = unstable(kind, 1e-3)

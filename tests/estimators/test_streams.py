@@ -47,7 +47,7 @@ def test_a_stream_is_fitted_and_calibrated(fitted):
 
 def test_a_stream_of_labels():
     label = np.where(X[:, 0] > 3, "high", "low")
-    order = np.argsort(label)  # the second label comes late
+    order = np.argsort(label)  # the second label is in the last rows
     source = from_batches(batches(X[order], label[order]), block_rows=3000)
     settings = {"hidden": 4, "n_members": 2, "max_epochs": 12, "learning_rate": 0.05, "random_state": 0}
     model = TGGMClassifier(**settings).fit(source)
@@ -147,6 +147,6 @@ def test_a_large_memory_map_is_streamed(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_what_a_stream_cannot_do_is_refused(call, message):
+def test_unsupported_uses_of_streams_are_rejected(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -63,10 +63,10 @@ def test_rows_with_new_categories_are_predicted(model, houses):
 @pytest.mark.parametrize(
     ("change", "kind", "sentence"),
     [
-        (lambda X: X[:0], ValueError, "`X` has no rows; pass one at least."),
-        (lambda X: X[["heating"]][:0], ValueError, "`X` has no rows; pass one at least."),
+        (lambda X: X[:0], ValueError, "`X` has no rows; pass at least one."),
+        (lambda X: X[["heating"]][:0], ValueError, "`X` has no rows; pass at least one."),
         (lambda X: X[[]], TableError, "it has no columns."),
-        (lambda X: pd.concat([X, X], axis=1), TableError, "`X` has two columns of one name"),
+        (lambda X: pd.concat([X, X], axis=1), TableError, "`X` has two columns with the same name"),
         (lambda X: "new.csv", TypeError, "got 'new.csv'. Read it: pandas.read_csv('new.csv')."),
         (lambda X: X.to_dict("list"), TypeError, "got a dict. Pass pandas.DataFrame(X)."),
         (lambda X: X.iloc[0], ValueError, "X.to_frame().T if it is a row."),
@@ -134,7 +134,7 @@ def test_gaps_in_arrays():
         model.predict(np.full((1, 2), np.inf))
 
 
-def test_a_model_of_numbers_refuses_words():
+def test_a_model_of_numbers_rejects_words():
     X = np.arange(40.0).reshape(20, 2)
     model = TGGMRegressor(**TINY).fit(X, X[:, 0] ** 2)
     with pytest.raises(TableError, match="`X` has 'a' in row 1 of column 'x1', which should hold numbers"):
@@ -151,7 +151,7 @@ def test_partial_fit_keeps_the_encoder_and_encodes_no_targets(houses):
     X = houses[NAMES].assign(street=[f"street {k % 60}" for k in range(360)])
     model = TGGMRegressor(**TINY).partial_fit(X, houses["price"])
     before = model.table_
-    # rows may come again, and would contain their own targets
+    # rows may be passed again, with encodings of their own targets
     assert not any(": mean" in name for name in before.get_feature_names_out())
     model.partial_fit(X[[*NAMES[::-1], "street"]][:40], houses["price"][:40])
     assert model.table_ is before

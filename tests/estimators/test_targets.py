@@ -59,7 +59,7 @@ def test_missing_targets_of_two_outputs(curve):
         (lambda y: (np.stack([y, y], 1), np.zeros(200)), "`censored` is for one output; `y` has 2"),
         (lambda y: (np.stack([y, np.full(200, np.nan)], 1), None), "column without any target"),
         (lambda y: (np.where(y > 1, np.nan, y), None), "contains NaN"),
-        (lambda y: ([10**400, *y[1:]], None), r"`y` has a number beyond 1\.8e308, the largest there is"),
+        (lambda y: ([10**400, *y[1:]], None), r"`y` has a number beyond 1\.8e308, the largest float"),
         (lambda y: (1e-300 * y, None), "whose square vanishes; multiply it"),
     ],
 )

@@ -48,7 +48,7 @@ def test_groups_of_runs_become_lines_of_a_table():
 @pytest.mark.parametrize("name", render.BLOCKS)
 def test_pages_show_the_stored_results(name):
     page = (store.ROOT / name).read_text()
-    assert render.filled(page, name) == page, f"run python experiments/render.py ({name})"
+    assert render.fill(page, name) == page, f"run python experiments/render.py ({name})"
 
 
 def test_every_results_file_is_on_a_page():

@@ -21,7 +21,7 @@ real_data = pytest.mark.skipif(not os.environ.get("TGGM_DATA"), reason="TGGM_DAT
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """An empty data folder, and a function that accepts the checksum of a file in it."""
+    """Make an empty data folder, and a function that accepts the checksum of a file in it."""
     (tmp_path / "tables").mkdir()
     monkeypatch.setenv("TGGM_DATA", str(tmp_path))
 
@@ -34,10 +34,10 @@ def folder(monkeypatch, tmp_path):
 
 
 def test_errors_name_the_variable_or_the_file(monkeypatch, folder):
-    with pytest.raises(DatasetError, match=r"uci_yacht\.npz is missing; put it there, or point TGGM_DATA"):
+    with pytest.raises(DatasetError, match=r"uci_yacht\.npz is missing; put it there, or set TGGM_DATA"):
         load_uci("yacht")
     (folder[0] / "mnist.npz").write_bytes(b"not the digits")
-    with pytest.raises(DatasetError, match=r"mnist\.npz is not the expected file .* fetch a fresh copy"):
+    with pytest.raises(DatasetError, match=r"mnist\.npz is not the expected file .* download it again"):
         load_mnist()
     with pytest.raises(ValueError, match=r"one of boston, concrete, .*; got 'bostn'"):
         load_uci("bostn")

@@ -123,7 +123,7 @@ def test_a_new_likelihood_starts_as_it_defines():
     assert np.std(model.fit(X, X[:, 0]).fitted_.model.hidden.W0) < 0.2  # "small"
 
 
-def test_new_parts_serve_several_outputs_and_classes():
+def test_new_parts_work_for_several_outputs_and_classes():
     X, y = curve()
     settings = {"n_members": 2, "max_epochs": 20, "learning_rate": 0.03, "random_state": 0}
     both = TGGMRegressor(network=Network((8,), **ALL), **settings).fit(X, np.column_stack([y, -y]))
@@ -132,10 +132,10 @@ def test_new_parts_serve_several_outputs_and_classes():
     assert classifier.score(X, y > 0.5) > 0.8
 
 
-def test_a_file_with_a_part_that_is_not_imported_is_refused(tmp_path, monkeypatch):
+def test_a_file_with_a_part_that_is_not_imported_is_rejected(tmp_path, monkeypatch):
     X, y = curve(60)
     model = TGGMRegressor(network=Network((2,), layers=Rectified), n_members=1, max_epochs=1)
     tggm.save(model.fit(X, y), tmp_path / "m")
     monkeypatch.delitem(PARTS, "Rectified")
-    with pytest.raises(tggm.ModelFileError, match=r"'Rectified' are unknown; import the module that defines"):
+    with pytest.raises(tggm.ModelFileError, match=r"'Rectified' is an unknown part; import its module"):
         tggm.load(tmp_path / "m")

@@ -67,7 +67,7 @@ def layers_of(rng, kind, units):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_moments_of_several_layers_are_those_of_samples(rng, kind):
-    """Propagation errs by up to 0.03 deviations and 5 % of variances; samples by 0.005 and 1 %."""
+    """Propagation has errors of up to 0.03 deviations and 5 % of variances; samples of 0.005 and 1 %."""
     model = layers_of(rng, kind, (6, 7, 5))
     X, w = rng.standard_normal((3, 3)), rng.standard_normal((3, 2))
 

@@ -25,7 +25,7 @@ from tggm.models.layers import (
     many_outputs_log_density,
     training_nodes,
 )
-from tggm.predictive.member_moments import measured
+from tggm.predictive.member_moments import measured_targets
 from tggm.special.probit import default_nodes, log_probit, probit_all
 
 ROWS, N, M = 3, 7, 4
@@ -109,7 +109,7 @@ def density(model, y):
     return value
 
 
-def test_censored_targets_count_with_the_probability_of_their_side(rng):
+def test_censored_targets_contribute_the_probability_of_their_side(rng):
     model, mean, cov = incomplete(1)
     y, side = np.array([[0.4], [-0.3], [1.1]]), np.array([[1.0], [-1.0], [0.0]])
     law = stats.norm(mean[:, 0], np.sqrt(cov[:, 0, 0]))
@@ -117,7 +117,7 @@ def test_censored_targets_count_with_the_probability_of_their_side(rng):
     assert_allclose(density(model, (y, side)), want, rtol=1e-10)
     targets = Incomplete(jnp.asarray(y), jnp.asarray(side))
     assert_gradient(lambda m: log_density(m, jnp.asarray(PLACES), targets).sum(), model, rng)
-    assert_array_equal(measured(targets), [[np.nan], [np.nan], [1.1]])
+    assert_array_equal(measured_targets(targets), [[np.nan], [np.nan], [1.1]])
 
 
 def test_missing_targets_leave_the_marginal_of_the_others():

@@ -51,7 +51,7 @@ def test_the_class_of_a_part_belongs_to_the_tree_structure(rng):
         ({"likelihood": Identity}, "`likelihood` must be a subclass of Likelihood"),
     ],
 )
-def test_wrong_parts_of_a_network_are_refused(wrong, message):
+def test_wrong_parts_of_a_network_are_rejected(wrong, message):
     with pytest.raises(ValueError, match=message):
         Network(**wrong)
 
@@ -88,7 +88,7 @@ def test_the_penalty_is_that_of_all_weights_and_nothing_else(rng):
         ({"likelihood.log_noise": np.full(2, -700.0)}, "float64", r"between exp\(-600\) and exp\(600\)"),
     ],
 )
-def test_check_refuses_numbers_that_overflow(rng, arrays, dtype, message):
+def test_check_rejects_numbers_that_overflow(rng, arrays, dtype, message):
     model = random_model(rng)
     with_members(model).check(dtype)
     with pytest.raises(ValueError, match=message):
@@ -100,7 +100,7 @@ def test_check_multiplies_the_weights_of_the_layers(rng):
     model = with_members(changed(drawn_model(rng, (4, 3)), large))
     model.check("float64")
     single = jax.tree.map(lambda a: np.asarray(a, np.float32), model)
-    for each, dtype in ((model, "float32"), (single, "float64")):  # the lower precision counts
+    for each, dtype in ((model, "float32"), (single, "float64")):  # the lower precision sets the limit
         with pytest.raises(ValueError, match=r"parameters reach 1\.?\d*e\+17"):
             each.check(dtype)
 
@@ -146,11 +146,11 @@ def test_a_description_gives_the_same_network():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layers": "Cauchy"}, "layers 'Cauchy' are unknown; import the module"),
+        ({"layers": "Cauchy"}, "layers 'Cauchy' is an unknown part; import its module"),
         ({"features": "TanhLayers"}, "`features` must be a subclass of Features"),
         ({"linear": 1}, "`linear` must be true or false"),
     ],
 )
-def test_descriptions_with_unknown_parts_are_refused(change, message):
+def test_descriptions_with_unknown_parts_are_rejected(change, message):
     with pytest.raises(ValueError, match=message):
         Network.from_description(Network().described() | change)

@@ -1,4 +1,4 @@
-"""Conformal intervals have the guaranteed coverage, whatever the members predict."""
+"""Conformal intervals have the guaranteed coverage for any predictions of the members."""
 
 import numpy as np
 import pytest
@@ -70,9 +70,9 @@ def test_fewest_rows_is_the_smallest_sufficient_number(level):
 def test_invalid_scores_in_files_are_rejected():
     assert_allclose(checked_scores([[0.0, 1.0, np.nan]]), [[0.0, 1.0, np.nan]])
     assert_allclose(checked_scores([[0.0, np.inf, np.inf]]), [[0.0, np.inf, np.inf]])
-    with pytest.raises(ValueError, match="must not be negative and must ascend"):
+    with pytest.raises(ValueError, match="must not be negative and must be ascending"):
         checked_scores([[1.0, 0.5]])
-    with pytest.raises(ValueError, match="must not be negative and must ascend"):
+    with pytest.raises(ValueError, match="must not be negative and must be ascending"):
         checked_scores([[-1.0, 0.5]])
     with pytest.raises(ValueError, match="must come last"):
         checked_scores([[0.1, np.nan, 0.5]])

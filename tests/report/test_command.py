@@ -55,7 +55,7 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
 def test_errors_are_one_sentence(folder, capsys):
     words = ["report", f"{folder}/m.tggm", f"{folder}/houses.csv"]
     message = complaint(capsys, *words, "-o", f"{folder}/x.html", "--interval", "90")
-    assert "--interval: must be a probability, as 0.9; got '90'." in message
+    assert "--interval: must be a probability such as 0.9; got '90'." in message
     assert not (folder / "x.html").exists()
     assert "exists already; pass --force" in complaint(capsys, *words, "-o", f"{folder}/m.tggm")
 

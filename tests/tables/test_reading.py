@@ -108,20 +108,20 @@ def parquet(columns):
         (parquet({"a": [[1], [2]]}), "has a list in column 'a'"),
     ],
 )
-def test_unreadable_files_are_refused(tmp_path, content, sentence):
+def test_unreadable_files_are_rejected(tmp_path, content, sentence):
     file = write(tmp_path, content)
     with pytest.raises(TableError, match=sentence) as error:
         read_table(file)
     assert str(error.value).startswith(file)
 
 
-def test_missing_files_folders_and_wrong_options_are_refused(tmp_path):
+def test_missing_files_folders_and_wrong_options_are_rejected(tmp_path):
     file = write(tmp_path, "a;b\n1;2\n")
     for path, options, message in (
         (tmp_path / "none.csv", {}, "there is no file"),
         (tmp_path, {}, "is a folder"),
         (file, {"delimiter": ","}, r"has one column only, 'a;b'; .* separated by ';'"),
-        (file, {"sheet": "first"}, "is no Excel file; leave --sheet out"),
+        (file, {"sheet": "first"}, "is not an Excel file; leave --sheet out"),
         (file, {"encoding": "nonsense"}, "--encoding 'nonsense' is not known"),
     ):
         with pytest.raises(TableError, match=message):
@@ -218,7 +218,7 @@ TABLES = st.integers(2, 4).flatmap(
     | st.text(',;\t|"\n\r ax1.\0\ufeff', max_size=80).map(str.encode)
 )
 @settings(max_examples=200, deadline=5000)
-def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
+def test_any_bytes_are_read_or_rejected(tmp_path_factory, content):
     file = tmp_path_factory.getbasetemp() / "any.csv"
     file.write_bytes(content)
     try:
@@ -232,7 +232,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
 @given(TABLES)
 @settings(max_examples=200, deadline=5000)
 @pytest.mark.filterwarnings("ignore::tggm.TableWarning")
-def test_any_table_is_encoded_or_refused(tmp_path_factory, rows):
+def test_any_table_is_encoded_or_rejected(tmp_path_factory, rows):
     file = tmp_path_factory.getbasetemp() / "any_table.csv"
     with file.open("w", newline="") as out:
         csv.writer(out).writerows([[f"c{k}" for k in range(len(rows[0]))], *rows])

@@ -17,7 +17,7 @@ Y = Target("y", "regression")
 
 
 def table(**columns):
-    """Lists are words, arrays are numbers."""
+    """Make a table; lists are words, arrays are numbers."""
     given = {n: np.array(c, dtype=object) if isinstance(c, list) else c for n, c in columns.items()}
     return Table("t.csv", given)
 
@@ -40,7 +40,7 @@ def test_the_task_is_decided_by_the_target(values, task, integer):
     assert choose_target(t, "z", "classification")[0].is_class
 
 
-def test_labels_are_whole_numbers_however_they_are_spelled():
+def test_labels_are_whole_numbers_in_any_spelling():
     target = Target("z", "classification", integer=True)
     assert target.values(table(z=["7", "7.0", "3"])).tolist() == [7, 7, 3]
     assert target.values(table(z=np.array([7.0, 3.0]))).tolist() == [7, 3]
@@ -62,7 +62,7 @@ def test_labels_are_whole_numbers_however_they_are_spelled():
         ([*(str(k) for k in range(30)), "lost"], None, "nearly all numbers, but has 'lost' in row 31"),
     ],
 )
-def test_unusable_targets_are_refused(values, task, sentence):
+def test_unusable_targets_are_rejected(values, task, sentence):
     with pytest.raises(TableError, match=sentence):
         choose_target(table(z=values), "z", task)
 
@@ -99,7 +99,7 @@ def test_the_table_section_survives_json(full):
         (("columns", 0, "fill"), float("inf"), "fill must be a finite number"),
         (("columns", 0, "indicator"), 1, "must be true or false"),
         (("columns", 0, "name"), "c", "all of different names"),
-        (("columns", 1, "levels"), ["u", "u"], "must be different words"),
+        (("columns", 1, "levels"), ["u", "u"], "must be distinct words"),
         (("columns", 1, "levels"), [1], "levels must be text"),
         (("columns", 0, "knots"), [2.0, 1.0], "knots .* must be increasing"),
         (("target", "task"), "ranking", "not for one of"),
@@ -108,11 +108,11 @@ def test_the_table_section_survives_json(full):
         (("baselines", "coef"), [[1.0]], "linear baseline has shapes"),
         (("baselines", "coef"), [["x"]], "coef must be a finite number"),
         (("fitted", "rows"), -1, "rows must be a count"),
-        (("fitted", "figures"), [], "figures must be given by name"),
+        (("fitted", "figures"), [], "figures must be an object"),
         (("fitted", "figures", "model"), {"rmse": None}, "rmse must be a finite number"),
     ],
 )
-def test_invalid_table_sections_are_refused(full, path, value, sentence):
+def test_invalid_table_sections_are_rejected(full, path, value, sentence):
     stored = preparation_to_json(full)
     if path:
         place = stored
@@ -156,7 +156,7 @@ def test_the_table_section_of_a_file_is_given_to_its_model(preparation):
         ({"columns": [dict(NUMBER, name="a", fill=0.0, indicator=True)]}, "makes 2 inputs"),
     ],
 )
-def test_a_table_section_that_does_not_fit_the_model_is_refused(preparation, changed, message):
+def test_a_table_section_that_does_not_fit_the_model_is_rejected(preparation, changed, message):
     with pytest.raises(files.ModelFileError, match=message):
         files.parse_model(content(preparation_to_json(preparation) | changed), "m.tggm")
 

@@ -1,4 +1,4 @@
-"""Numbers and dates as people write them: against their meaning and the standard library."""
+"""Numbers and dates in usual notations, against their meaning and the standard library."""
 
 import datetime as dt
 
@@ -55,7 +55,7 @@ def test_the_given_decimal_mark_decides_if_no_word_shows_it():
     assert Spelling(",").value("1.5") == 1.5
 
 
-def test_an_error_lists_all_words_that_are_no_numbers_by_their_row_in_the_file():
+def test_an_error_lists_all_words_that_are_not_numbers_by_their_row_in_the_file():
     with pytest.raises(TableError, match=r"'p' in row 1, 'q' in row 2 of column 'a'.*--missing 'p'"):
         table(["p", "q", "1"]).numbers("a")
     with pytest.raises(TableError, match="'x' in row 3 of column 'a'"):
@@ -84,7 +84,7 @@ def test_dates_are_read(meant, words):
         assert parse_dates([word, None], bool(day_first([word]))).tolist() == [meant, None]
 
 
-def test_words_that_are_no_dates_become_gaps():
+def test_words_that_are_not_dates_become_gaps():
     words = ["30.02.2024", "2024-13-01", "25:00", "1-2", "", "2024", "v1.2.3"]
     assert np.isnat(parse_dates(words, True)).all()
 

@@ -69,7 +69,7 @@ def test_every_pandas_type():
         np.testing.assert_array_equal(there, FRAME[name].isna())
 
 
-def test_durations_of_python_are_seconds_and_complex_numbers_are_refused():
+def test_durations_of_python_are_seconds_and_complex_numbers_are_rejected():
     hours = [dt.timedelta(hours=k) if k % 4 else None for k in range(ROWS)]
     table = as_table(pd.DataFrame({"span": pd.Series(hours, dtype=object)}))
     np.testing.assert_array_equal(table.numbers("span")[:6], [np.nan, 3600, 7200, 10800, np.nan, 18000])
@@ -173,7 +173,7 @@ def test_warnings_name_the_line_of_the_caller():
     assert {found.filename for found in (*warned, *wrapped)} == {__file__}
 
 
-# ---- each kind of column where another was learned --------------------------------------------------------
+# ---- columns of another kind than in the fit -------------------------------------------------------------
 
 RNG = np.random.default_rng(0)
 SAMPLES = {
@@ -211,7 +211,7 @@ def transform_or_error(table, column):
 
 @pytest.mark.filterwarnings("ignore::tggm.TableWarning")  # how numbers are read
 @pytest.mark.parametrize("learned", LEARNED)
-def test_any_column_where_another_was_learned(learned):
+def test_the_kind_of_a_column_may_change_after_the_fit(learned):
     table = TableTransformer().fit(pd.DataFrame({"a": SAMPLES[learned]}), Y)
     assert np.isfinite(table.transform(pd.DataFrame({"a": SAMPLES[learned]}))).all()
     for given, column in SAMPLES.items():
@@ -234,10 +234,10 @@ def test_any_column_where_another_was_learned(learned):
         (pd.DataFrame({"a": []}), ValueError, "has no rows"),
         (pd.DataFrame({"a": [1.0, np.inf, 2.0]}), ValueError, r"infinity .inf. in row 2 of column 'a'"),
         (pd.DataFrame({"a": [[1], [2]]}), TypeError, r"a list in column 'a'.*[Ll]eave the column out"),
-        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "two columns of one name|unique"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "two columns with|unique"),
     ],
 )
-def test_unusable_tables_are_refused(frame, error, message):
+def test_unusable_tables_are_rejected(frame, error, message):
     with pytest.raises(error, match=message):
         TableTransformer().fit(frame)
 
@@ -245,11 +245,11 @@ def test_unusable_tables_are_refused(frame, error, message):
 def test_words_among_dates_and_empty_columns_cause_warnings():
     frame = pd.DataFrame({"a": SAMPLES["dates in words"], "b": SAMPLES["numbers"]})
     wrong = frame.assign(a=["31.2.2020", *SAMPLES["dates in words"][1:]])
-    with pytest.warns(TableWarning, match=r"a: 1 row with words that are no dates \('31.2.2020'\)"):
+    with pytest.warns(TableWarning, match=r"a: 1 row with words that are not dates \('31.2.2020'\)"):
         table = TableTransformer().fit(wrong, Y)
     with pytest.warns(TableWarning, match=r"b: 60 rows without a value, .* training rows had no gaps"):
         table.transform(frame.assign(b=np.nan))
-    assert np.isfinite(table.transform(frame[:3].assign(b=np.nan))).all()  # few rows may well have none
+    assert np.isfinite(table.transform(frame[:3].assign(b=np.nan))).all()  # few rows may have no value
 
 
 # ---- development data ------------------------------------------------------------------------------------

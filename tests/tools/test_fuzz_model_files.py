@@ -5,7 +5,7 @@ import random
 from tools.fuzz_model_files import changed_contents, originals, run, verdict
 
 
-def test_damaged_files_are_refused_or_predict_finite_numbers():
+def test_damaged_files_are_rejected_or_predict_finite_numbers():
     counts, violations = run(40)
     assert violations == []
     assert counts["bytes refused"] > 10

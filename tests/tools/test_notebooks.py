@@ -1,4 +1,4 @@
-"""The stored notebooks are made from the examples and pages of today, and one of them runs."""
+"""The stored notebooks match the current examples and pages, and one of them runs."""
 
 import json
 from pathlib import Path

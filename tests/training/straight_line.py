@@ -47,7 +47,7 @@ def fit(data, members=1, *, objective=None, held=0, batch=ROWS, optimizer="sgd",
 
 
 def descend(data, steps, rate=0.1, decay=0.0, weight=None, clip=np.inf, fixed=()):
-    """Full-batch gradient descent in NumPy; `rate` may be a function of the step."""
+    """Run full-batch gradient descent in NumPy; `rate` may be a function of the step."""
     X = np.column_stack([np.ones(ROWS), data["x"]])
     weight = np.ones(ROWS) if weight is None else weight
     theta = np.zeros(4)

@@ -1,4 +1,4 @@
-"""Checkpoints: atomic, and never used for another fit."""
+"""Checkpoints are atomic, and never used for another fit."""
 
 import os
 from fractions import Fraction
@@ -141,7 +141,7 @@ def test_a_resumed_fit_gives_the_same_model(problem, tmp_path, monkeypatch, caps
     assert calls[-1] < 40
     with pytest.raises(CheckpointError, match="other data or settings"):
         model.fit(X, y[::-1])
-    for done in (calls[-1], witness.n_iter_):  # the second time nothing is left to do
+    for done in (calls[-1], witness.n_iter_):  # the second resumed fit has no step left
         model.set_params(verbose=True).fit(X, y)
         assert f"resuming after epoch {done}\n" in capsys.readouterr().out
         assert equal(model, witness)
@@ -164,11 +164,11 @@ def test_a_fit_continues_if_checkpoints_cannot_be_written(problem, tmp_path, mon
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"checkpoint": "c"}, "`checkpoint` needs a fixed `random_state`.*; got None"),
+        ({"checkpoint": "c"}, "`checkpoint` needs an integer `random_state`.*; got None"),
         ({"checkpoint": 3, "random_state": 0}, "`checkpoint` must be None or .* file; got 3"),
         ({"checkpoint": "c", "random_state": 0, "optimizer": optax.sgd(0.1)}, "`checkpoint` .*optimizer"),
     ],
 )
-def test_settings_that_cannot_have_a_checkpoint_are_refused(settings, message):
+def test_settings_that_cannot_have_a_checkpoint_are_rejected(settings, message):
     with pytest.raises(ValueError, match=message):
         tggm.TGGMClassifier(**settings).fit([[0.0], [1.0]], [0, 1])

@@ -118,7 +118,7 @@ def test_training_ends_when_patience_is_used_up(data):
     assert_array_equal(got.held, longer.held)
 
 
-def test_an_outlying_held_out_row_counts_with_a_limited_score(data):
+def test_an_outlying_held_out_row_has_a_limited_score(data):
     data["y"][0] = 1e6
     got = fit(data, held=4, epochs=1)
     theta = as_vector(got.params)
@@ -193,7 +193,7 @@ def test_a_member_stops_after_many_failures_with_finite_parameters(data):
 def test_a_collapsed_epoch_is_undone(data):
     got = fit(data, objective=Cliff(-1e6), epochs=40, batch=5)
     assert got.undone[0] > 0
-    assert (got.params["w"][0] ** 2).sum() <= 1.1  # the epoch is judged before its last step
+    assert (got.params["w"][0] ** 2).sum() <= 1.1  # an epoch's mean objective precedes its last step
     assert not got.failed.any()
 
 
@@ -235,7 +235,7 @@ def dropped(X, rate, *, rows=None, seed=0, step=0):
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.9])
-def test_dropout_sets_a_fraction_to_zero_and_enlarges_the_rest(rate, dtype):
+def test_dropout_sets_a_fraction_to_zero_and_scales_the_rest(rate, dtype):
     found = dropped(np.ones((400, 500), dtype), rate)
     assert found.dtype == dtype
     error = np.sqrt(rate * (1 - rate))

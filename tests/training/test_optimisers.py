@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tggm.training.loop import OPTIMISERS, ORTHOGONAL, Layout, orthogonalised
+from tggm.training.loop import OPTIMISERS, ORTHOGONAL, Layout, orthogonalise
 
 
 def spectrum(matrix):
@@ -16,11 +16,11 @@ def spectrum(matrix):
 def test_singular_values_become_similar_and_singular_vectors_stay(rng, shape, scale):
     U, _, Vt = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
     G = U * np.array([1.0, 0.5, 0.2, 0.1, 0.05]) @ Vt * scale
-    got = np.asarray(orthogonalised(jnp.asarray(G, jnp.float32)), np.float64) / np.sqrt(8)
+    got = np.asarray(orthogonalise(jnp.asarray(G, jnp.float32)), np.float64) / np.sqrt(8)
     aligned = U.T @ got @ Vt.T
     assert np.all((np.diag(aligned) > 0.65) & (np.diag(aligned) < 1.25))
     np.testing.assert_allclose(aligned, np.diag(np.diag(aligned)), atol=1e-4)
-    assert not np.asarray(orthogonalised(jnp.zeros(shape))).any()
+    assert not np.asarray(orthogonalise(jnp.zeros(shape))).any()
 
 
 def test_muon_orthogonalises_hidden_weights_and_is_adam_for_the_rest(rng):

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, as_vector, fit
 from tggm.training import checkpoint
-from tggm.training.loop import shuffled
+from tggm.training.loop import shuffle
 from tggm.training.rows import (
     Blocks,
     RowBlock,
@@ -22,10 +22,10 @@ from tggm.training.rows import (
     membership,
     read_ahead,
 )
-from tggm.training.train import _coming
+from tggm.training.train import _prepare
 
 HALF = ROWS // 2
-order = jax.jit(shuffled)
+order = jax.jit(shuffle)
 
 
 def test_buckets_are_few_and_at_most_half_larger():
@@ -118,7 +118,7 @@ def test_a_table_in_memory_is_one_block_prepared_once(data):
     assert (blocks.per_pass, blocks.n_rows, blocks.only) == (1, ROWS, block)
     assert (blocks.steps(6), blocks.steps(1000)) == (4, 1)
     prepared = []
-    assert len([*islice(_coming(blocks, 0, 3, prepared.append), 3)]) == 3
+    assert len([*islice(_prepare(blocks, 0, 3, prepared.append), 3)]) == 3
     assert len(prepared) == 1
 
 

@@ -1,4 +1,4 @@
-"""Docstrings for the documentation site: the few marks of reStructuredText in them become Markdown."""
+"""Convert docstrings for the documentation site: marks of reStructuredText become Markdown."""
 
 import re
 import textwrap

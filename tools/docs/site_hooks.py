@@ -1,6 +1,6 @@
 """Hooks of the documentation site: formulas become MathML when it is built, examples are linked within it.
 
-Browsers show MathML by themselves, so that the pages need neither a script nor a network for their formulas.
+Browsers display MathML, so that formulas need neither a script nor a network.
 """
 
 import html
@@ -22,12 +22,12 @@ TAG = re.compile(r"\\tag\{([^}]*)\}")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Lead links to the scripts of examples/, which are outside of the site, to the page that shows them."""
+    """Replace links to scripts of examples/, outside of the site, by links to the page that shows them."""
     return re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](examples.md#\1)", markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turn formulas into MathML, keep numbers on one line, and mark origins of tables and large pictures."""
+    """Convert formulas to MathML, keep numbers on one line, and mark origins of tables and large pictures."""
     formulas = INLINE.sub(_inline, BLOCK.sub(_block, content))
     cells = FIGURE.sub(r'<td class="figure">\1</td>', formulas)
     cells = ORIGIN.sub('<p class="origin">', POWER.sub(r'<span class="figure">\1</span>', cells))
@@ -35,8 +35,8 @@ def on_page_content(content: str, **_: Any) -> str:
 
 
 def _picture(found: re.Match[str]) -> str:
-    """Mark pictures of several panels, or of a page: a narrow window scrolls these, at full size."""
-    width, height = struct.unpack(">II", (DOCS / found[1]).read_bytes()[16:24])  # where every PNG has them
+    """Mark pictures of several panels or a page; a narrow window scrolls them at full size."""
+    width, height = struct.unpack(">II", (DOCS / found[1]).read_bytes()[16:24])  # their position in every PNG
     return '<img class="panels" ' if width >= 2 * height or height > 1000 else found[0]
 
 

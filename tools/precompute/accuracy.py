@@ -1,11 +1,10 @@
-"""The accuracy table of `tggm.special`: function, dtype, worst error and where, against fresh mpmath values.
+"""Print the accuracy of `tggm.special`: function, dtype, worst error and its place, against mpmath.
 
     python tools/precompute/accuracy.py [--points 8000] [--seed 1]
 
 Errors are relative; absolute where a function has a zero (entropy, log Z: where they are below 1 in
-magnitude). True values below the smallest
-normal number are left out, and so are those which would be below it at sigma = 1. Exits with status 1 if a
-bound is broken.
+magnitude). True values below the smallest normal number are left out, and so are those that would be below it
+at sigma = 1. The exit status is 1 if an error exceeds its bound.
 """
 
 import argparse
@@ -47,7 +46,7 @@ def scale_of(name: str, true: np.ndarray) -> np.ndarray:
 
 
 def errors(name: str, got: np.ndarray, true: np.ndarray, at: dict[str, np.ndarray]) -> np.ndarray:
-    """Error at each point, zero where it does not count."""
+    """Return the error at each point, zero for points that are left out."""
     tiny = np.finfo(got.dtype).tiny
     counts = np.abs(true) >= tiny
     if "sigma" in ARGUMENTS[name.rstrip("_12")]:

@@ -1,4 +1,4 @@
-"""The accuracy table of the functions of boxes: function, region, worst error and where, against mpmath.
+"""Print the accuracy of the functions of boxes: function, region, worst error and its place, against mpmath.
 
     python tools/precompute/box_accuracy.py [--points 1600] [--seed 1] [--write]
 
@@ -65,7 +65,7 @@ def scale_of(name: str, k: int, true: dict[str, np.ndarray], at: dict[str, np.nd
 def errors(
     name: str, k: int, got: np.ndarray, true: dict[str, np.ndarray], at: dict[str, np.ndarray]
 ) -> np.ndarray:
-    """Error at each point; values below the smallest normal number do not count."""
+    """Return the error at each point, zero for values below the smallest normal number."""
     k = k + 2 if name == "mass" and k else k
     key = name + (f"_{k}" if k else "")
     tiny = float(np.finfo(at["mu"].dtype).tiny) / np.finfo(at["mu"].dtype).eps
@@ -79,7 +79,7 @@ def errors(
 
 
 def quantile_errors(at: dict[str, np.ndarray], true: dict[str, np.ndarray], seed: int) -> np.ndarray:
-    """How far the quantile is from where mpmath's distribution function is q."""
+    """Return the distance of the quantile from the point where mpmath's distribution function is q."""
     rng = np.random.default_rng(seed)
     dtype = at["mu"].dtype
     q = np.where(

@@ -1,9 +1,9 @@
-"""High-precision values and first derivatives of the functions of boxes, at points that span their range.
+"""Compute values and first derivatives of the functions of boxes in high precision, over their whole range.
 
     python tools/precompute/box_reference.py        # writes tests/special/data/box_reference.npz
 
-mpmath with 200 digits: textbook formulas lose up to 80 of them in the narrowest boxes farthest out.
-Derivatives are central differences of those values, with a step that leaves 40 digits right.
+mpmath has 200 digits: textbook formulas lose up to 80 of them in the narrowest boxes farthest from the mean.
+Derivatives are central differences of these values, with a step that leaves 40 correct digits.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ DIGITS = 200
 
 
 def points(count: int, dtype: str, seed: int) -> dict[str, np.ndarray]:
-    """Locations, scales and limits; `region` is an index into REGIONS."""
+    """Return locations, scales and limits; `region` is an index into REGIONS."""
     rng = np.random.default_rng(seed)
     rows = [_point(rng, i % len(REGIONS)) for i in range(count)]
     table = {name: np.array([row[k] for row in rows], dtype) for k, name in enumerate(ARGUMENTS)}
@@ -30,7 +30,7 @@ def points(count: int, dtype: str, seed: int) -> dict[str, np.ndarray]:
 
 
 def _point(rng: np.random.Generator, region: int) -> tuple[float, float, float, float]:
-    """Limits a < b of a standard normal, mirrored half of the time, on some scale."""
+    """Return limits a < b of a standard normal, mirrored half of the time, on some scale."""
     name = REGIONS[region]
     if name == "bulk":
         a, w = rng.uniform(-5, 5), 10 ** rng.uniform(-2, 1)
@@ -63,7 +63,7 @@ def _point(rng: np.random.Generator, region: int) -> tuple[float, float, float, 
     low, high = (a, a + w) if rng.random() < 0.5 else (-a - w, -a)
     if rng.random() < 0.5:
         return 0.0, 1.0, low, high
-    # powers of two keep the limits what they are, in units of the scale
+    # powers of two do not change the limits in units of the scale
     sigma = 2.0 ** rng.integers(-20, 20)
     return 0.0, sigma, low * sigma, high * sigma
 
@@ -74,7 +74,7 @@ def exact(x: float) -> mp.mpf:
 
 
 def values(mu: mp.mpf, sigma: mp.mpf, lower: mp.mpf, upper: mp.mpf) -> list[mp.mpf]:
-    """FUNCTIONS at one point; log_z in natural parameters of the same distribution."""
+    """Return FUNCTIONS at one point; log_z in natural parameters of the same distribution."""
     a, b = ((x - mu) / sigma if abs(x) < mp.inf else x for x in (lower, upper))
     flip = abs(a) > abs(b)
     if flip:
@@ -98,12 +98,12 @@ def values(mu: mp.mpf, sigma: mp.mpf, lower: mp.mpf, upper: mp.mpf) -> list[mp.m
 
 
 def natural(theta: mp.mpf, p: mp.mpf, lower: mp.mpf, upper: mp.mpf) -> list[mp.mpf]:
-    """Only log_z, by its own parameters."""
+    """Return only log_z, from its own parameters."""
     return [values(theta / p, 1 / mp.sqrt(p), lower, upper)[-1]]
 
 
 def with_derivatives(function, arguments: list[mp.mpf]) -> list[list[mp.mpf]]:
-    """Values, then their derivatives by each argument (zero by an infinite one)."""
+    """Return values, then their derivatives by each argument (zero for an infinite one)."""
     rows = [function(*arguments)]
     for k, x in enumerate(arguments):
         if abs(x) == mp.inf:
@@ -116,7 +116,7 @@ def with_derivatives(function, arguments: list[mp.mpf]) -> list[list[mp.mpf]]:
 
 
 def table(at: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`name` and `name_k` (derivative by the k-th argument, from 1) for each of FUNCTIONS at the points."""
+    """Return `name` and `name_k` (derivative by the k-th argument, from 1) for all FUNCTIONS."""
     columns: dict[str, list[float]] = {}
     with mp.workdps(DIGITS):
         for row in zip(*(at[name] for name in ARGUMENTS), strict=True):

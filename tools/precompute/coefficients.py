@@ -5,8 +5,8 @@ t + c, have finite nonzero limits at t = infinity. Each is fitted on [start, inf
 
     u = 1 - 2 (c + start) / (t + c),    -1 <= u <= 1,
 
-by Remez's exchange on the relative error, separately for float32 and float64. The fits start left of t = 0,
-because just right of alpha = 0 the textbook forms still cancel; the more so the higher the cumulant.
+by Remez's exchange on the relative error, separately for float32 and float64. The fits start below t = 0,
+because the textbook forms still cancel slightly above alpha = 0, more for higher cumulants.
 
 narrow: of the density proportional to exp(-kappa u - eps u^2) on [-1, 1], 0 <= kappa <= 3/2, 0 <= eps <=
 25/32, the mean is -kappa M and the variance M / (1 + kappa^2 G), where 1/M ("mean") and G ("spread") are

@@ -1,4 +1,4 @@
-"""The truncated normal in many digits: what every fit and every reference table is made from.
+"""Compute the truncated normal in many digits, for all fits and reference tables.
 
 Only mpmath is used, never the package. h is N(alpha, 1) given h >= 0; far in the tail the textbook forms lose
 about ``8 log10(-alpha)`` digits at the fourth cumulant: 160 digits leave more than 60 up to alpha = -1e12.
@@ -12,7 +12,7 @@ mp.mp.dps = 160
 
 
 class Truncated(NamedTuple):
-    """Everything about N(alpha, 1) given h >= 0 that the package computes."""
+    """Quantities of N(alpha, 1) given h >= 0 that the package computes."""
 
     log_ndtr: mp.mpf  # log Phi(alpha)
     hazard: mp.mpf  # phi(alpha) / Phi(alpha)
@@ -23,7 +23,7 @@ class Truncated(NamedTuple):
 
 
 def truncated(alpha: mp.mpf) -> Truncated:
-    """Cumulants by the textbook formulas, each the derivative of the one before."""
+    """Compute cumulants by the textbook formulas, each the derivative of the one before."""
     alpha = mp.mpf(alpha)
     tail = mp.erfc(abs(alpha) / mp.sqrt(2)) / 2  # Phi(-|alpha|)
     Phi = tail if alpha < 0 else 1 - tail

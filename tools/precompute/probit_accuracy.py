@@ -1,4 +1,4 @@
-"""Print how accurate the multinomial probit is, against 30-digit integration.
+"""Print errors of the multinomial probit against 30-digit integration.
 
     python tools/precompute/probit_accuracy.py
 
@@ -21,7 +21,7 @@ MARGINS = (-30, -10, -3, 0, 3, 10, 30)
 
 
 def true_log_probit(mean: np.ndarray, std: np.ndarray, c: int) -> float:
-    """Log P_c by Gauss–Legendre quadrature of the integrand around its mode, 30 digits."""
+    """Compute log P_c by Gauss–Legendre quadrature of the integrand around its mode, 30 digits."""
     with mp.workdps(30):
         mu, sigma = mp.mpf(float(mean[c])), mp.mpf(float(std[c]))
         rivals = Counter(
@@ -33,7 +33,7 @@ def true_log_probit(mean: np.ndarray, std: np.ndarray, c: int) -> float:
             return value + sum(k * mp.log(mp.ncdf((t - m) / s)) for (m, s), k in rivals.items())
 
         low, high = mu - 10 * sigma, mp.mpf(float((mean + 10 * std).max()))
-        for _ in range(60):  # the logarithm is concave: thirds of the interval
+        for _ in range(60):  # ternary search: the logarithm is concave
             a, b = (2 * low + high) / 3, (low + 2 * high) / 3
             low, high = (low, b) if log_term(a) > log_term(b) else (a, high)
         top = log_term(low)
@@ -42,7 +42,7 @@ def true_log_probit(mean: np.ndarray, std: np.ndarray, c: int) -> float:
 
 
 def cases() -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Means and deviations; the class in question is the first."""
+    """Return means and deviations; the class in question is the first."""
     found = []
     for n in CLASSES:
         for margin in MARGINS:

@@ -1,7 +1,7 @@
-"""Reference values of every real function of `tggm.special` and its first derivatives, from mpmath alone.
+"""Compute reference values of the real functions of `tggm.special` and first derivatives, by mpmath only.
 
-Writes ``tests/special/data/reference.npz``: per dtype, points at which the functions are asked, exactly as
-rounded to that dtype, and the true values there, rounded once to float64.
+Writes ``tests/special/data/reference.npz``: per dtype, the arguments of the functions, rounded
+to that dtype, and the true values at these arguments, rounded once to float64.
 
     python tools/precompute/reference.py
 """
@@ -20,7 +20,7 @@ EDGE = {"float32": 14.0, "float64": 39.0}  # right of it the Gaussian underflows
 
 
 def alphas(count: int, dtype: str, rng: np.random.Generator) -> np.ndarray:
-    """Arguments from -1e8 to 1e8: all magnitudes, the middle evenly, and clusters at every change of form."""
+    """Return arguments from -1e8 to 1e8: all magnitudes, an even middle, and clusters at changes of form."""
     share, edge = count // 4, EDGE[dtype]
     signs = rng.choice([-1.0, 1.0], share)
     parts = [
@@ -41,12 +41,12 @@ def alphas(count: int, dtype: str, rng: np.random.Generator) -> np.ndarray:
 
 
 def scales(count: int, dtype: str, rng: np.random.Generator) -> np.ndarray:
-    """Scales sigma from 1e-3 to 1e3, one third of them 1."""
+    """Return scales sigma from 1e-3 to 1e3, one third of them 1."""
     return np.where(rng.random(count) < 1 / 3, 1.0, 10.0 ** rng.uniform(-3, 3, count)).astype(dtype)
 
 
 def points(count: int, dtype: str, seed: int = SEED) -> dict[str, np.ndarray]:
-    """Arguments of all functions, rounded to the dtype."""
+    """Return arguments of all functions, rounded to the dtype."""
     rng = np.random.default_rng(seed)
     a = alphas(count, dtype, rng)
     sigma = scales(a.size, dtype, rng)
@@ -63,7 +63,7 @@ def points(count: int, dtype: str, seed: int = SEED) -> dict[str, np.ndarray]:
 
 
 def normal_row(a: float) -> dict[str, mp.mpf]:
-    """Functions of one argument and their derivatives."""
+    """Return functions of one argument and their derivatives."""
     f = truncated(mp.mpf(a))
     return {
         "log_ndtr": f.log_ndtr,
@@ -74,7 +74,7 @@ def normal_row(a: float) -> dict[str, mp.mpf]:
 
 
 def moment_row(mu: float, sigma: float) -> dict[str, mp.mpf]:
-    """Functions of (mu, sigma) and their derivatives with respect to mu (_1) and sigma (_2)."""
+    """Return functions of (mu, sigma) and their derivatives with respect to mu (_1) and sigma (_2)."""
     mu, s = mp.mpf(mu), mp.mpf(sigma)
     alpha = mu / s
     f = truncated(alpha)
@@ -93,7 +93,7 @@ def moment_row(mu: float, sigma: float) -> dict[str, mp.mpf]:
 
 
 def partition_row(theta: float, precision: float) -> dict[str, mp.mpf]:
-    """Log-partition function and its derivatives with respect to theta (_1) and the precision (_2)."""
+    """Return log Z and its derivatives with respect to theta (_1) and the precision (_2)."""
     theta, p = mp.mpf(theta), mp.mpf(precision)
     f = truncated(theta / mp.sqrt(p))
     return {

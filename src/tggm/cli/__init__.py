@@ -38,7 +38,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("tggm: interrupted; nothing was written", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # end without a message and discard what is left in the buffer, as for `| head`
+    except BrokenPipeError:  # for example `| head`: end without a message and discard the buffer
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return BROKEN_PIPE
@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
         self.option = self.add_argument
 
     def error(self, message: str) -> NoReturn:
-        """Raise an error with the command whose help should be read."""
+        """Raise an error that names the command with the relevant help."""
         raise CommandError(f"{message.rstrip('.')}. See: {self.prog} --help")
 
 
@@ -89,10 +89,10 @@ class Once(argparse.Action):
     """Store a value that may be given only once."""
 
     def __call__(self, parser: Any, given: Any, value: Any, name: str | None = None) -> None:
-        """Store the value; raise if there is one."""
+        """Store the value; raise if there is one already."""
         if (earlier := getattr(given, self.dest)) is not None:
-            advice = f"fit each by itself, and keep the others out of its inputs: --ignore {value!r}"
-            raise argparse.ArgumentError(self, f"is one column; got {earlier!r}, {value!r}; {advice}")
+            advice = f"fit one model for each, without the other column: --ignore {value!r}"
+            raise argparse.ArgumentError(self, f"must be one column; got {earlier!r}, {value!r}; {advice}")
         setattr(given, self.dest, value)
 
 
@@ -108,15 +108,15 @@ def _read(kind: Callable[[str], Any], fits: Callable[[Any], bool], what: str) ->
     return read
 
 
-PROBABILITY = _read(float, lambda p: 0 < p < 1, "a probability, as 0.9")
+PROBABILITY = _read(float, lambda p: 0 < p < 1, "a probability such as 0.9")
 LEVELS = _read(
     lambda text: [float(word) for word in text.split(",")], lambda q: all(0 < p < 1 for p in q),
-    "probabilities, as 0.05,0.5,0.95",
+    "probabilities such as 0.05,0.5,0.95",
 )  # fmt: skip
-PART = _read(float, lambda part: 0 <= part < 1, "at least 0 and less than 1, as 0.2")
+PART = _read(float, lambda part: 0 <= part < 1, "at least 0 and less than 1, for example 0.2")
 UNITS = _read(
     lambda text: tuple(int(word) for word in text.split(",")), lambda units: min(units) > 0,
-    "a number of units, or one for each layer as 100,100",
+    "a number of units, or one for each layer such as 100,100",
 )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def whole(least: int) -> Callable[[str], Any]:
 
 
 def parser() -> Parser:
-    """Return the parser of all commands; options that several of them share are parents."""
+    """Return the parser of all commands; options of several commands are in parent parsers."""
     model, data, out, text, rows, labels, training = (Parser(add_help=False) for _ in range(7))
     model.option("model", metavar="MODEL", help="file written by tggm fit; - reads stdin")
     data.option("data", metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin")
@@ -138,27 +138,27 @@ def parser() -> Parser:
         metavar="MARK",
         help="decimal mark in a CSV file: . or ,",
     )
-    data.option("--encoding", help="encoding of a CSV file, as latin-1; UTF-8 is detected")
+    data.option("--encoding", help="encoding of a CSV file, such as latin-1; UTF-8 is detected")
     data.option("--sheet", metavar="NAME", help="sheet of an Excel file; the first by default")
-    out.option("--force", action="store_true", help="replace files that exist")
-    out.option("--quiet", action="store_true", help="no remarks, no progress")
+    out.option("--force", action="store_true", help="replace existing files")
+    out.option("--quiet", action="store_true", help="print no notes and no progress")
     text.option("--json", action="store_true", help="write JSON, for programs")
-    rows.option("--strict", action="store_true", help="refuse unknown categories and new missing values")
+    rows.option("--strict", action="store_true", help="reject unknown categories and new missing values")
     labels.option(
-        "--threshold", type=PROBABILITY, metavar="P", help="least probability of the second of two classes"
+        "--threshold", type=PROBABILITY, metavar="P", help="choose the second of two classes from P on"
     )
 
     names: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAMES"}
     training.option("--target", "-t", action=Once, required=True, metavar="NAME", help="column to predict")
     training.option("--task", choices=("regression", "classification"), help="detected by default")
-    training.option("--ignore", **names, help="columns not to use, as id,name; may be repeated")
-    training.option("--categorical", **names, help="columns of numbers that are categories, as zip,month")
+    training.option("--ignore", **names, help="columns not to use, such as id,name; repeatable")
+    training.option("--categorical", **names, help="columns of numbers that are categories, such as zip")
     training.option("--missing", **{**names, "metavar": "WORD"}, help="mark of a missing value; repeatable")
-    training.option("--hidden", type=UNITS, metavar="N", help="hidden units, as 50; layers, as 100,100")
+    training.option("--hidden", type=UNITS, metavar="N", help="hidden units: 50, or 100,100 for two layers")
     training.option("--members", type=whole(1), metavar="N", help="networks in the ensemble")
     training.option("--epochs", type=whole(1), metavar="N", help="largest number of passes over the rows")
     training.option("--set", **{**names, "metavar": "NAME=VALUE", "dest": "settings"},
-                    help="any other setting of the estimator; may be repeated")  # fmt: skip
+                    help="any other setting of the estimator; repeatable")  # fmt: skip
     training.option("--quick", action="store_true", help="fewer networks and shorter training")
     training.option("--seed", type=whole(0), default=0, help="the same seed gives the same result")
 
@@ -182,25 +182,25 @@ def parser() -> Parser:
     fit = command(commands.fit, [data, training, out, text], "model.tggm")
     fit.option("--test-size", type=PART, default=0.2, help="part of the rows held out for scores; 0: none")
     fit.option("--test-output", metavar="FILE", help="CSV file for the held-out rows")
-    fit.option("--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals, as 0.9")
-    fit.option("--checkpoint", metavar="FILE", help="keeps the state of the fit; the same command continues")
+    fit.option("--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals: 0.9")
+    fit.option("--checkpoint", metavar="FILE", help="file of the state of the fit, to resume it")
     predict = command(commands.predict, [model, data, rows, labels, out, text], "-")
     predict.option("--interval", **interval, help="probability of the intervals of a regression")
-    predict.option("--quantiles", type=LEVELS, default=[], help="levels of quantiles, as 0.05,0.5,0.95")
+    predict.option("--quantiles", type=LEVELS, default=[], help="levels of quantiles, such as 0.05,0.5,0.95")
     predict.option("--parts", action="store_true", help="add noise and disagreement of networks")
     predict.option("--guarantee", action="store_true", help="interval with guaranteed coverage")
     predict.option("--explain", action="store_true", help="add the contribution of each input")
-    predict.option("--inputs", action="store_true", help="copy the columns of DATA in front")
+    predict.option("--inputs", action="store_true", help="put the columns of DATA first")
     command(commands.evaluate, [model, data, rows, labels, out, text], "-")
     report = command(commands.report, [model, data, rows, out], "report.html")
     report.option("--title", help="heading of the page")
     report.option("--interval", **interval, help="probability of the intervals of a regression")
     compare = command(commands.compare, [data, training, out, text], "-")
     compare.option("--folds", type=whole(2), default=5, help="parts of the rows; each is predicted once")
-    compare.option("--models", help=f"other models; of {','.join(commands.OPPONENTS)}")
+    compare.option("--models", help=f"other models, from {','.join(commands.OPPONENTS)}")
     serve = command(commands.serve, [model])
-    serve.option("--port", type=whole(0), default=8000, help="0 for any that is free")
+    serve.option("--port", type=whole(0), default=8000, help="0 selects a free port")
     serve.option("--host", default="127.0.0.1", help="address to listen on; local by default")
-    serve.option("--quiet", action="store_true", help="no remarks")
+    serve.option("--quiet", action="store_true", help="print no notes")
     command(commands.info, [model, out, text], "-")
     return made

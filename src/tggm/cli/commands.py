@@ -1,4 +1,4 @@
-"""The subcommands of `tggm`: the calls that do the work, and the output. `given` has the options by name."""
+"""Subcommands of `tggm`: call the library and print results; `given` has the options by name."""
 
 import contextlib
 import json
@@ -38,14 +38,14 @@ def _options(given: Any) -> "FitOptions":
 def fit(given: Any) -> int | None:
     """Fit a model to a table and write it to a file.
 
-    The target decides between regression and classification. Words become categories and missing values are
-    filled; notes say how. Some rows are held out to measure how good the model is. DATA may be a folder of
+    The target determines regression or classification. Words become categories and missing values are
+    filled; notes report this. Some rows are held out to score the model. DATA may be a folder of
     Parquet files. --set time_budget=60 ends training after a minute.
     """
     options = _options(given)
-    goes_on = given.checkpoint is not None and os.path.exists(given.checkpoint)
+    resumes = given.checkpoint is not None and os.path.exists(given.checkpoint)
     for path in filter(None, (given.output, given.test_output)):
-        check_output(path, given.force or goes_on, given.data)
+        check_output(path, given.force or resumes, given.data)
     from tggm.cli.training import fit_folder, fit_table
     from tggm.storage import write_atomically
 
@@ -68,7 +68,7 @@ def fit(given: Any) -> int | None:
         (say if to_stream else print)(text)
     if not model.interrupted_:
         if given.checkpoint is not None:
-            Path(given.checkpoint).unlink(missing_ok=True)  # not before the model is written
+            Path(given.checkpoint).unlink(missing_ok=True)  # after the model is written
         return None
     if not given.quiet:
         say("interrupted: the best model so far is written")
@@ -127,14 +127,14 @@ def predict(given: Any) -> None:
 def evaluate(given: Any) -> None:
     """Compare predictions with what was observed.
 
-    The scores stand beside those of a linear model and of one without inputs.
+    The scores are shown with those of a linear model and of a model without inputs.
     """
     check_output(given.output, given.force, given.model, given.data)
-    from tggm.cli.predictions import read_inputs, scored
+    from tggm.cli.predictions import read_inputs, score_inputs
 
     inputs = read_inputs(given, targets=True)
     target, rows = inputs.stored.target, len(inputs.table)
-    figures, warnings = scored(inputs, given.threshold)
+    figures, warnings = score_inputs(inputs, given.threshold)
     if given.json:
         facts = {"rows": rows, "target": target.name, "task": target.task, "figures": figures}
         facts |= {"notes": inputs.notes, "warnings": warnings}
@@ -151,8 +151,8 @@ def evaluate(given: Any) -> None:
 def report(given: Any) -> None:
     """Write an HTML page about a model and its scores.
 
-    The model, its scores, calibration, worst rows and effects, in one file that needs no network. Use rows
-    that the model was not fitted to, as tggm fit --test-output writes them.
+    The page shows the model, its scores, calibration, worst rows and effects; it is one file and needs no
+    network. Use rows that the model was not fitted to, such as those of tggm fit --test-output.
     """
     check_output(given.output, given.force, given.model, given.data)
     from tggm.cli.predictions import provenance, read_inputs
@@ -172,7 +172,7 @@ def report(given: Any) -> None:
 def info(given: Any) -> None:
     """Show what is in a model file.
 
-    The target, the columns, how the model was fitted and its scores.
+    It prints the target, the columns, facts about the fit, and scores.
     """
     check_output(given.output, given.force, given.model)
     fitted, stored = read_model(given.model)
@@ -209,8 +209,8 @@ def info(given: Any) -> None:
 def compare(given: Any) -> None:
     """Compare the model with a linear one and boosted trees, on the same folds.
 
-    CatBoost joins if it is installed. Every row is predicted by models that were not fitted to it. A model is
-    called better or worse if it differs by more than two standard errors.
+    CatBoost is included if it is installed. Every row is predicted by models that were not fitted to it. A
+    model is called better or worse if it differs by more than two standard errors.
     """
     check_output(given.output, given.force, given.data)
     from tggm.cli.comparison import choose_models, comparison_text, run_comparison
@@ -236,7 +236,7 @@ def compare(given: Any) -> None:
 def serve(given: Any) -> None:
     """Show a model on a local page, and answer POST /predict with JSON.
 
-    Move sliders or type values, and the predictive distribution follows. Ctrl-C ends it.
+    The page shows the predictive distribution for the values of sliders and boxes. Ctrl-C ends the server.
     """
     model, stored = read_model(given.model)
     from tggm.cli.server import ServedModel, serve_model

@@ -1,4 +1,4 @@
-"""Our model and others on the same folds of a table.
+"""Compare our model with others on the same folds of a table.
 
 Every row is predicted by models that were not fitted to it, and has one squared error, log-score and CRPS (or
 one error and log-score) per model. Differences between models are therefore paired, and their standard errors
@@ -25,17 +25,17 @@ from tggm.tables.columns import Category, Ordinal, Statistic
 
 OURS = "this model"
 LEAST = 1e-15  # probability of a label, so that one row cannot make a score infinite
-CLEAR = 2.0  # standard errors beyond which a difference counts
+CLEAR = 2.0  # standard errors above which a difference is reported
 NAMES = {"rmse": "RMSE", "error": "error", "log_score": "log-score", "crps": "CRPS"}
 MARKS = {None: " ", "better": "+", "worse": "-", "even": "="}
-Result = dict[str, dict[str, Any]]  # by model and measure, as JSON has them
+Result = dict[str, dict[str, Any]]  # by model and measure, as in the JSON output
 
 
 def choose_models(text: str | None) -> list[str]:
-    """Return the models asked for, or the usual ones; CatBoost must be installed."""
+    """Return the requested models, or the default ones; CatBoost must be installed."""
     names = OPPONENTS[1:] if text is None else [name.strip() for name in text.split(",") if name.strip()]
     if unknown := [name for name in names if name not in OPPONENTS]:
-        raise CommandError(f"--models knows {', '.join(OPPONENTS)}; got {unknown[0]!r}.")
+        raise CommandError(f"--models must be some of {', '.join(OPPONENTS)}; got {unknown[0]!r}.")
     absent = "catboost" in names and find_spec("catboost") is None
     if absent and text is not None:
         raise CommandError("catboost is not installed; install it with: pip install catboost")
@@ -65,12 +65,12 @@ def run_comparison(
     inputs, y = input_columns(table, options), target.values(table)
     splits = (StratifiedKFold if target.is_class else KFold)(folds, shuffle=True, random_state=options.seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of models that stop early, of columns and of rare classes
+        warnings.simplefilter("ignore")  # about early stopping, columns and rare classes
         for k, (rest, held) in enumerate(splits.split(y, y)):
             data = inputs.take(rest), y[rest], inputs.take(held)
             for name in rows:
                 begin = time.perf_counter()
-                prediction, labels = predicted(name, data, target.is_class, options)
+                prediction, labels = fit_and_predict(name, data, target.is_class, options)
                 rows[name].append(row_scores(*on_all_labels(prediction, labels, y[held])))
                 seconds[name] += (time.perf_counter() - begin) / folds
                 if not options.quiet:
@@ -82,7 +82,7 @@ def run_comparison(
     return {name: figures(own, joined[OURS]) | {"seconds": seconds[name]} for name, own in joined.items()}
 
 
-def predicted(name: str, data: Any, is_class: bool, options: FitOptions) -> tuple[Any, Any]:
+def fit_and_predict(name: str, data: Any, is_class: bool, options: FitOptions) -> tuple[Any, Any]:
     """Fit a model and return its predictions: distributions, or log-probabilities and their labels.
 
     A regression that predicts only numbers gets one standard deviation, that of its errors in five folds.
@@ -120,7 +120,7 @@ def predicted(name: str, data: Any, is_class: bool, options: FitOptions) -> tupl
 
 
 def on_all_labels(prediction: Any, labels: Any, y: Any) -> tuple[Any, Any]:
-    """Return log-probabilities of all classes and their numbers; a class not in training gets the least."""
+    """Return log-probabilities of all classes and their numbers; a class not in training gets `LEAST`."""
     if labels is None:
         return prediction, y
     known = np.union1d(labels, y)
@@ -130,7 +130,7 @@ def on_all_labels(prediction: Any, labels: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _frame(transformer: TableTransformer, table: Table) -> Any:
-    """Return a data frame with words as words, and all else as the numbers that our model sees."""
+    """Return a data frame with columns of words unchanged, and all others as features of our model."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
@@ -148,10 +148,10 @@ def figures(own: dict[str, Floats], ours: dict[str, Floats]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for measure, rows in own.items():
         gain = rows - ours[measure] if measure == "log_score" else ours[measure] - rows
-        (mean, error), (ahead, doubt) = ((float(a.mean()), float(a.std(ddof=1) / np.sqrt(len(a))))
+        (mean, error), (ahead, ahead_error) = ((float(a.mean()), float(a.std(ddof=1) / np.sqrt(len(a))))
                                          for a in (rows, gain))  # fmt: skip
-        beside = "even" if abs(ahead) <= CLEAR * doubt else "better" if ahead > 0 else "worse"
-        if measure == "rmse":  # of a root: the error of the square over 2 RMSE
+        beside = "even" if abs(ahead) <= CLEAR * ahead_error else "better" if ahead > 0 else "worse"
+        if measure == "rmse":  # the error of a root is that of the square, divided by 2 RMSE
             mean = np.sqrt(mean)
             error = error / (2 * mean) if mean > 0 else 0.0
         found[measure] = {"value": mean, "error": error, "beside_ours": None if own is ours else beside}

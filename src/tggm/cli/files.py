@@ -15,11 +15,11 @@ INTERRUPTED = 130  # exit code after Ctrl-C
 
 
 class CommandError(Exception):
-    """A command cannot do what was asked; the message is one sentence with the remedy."""
+    """A command cannot be executed; the message is one sentence with the remedy."""
 
 
 def say(text: str) -> None:
-    """Print a remark on standard error."""
+    """Print a note on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -28,10 +28,10 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
     if path == STREAM and sys.stdout is None:  # closed by >&-
         raise CommandError("standard output is closed; name a file with -o.")
     if path == STREAM or any(name != STREAM and not os.path.exists(name) for name in inputs):
-        return  # reading a missing file raises the error that matters first
+        return  # reading the missing input raises a more useful error
     target = Path(path)
     if target.is_dir():
-        raise CommandError(f"{path} is a folder; name a file in it, as {target / 'result'}.")
+        raise CommandError(f"{path} is a folder; name a file in it, for example {target / 'result'}.")
     if target.exists() and not target.is_file():
         raise CommandError(f"{path} is a pipe or a device; name a file, or - for standard output.")
     if target.exists() and not force:
@@ -91,7 +91,7 @@ def read_model(path: str, data: str = "") -> tuple[Any, Any]:
             "it with tggm fit."
         )
     if not table.target.is_class and model.b1_.shape[1] > 1:
-        raise CommandError(f"{path} predicts several columns at once; use it in Python, by tggm.load.")
+        raise CommandError(f"{path} predicts several columns at once; use it in Python with tggm.load.")
     return model, table
 
 

@@ -1,4 +1,4 @@
-"""Model and table as `tggm predict`, `evaluate` and `report` read them, and the columns of predictions."""
+"""Read the model and table of `tggm predict`, `evaluate` and `report`, and make columns of predictions."""
 
 import warnings
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BLOCK = 100_000  # rows predicted at once
 LOSS = 0.5  # decrease of the mean log-score since the fit, in nats, that is reported
-LEAST_ROWS = 20  # for which it is reported
+LEAST_ROWS = 20  # from which it is reported
 Columns = dict[str, NDArray[Any]]
 
 
@@ -51,7 +51,7 @@ def read_inputs(given: Any, *, targets: bool = False) -> Inputs:
 def rows_with_target(
     model: "BaseEstimator", stored: Preparation, table: Table, notes: list[str]
 ) -> tuple[Table, NDArray[Any]]:
-    """Return the rows that have a target, and their targets; classes must be known to the model."""
+    """Return the rows that have a target, and their targets; classes must be those of the model."""
     target = stored.target
     table.require([target.name])
     known = target.known(table)
@@ -66,14 +66,14 @@ def rows_with_target(
     if target.is_class and len(strange := np.setdiff1d(y, model.classes_)):
         shown = ", ".join(repr(label) for label in strange[:3].tolist())
         raise CommandError(
-            f"{table.source} has classes of {target.name!r} that the model does not know ({shown}); "
+            f"{table.source} has classes of {target.name!r} that the model was not fitted to ({shown}); "
             "leave those rows out, or fit again with them."
         )
     return table, y
 
 
-def scored(inputs: Inputs, threshold: float | None) -> tuple[Figures, list[str]]:
-    """Return scores of the model and of its baselines, and warnings about rows unlike those of training."""
+def score_inputs(inputs: Inputs, threshold: float | None) -> tuple[Figures, list[str]]:
+    """Return scores of the model and of its baselines, and warnings about a drift of the rows."""
     stored, model = inputs.stored, inputs.model
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` has reported these
@@ -121,12 +121,12 @@ def _numbers(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Colu
 
 def _classes(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Columns:
     p = model.predict_proba(rows)
-    best = _chosen(p, given.threshold)
+    best = _choose_class(p, given.threshold)
     columns = {name: model.classes_[best], f"{name}_probability": p[np.arange(len(p)), best]}
     return columns | {f"p({label})": p[:, k] for k, label in enumerate(model.classes_.tolist())}
 
 
-def _chosen(p: NDArray[Any], threshold: float | None) -> NDArray[Any]:
+def _choose_class(p: NDArray[Any], threshold: float | None) -> NDArray[Any]:
     best: NDArray[Any] = p.argmax(1) if threshold is None else (p[:, 1] >= threshold).astype(int)
     return best
 
@@ -141,7 +141,7 @@ def _explanation(inputs: Inputs, threshold: float | None) -> Columns:
     if inputs.stored.target.is_class:
         if base.ndim == 1:  # of the second of two classes
             base, parts = np.stack([1 - base, base], axis=1), np.stack([-parts, parts], axis=2)
-        rows, best = np.arange(len(base)), _chosen(base + parts.sum(1), threshold)
+        rows, best = np.arange(len(base)), _choose_class(base + parts.sum(1), threshold)
         base, parts = base[rows, best], parts[rows, :, best]
     used = {column.name for column in inputs.stored.columns}
     return {"base": base} | {
@@ -168,7 +168,7 @@ def provenance(inputs: Inputs, path: str) -> list[tuple[str, str]]:
     if fitted is not None:
         origin["fitted to"] = f"{fitted.rows} rows of {fitted.source}, seed {fitted.seed}"
     origin |= {
-        "judged on": f"{len(table)} rows of {table.source}",
+        "scored on": f"{len(table)} rows of {table.source}",
         "date of this page": datetime.now(UTC).strftime("%Y-%m-%d"),
         "columns used": ", ".join(column.name for column in stored.columns),
         "columns left out": "; ".join(f"{name}: {why}" for name, why in stored.left_out) or "none",

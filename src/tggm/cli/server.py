@@ -1,7 +1,7 @@
 """The web application of `tggm serve`: a page, the description of a model, and predictions as JSON.
 
-It listens on the machine itself unless told otherwise, runs no code that comes from a model or a request, and
-refuses large bodies and pages of other origins.
+By default it listens on the local machine only. It runs no code from a model or a request, and rejects large
+bodies and pages of other origins.
 """
 
 import csv
@@ -50,7 +50,7 @@ HEADERS = {
 
 
 class ServedModel:
-    """A fitted model with the answers that the application gives."""
+    """A fitted model with the responses of the application."""
 
     def __init__(self, model: "BaseEstimator", stored: Any) -> None:
         self._model, self._stored = model, stored
@@ -61,7 +61,7 @@ class ServedModel:
         target, scales = self._stored.target, self._model.fitted_.scales.x
         columns, begin = [], 0
         for column in self._stored.columns:
-            columns.append(_described(column, float(scales.shift[begin]), float(scales.scale[begin])))
+            columns.append(_describe(column, float(scales.shift[begin]), float(scales.scale[begin])))
             begin += len(column.features)
         return {"target": target.name, "task": target.task, "columns": columns}
 
@@ -70,9 +70,9 @@ class ServedModel:
         try:
             rows = json.loads(content)["rows"]
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise TableError('the body must be JSON, as {"rows": [{"size": 3, "kind": "a"}]}.') from None
+            raise TableError('the body must be JSON such as {"rows": [{"size": 3, "kind": "a"}]}.') from None
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-            raise TableError("`rows` must be a list of objects, one at least.")
+            raise TableError("`rows` must be a list of at least one object.")
         names = [column.name for column in self._stored.columns]
         if missing := [name for name in names if name not in rows[0]]:
             raise TableError(f"a row has no column {missing[0]!r}; it needs {', '.join(names)}.")
@@ -88,21 +88,22 @@ class ServedModel:
                 labels, p = self._model.classes_.astype(str), self._model.predict_proba(table)
                 found = {"labels": labels.tolist(), "label": labels[p.argmax(1)].tolist()}
                 return found | {"probabilities": p.tolist(), "notes": notes}
-            law = self._model.predict_dist(table)
-            low, high = (float(law.ppf(q)[0]) for q in (0.001, 0.999))
+            dist = self._model.predict_dist(table)
+            low, high = (float(dist.ppf(q)[0]) for q in (0.001, 0.999))
             y = np.linspace(low, high, POINTS)
-            answers = {"mean": law.mean(), "deviation": law.std(), "quantiles": law.ppf(np.array([LEVELS]))}
-            answers |= {"y": y, "density": law[np.zeros(1, int)].pdf(y[None, :])[0]}  # of the first row
+            answers = {"mean": dist.mean(), "deviation": dist.std()}
+            answers |= {"quantiles": dist.ppf(np.array([LEVELS])), "y": y}
+            answers["density"] = dist[np.zeros(1, int)].pdf(y[None, :])[0]  # of the first row
         return {name: _finite(a) for name, a in answers.items()} | {"levels": LEVELS, "notes": notes}
 
 
-def _described(column: Column, middle: float, spread: float) -> dict[str, Any]:
+def _describe(column: Column, middle: float, spread: float) -> dict[str, Any]:
     """Return what the page needs to make an input for a column."""
     made: dict[str, Any] = {"name": column.name, "about": column.description[:200], "kind": "text"}
     if isinstance(column, Number):
         ends = {"low": middle - REACH * spread, "high": middle + REACH * spread}
         return made | {"kind": "number", "value": column.fill, **ends}
-    words = list(getattr(column, "levels", ()))[:MOST_WORDS]  # dates have none
+    words = list(getattr(column, "levels", ()))[:MOST_WORDS]  # dates have no levels
     return made | ({"kind": "words", "words": words, "value": words[0]} if words else {})
 
 
@@ -112,7 +113,7 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, str | int | float):
         return str(value).replace("\0", "")
-    raise TableError(f"a value must be a number, a word or null; got a {type(value).__name__}.")
+    raise TableError(f"a value must be a number, a string or null; got a {type(value).__name__}.")
 
 
 def _finite(values: Any) -> Any:
@@ -129,10 +130,10 @@ def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
         """Raise for other names of this host (DNS rebinding) and for pages of other origins."""
         named = request.headers.get("host", "")
         if host != "0.0.0.0" and (named.rpartition(":")[0] or named) not in hosts:
-            raise HTTPException(403, "this server does not answer to that name.")
+            raise HTTPException(403, "this name of the server is not allowed.")
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != named:
-            raise HTTPException(403, "pages of other origins are not answered.")
+            raise HTTPException(403, "pages of other origins are not allowed.")
 
     def page(request: Request) -> Response:
         check(request)
@@ -148,24 +149,24 @@ def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
         async for part in request.stream():
             content += part
             if len(content) > MOST_BYTES:
-                raise HTTPException(413, f"a body has {MOST_BYTES:,} bytes at most.")
+                raise HTTPException(413, f"a body has at most {MOST_BYTES:,} bytes.")
         return JSONResponse(await run_in_threadpool(served.predict, content), headers=HEADERS)
 
-    def refused(request: Request, error: Exception) -> Response:
+    def error_response(request: Request, error: Exception) -> Response:
         match error:
             case HTTPException(status_code=404 | 405):
-                status, text = 404, "there is /, /model and POST /predict."
+                status, text = 404, "the paths are /, /model and POST /predict."
             case HTTPException(status_code=status, detail=text):
                 pass
             case ClientDisconnect():
-                status, text = 400, "the client has gone."
+                status, text = 400, "the client disconnected."
             case _:
                 status, text = 400 if isinstance(error, TableError) else 422, str(error)
         return JSONResponse({"error": text}, status, HEADERS)
 
     routes = [Route(path, page) for path in (*STATIC, "/model")]
     routes.append(Route("/predict", predict, methods=["POST"]))
-    handled: Any = dict.fromkeys((HTTPException, ValueError, ClientDisconnect), refused)
+    handled: Any = dict.fromkeys((HTTPException, ValueError, ClientDisconnect), error_response)
     return Starlette(routes=routes, exception_handlers=handled)
 
 

@@ -1,7 +1,7 @@
-"""The work of `tggm fit`: choose the target, hold rows out, fit an estimator to the table, compute scores.
+"""Fit a model for `tggm fit`: choose the target, hold rows out, fit an estimator, compute scores.
 
-A table is in memory. A folder of Parquet files is not: its columns are encoded as a sample of its rows
-suggests, and the estimator is fitted to a stream of all rows.
+A table is in memory. A folder of Parquet files is not: its columns are encoded as learned from a sample of
+its rows, and the estimator is fitted to a stream of all rows.
 """
 
 import csv
@@ -29,7 +29,7 @@ from tggm.tables.baselines import fit_baselines, score_all
 from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
-from tggm.tables.table import stacked
+from tggm.tables.table import stack_tables
 from tggm.training import CheckpointWarning, Observer
 from tggm.training.checkpoint import CheckpointError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 LEAST_ROWS = 10
-MOST_HELD_OUT = 10_000  # rows; more would not make the scores more precise in a useful way
+MOST_HELD_OUT = 10_000  # rows; the scores are then precise enough
 QUICK_STEPS = 2000  # gradient steps with --quick
 MOST_ROWS_OF_TEN = 50_000  # a regression with more rows gets five members instead of ten
 OPTIONS = ("hidden", "members", "epochs", "guarantee", "checkpoint")  # of `tggm fit`, besides --set
@@ -48,7 +48,7 @@ PLAIN_SECONDS = 10.0  # between lines of progress that are not on a terminal
 
 @dataclass(frozen=True)
 class FitOptions:
-    """The options of `tggm fit` and `tggm compare`; None leaves the choice to the program."""
+    """The options of `tggm fit` and `tggm compare`; None selects the default."""
 
     target: str
     task: str | None = None
@@ -82,7 +82,7 @@ class FitResult(NamedTuple):
 
 
 def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return column names; each text is a known name, or several names as a,b or a,"b, in metres"."""
+    """Return column names; each text is a known name, or several such as a,b or a,"b, in metres"."""
     names: list[str] = []
     for text in texts:
         parts = [text] if text in known else next(csv.reader([text], skipinitialspace=True), [])
@@ -91,7 +91,7 @@ def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
-    """Return an unfitted estimator with the settings asked for, or those for this number of rows."""
+    """Return an unfitted estimator with the given settings, or the defaults for this number of rows."""
     given: dict[str, Any] = {"hidden": options.hidden, "n_members": options.members}
     given |= {"max_epochs": options.epochs, "guarantee": options.guarantee, "checkpoint": options.checkpoint}
     settings = {name: value for name, value in given.items() if value is not None}
@@ -131,7 +131,7 @@ def find_target(table: Table, options: FitOptions) -> tuple[Target, str]:
 
 
 def input_columns(table: Table, options: FitOptions) -> Table:
-    """Return the inputs: without the target and ignored columns, with the categories that were named."""
+    """Return the inputs, without the target and ignored columns; `categorical` columns become words."""
     known = list(table.columns)
     ignore, categorical = names_in(options.ignore, known), names_in(options.categorical, known)
     table.require([*ignore, *categorical])
@@ -146,7 +146,7 @@ def input_columns(table: Table, options: FitOptions) -> Table:
 
 
 def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> tuple[Ints, Ints]:
-    """Return rows to train on and rows to hold out, in order; each class keeps at least one to train on."""
+    """Return rows to train on and rows to hold out, sorted; each class keeps at least one row to train on."""
     rng = np.random.default_rng(seed)
     fraction = min(fraction, MOST_HELD_OUT / len(y))
     if not stratified:
@@ -179,7 +179,7 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     y, without = target.values(rows), len(table) - len(rows)
     train, test = split(y, options.test_size, options.seed, stratified=target.is_class)
     progress = Progress(options.quiet, y)
-    progress.say(_begun(target, reason, f"{len(train)} rows to train on, {len(test)} held out"))
+    progress.say(_start_message(target, reason, f"{len(train)} rows to train on, {len(test)} held out"))
     progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
     progress.note(rare_classes(y, target))
     inputs = input_columns(rows, options)
@@ -192,7 +192,7 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
 
 
 def fit_folder(path: str, options: FitOptions) -> FitResult:
-    """Fit to the rows of a folder of Parquet files, without those that are held out by their numbers."""
+    """Fit to the rows of a folder of Parquet files; rows are held out by a hash of their numbers."""
     folder = Folder(path, options.missing)
     sample = folder.sample()
     target, reason = find_target(sample, options)
@@ -208,7 +208,7 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
     trained: dict[int, int] = {}  # rows by the start of their group
 
     def pieces(order: np.random.Generator | None) -> Iterator[Piece]:
-        for group in folder.files.ordered(order):
+        for group in folder.files.order_groups(order):
             table = folder.read(group)
             known, held = target.known(table), held_out(group.start + np.arange(group.rows))
             if group.start not in trained and (known & held).any():
@@ -219,17 +219,17 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
                 yield Piece(group.start, transformer.transform(table), target.values(table))
 
     progress = Progress(options.quiet, y)
-    progress.say(_begun(target, reason, f"{len(folder)} rows in {len(folder.files.groups)} groups"))
+    progress.say(_start_message(target, reason, f"{len(folder)} rows in {len(folder.files.groups)} groups"))
     progress.note([*rare_classes(y, target), *transformer.notes_])
     progress.note([f"{name}: left out, {why}" for name, why in transformer.left_out_.items()])
     begin = time.perf_counter()
     stream = Stream(pieces, table=transformer, target=target.name)
     model = train_model(options, target, len(folder), (stream,), progress)
-    held = stacked(test, path) if test else None
+    held = stack_tables(test, path) if test else None
     return _result(model, target, path, X, y, sum(trained.values()), held, begin, progress, options)
 
 
-def _begun(target: Target, reason: str, summary: str) -> str:
+def _start_message(target: Target, reason: str, summary: str) -> str:
     return f"{target.task} of {target.name!r} ({reason}): {summary}"
 
 
@@ -237,7 +237,7 @@ def _result(
     model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], rows: int,
     test: Table | None, begin: float, progress: "Progress", options: FitOptions,
 ) -> FitResult:  # fmt: skip
-    """Fit the baselines, compute scores on the held-out rows, and return what is stored and shown."""
+    """Fit the baselines, compute scores on the held-out rows, and return the result."""
     features, figures = training_features(model.table_, X, y, target.is_class), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` reports these
@@ -301,7 +301,7 @@ def train_model(
 
 
 class Progress(Observer):
-    """Show notes, the epoch, the log-likelihood per row, and the time left at most, on standard error.
+    """Show notes, the epoch, the log-likelihood per row, and a bound of the time left, on standard error.
 
     The model is trained on a standardised target `y`; the log-likelihood is shown in its units.
     """
@@ -319,7 +319,7 @@ class Progress(Observer):
             say(f"\r\x1b[K{text}" if self._live else text)
 
     def note(self, texts: Sequence[str]) -> None:
-        """Print notes, and keep them."""
+        """Print notes, and store them."""
         self.notes += texts
         for text in texts:
             self.say(f"  note: {text}")
@@ -329,11 +329,11 @@ class Progress(Observer):
         self._epochs = epochs
 
     def resumed(self, epochs: int) -> None:
-        """Report that a checkpoint is continued."""
+        """Report that training resumes from a checkpoint."""
         self.say(f"  continuing after epoch {epochs}")
 
     def progressed(self, epochs: int, trace: Any) -> None:
-        """Update the line on a terminal; elsewhere print one now and then."""
+        """Update the line on a terminal; elsewhere print one every ten seconds."""
         now = time.monotonic()
         if self._first is None:  # the time before this is compilation, or an earlier run
             self._first = epochs, now

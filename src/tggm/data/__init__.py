@@ -1,11 +1,11 @@
-"""Rows that do not fit into memory: sources that are read in pieces, one pass per epoch.
+"""Read rows that do not fit into memory: sources in pieces, with one pass per epoch.
 
     from_arrays(X, y)            arrays on disk: np.load("X.npy", mmap_mode="r")
     from_parquet(folder, "y")    a folder of Parquet files, or one file
     from_batches(batches)        any repeatable source of batches (X, y)
 
 Pass the result to `fit` instead of X, without y. The first pass counts the rows and measures their columns;
-each epoch is another pass, in an order as random as the source allows.
+each epoch is another pass, in an order that is as random as the source allows.
 """
 
 from tggm.data.parquet import from_parquet

@@ -21,7 +21,7 @@ class RowGroup(NamedTuple):
 
 
 class ParquetFiles:
-    """A Parquet file, or all of a folder in the order of their names."""
+    """A Parquet file, or all files of a folder in the order of their names."""
 
     def __init__(self, path: Any) -> None:
         import pyarrow.parquet as pq
@@ -32,9 +32,9 @@ class ParquetFiles:
         place = Path(path)
         files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
         if not files:
-            raise ValueError(f"`path` {place} has no file *.parquet in it; name the folder that has.")
+            raise ValueError(f"`path` {place} contains no file *.parquet; name a folder with such files.")
         for file in files:
-            with readable(file):
+            with parquet_errors(file):
                 metadata = pq.read_metadata(file)
             self.schemas[file] = metadata.schema.to_arrow_schema()
             for k in range(metadata.num_row_groups):
@@ -46,10 +46,10 @@ class ParquetFiles:
         """Read a row group as a pyarrow table."""
         import pyarrow.parquet as pq
 
-        with readable(group.file), pq.ParquetFile(group.file) as opened:
+        with parquet_errors(group.file), pq.ParquetFile(group.file) as opened:
             return opened.read_row_group(group.number, columns=columns)
 
-    def ordered(self, rng: np.random.Generator | None) -> list[RowGroup]:
+    def order_groups(self, rng: np.random.Generator | None) -> list[RowGroup]:
         """Return the groups in random order; without a generator, in the order of the files."""
         order = range(len(self.groups)) if rng is None else rng.permutation(len(self.groups)).tolist()
         return [self.groups[k] for k in order]
@@ -67,7 +67,7 @@ def from_parquet(
     if target in names:
         raise ValueError(f"`columns` has the target {target!r}, which cannot be an input, too; leave it out.")
     if not names:
-        raise ValueError(f"`columns` must name an input at least; got {columns!r} and target {target!r}.")
+        raise ValueError(f"`columns` must name at least one input; got {columns!r} and target {target!r}.")
     for file, schema in source.schemas.items():
         missing = [name for name in (*names, target) if name not in schema.names]
         if missing:
@@ -76,7 +76,7 @@ def from_parquet(
             )
 
     def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
-        for group in source.ordered(rng):
+        for group in source.order_groups(rng):
             rows = source.read(group, [*names, target])
             X = np.stack([_numbers(rows.column(name), name, group.file) for name in names], axis=1)
             yield Piece(group.start, X, rows.column(target).to_numpy())
@@ -85,8 +85,8 @@ def from_parquet(
 
 
 @contextmanager
-def readable(file: Any) -> Iterator[None]:
-    """Turn errors of pyarrow into a message that names the file."""
+def parquet_errors(file: Any) -> Iterator[None]:
+    """Convert errors of pyarrow to a message that names the file."""
     import pyarrow as pa
 
     try:
@@ -103,5 +103,5 @@ def _numbers(column: Any, name: str, file: Path) -> Floats:
         return np.asarray(as_numbers("X", column.to_numpy()), dtype=np.float64)
     except ValueError:
         raise ValueError(
-            f"{file} has values in column {name!r} that are no numbers; name the others in `columns`."
+            f"{file} has values in column {name!r} that are not numbers; name the other columns in `columns`."
         ) from None

@@ -1,4 +1,4 @@
-"""Standardise columns to mean 0 and variance 1, in float64 whatever the model's precision.
+"""Standardise columns to mean 0 and variance 1, always in float64.
 
 Columns may come in pieces, which are merged by the formulas of Chan, Golub and LeVeque (1983) without loss of
 digits. Before squaring, values are divided by a power of two close to the range of their column, which is
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tggm.arrays import Floats
 
 WIDEST, NARROWEST = 1e307, 1e-290  # the largest value that can be summed, the smallest range to divide by
-LARGEST = 1e9  # standardised; sums of squares are finite in single precision, too
+LARGEST = 1e9  # standardised; sums of squares are then finite in single precision
 FAR = 10.0  # deviations from the median at which values are clipped to estimate a robust scale
 NORMAL_QUARTILES = 1.349  # deviations between the quartiles of a normal distribution
 
@@ -48,14 +48,14 @@ class Columns(NamedTuple):
         value would be at least `farthest` from 0.
         """
         whole = cls.of(values, weight)
-        with np.errstate(over="ignore", under="ignore"):  # infinite bounds clip nothing
+        with np.errstate(over="ignore", under="ignore"):  # nothing is clipped at infinite bounds
             low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
             reach = np.where(high > low, FAR / NORMAL_QUARTILES * (high - low), np.inf)
             found = cls.of(np.clip(values, middle - reach, middle + reach), weight)
         unreached = farthest == np.inf or np.abs(found.apply(values)).max() < farthest
         return found if unreached else whole
 
-    def mild(self) -> bool:
+    def fits_float32(self) -> bool:
         """Return whether single precision can compute the map without losing digits to a large shift."""
         sizes = (self.scale > 1e-15) & (self.scale < 1e15)
         return bool((sizes & (np.abs(self.shift) <= 30 * self.scale)).all())
@@ -103,7 +103,7 @@ class Extent:
         squares = np.einsum("i,ij,ij->j", w, scaled, scaled, optimize=True)
         return cls(mass, low + unit * mean, squares, low, high)
 
-    def merged(self, other: "Extent") -> "Extent":
+    def merge(self, other: "Extent") -> "Extent":
         """Merge with the extent of other rows."""
         n = self.mass + other.mass
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
@@ -147,11 +147,11 @@ def _unit(extent: Floats) -> Floats:
 
 
 def require_moderate(values: NDArray[Any], what: str, remedy: str) -> None:
-    """Raise for standardised values that are too large to compute with; NaN passes."""
+    """Raise for standardised values that are too large to compute with; NaN is accepted."""
     size = np.fmax.reduce(np.abs(values), axis=None, initial=0.0)
     if size > LARGEST:
         row = int(np.argmax((np.abs(values) > LARGEST).reshape(len(values), -1).any(1)))
         raise ValueError(
-            f"{what} has a value of size {size:.3g} on the scale of the model (first in row {row}), where "
-            f"{LARGEST:g} is the most that can be computed with; {remedy}."
+            f"{what} has a value of size {size:.3g} on the scale of the model (first in row {row}); "
+            f"at most {LARGEST:g} is possible; {remedy}."
         )

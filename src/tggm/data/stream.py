@@ -1,4 +1,4 @@
-"""Streams: rows that are read in pieces, one pass per epoch.
+"""Read rows in pieces, with one pass per epoch.
 
 The first pass (`survey`) counts rows, measures columns, checks values, and selects held-out rows: those whose
 row numbers have the smallest hashes, so that later passes (`next_pass`) recognise them without a list. Types,
@@ -59,12 +59,12 @@ class Stream:
     def __post_init__(self) -> None:
         rows: Any = self.block_rows
         if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
-            raise ValueError(f"`block_rows` must be a whole number of rows, 1 at least; got {rows!r}.")
+            raise ValueError(f"`block_rows` must be a whole number of rows, at least 1; got {rows!r}.")
 
 
 def from_arrays(X: Any, y: Any, *, block_rows: int = BLOCK_ROWS) -> Stream:
     """Stream the rows of two arrays, usually memory-mapped; pages that were read are released at once."""
-    X, y = _sliceable("X", X), _sliceable("y", y)
+    X, y = _as_sliceable("X", X), _as_sliceable("y", y)
     _require_shapes(X, y)
 
     def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
@@ -79,7 +79,7 @@ def from_arrays(X: Any, y: Any, *, block_rows: int = BLOCK_ROWS) -> Stream:
     return Stream(pieces, block_rows=block_rows)
 
 
-def _sliceable(name: str, array: Any) -> Any:
+def _as_sliceable(name: str, array: Any) -> Any:
     """Return NumPy arrays and arrays on disk unchanged, anything else as a NumPy array."""
     others = ("mask", "tocsr", "to_numpy")  # masked, sparse, pandas
     is_array = hasattr(array, "ndim") and not any(hasattr(array, attribute) for attribute in others)
@@ -101,7 +101,7 @@ def from_batches(
     """Stream batches (X, y) of any sizes from a repeatable iterable or a function that returns one."""
     if isinstance(batches, Iterator):
         raise ValueError(
-            "`batches` can be iterated over once only, and training needs several passes; pass the function "
+            "`batches` can be iterated over only once, and training needs several passes; pass the function "
             "that makes it: from_batches(lambda: read_batches())."
         )
 
@@ -161,9 +161,9 @@ def check_pieces(pieces: Iterable[Piece], is_class: bool, form: Form | None = No
 def _require_shapes(X: Any, y: Any) -> None:
     shapes = f"got shapes {tuple(X.shape)} and {tuple(y.shape)}."
     if X.ndim != 2 or y.ndim not in (1, 2) or len(X) != len(y):
-        raise ValueError(f"`X` and `y` must be a table and its targets, row for row; {shapes}")
+        raise ValueError(f"`X` and `y` must be a table and its targets, with equal numbers of rows; {shapes}")
     if 0 in (*X.shape[1:], *y.shape[1:]):
-        raise ValueError(f"`X` and `y` must have a column at least; {shapes}")
+        raise ValueError(f"`X` and `y` must have at least one column; {shapes}")
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
@@ -171,7 +171,7 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
     if np.ma.isMaskedArray(values):
         raise ValueError(f"`{name}` is masked; leave the masked rows out, or fill them: {name}.filled(0).")
     if hasattr(values, "tocsr"):
-        raise ValueError(f"`{name}` is sparse, which a stream cannot be; pass {name}.toarray().")
+        raise ValueError(f"`{name}` is sparse, but a stream must be dense; pass {name}.toarray().")
     try:
         return np.asarray(values)
     except ValueError as error:  # rows of different lengths
@@ -211,7 +211,7 @@ def _first_text(array: NDArray[Any]) -> tuple[tuple[int, ...], Any]:
 def _as_labels(y: NDArray[Any], start: int = 0) -> NDArray[Any]:
     """Return one label per row; raise if labels are missing or cannot be sorted."""
     if y.size != len(y):
-        raise ValueError(f"`y` must be one label a row; got shape {y.shape}.")
+        raise ValueError(f"`y` must have one label per row; got shape {y.shape}.")
     y = y.reshape(-1)
     labels = y.tolist() if y.dtype == object else []
     text = {isinstance(label, str) for label in labels}
@@ -220,9 +220,9 @@ def _as_labels(y: NDArray[Any], start: int = 0) -> NDArray[Any]:
         gap = ~np.isfinite(y)
     if gap.any():
         row = int(gap.argmax())
-        raise ValueError(f"`y` has {y[row]} in row {start + row}, which is no label; leave such rows out.")
+        raise ValueError(f"`y` has {y[row]} in row {start + row}, which is not a label; leave such rows out.")
     if len(text) > 1:
-        raise ValueError(f"`y` has text and numbers from row {start} on; make all labels one or the other.")
+        raise ValueError(f"`y` has text and numbers from row {start} on; convert all labels to one type.")
     return y
 
 
@@ -251,13 +251,13 @@ class Survey:
         """Add a piece."""
         self.form = Form.of(piece)
         found = _measure("X", piece.X, piece.start)
-        self.X = found if self.X is None else self.X.merged(found)
+        self.X = found if self.X is None else self.X.merge(found)
         if self.is_class:
             seen = np.unique(piece.y)
             self.classes = seen if self.classes is None else np.unique(np.concatenate([self.classes, seen]))
         else:
             found = _measure("y", piece.y.reshape(len(piece.X), -1), piece.start)
-            self.y = found if self.y is None else self.y.merged(found)
+            self.y = found if self.y is None else self.y.merge(found)
         self._hold_out(piece)
 
     def _hold_out(self, piece: Piece) -> None:
@@ -280,7 +280,7 @@ class Survey:
         return self.form is not None and not self.form.outputs
 
     def held(self, fraction: float) -> tuple[NDArray[Any], NDArray[Any], np.uint64]:
-        """Return the held-out inputs and targets, and the bound below which the hash of a held-out row is."""
+        """Return the held-out inputs and targets, and the upper bound of the hashes of held-out rows."""
         n = min(len(self._hash), max(round(fraction * self.count), 1))
         return self._rows[0][:n], self._rows[1][:n], self._hash[n - 1] + np.uint64(1)
 
@@ -291,12 +291,12 @@ def survey(stream: Stream, seed: int, is_class: bool) -> Survey:
     for piece in check_pieces(stream.pieces(None), is_class):
         found.add(piece)
     if found.count < 2:
-        raise ValueError(f"the stream gave {found.count} rows; a fit needs two at least. Check its source.")
+        raise ValueError(f"the stream gave {found.count} rows; a fit needs at least two. Check its source.")
     return found
 
 
 def _measure(name: str, values: NDArray[Any], start: int) -> Extent:
-    """Measure a piece; raise for values that are not finite, or too large to be added."""
+    """Measure a piece; raise for values that are not finite, or too large for sums."""
     table = np.asarray(values, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
         found = Extent.of(table)
@@ -305,7 +305,7 @@ def _measure(name: str, values: NDArray[Any], start: int) -> Extent:
         row = int(wrong.any(1).argmax())
         column = int(wrong[row].argmax())
         raise ValueError(
-            f"`{name}` must be finite numbers of size {WIDEST:g} at most; row {start + row} has "
+            f"`{name}` must be finite numbers between ±{WIDEST:g}; row {start + row} has "
             f"{table[row, column]:g} in column {column}. Leave the row out, or divide the column."
         )
     return found

@@ -1,4 +1,4 @@
-"""What both estimators share: storing a fit, explaining predictions, watching an evaluation set."""
+"""Base class of both estimators: store a fit, explain predictions, score an evaluation set."""
 
 import sys
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats, Ints
 from tggm.estimators._data import Data, StreamData
-from tggm.estimators._fitted import Fitted, draw, fitted_of, members_only
+from tggm.estimators._fitted import Fitted, draw, fitted_of, replace_model
 from tggm.estimators._settings import Settings
 from tggm.tables import TableTransformer
 from tggm.tables.inputs import new_rows
@@ -30,18 +30,18 @@ from tggm.training.rows import held_out_sample, take
 if TYPE_CHECKING:
     from tggm.explanation import ColumnMap, Explanation, Importances
 
-FEW = 20  # rows that are too few for a background
+LEAST_BACKGROUND = 20  # rows
 MOST_KEPT = 1000  # held-out rows kept for importances
-EVALUATIONS = 100  # of an evaluation set during a fit, at most
+MOST_EVALUATIONS = 100  # of an evaluation set during a fit
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """An estimator of tables whose fit is a `Fitted`."""
+    """An estimator for tables that stores its fit as a `Fitted`."""
 
     task: ClassVar[str]
     _explainable: ClassVar[tuple[str, ...]]  # what `explain` can explain; the first by default
     fitted_: Fitted
-    table_: TableTransformer | None = None  # how a table becomes inputs; None for arrays without gaps
+    table_: TableTransformer | None = None  # encoder of a table; None for arrays without gaps
     _held: list[tuple[list[int], Any]] | None = None  # groups of members and the rows that they held out
     _importances: Floats | None = None
     _state: tuple[Any, Any] | None = None  # optimiser and state of training, for `partial_fit`
@@ -87,16 +87,17 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         X : array_like or data frame, shape (n_rows, n_columns)
             Rows to explain. A column of words or dates is one column.
         background : array_like or data frame, optional
-            Rows that predictions are compared with, usually those of training. By default the rows of `X`
-            or, for fewer than 20 rows, one row with the mean of all inputs in training.
+            Rows that predictions are compared with, usually the training rows. By default the rows of `X` or,
+            for fewer than 20 rows, one row with the mean of each input in training.
         what : {"auto", "mean", "std"} or {"auto", "probability", "log-odds"}
             Regression: the mean ("auto") or the standard deviation. Classification: probabilities ("auto"),
             that of the second of two classes, or log-odds as in `decision_function`.
         n_walks : int or "auto", default "auto"
-            Orders that are tried, each with its own background row and in both directions; "auto" uses about
-            512 predictions per row, at least twice as many as there are columns.
+            Number of walks, rounded up to an even number: each random order of the columns has its own
+            background row and is used in both directions. "auto" makes about 512 predictions per row, and at
+            least about two per column.
         random_state : int, RandomState or None, default 0
-            Seed of orders and background rows.
+            Seed of the orders and the background rows.
 
         Returns
         -------
@@ -154,24 +155,23 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def feature_importances_(self) -> Floats:
         """Importance of each column on held-out rows, shape (n_features_in_,).
 
-        As `permutation_importances`, on at most a thousand rows that members held out in `fit`, each
-        predicted by the members that held it out; a transformed target stays transformed. Computed on first
-        use. A model file stores the importances if they were computed, but no rows.
+        Computed like `permutation_importances`, on at most 1,000 rows that members held out in `fit`; the
+        members that held out a row predict it. A transformed target stays transformed. They are computed on
+        first use. A model file stores computed importances, but no rows.
         """
         check_is_fitted(self, "fitted_")
-        known = self._importances
-        if known is None or len(known) != self.n_features_in_:
-            known = self._importances = self._held_out_importances()
-        return known
+        found = self._importances
+        if found is None or len(found) != self.n_features_in_:
+            found = self._importances = self._held_out_importances()
+        return found
 
     def _held_out_importances(self) -> Floats:
         from tggm.explanation import permutation_importances
 
         if not self._held:
             raise AttributeError(
-                "`feature_importances_` are available after `fit` to a dense table in memory, and in model "
-                "files if they were computed before; call permutation_importances(X, y) with rows that the "
-                "model was not fitted to."
+                "`feature_importances_` need held-out rows of a dense table in memory, or a model file that "
+                "contains them; call permutation_importances(X, y) with rows that were not used in `fit`."
             )
         total, count = np.zeros(self.n_features_in_), 0
         for members, (Z, y) in self._held:
@@ -196,15 +196,15 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     def _background(self, numbers: Floats, given: Any) -> Floats:
         if given is None:
-            few = self.fitted_.scales.x.shift[None, :].astype(np.float64)
-            return numbers if len(numbers) >= FEW else few
+            centre = self.fitted_.scales.x.shift[None, :].astype(np.float64)
+            return numbers if len(numbers) >= LEAST_BACKGROUND else centre
         if not np.shape(given)[0]:
             raise ValueError("`background` must have at least one row; got none.")
         found: Floats = new_rows(self, given, dtype=np.float64)
         return found
 
     def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
-        """Store a fit and its history; `block` has held-out rows, of which some are kept for importances."""
+        """Store a fit and its history, and some held-out rows of `block` for importances."""
         self._set_fitted(fitted)
         self.__dict__.pop("evals_result_", None)
         if isinstance(observer, EvaluationObserver):
@@ -221,7 +221,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             self._held = held_out_sample(block, MOST_KEPT)
 
     def _set_fitted(self, fitted: Fitted) -> None:
-        """Store a model, and show its parameters in the units of the data."""
+        """Store a model, and set attributes to its parameters in the units of the data."""
         self.fitted_ = fitted
         self._set_columns(fitted.columns)
         arrays = {name: np.asarray(a, np.float64) for name, a in fitted.model.arrays().items()}
@@ -261,15 +261,15 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         blocks = data.blocks(settings, network.features.most, rng, 0.0)
         optimizer, state = self._state or (None, None)
         program = settings.one_pass(model, blocks, data, rng)
-        # another optimiser starts again
+        # a new optimiser starts with a new state
         trained = train(model, blocks, program, state=state if optimizer == settings.optimizer else None)
         fitted = fitted_of(trained.params, data, settings)
-        self._store(fitted if first else members_only(self.fitted_, trained.params), trained)
+        self._store(fitted if first else replace_model(self.fitted_, trained.params), trained)
         self._state = settings.optimizer, jax.tree.map(np.asarray, trained.state)
 
 
 def _require_same_model(settings: Settings, fitted: Fitted, data: Data) -> None:
-    """Raise if the settings ask for another model; sizes left to the data are those of the model."""
+    """Raise if the settings describe another model; automatic sizes are those of the model."""
     now = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
     if settings.network is None and settings.hidden is None:
         now = replace(now, units=fitted.network.units)
@@ -287,7 +287,7 @@ def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
     if trained.failed.any():
         warn(
             f"training failed: the objective of {int(trained.failed.sum())} of {n_members} members was not "
-            "finite in many steps in a row; their best parameters before that were kept. Lower "
+            "finite in many successive steps; the best parameters before them were kept. Lower "
             f"`learning_rate` ({learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
             ConvergenceWarning,
         )
@@ -303,31 +303,31 @@ def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
 
 
 class EvaluationObserver(Observer):
-    """Scores an evaluation set with the best parameters so far, at equal distances."""
+    """Score an evaluation set with the best parameters so far, at regular intervals."""
 
     def __init__(
         self, probe: TableEstimator, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any,
         inner: Observer | None,
     ) -> None:  # fmt: skip
         self._probe, self._settings, self._data, self._model = copy(probe), settings, data, model
-        self._rows, self._inner, self._period = _checked_pair(eval_set), inner or Observer(), 1
+        self._rows, self._inner, self._period = _check_pair(eval_set), inner or Observer(), 1
         self._layout = Layout.of(model, axes=1)
-        for report in ("resumed", "progressed", "noted", "ended"):  # passed on as they are
+        for report in ("resumed", "progressed", "noted", "ended"):  # forwarded unchanged
             setattr(self, report, getattr(self._inner, report))
         self.result: dict[str, list[float]] = {"epoch": []}
 
     def planned(self, epochs: int) -> None:
-        """Score the rows before training, so that problems with them appear at once."""
-        self._period = max(1, epochs // EVALUATIONS)
+        """Score the rows before training, so that problems with them are reported at once."""
+        self._period = max(1, epochs // MOST_EVALUATIONS)
         self._inner.planned(epochs)
         self._score(0, self._model)
 
     def room(self, epochs: int) -> int:
-        """Return the epochs to the next evaluation."""
+        """Return the number of epochs until the next evaluation."""
         return min(self._period - epochs % self._period, self._inner.room(epochs))
 
     def examined(self, epochs: int, best: Any) -> None:
-        """Score the rows if it is time."""
+        """Score the rows if an evaluation is due."""
         if epochs % self._period == 0:
             self._score(epochs, self._layout.split(best))
 
@@ -338,7 +338,7 @@ class EvaluationObserver(Observer):
             self.result.setdefault(name, []).append(value)
 
 
-def _checked_pair(eval_set: Any) -> tuple[Any, Any]:
+def _check_pair(eval_set: Any) -> tuple[Any, Any]:
     try:
         X, y = eval_set
         rows = (X.shape[0] if hasattr(X, "shape") else len(X), len(y))

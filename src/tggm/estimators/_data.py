@@ -1,4 +1,4 @@
-"""The rows of a fit: `read_numbers` and `read_labels` turn the arguments of `fit` into `Data`.
+"""Read the rows of a fit: `read_numbers` and `read_labels` convert the arguments of `fit` to `Data`.
 
 Arrays and tables are one in-memory block; a stream is many blocks, of which at most 8,192 held-out rows stay
 in memory.
@@ -51,17 +51,17 @@ from tggm.training.rows import (
     sparse_rows,
 )
 
-MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows that decide on the logarithm of the target
-LONG_TAIL = 8.0  # robust deviations from the median that the farthest target must exceed for the logarithm
-FARTHEST = 1e4  # robust deviations of a target that training can reach
+MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows used to decide on the logarithm of the target
+LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a target beyond
+FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
 _SQUARED = 1e150  # largest deviation whose square is a number
 UNNAMED = "y"  # name of a target without a name
 STREAM_BYTES = 2**28  # a larger memory map is read as a stream
-SPANNED = 0.9  # of the range of all values: columns that span it are of one kind
+SPANNED = 0.9  # share of the range of all values that the median column spans if all are alike
 
 
 class Targets(NamedTuple):
-    """Targets of a regression, some of which may be missing or limits."""
+    """Targets of a regression; some may be missing, and some may be limits."""
 
     Y: Floats  # (rows, n), NaN where missing
     side: Floats | None  # (rows, n) 1 at least Y, −1 at most Y, 0 measured; None if all are measured
@@ -81,7 +81,7 @@ class Targets(NamedTuple):
         """Select rows."""
         return Targets(self.Y[rows], None if self.side is None else self.side[rows])
 
-    def standardised(self, columns: Standardisation, dtype: Any) -> Any:
+    def standardise(self, columns: Standardisation, dtype: Any) -> Any:
         """Return targets for training: numbers, or `Incomplete` if some are missing or limits."""
         Y = columns.apply(self.Y).astype(dtype)
         if self.complete:
@@ -92,8 +92,8 @@ class Targets(NamedTuple):
     def scales(self, weight: Floats, how: bool | str) -> Standardisation:
         """Return mean and deviation of each column over its known targets."""
         one = partial(Standardisation.robust, farthest=FARTHEST) if how == "robust" else Standardisation.of
-        known = enumerate(~np.isnan(self.Y).T)
-        parts = [one(self.Y[there, j : j + 1], weight[there]) for j, there in known]
+        masks = enumerate(~np.isnan(self.Y).T)
+        parts = [one(self.Y[known, j : j + 1], weight[known]) for j, known in masks]
         shift, scale = np.concatenate(parts, axis=1)
         found = Standardisation(shift, require_squares(scale))
         return found if how else Standardisation.unchanged(len(shift))
@@ -120,10 +120,10 @@ class Data:
         self.mean_weight = float(self.weight.mean())
 
     def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
-        """Assign rows to members, of which each holds out `fraction`, and return the single block."""
-        standard = _standardised(self.X, self.y, self.scales, settings.dtype, most)
-        data = jax.tree.map(partial(_padded, settings.dtype), standard)
-        weight = _padded(settings.dtype, self.weight / self.mean_weight)
+        """Assign rows to members, each of which holds out `fraction`, and return the single block."""
+        standard = _standardise(self.X, self.y, self.scales, settings.dtype, most)
+        data = jax.tree.map(partial(_pad, settings.dtype), standard)
+        weight = _pad(settings.dtype, self.weight / self.mean_weight)
         rows = np.arange(len(self.weight))
         members = membership(assign_folds(rng, rows, fraction, settings.n_members))
         return Blocks.of(RowBlock(members, data, weight))
@@ -167,19 +167,19 @@ class StreamData:
         self._require_moderate()
         seed, count = int(rng.integers(2**31)), self.survey.count - self.n_kept
         per_pass = math.ceil(count / self.stream.block_rows)
-        length = math.ceil(count / per_pass)  # blocks of equal size: a small one would take noisy steps
+        length = math.ceil(count / per_pass)  # equal sizes: steps on a small last block would be noisy
         size = bucket(length) if length < 1024 else math.ceil(length / 1024) * 1024
         held_size = bucket(len(self.X))
         X, y = self.X.astype(np.float64, copy=False), self._decode(self._y)
-        standard = _standardised(X, y, self.scales, settings.dtype, most)
-        held = jax.tree.map(partial(_joined, held_size), standard)
+        standard = _standardise(X, y, self.scales, settings.dtype, most)
+        held = jax.tree.map(partial(_pad_and_append, held_size), standard)
         weight = np.ones(size + held_size, settings.dtype)
         members = partial(self._members, settings.n_members, size, held_size)
 
         def each(epoch: int) -> Iterator[RowBlock]:
             for part in self._parts(settings.dtype, most, seed, epoch, length, count):
                 n = len(part.X)
-                data = jax.tree.map(partial(_joined, size), part, held)
+                data = jax.tree.map(partial(_pad_and_append, size), part, held)
                 yield RowBlock(members(n), data, weight, n / count)
 
         kept = RowBlock(self._members(settings.n_members, 0, held_size, 0), held, weight[size:])
@@ -234,8 +234,8 @@ def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
     return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
 
 
-def _encoded(estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools) -> tuple[Any, Columns]:
-    """Return some rows as numbers, to which the encoder of a table is fitted, and the columns."""
+def _encode(estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools) -> tuple[Any, Columns]:
+    """Return the selected rows as numbers, and the columns; fit the encoder of a table to these rows."""
     if not isinstance(X, Table):
         return X if rows.all() else X[rows], Columns(X.shape[1])
     encoder = TableTransformer(task=estimator.task)
@@ -258,22 +258,22 @@ def read_numbers(
     if (stream := as_stream(X, y, weight, censored)) is not None:
         if settings.guarantee is not None:
             raise ValueError(
-                "`guarantee` must be None for a stream, of which no rows are set aside; call `recalibrate` "
-                "afterwards, with rows that the model was not trained on."
+                "`guarantee` must be None for a stream, which has no calibration rows; call `recalibrate` "
+                "after `fit`, with rows that the model was not trained on."
             )
         if settings.target_transform == "log":
-            raise ValueError("`target_transform` must be 'auto' or None for a stream; pass its logarithms.")
+            raise ValueError("`target_transform` must be 'auto' or None for a stream; pass log targets.")
         return StreamData(stream, settings, rng, labels=False)
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
     X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
-    aside = None
+    chosen = None
     if settings.guarantee is not None:
-        aside = choose_calibration_rows(targets, kept, settings.guarantee, rng)
-        kept &= ~aside
+        chosen = choose_calibration_rows(targets, kept, settings.guarantee, rng)
+        kept &= ~chosen
     known = y_ if y_.ndim == 1 else targets.Y
-    inputs, columns = _encoded(estimator, X_, known if encode_target else None, kept)
+    inputs, columns = _encode(estimator, X_, known if encode_target else None, kept)
     targets_, weights = targets.of(kept), weight_[kept]
     transform = read_transform(settings.target_transform, inputs, targets_, weights)
     if transform is not None:
@@ -281,10 +281,10 @@ def read_numbers(
     y_scales = targets_.scales(weights, settings.standardize)
     scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
     calibration = None
-    if aside is not None:
+    if chosen is not None:
         encoder = columns.encoder
-        later = X_[aside] if encoder is None else encoder.transform(X_.take(aside))
-        calibration = later, targets.of(aside).Y
+        X_chosen = X_[chosen] if encoder is None else encoder.transform(X_.take(chosen))
+        calibration = X_chosen, targets.of(chosen).Y
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], _name_of(y), y_.ndim == 1,
         transform, calibration_rows=calibration,
@@ -295,7 +295,7 @@ def read_labels(
     estimator: Any, X: Any, y: Any, weight: Any, settings: Settings, rng: np.random.Generator, *,
     classes: ArrayLike | None = None, encode_target: bool = True,
 ) -> Data | StreamData:  # fmt: skip
-    """Read the rows of a classification; `classes` are all labels, by default those of `y`."""
+    """Read the rows of a classification; `classes` is the list of all labels, by default those of `y`."""
     if (stream := as_stream(X, y, weight)) is not None:
         if settings.class_weight is not None:
             raise ValueError(f"`class_weight` must be None for a stream; got {settings.class_weight!r}.")
@@ -305,7 +305,7 @@ def read_labels(
     check_classification_targets(y_)
     weight_ = row_weights(weight, y_)
     rows = weight_ > 0
-    X_, columns = _encoded(estimator, X_, y_ if encode_target else None, rows)
+    X_, columns = _encode(estimator, X_, y_ if encode_target else None, rows)
     known = known_classes(y_ if classes is None else classes)
     inputs, label, weights = weighted_rows(X_, y_[rows], weight_[rows], settings.class_weight, known)
     scales = Scales(
@@ -406,8 +406,8 @@ def require_positive(transform: LogTransform | None, Y: Floats) -> None:
     """Raise if the model predicts the logarithm of the target, and a target has none."""
     if transform is not None and np.nanmin(Y, initial=np.inf) <= 0:
         raise ValueError(
-            f"`y` must be positive, as this model predicts its logarithm; got {np.nanmin(Y):g}. Leave such "
-            "rows out."
+            f"`y` must be positive because this model predicts its logarithm; got {np.nanmin(Y):g}. Leave "
+            "such rows out."
         )
 
 
@@ -419,7 +419,7 @@ def read_transform(how: str | None, X: Floats, targets: Targets, weight: Floats)
     if how == "log":
         if least <= 0:
             raise ValueError(
-                f"`target_transform` is 'log', which needs positive targets; the least is {least:g}. "
+                f"`target_transform` is 'log', which needs positive targets; the smallest is {least:g}. "
                 "Pass 'auto' or None."
             )
         return LogTransform()
@@ -432,9 +432,9 @@ def read_transform(how: str | None, X: Floats, targets: Targets, weight: Floats)
 
 
 def _has_long_tail(y: Floats) -> bool:
-    """Return whether a target is very far from the median; the network itself fits milder skewness.
+    """Return whether a target is very far from the median; the network can fit smaller skewness itself.
 
-    No if there are few distinct values, or if a tenth of the rows has the same.
+    False if there are few distinct values, or if more than a tenth of the rows share one value.
     """
     _, counts = np.unique(y, return_counts=True)
     if len(counts) < max(FEWEST_COMPARED, 0.05 * len(y)) or counts.max() > 0.1 * len(y):
@@ -444,21 +444,21 @@ def _has_long_tail(y: Floats) -> bool:
 
 
 def choose_calibration_rows(targets: Targets, kept: Bools, level: float, rng: np.random.Generator) -> Bools:
-    """Draw rows to set aside for guaranteed intervals; only rows whose targets are all measured.
+    """Draw calibration rows for guaranteed intervals, from the rows whose targets are all measured.
 
-    They train no member and choose nothing, so given all other rows they are exchangeable with new ones.
+    They are used neither for training nor for choices, so they are exchangeable with new rows.
     """
     complete = np.flatnonzero(kept & targets.measured_rows)
     count, fewest = len(complete), fewest_rows(level)
     if 2 * fewest > count:
         raise ValueError(
             f"`guarantee` is {level:g}, for which {fewest} rows are set aside; at least {2 * fewest} rows "
-            f"with measured targets are needed, and there are {count}. Ask for a smaller level, or pass None."
+            f"with measured targets are needed, and there are {count}. Pass a smaller level, or None."
         )
-    aside = np.zeros(len(kept), np.bool_)
+    chosen = np.zeros(len(kept), np.bool_)
     size = min(max(fewest, round(SHARE * count)), MOST_ROWS)
-    aside[complete[rng.permutation(count)[:size]]] = True
-    return aside
+    chosen[complete[rng.permutation(count)[:size]]] = True
+    return chosen
 
 
 def row_weights(sample_weight: Any, X: Any) -> Floats:
@@ -514,9 +514,9 @@ def weighted_rows(
 def standardisation(X: Any, weight: Floats, how: bool | str) -> Standardisation:
     """Return the map of inputs to unit size.
 
-    True standardises each column, "robust" each column without its outliers, "whole" the table as one column,
-    False nothing. "robust" treats many columns of one kind, such as pixels, as one. A sparse table keeps its
-    zeros: it is divided by one number that makes the mean square of a column 1.
+    True uses the mean and deviation of each column; "robust" ignores outliers, and treats more than 200
+    similar columns, such as pixels, as one; "whole" treats the table as one column; False changes nothing. A
+    sparse table keeps its zeros: it is divided by one number, so that the mean square of all values is 1.
     """
     d = X.shape[1]
     if not how:
@@ -535,7 +535,7 @@ def standardisation(X: Any, weight: Floats, how: bool | str) -> Standardisation:
 
 
 def columns_alike(X: Any) -> bool:
-    """Return whether a wide table has columns of one kind: most of them span the range of all values.
+    """Return whether the columns of a wide table are similar: most of them span the range of all values.
 
     Per-column scaling would amplify nearly constant border pixels of images.
     """
@@ -561,11 +561,11 @@ def _stream_scales(sample: NDArray[Any], extent: Extent, how: bool | str) -> Sta
 
 
 def model_inputs(X: Any, columns: Standardisation, dtype: Any, *, most: float = np.inf) -> Any:
-    """Standardise a dense table, or return sparse rows with as many places as the fullest row needs."""
+    """Standardise a dense table, or return sparse rows with as many places as the longest row needs."""
     dtype = np.dtype(dtype)
     if not sparse.issparse(X):
         with np.errstate(over="ignore"):  # checked where they are used
-            if not columns.mild() or most < np.inf:
+            if not columns.fits_float32() or most < np.inf:
                 return columns.apply(np.asarray(X, np.float64), most=most).astype(dtype)
             X = np.asarray(X, dtype)
         if columns.shift.any():
@@ -574,15 +574,15 @@ def model_inputs(X: Any, columns: Standardisation, dtype: Any, *, most: float = 
     return sparse_rows(X, columns.scale, dtype)
 
 
-def _standardised(X: Any, y: Any, scales: Scales, dtype: str, most: float) -> Rows:
-    """Return rows on the scale of the model; inputs are cut off at `most`."""
+def _standardise(X: Any, y: Any, scales: Scales, dtype: str, most: float) -> Rows:
+    """Return rows on the scale of the model; inputs are clipped to `most`."""
     if not isinstance(y, Targets):
         return Rows(model_inputs(X, scales.x, dtype, most=most), y)
     with np.errstate(over="ignore"):  # checked before training
-        return Rows(scales.x.apply(X, most=most).astype(dtype), y.standardised(scales.y, dtype))
+        return Rows(scales.x.apply(X, most=most).astype(dtype), y.standardise(scales.y, dtype))
 
 
-def _padded(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:
+def _pad(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:
     """Pad rows to one of few sizes; labels stay integers."""
     if np.issubdtype(a.dtype, np.floating):
         require_moderate(a, "`X` or `y`", "use standardize=True, or divide them")
@@ -590,6 +590,6 @@ def _padded(dtype: Any, a: NDArray[Any]) -> NDArray[Any]:
     return np.pad(a, [(0, bucket(len(a)) - len(a)), *[(0, 0)] * (a.ndim - 1)])
 
 
-def _joined(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
+def _pad_and_append(size: int, rows: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
     """Pad rows to `size` with zeros, and append more."""
     return np.concatenate([rows, np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype), *more])

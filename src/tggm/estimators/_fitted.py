@@ -1,4 +1,4 @@
-"""`Fitted`, all that predictions need, and the first and last steps of a fit, `initialise` and pooling."""
+"""Store what predictions need (`Fitted`); draw the members before training, and pool them afterwards."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,7 @@ from tggm.training import Trained
 from tggm.training.rows import Blocks
 
 _MOST = float(np.finfo(np.float64).max)
-_ROUNDING = 1e-6  # of single precision: a target that repeats should not fall outside by rounding
+_ROUNDING = 1e-6  # relative widening of intervals, so that rounding puts no repeated target outside
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Gener
     block = blocks.only
     numeric = isinstance(data, Data) and data.classes is None and data.y.complete
     if block is not None and network.linear and numeric and isinstance(model.likelihood, Gaussian):
-        # a low noise could make the first steps too large if the user chose their size
+        # if the user chose the schedule or optimiser, a low noise could make the first steps too large
         noise = settings.max_epochs is None and isinstance(settings.optimizer, str)
         model = start_at_ridge(model, block, noise)
     return model, blocks
@@ -88,7 +88,7 @@ def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted
 def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
     """Blend with ridge regression, calibrate, and score the calibration rows of a guarantee.
 
-    The blend matters for few members and a fixed number of epochs; it hardly changes the default.
+    The blend helps for few members and a fixed number of epochs; at the defaults its effect is small.
     """
     fitted = fitted_of(trained.params, data, settings)
     complete = isinstance(data, Data) and data.y.complete
@@ -105,10 +105,10 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
                 pools = tuple(map(partial(fit_calibration, light_tails=light), held))
                 fitted = replace(fitted, calibration=pools)
         if data.calibration_rows is not None:
-            X_aside, Y_aside = data.calibration_rows
-            X = fitted.scales.x.apply(X_aside, most=fitted.network.features.most)
-            require_moderate(X, "`X`", "leave out rows so far from the others")
-            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, model_targets(fitted, Y_aside)))
+            X_new, Y_new = data.calibration_rows
+            X = fitted.scales.x.apply(X_new, most=fitted.network.features.most)
+            require_moderate(X, "`X`", "leave out rows that are so far from the others")
+            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, model_targets(fitted, Y_new)))
     return fitted
 
 
@@ -117,8 +117,8 @@ def model_targets(fitted: Fitted, Y: Floats) -> Floats:
     return fitted.scales.y.apply(Y if fitted.transform is None else fitted.transform.forward(Y))
 
 
-def recalibrated(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
-    """Calibrate again by new rows, with inputs and targets on the scale of the model."""
+def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
+    """Calibrate on new rows, with inputs and targets on the scale of the model."""
     with precision(fitted.dtype):
         rows = new_row_predictions(fitted.model, Z, Y, fitted.dtype)
         scores = conformal_scores(fitted, Z, Y)
@@ -155,6 +155,6 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
     return lower, upper
 
 
-def members_only(fitted: Fitted, model: Model) -> Fitted:
-    """Return another model with the same encoder, scales and pooling rule; a guarantee ends."""
+def replace_model(fitted: Fitted, model: Model) -> Fitted:
+    """Replace the model, keep encoder, scales and pooling rule, and remove the guarantee."""
     return replace(fitted, model=jax.tree.map(np.asarray, model), guarantee=None)

@@ -14,7 +14,7 @@ Labels = NDArray[np.int32]
 
 
 def known_classes(y: ArrayLike) -> NDArray[Any]:
-    """Return the different labels, sorted; at least two."""
+    """Return the distinct labels, sorted; raise for fewer than two."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"`classes` must be a list of labels; got an array of shape {labels.shape}.")
@@ -35,15 +35,15 @@ def _require_label_type(classes: NDArray[Any]) -> None:
     no_words = kind == "O" and not all(isinstance(label, str) for label in classes)
     fractions = kind == "f" and bool((classes != np.round(classes)).any())
     if fractions or no_words or kind in "cSV":
-        strange = classes[classes != np.round(classes)] if fractions else classes
+        unknown = classes[classes != np.round(classes)] if fractions else classes
         raise ValueError(
-            "Unknown label type: `classes` must be words, whole numbers or truth values; got "
-            f"{strange[:3].tolist()} (dtype {classes.dtype})."
+            "Unknown label type: `classes` must be strings, whole numbers or booleans; got "
+            f"{unknown[:3].tolist()} (dtype {classes.dtype})."
         )
 
 
 def require_labels_in_all_rows(y: Any) -> None:
-    """Raise if a label is missing: None, NaN or a data frame's NA."""
+    """Raise if a label is missing (None, NaN, or NA of a data frame)."""
     labels = np.asarray(y)
     if labels.dtype.kind != "O" or not labels.ndim:
         return
@@ -59,10 +59,10 @@ def require_labels_in_all_rows(y: Any) -> None:
 def encoded_labels(y: ArrayLike, classes: NDArray[Any]) -> Labels:
     """Return the position of each label in `classes`; raise for unknown labels."""
     y = column_or_1d(y)
-    strange = np.setdiff1d(y, classes)
-    if len(strange):
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
         raise ValueError(
-            f"`y` contains classes that are not in `classes_`: {strange[:5].tolist()}; "
+            f"`y` contains classes that are not in `classes_`: {unknown[:5].tolist()}; "
             f"the model has {classes[:10].tolist()}."
         )
     return np.searchsorted(classes, y).astype(np.int32)
@@ -79,8 +79,8 @@ def class_weights(
                 f"class_weight='balanced' needs rows of every class; {missing[:5].tolist()} have none. "
                 "Pass a dict of weights."
             )
-        even: Floats = sums.sum() / (len(classes) * sums)
-        return even
+        balanced: Floats = sums.sum() / (len(classes) * sums)
+        return balanced
     found: Floats = compute_class_weight(given, classes=classes, y=classes[label])
     wrong = ~(np.isfinite(found) & (found >= 0))
     if wrong.any():

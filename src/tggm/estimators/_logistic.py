@@ -1,7 +1,7 @@
-"""Blend a classifier with logistic regression, with the weight that held-out rows choose.
+"""Blend a classifier with logistic regression, with a weight that is fitted on held-out rows.
 
-Members are evaluated, each with the regression of its own training rows, on the rows that they held out. The
-blend of scores is a model again: its W1 is smaller, and its linear part is in between.
+Each member is blended with the regression of its own training rows and evaluated on the rows that it held
+out. The blend of scores is a model of the same kind, with a smaller W1 and a weighted mean of linear parts.
 """
 
 import warnings
@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from tggm.arrays import Floats, Ints
-from tggm.estimators._class_law import mixture_of
+from tggm.estimators._class_predictions import mixture_of
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, fitted_of
 from tggm.estimators._ridge import OUTPUT
@@ -24,15 +24,15 @@ from tggm.training import Trained
 from tggm.training.rows import Blocks, RowBlock, held_out_groups
 
 STRENGTHS = np.logspace(-3, 2, 6)  # inverse penalties
-ENOUGH, FOLDS = 3000, 5  # rows that choose the penalty
+ENOUGH, FOLDS = 3000, 5  # rows and folds used to choose the penalty
 SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)  # weights of the regression
 EXPECTED, SPREAD = 0.35, 0.2  # mean and deviation of the prior of the weight
-PROBIT = 0.8  # times a logit is about the probit score of the same probability
+PROBIT = 0.8  # ratio of the probit score to the logit of the same probability, approximately
 MOST_ROWS = 20_000  # larger tables are not blended: the linear part is trained well enough
 MOST_NUMBERS = 20_000  # coefficients
 MOST_STEPS, FEWER_STEPS = 200, 40  # of a regression
 LARGE = 1_000_000  # rows × classes from which fewer steps and one fold are used
-MOST_HELD = 5_000  # held-out rows that choose the weight
+MOST_HELD = 5_000  # held-out rows used to choose the weight
 _BLOCK = 1024  # rows predicted at once
 
 
@@ -76,7 +76,7 @@ class HeldOutRows:
 
 
 def pool_classes(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
-    """Blend with logistic regression as held-out rows decide."""
+    """Blend with logistic regression, with the weight fitted on held-out rows."""
     fitted = fitted_of(trained.params, data, settings)
     if fitted.network.linear and not data.sparse and blocks.only is not None:
         with precision(settings.dtype), blas_lock(False):
@@ -93,16 +93,16 @@ def blend_with_logistic(model: Model, block: RowBlock) -> Model:
     rows = held.weight.sum() ** 2 / (held.weight**2).sum()  # effective number
     losses: list[float] = []
     for share in SHARES:
-        log_p = held.log_probabilities([blended(model, logits, share) for logits in found.each])
+        log_p = held.log_probabilities([blend_scores(model, logits, share) for logits in found.each])
         loss = np.average(-log_p[np.arange(len(log_p)), held.label], weights=held.weight)
         losses.append(float(rows * loss + 0.5 * ((share - EXPECTED) / SPREAD) ** 2))
         if losses[-1] > losses[0] or (len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]):
-            break  # there is one minimum, up to rounding
-    return blended(model, found.whole, SHARES[int(np.argmin(losses))])
+            break  # the loss has one minimum, up to rounding
+    return blend_scores(model, found.whole, SHARES[int(np.argmin(losses))])
 
 
-def blended(model: Model, logits: Logits, share: float) -> Model:
-    """Return members with this weight of the regression in their scores."""
+def blend_scores(model: Model, logits: Logits, share: float) -> Model:
+    """Return members whose scores have this weight of the regression."""
     if not share:
         return model
     W1, A, b1 = (np.asarray(model.arrays()[OUTPUT + name], np.float64) for name in ("W1", "A", "b1"))
@@ -148,12 +148,12 @@ def _strength(X: Floats, label: Ints, weight: Floats, n: int) -> float:
 def _path(X: Floats, label: Ints, weight: Floats, n: int, strengths: Iterable[float]) -> list[Logits]:
     """Fit regressions with these inverse penalties, each starting from the one before."""
     from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits  # scikit-learn brings it
+    from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
 
     solver = LogisticRegression(warm_start=True, max_iter=FEWER_STEPS if _large(X, n) else MOST_STEPS)
     # threads of BLAS slow down many small products
     with warnings.catch_warnings(), threadpool_limits(1, "blas"):
-        # an approximate solution suffices, also with more classes than half of the rows
+        # do not warn about an approximate solution, or about more classes than half of the rows
         warnings.simplefilter("ignore", UserWarning)
         w = weight / weight.mean()
         return [_logits(solver.set_params(C=C).fit(X, label, w), n, len(X)) for C in strengths]

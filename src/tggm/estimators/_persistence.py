@@ -1,6 +1,6 @@
-"""A fitted estimator as arrays and JSON values, and back.
+"""Convert a fitted estimator to arrays and JSON values, and back.
 
-Every array is validated against the stored settings and network, even if the checksum of the file matches.
+Every array is checked against the stored settings and network, even if the checksum of the file matches.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
 
 
 def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | None = None) -> E:
-    """Return the estimator of a state; ValueError, KeyError or TypeError if it is invalid.
+    """Restore an estimator; raise ValueError, KeyError or TypeError if the state is invalid.
 
     `table` describes the columns of a model of tables.
     """
@@ -70,7 +70,7 @@ def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | No
     settings = Settings.checked(estimator.get_params(deep=False), task)
     network = Network.from_description(meta["network"])
     _require_settings(settings, network)
-    fitted = _restored(arrays, meta, network, settings, task)
+    fitted = _restore_model(arrays, meta, network, settings, task)
     if table is not None:
         columns = Columns.of(TableTransformer.of(table))
         fitted = replace(fitted, columns=columns, target=table.target.name)
@@ -106,7 +106,7 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
 
 
 def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
-    """Return constructor arguments as JSON values; those of the model are as when it was fitted."""
+    """Return constructor arguments as JSON values; those that define the model are as in the fit."""
     given, fitted = estimator.get_params(deep=False), estimator.fitted_
     found = {name: plain(value) for name, value in given.items() if name != "checkpoint"}
     found |= {"n_members": len(fitted.model.arrays()["hidden.W0"]), "dtype": fitted.dtype}
@@ -120,7 +120,7 @@ def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
         if not isinstance(found[name], int | str | None):
             raise TypeError(
                 f"`{name}` is a {type(given[name]).__name__}, which a model file cannot hold; call "
-                f"set_params({name}=...) with a number or a word first: the fitted parameters stay."
+                f"set_params({name}=...) with a number or string first; fitted parameters do not change."
             )
     return found
 
@@ -148,13 +148,13 @@ def _require_settings(settings: Settings, network: Network) -> None:
         raise ValueError(f"the units of its layers must be positive integers; got {network.units!r}")
 
 
-def _restored(arrays: Arrays, meta: Meta, network: Network, settings: Settings, task: Task) -> Fitted:
+def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Settings, task: Task) -> Fitted:
     """Return the validated model."""
     d, n = int(arrays["x.shift"].shape[-1]), int(arrays["y.shift"].shape[-1])
     members = settings.n_members
     stored = sum(a.size for a in arrays.values())
     if not d or not n or members * sum(network.units) > stored:
-        raise ValueError(f"a model of {members} members, {d} inputs, {n} outputs and {stored} numbers")
+        raise ValueError(f"{stored} numbers for {members} members, {d} inputs and {n} outputs")
     one = network.draw(np.random.default_rng(0), d, n)
     wanted = {_MODEL + name: (members, *np.shape(a)[1:]) for name, a in one.arrays().items()}
     wanted |= {name: (size,) for name, size in zip(SCALES, (d, d, n, n), strict=True)}
@@ -182,10 +182,10 @@ def _restored(arrays: Arrays, meta: Meta, network: Network, settings: Settings, 
     if classes is not None and len(classes) != n:
         raise ValueError(f"{len(classes)} labels for {n} classes")
     if (classes is None) != (task is REGRESSION):
-        raise ValueError("labels belong to classifiers")
+        raise ValueError("a classifier needs labels, and a regressor must have none")
     flat = true_or_false(meta, "vector_target")
     if flat and n != 1 and classes is None:
-        raise ValueError(f"a vector as target, but {n} outputs")
+        raise ValueError(f"the target is a vector, but there are {n} outputs")
     pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
     if len(pools) not in (0, n):
         raise ValueError(f"{len(pools)} calibrations for {n} outputs")
@@ -203,7 +203,7 @@ def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> No
         raise ValueError(f"arrays are missing or unknown: {sorted(set(arrays) ^ set(wanted))[:5]}")
     for name, array in arrays.items():
         if array.shape != wanted[name]:
-            raise ValueError(f"array {name!r} has shape {array.shape}; its settings ask for {wanted[name]}")
+            raise ValueError(f"array {name!r} has shape {array.shape}; expected {wanted[name]}")
         if array.dtype.kind != ("i" if name in COUNTS else "f"):
             raise ValueError(f"array {name!r} has the wrong type {array.dtype}")
 
@@ -211,7 +211,7 @@ def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> No
 def _require_history(arrays: Arrays) -> None:
     epoch = arrays["history.epoch"]
     if (np.diff(epoch, prepend=0) < 1).any():
-        raise ValueError(f"epochs of the learning curve must be {len(epoch)} rising numbers")
+        raise ValueError("epochs of the learning curve must be positive and increasing")
     if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
         raise ValueError("the best epoch and the undone steps must not be negative")
 
@@ -245,7 +245,7 @@ def true_or_false(meta: Meta, name: str) -> bool:
 
 
 def table_description(estimator: TableEstimator) -> Preparation | None:
-    """Return the encoder of a table as a model file stores it; None for a model of arrays."""
+    """Return the encoder of a table in the form of model files; None for a model of arrays."""
     fitted = estimator.fitted_
     if fitted.columns.encoder is None:
         return None
@@ -256,7 +256,7 @@ def table_description(estimator: TableEstimator) -> Preparation | None:
 
 
 def numeric_model(estimator: E) -> E:
-    """Return a copy of a model of tables that takes encoded inputs, without names."""
+    """Return a copy of a model of tables that takes encoded inputs without names."""
     inner, fitted = copy(estimator), estimator.fitted_
     inner.fitted_ = replace(fitted, columns=Columns(len(fitted.scales.x.shift)))
     inner._set_columns(inner.fitted_.columns)

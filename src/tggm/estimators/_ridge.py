@@ -1,9 +1,8 @@
 """Ridge regression in closed form, with the penalty that minimises the leave-one-out error.
 
-Each member's linear part starts at the ridge regression of its training rows. After training the ensemble is
-blended with the ridge regression of all rows, with the weight that minimises the error on held-out rows. A
-blend of a model with a linear model is a model again: its W1 is smaller, and its linear part and noise are in
-between.
+Each member's linear part starts at the ridge regression of its training rows. After training, the ensemble is
+blended with the ridge regression of all rows, with the weight that minimises the error on held-out rows. The
+blend is a model of the same kind, with a smaller W1 and a weighted mean of the linear parts.
 """
 
 from typing import Any, NamedTuple
@@ -15,17 +14,17 @@ from tggm.models import Model
 from tggm.predictive.calibration import HeldOut
 from tggm.training.rows import RowBlock
 
-LEAST_ERROR = 1e-4  # squared error of a standardised target for which W1 is drawn at least
-NEARLY_LINEAR = 0.05  # squared error of the regression below which the noise starts there, too
+LEAST_ERROR = 1e-4  # smallest squared error of a standardised target to which W1 is scaled
+NEARLY_LINEAR = 0.05  # squared error of the regression below which the noise starts at this error
 LEAST_NOISE = 1e-12  # variance of the noise of a standardised target
-OUTLYING = 100.0  # times the median squared error: rows beyond do not choose the weight
+OUTLYING = 100.0  # times the median squared error: rows above it are not used to choose the weight
 LEAST_SHARE = 0.05  # smaller weights of the linear model are set to 0
-_MOST_COLUMNS = 200  # that decide on the logarithm of the target
-_LEAST_GAIN = 0.1  # nats per row by which it must be better
-_MOST_GAIN = 50.0  # nats: one outlier should not hide the gain of the others in its standard error
+_MOST_COLUMNS = 200  # used to decide on the logarithm of the target
+_LEAST_GAIN = 0.1  # nats per row by which the logarithm must be better
+_MOST_GAIN = 50.0  # nats; limits the effect of one outlier on the standard error
 _ERRORS = 3.0  # standard errors that this gain must exceed
 OUTPUT, NOISE = "likelihood.output.", "likelihood.log_noise"  # of the names of arrays
-# penalties in units of the mean eigenvalue; the last leaves only the mean
+# penalties in units of the mean eigenvalue; the last gives only the mean
 PENALTIES = np.append(np.logspace(-6, 3, 28), np.inf)
 
 
@@ -88,8 +87,8 @@ def linear_rows(model: Model, block: RowBlock, rows: Any = slice(None)) -> tuple
 def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
     """Set the linear part of each member to the ridge regression of its training rows.
 
-    W1 is scaled to the remaining error. So is the noise if `noise` and the regression explains nearly
-    everything: otherwise most of the training would be spent on lowering it.
+    W1 is scaled to the error of the regression. If `noise` is set, the noise starts at this error if it is
+    below 0.05: otherwise most of the training would only reduce the noise.
     """
     X, Y, weight = linear_rows(model, block)
     members = zip(np.asarray(block.members.train), np.asarray(block.members.n_train), strict=True)
@@ -130,8 +129,8 @@ def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
     """Return the weight of the linear model for one output, and the variance that it adds.
 
     A row is predicted by the k members that held it out, whose mean has a larger error than that of all K
-    members, by D (1/k − 1/K) if the members' means vary by D; this is subtracted. Rows count by the inverse
-    variance of the ensemble; rows with outlying errors do not count.
+    members, by D (1/k − 1/K) if D is the variance of the members' means; this is subtracted. Rows have
+    weights in proportion to the inverse variance of the ensemble; rows with outlying errors are ignored.
     """
     mask = held.held_out_mask
     rows = mask.any(0) & (held.weight > 0)
@@ -162,11 +161,11 @@ def log_is_better(X: Floats, y: Floats, weight: Floats) -> bool:
     Ridge regressions are compared by the leave-one-out log-likelihood of y, on at most 200 columns. The
     logarithm must gain 0.1 nats per row and three standard errors.
     """
-    log, w, X = np.log(y), weight, _most_correlated(X, y)
+    log, w, X = np.log(y), weight, _select_columns(X, y)
     spread = np.sqrt(np.average((X - X.mean(0)) ** 2, axis=0, weights=w))
     Y = np.stack([y, log], 1)
     square = (Y - ridge(X / np.where(spread > 0, spread, 1.0), Y, w).left_out) ** 2
-    var = (w @ square - w[:, None] * square) / (w.sum() - w)[:, None]  # that of the other rows
+    var = (w @ square - w[:, None] * square) / (w.sum() - w)[:, None]  # variance over the other rows
     density = -0.5 * (np.log(np.maximum(var, np.finfo(float).tiny)) + square / var)
     gain = np.clip(density[:, 1] - log - density[:, 0], -_MOST_GAIN, _MOST_GAIN)
     mean = float(np.average(gain, weights=w))
@@ -174,7 +173,7 @@ def log_is_better(X: Floats, y: Floats, weight: Floats) -> bool:
     return bool(mean > max(_LEAST_GAIN, _ERRORS * error))
 
 
-def _most_correlated(X: Floats, y: Floats) -> Floats:
+def _select_columns(X: Floats, y: Floats) -> Floats:
     """Select the columns with the largest correlations with the ranks of the target."""
     if X.shape[1] <= _MOST_COLUMNS:
         return X

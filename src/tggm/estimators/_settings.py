@@ -1,4 +1,4 @@
-"""Settings of an estimator, checked, and the training that follows from them."""
+"""Check the settings of an estimator, and derive its network and training program."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from tggm.training.rows import Blocks, bucket
 
 CYCLE_STEPS = 300  # gradient steps of the first cycle
 LEAST_BATCH = 128
-LEAST_MUON = 512  # training rows from which optimizer="auto" is Muon: below, it fits noise
+LEAST_MUON = 512  # training rows from which optimizer="auto" is Muon: with fewer it overfits
 LARGE = 16_384  # rows from which mini-batches are larger
 MOST_PERIODIC = 200  # columns up to which features="auto" is "periodic"
 MOST_DEEP = 100  # outputs or classes up to which hidden="auto" has two layers
@@ -38,10 +38,10 @@ class Task:
     decay: Callable[[int], float]  # weight decay, by the number of inputs
     cycle_rate: Callable[[int], float]  # factor of the learning rate, by the number of rows
     batch: int  # largest mini-batch of a large table
-    gain: float  # nats per row that a cycle must gain for another, three times as long
+    gain: float  # nats per row that a cycle must gain to be followed by one three times as long
     fall: float  # stop when the held-out score is this far below its best (nats per row)
-    share: float | None = None  # of the log-probability: gain that suffices where it is less
-    last: float = 0.0  # nats that the last but one cycle must gain: the last takes two thirds of the time
+    share: float | None = None  # of the log-loss: sufficient gain if this is less than `gain`
+    last: float = 0.0  # nats per row that the cycle before the last must gain; the last takes most time
 
 
 REGRESSION = Task(
@@ -87,7 +87,7 @@ class Settings:
 
     @classmethod
     def checked(cls, given: Mapping[str, Any], task: Task) -> "Settings":
-        """Check constructor arguments; ValueError names the argument, the value and the remedy."""
+        """Check constructor arguments; raise ValueError for invalid ones."""
         if given["network"] is not None:
             _require_network(given, task)
         check.standardize(given["standardize"], whole=task is CLASSIFICATION)
@@ -155,7 +155,7 @@ class Settings:
             epochs, rate, milestones = self.max_epochs, self.learning_rate, None
             patience = float(max(LEAST_PATIENCE, epochs // 4))
         muon = "muon" if rows >= LEAST_MUON else "adam"
-        plan, hyper = self._compiled(model, blocks, data, batch, muon, rate, epochs, patience)
+        plan, hyper = self._plan(model, blocks, data, batch, muon, rate, epochs, patience)
         return Program(
             plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, budget=self.time_budget,
             checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
@@ -164,7 +164,7 @@ class Settings:
     def one_pass(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the program of one pass at a constant learning rate."""
         batch = self._batch_size(blocks.n_rows, data.sparse)
-        compiled = self._compiled(model, blocks, data, batch, "adam", self.learning_rate, np.inf, np.inf)
+        compiled = self._plan(model, blocks, data, batch, "adam", self.learning_rate, np.inf, np.inf)
         return Program(*compiled, 1, int(rng.integers(2**31)))
 
     def _batch_size(self, n_rows: int, sparse: bool) -> int:
@@ -173,18 +173,18 @@ class Settings:
         most = LEAST_BATCH if n_rows <= LARGE and not sparse else self.task.batch
         return int(np.clip(bucket(max(n_rows // 8, 1)), LEAST_BATCH, most))
 
-    def _compiled(
+    def _plan(
         self, model: Model, blocks: Blocks, data: Any, batch: int, automatic: str, rate: float,
         epochs: float, patience: float,
     ) -> tuple[Plan, Hyper]:  # fmt: skip
-        """Return what is compiled, and its numbers; `automatic` is the optimiser "auto"."""
+        """Return the plan and its hyper-parameters; `automatic` is the optimiser for "auto"."""
         decay = self.weight_decay
         if decay is None:
             decay = self.task.decay(data.X.shape[1]) * (SPARSE_DECAY if data.sparse else 1.0)
         steps = epochs * blocks.steps(batch)
-        given = isinstance(self.optimizer, str) and self.optimizer == "auto"
+        is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
         layout, capacity = Layout.of(model, axes=1), CAPACITY if blocks.only is not None else 1
-        optimizer = automatic if given else self.optimizer
+        optimizer = automatic if is_auto else self.optimizer
         hyper = hyper_parameters(
             self.n_members, layout.rates(["hidden.s0"]), self.dtype, learning_rate=rate, total_steps=steps,
             weight_decay=decay / data.mean_weight,  # a row of weight 2 counts twice

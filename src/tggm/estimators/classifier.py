@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
-from tggm.estimators import _class_law as law
+from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
 from tggm.estimators._data import (
     read_labels,
@@ -52,8 +52,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     features : {"auto", "periodic", "bounded"} or None, default "auto"
         As in `TGGMRegressor`; "auto" is None for sparse tables.
     linear : bool or "auto", default "auto"
-        Whether scores have a linear part, and are blended with logistic regression as held-out rows decide
-        (up to 20,000 rows); "auto" is True for dense tables of up to 200 columns.
+        Whether scores have a linear part, and are blended with logistic regression (up to 20,000 rows; the
+        weight is fitted on held-out rows). "auto" is True for dense tables of up to 200 columns.
     network : tggm.models.Network or None, default None
         Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 5
@@ -61,7 +61,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"} or object, default "auto"
         As in `TGGMRegressor`.
     learning_rate : float, default 0.006
-        Of the start of each cycle.
+        Learning rate at the start of each cycle.
     batch_size : int or "auto", default "auto"
         Rows in a mini-batch. "auto" is 128, and 512 for sparse tables and for more than 16,384 rows.
     max_epochs : int or "auto", default "auto"
@@ -71,18 +71,18 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     time_budget : float, optional
         Seconds after which training ends, with the best parameters so far; compiling does not count.
     weight_decay : float or "auto", default "auto"
-        Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
-        is n_features / 40, and a fifth of it for sparse tables.
+        Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
+        "auto" is n_features / 40, and a fifth of it for sparse tables.
     dropout : float, default 0.0
-        Fraction of the inputs that are dropped at random in every training step; 0.1 to 0.3 may help on
+        Fraction of the inputs that are dropped at random in every training step; 0.1 to 0.3 may help for
         images.
     validation_fraction : float, default 0.1
-        Fraction of the rows that each member holds out; from four members on several hold out the same.
+        Fraction of the rows that each member holds out; of four or more members, several share these.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of the rows of each class; "balanced" makes all classes count equally.
     standardize : {"robust", True, "whole", False}, default "robust"
-        Standardise inputs inside: each column, without or with its outliers, or the table as a whole
-        (pixels). A sparse table is divided by one number in all cases.
+        How inputs are standardised: each column without its outliers ("robust"), each column (True), the
+        table as one column ("whole", for pixels), or not at all. A sparse table is divided by one number.
     dtype : {"float32", "float64"}, default "float32"
         Type of the numbers.
     random_state : int, RandomState or None, default None
@@ -182,8 +182,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         sample_weight, observer
             As in `TGGMRegressor.fit`.
         eval_set
-            As there; `evals_result_` has "log_loss" and "accuracy", both before the blend with logistic
-            regression.
+            As in `TGGMRegressor.fit`; `evals_result_` has "log_loss" and "accuracy", both before the
+            blend with logistic regression.
         """
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
         rng = check.generator(settings.random_state)
@@ -208,8 +208,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     ) -> Self:
         """Train for one pass over these rows at a constant learning rate.
 
-        The first call needs `classes`, all labels that will ever come, unless `y` has them all; it also
-        standardises by these rows. For tables see `TGGMRegressor.partial_fit`.
+        The first call needs `classes`, the labels of all calls, unless `y` contains all of them. It also fits
+        the standardisation to these rows. For tables see `TGGMRegressor.partial_fit`.
         """
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
         first = not hasattr(self, "fitted_")
@@ -230,25 +230,25 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
         inputs = self._inputs(X)
-        labels: NDArray[Any] = self.classes_[law.probabilities(self.fitted_, inputs).argmax(1)]
+        labels: NDArray[Any] = self.classes_[compute.probabilities(self.fitted_, inputs).argmax(1)]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes).
 
-        Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1. Probabilities are the
-        mixture of the members'. Scores are approximated by normals with exact means and with variances that
-        fit those of the differences between likely classes; the approximation is coarser with fewer hidden
-        units.
+        Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1. The members'
+        probabilities are averaged. Scores are approximated by normals with exact means and with variances
+        that fit those of the differences between likely classes; the approximation is coarser with fewer
+        hidden units.
         """
         limits, inputs = np.finfo(np.float64), self._inputs(X)
-        probability: Floats = np.clip(law.probabilities(self.fitted_, inputs), limits.tiny, 1 - limits.epsneg)
-        return probability
+        probability: Floats = compute.probabilities(self.fitted_, inputs)
+        return np.clip(probability, limits.tiny, 1 - limits.epsneg)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return log-probabilities, accurate even where a probability underflows."""
         inputs = self._inputs(X)
-        return np.minimum(law.log_probabilities(self.fitted_, inputs), -np.finfo(np.float64).epsneg)
+        return np.minimum(compute.log_probabilities(self.fitted_, inputs), -np.finfo(np.float64).epsneg)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the log-odds of the second class, (n_rows,), or the log-probabilities of several classes."""
@@ -257,7 +257,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
 
     def label_log_proba(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-probability of each row's label, shape (n_rows,)."""
-        return _of_labels(self.predict_log_proba(X), y, self.classes_)
+        return _pick_labels(self.predict_log_proba(X), y, self.classes_)
 
     def _inputs(self, X: ArrayLike) -> Any:
         """Encode new rows; the model standardises them."""
@@ -269,29 +269,29 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         self.classes_ = fitted.classes
 
     def _answers(self, X: Floats, what: str) -> Floats:
-        log_p = law.log_probabilities(self.fitted_, X)
+        log_p = compute.log_probabilities(self.fitted_, X)
         if what == "log-odds":
             return log_p[:, 1:] - log_p[:, :1] if log_p.shape[1] == 2 else log_p
         p = np.exp(log_p)
         return p[:, 1:] if p.shape[1] == 2 else p
 
     def _losses(self, X: Floats, y: Any) -> Floats:
-        return -_of_labels(law.log_probabilities(self.fitted_, X), y, self.classes_)
+        return -_pick_labels(compute.log_probabilities(self.fitted_, X), y, self.classes_)
 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with precision(self.fitted_.dtype):
-            log_p = law.mixture_of(self.fitted_.model, Z, members).astype(np.float64)
+            log_p = compute.mixture_of(self.fitted_.model, Z, members).astype(np.float64)
         losses: Floats = np.logaddexp.reduce(log_p, axis=1) - log_p[np.arange(len(Z)), y]
         return losses
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
         log_p = self.predict_log_proba(X)
         right = self.classes_[log_p.argmax(1)] == np.asarray(y)
-        loss = -float(_of_labels(log_p, y, self.classes_).mean())
+        loss = -float(_pick_labels(log_p, y, self.classes_).mean())
         return {"log_loss": loss, "accuracy": float(right.mean())}
 
 
-def _of_labels(log_p: Floats, y: ArrayLike, classes: NDArray[Any]) -> Floats:
+def _pick_labels(log_p: Floats, y: ArrayLike, classes: NDArray[Any]) -> Floats:
     """Return the log-probability of each row's label."""
     label = encoded_labels(y, classes)
     if len(label) != len(log_p):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
-from tggm.estimators import _regression_law as law
+from tggm.estimators import _regression_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
 from tggm.estimators._data import read_more_numbers, read_numbers, require_positive, require_rows
 from tggm.estimators._fitted import (
@@ -22,12 +22,12 @@ from tggm.estimators._fitted import (
     initialise,
     model_targets,
     pool_regression,
-    recalibrated,
+    recalibrate_model,
 )
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.models import Network
 from tggm.predictive.base import require_level
-from tggm.predictive.member_moments import measured, member_means
+from tggm.predictive.member_moments import measured_targets, member_means
 from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, train
@@ -56,8 +56,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Number of hidden units in each layer, from the input to the output. "auto" is (50, 50), or 50 for
         more than 100 outputs.
     features : {"auto", "periodic", "bounded"} or None, default "auto"
-        Inputs of the first layer: each column and learned waves of it, columns bounded far out, or columns
-        as they are. "auto" is "periodic" up to 200 columns, else "bounded".
+        Inputs of the first layer: "bounded" columns grow logarithmically beyond four deviations; "periodic"
+        adds learned cosines; None uses columns unchanged. "auto" is "periodic" up to 200 columns.
     linear : bool or "auto", default "auto"
         Whether the output has a linear part, which starts at ridge regression. Predictions are blended with
         ridge regression if that predicts held-out rows better. "auto" is True.
@@ -66,27 +66,27 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     n_members : int, default 10
         Networks trained from different starts and held-out rows; the prediction is pooled from all.
     optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"} or object, default "auto"
-        "muon" orthogonalises steps of the hidden units' weights and is "adam" for all else. "auto" is "muon"
-        from 512 training rows on, and "adam" for fewer and in `partial_fit`. An object needs the methods
-        `init` and `update` of optax and has its own rate and schedule.
+        "muon" orthogonalises the steps of the hidden units' weights and uses Adam for all other parameters.
+        "auto" is "muon" from 512 training rows on, and "adam" for fewer and in `partial_fit`. An object needs
+        the methods `init` and `update` of optax, and its own rate and schedule.
     learning_rate : float, default 0.01
-        Of the start of each cycle. If ``max_epochs="auto"`` it is divided by √k for k times 4,096 rows, with
-        1 < k ≤ 4.
+        Learning rate at the start of each cycle. If ``max_epochs="auto"`` it is multiplied by
+        √(4096 / rows), but at least by ½ and at most by 1.
     batch_size : int or "auto", default "auto"
         Rows in a mini-batch. "auto" is 128, and 256 for more than 16,384 rows.
     max_epochs : int or "auto", default "auto"
         Passes over the data. "auto" plans cycles of 300, 900, 2,700 and 8,100 gradient steps. It ends after
-        the first cycle that does not gain 0.02 nats per held-out row; the last runs if the third gains 1 nat.
+        the first cycle that does not gain 0.02 nats per held-out row; the third must gain 1 nat.
     time_budget : float, optional
         Seconds after which training ends, with the best parameters so far; compiling does not count.
     weight_decay : float or "auto", default "auto"
-        Multiplies ½‖W‖²; the likelihood counts every row, so it is the precision of a Gaussian prior. "auto"
-        is 0.1, or 0.3 for every column beyond 16 where that is more.
+        Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
+        "auto" is 0.3 (n_features − 16), at least 0.1.
     validation_fraction : float, default 0.1
-        Fraction of the rows that each member holds out; from four members on several hold out the same.
+        Fraction of the rows that each member holds out; of four or more members, several share these.
     standardize : {"robust", True, False}, default "robust"
-        Standardise inputs and targets inside. "robust" ignores values more than ten robust deviations from
-        the median.
+        Whether inputs and targets are standardised. "robust" ignores values more than ten robust
+        deviations from the median.
     target_transform : {"auto", "log"} or None, default "auto"
         Model the logarithm of the target. "auto" does so if the target has a long tail and a linear model
         then predicts new rows better. Predictions are of the target itself.
@@ -94,7 +94,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Fit the pooling rule on held-out rows; False gives the plain mixture of members.
     guarantee : float or None, default None
         Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows, at
-        least level / (1 − level), is set aside for it and used for nothing else.
+        least level / (1 − level) and at most 10,000, is set aside and used for nothing else.
     dtype : {"float32", "float64"}, default "float32"
         Type of the numbers in training and in means. Densities are always computed in double precision.
     random_state : int, RandomState or None, default None
@@ -109,8 +109,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     ----------
     W0_, b0_, W1_, b1_, noise_ : ndarray
         Parameters in the units of the data, with a leading axis of members: shapes (n_members, m, d),
-        (n_members, m), (n_members, n, m), (n_members, n) and (n_members, n); `noise_` is σ1². Those of a
-        transformed target are in its units; W0_ and b0_ act on the features.
+        (n_members, m), (n_members, n, m), (n_members, n) and (n_members, n); `noise_` is σ1². For a
+        transformed target they are in its transformed units; W0_ and b0_ act on the features.
     A_ : ndarray, shape (n_members, n, d), or None
         The linear part; it is linear in x within four deviations of the mean.
     between_ : list of (W, b)
@@ -129,7 +129,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     evals_result_ : dict
         After `fit` with an `eval_set`: "epoch", from 0, and "rmse" of the mean of all members.
     converged_ : bool
-        Whether training ran to its planned end.
+        Whether training ended neither by an interruption nor by the failure of a member.
     table_ : TableTransformer or None
         The encoder of a table; None if `fit` was given numbers without gaps.
     n_features_in_, feature_names_in_
@@ -202,7 +202,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         X : array_like or data frame, shape (n_rows, n_features), or Stream
             Numbers, with NaN for gaps, or a table with words, categories, dates and gaps (pandas, Polars, an
             array of objects), which is encoded by a `TableTransformer`, stored as `table_`. A
-            `tggm.data.Stream`, or a memory map above 256 MiB, is never in memory as a whole.
+            `tggm.data.Stream`, or a memory map above 256 MiB, is never loaded as a whole.
         y : array_like, shape (n_rows,) or (n_rows, n_outputs)
             Targets. With several outputs NaN is a missing target.
         sample_weight : array_like, shape (n_rows,), optional
@@ -212,9 +212,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             "none" where `y` was measured; for one output. Predictions are of the true value.
         eval_set : (X, y), optional
             Rows to evaluate during training: `evals_result_` has the RMSE of the best parameters so far, at
-            most a hundred times. They do not train or choose anything.
+            most about 100 times. They are used neither for training nor for choices.
         observer : Observer, optional
-            Gets reports of progress; by default they are printed if `verbose`.
+            Receives reports of progress; by default they are printed if `verbose`.
         """
         settings = Settings.checked(self.get_params(deep=False), REGRESSION)
         rng = check.generator(settings.random_state)
@@ -232,8 +232,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train for one pass over these rows at a constant learning rate.
 
-        The first call also standardises by these rows. Tables get no target encoding, because rows may come
-        again. Encoder and pooling rule of an earlier `fit` are kept, a guarantee is not: members change.
+        The first call also fits the standardisation to these rows. Tables get no target encoding, because
+        rows may be passed again. Encoder and pooling rule of `fit` are kept, but its guarantee is removed.
         """
         given = Settings.checked(self.get_params(deep=False), REGRESSION)
         settings, first = replace(given, guarantee=None, target_transform=None), not hasattr(self, "fitted_")
@@ -247,7 +247,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return self
 
     def recalibrate(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Calibrate again by rows that no member was trained on; the members stay.
+        """Calibrate on rows that no member was trained on; the members do not change.
 
         Use it when the data have drifted: widths adapt to the new rows, means do not. A few dozen rows are
         enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows, see
@@ -258,7 +258,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         if not np.isfinite(Y).all():
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
         require_positive(self.fitted_.transform, Y)
-        self.fitted_ = recalibrated(self.fitted_, Z, model_targets(self.fitted_, Y))
+        self.fitted_ = recalibrate_model(self.fitted_, Z, model_targets(self.fitted_, Y))
         return self
 
     def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:
@@ -267,20 +267,20 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Returns
         -------
         mean : ndarray, shape (n_rows,) or (n_rows, n_outputs)
-            As `y` was given to `fit`.
+            Shaped like `y` in `fit`.
         std : ndarray of the same shape
             Only with ``return_std=True``.
         noise, disagreement : ndarray of the same shape
-            Instead of it with ``return_std="parts"``: the noise of y, and the disagreement of members, which
-            shrinks with more rows. Their squares add up to that of the standard deviation.
+            Instead of `std` with ``return_std="parts"``: the noise of y, and the disagreement of members,
+            which decreases with more rows. Their squares add up to the variance.
         """
         check_is_fitted(self, "fitted_")
         if isinstance(return_std, str):
             check.one_of("return_std", return_std, ("parts",))
-            return tuple(map(self._shaped, law.mean_noise_disagreement(self.fitted_, self._inputs(X))))
+            return tuple(map(self._shaped, compute.mean_noise_disagreement(self.fitted_, self._inputs(X))))
         if return_std:
-            return tuple(map(self._shaped, law.mean_and_std(self.fitted_, self._inputs(X))))
-        return self._shaped(law.mean(self.fitted_, self._inputs(X)))
+            return tuple(map(self._shaped, compute.mean_and_std(self.fitted_, self._inputs(X))))
+        return self._shaped(compute.mean(self.fitted_, self._inputs(X)))
 
     def predict_dist(self, X: ArrayLike) -> "ScalarPredictive | JointPredictive[Any]":
         """Return the predictive distribution of each row, pooled from the members.
@@ -296,29 +296,30 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             For several: mean, cov, rvs, joint logpdf, and the marginal of each output.
         """
         Z = self._inputs(X)
-        return law.law(self.fitted_, Z)
+        return compute.distribution(self.fitted_, Z)
 
     def predict_interval(
         self, X: ArrayLike, level: float = 0.9, *, guarantee: bool = False
     ) -> tuple[Floats, Floats]:
-        """Return the ends of the central interval that holds y with probability `level`.
+        """Return the ends of the central interval that contains y with probability `level`.
 
-        Shaped like `predict`; for several outputs, the interval of each by itself.
+        Both are shaped like `predict`; several outputs have one interval each.
 
-        With ``guarantee=True`` it is the mean ± q deviations, where q is the least that held enough of M rows
-        set aside by the constructor's `guarantee`, or given to `recalibrate`. Then y is inside with a
-        probability of at least `level`, and of at most `level` + 1/(M + 1) if no two scores are equal. It is
-        an average over sets of M rows and new rows. It holds for every distribution and every model, if the
-        rows are exchangeable (for example drawn independently from one distribution). For one fit the
-        probability varies around it by √(level (1 − level) / (M + 2)). It does not hold for a single x, a
-        group of rows, or after a drift. Rows with limits (`censored`) do not count, and weights are ignored.
-        ValueError if M is too small for `level`.
+        With ``guarantee=True`` it is the mean ± q deviations, where q is the smallest number for which
+        enough of M calibration rows are inside: rows set aside by the constructor's `guarantee`, or given to
+        `recalibrate`. Then y is inside with a probability of at least `level`, and of at most
+        `level` + 1/(M + 1) if no two scores are equal. This probability is an average over sets of M rows and
+        new rows. It holds for every distribution and every model, if the rows are exchangeable (for example
+        drawn independently from one distribution). The probability of one fit has a standard deviation of
+        √(level (1 − level) / (M + 2)). The guarantee does not hold for a single x, a group of rows, or after
+        a drift. Rows with limits (`censored`) are left out, and weights are ignored. ValueError if M is too
+        small for `level`.
         """
         if guarantee:
             require_level(level)
             lower, upper = guaranteed_interval(self.fitted_, self._inputs(X), level)
         else:
-            ends = [dist.interval(level) for dist in law.marginals(self.fitted_, self._inputs(X))]
+            ends = [dist.interval(level) for dist in compute.marginals(self.fitted_, self._inputs(X))]
             lower, upper = (np.stack(end, axis=1) for end in zip(*ends, strict=True))
         return self._shaped(lower), self._shaped(upper)
 
@@ -328,13 +329,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         if q.ndim != 1:
             raise ValueError(f"`quantiles` must be a list of probabilities; got shape {q.shape}.")
         Z = self._inputs(X)
-        return self._shaped(np.stack([d.ppf(q[None, :]) for d in law.marginals(self.fitted_, Z)], axis=1))
+        return self._shaped(np.stack([d.ppf(q[None, :]) for d in compute.marginals(self.fitted_, Z)], axis=1))
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-density of each row's target, in the target's units, shape (n_rows,)."""
         Z = self._inputs(X)
         Y = self._targets(y, len(Z))
-        log_density: Floats = law.law(self.fitted_, Z).logpdf(Y[:, 0] if Y.shape[1] == 1 else Y)
+        log_density: Floats = compute.distribution(self.fitted_, Z).logpdf(Y[:, 0] if Y.shape[1] == 1 else Y)
         return log_density
 
     def sample(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -346,33 +347,33 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     def _inputs(self, X: ArrayLike) -> Floats:
         """Encode and standardise new rows."""
         table = new_rows(self, X, dtype=np.float64)
-        return law.standardised(self.fitted_, table)
+        return compute.standardise(self.fitted_, table)
 
     def _targets(self, y: ArrayLike, rows: int) -> Floats:
-        """Return targets of new rows, (rows, n); raise if there are more or fewer."""
+        """Return targets of new rows, (rows, n); raise if their number is wrong."""
         Y, n = np.asarray(y, dtype=np.float64), self.b1_.shape[1]
         if len(Y) != rows or Y.size != rows * n:
             raise ValueError(f"`y` must have {rows} rows with {n} targets per row; got shape {Y.shape}.")
         return Y.reshape(rows, n)
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return one column as a vector, if the target was one."""
+        """Return one column as a vector if the target was a vector."""
         return values[:, 0] if self.fitted_.flat else values
 
     def _answers(self, X: Floats, what: str) -> Floats:
-        Z = law.standardised(self.fitted_, X)
-        return law.mean_and_std(self.fitted_, Z)[1] if what == "std" else law.mean(self.fitted_, Z)
+        Z = compute.standardise(self.fitted_, X)
+        return compute.mean_and_std(self.fitted_, Z)[1] if what == "std" else compute.mean(self.fitted_, Z)
 
     def _losses(self, X: Floats, y: Any) -> Floats:
         Y = np.asarray(y, np.float64).reshape(len(X), -1)
-        return law.relative_squares(self._answers(X, "mean"), Y)
+        return compute.relative_squares(self._answers(X, "mean"), Y)
 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with precision(self.fitted_.dtype):
             mean = member_means(self.fitted_.model, Z, self.fitted_.dtype)
-        return law.relative_squares(mean[members].mean(0), measured(y))
+        return compute.relative_squares(mean[members].mean(0), measured_targets(y))
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
-        mean = law.mean(self.fitted_, self._inputs(X))
+        mean = compute.mean(self.fitted_, self._inputs(X))
         error = mean - self._targets(y, len(mean))
         return {"rmse": float(np.sqrt(np.nanmean(error**2)))}

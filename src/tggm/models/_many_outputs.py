@@ -1,4 +1,4 @@
-"""The log-density of more outputs than hidden units, by one factorisation for all rows."""
+"""Compute the log-density of more outputs than hidden units, with one factorisation for all rows."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ LOG_2PI = 1.8378770664093453
 def _value_and_factors(e: Array, A: Array, C: Array) -> tuple[Array, Any]:
     """Return the log-density and Q, R, e − Q u, L with K = L Lᵀ, L⁻¹ R and L⁻¹ u.
 
-    One solve gives the last two, since two independent ones may deadlock on a CPU.
+    One solve gives the last two, because two independent solves may deadlock on a CPU.
     """
     Q, R = jnp.linalg.qr(A)
     u = e @ Q
@@ -40,8 +40,8 @@ def many_outputs_log_density(e: Array, A: Array, C: Array) -> Array:
 
         log |S| = log |K|,      eᵀ S⁻¹ e = uᵀ K⁻¹ u + ‖e − Q u‖²,      u = Qᵀ e.
 
-    Nothing cancels, and K ≥ I. A row costs O(m³ + n m) instead of O(n³). Automatic differentiation would take
-    a third more time, and needs R⁻¹, which a unit without weights does not have.
+    No terms cancel, and K ≥ I. A row costs O(m³ + n m) instead of O(n³). Automatic differentiation would take
+    a third more time, and needs R⁻¹, which does not exist if a unit has no weights.
     """
     return _value_and_factors(e, A, C)[0]
 

@@ -1,7 +1,7 @@
 r"""Feature maps, hidden layers and likelihoods: frozen dataclasses that are JAX pytrees.
 
-**Features** ψ(x) are what the first hidden layer sees of the inputs. Periodic features are each column and a
-few learned waves of it,
+**Features** ψ(x) are the inputs of the first hidden layer. Periodic features are each column and a few
+sums of learned cosines of it,
 
 .. math:: \psi_j(x) = [\,\tilde x_j,\ \sum_k E_{jik} \cos 2\pi(c_{jk} \tilde x_j + \varphi_{jk})\,]_i,
 
@@ -33,7 +33,7 @@ which is back-propagation of the output's weights. docs/deep.md compares it with
 out of it and its own variance, leaves p(y | x) unchanged.
 
 A unit of unit scale has the mean g(a) and the variance ω²(a), with g' = ω² and (ω²)' = κ3 = r (g² − ω²).
-`averages` has derivatives of its own, since automatic differentiation would compute the nodes twice.
+`averages` has custom derivatives, because automatic differentiation would compute the nodes twice.
 
 **Likelihoods** p(y | h, x) give the log-density of y with the mean and covariance of the linear outputs
 z = W1 h + A x + b1 given x; A is the optional linear part.
@@ -65,14 +65,14 @@ from tggm.special.kernels import moments as standard_moments
 from tggm.special.probit import log_probit
 
 T = TypeVar("T")
-PARTS: dict[str, type[Any]] = {}  # by class name: a model file names the parts of its model
+PARTS: dict[str, type[Any]] = {}  # by class name: model files contain the names of parts
 N_WAVES = 8  # of a column
 N_SUMS = 3  # of its waves
 FREQUENCY = 0.3  # deviation of the frequencies at the start of training
 AMPLITUDE = 0.5  # of the weights of waves: their sums have unit variance
 TERMS = {"float32": 6, "float64": 11}  # of the series of a sine, accurate to rounding
 DENSE_UP_TO = 8192  # columns up to which sparse batches are made dense: faster than gathering rows of W0ᵀ
-MANY = 100  # classes beyond which `log_probit` measures its grid
+MANY = 100  # classes above which `log_probit` adapts the length of its grid
 NODES_OF_MANY = 20
 N_NODES = 3  # of the quadrature over locations, in training and prediction
 
@@ -85,7 +85,7 @@ def part(cls: type[T]) -> type[T]:
     field names are, and one class would run the compiled program of another.
     """
     made = dataclass(frozen=True, eq=False)(cls)
-    names = [field.name for field in fields(made)]  # type: ignore[arg-type]  # a dataclass since the last line
+    names = [field.name for field in fields(made)]  # type: ignore[arg-type]  # made a dataclass in the last line
     key = jax.tree_util.GetAttrKey
 
     def flatten(value: Any) -> tuple[list[Any], type[Any]]:
@@ -96,7 +96,7 @@ def part(cls: type[T]) -> type[T]:
     return made
 
 
-def stacked(parts: list[Any], dtype: Any) -> Any:
+def stack_parts(parts: list[Any], dtype: Any) -> Any:
     """Stack equal parts with NumPy arrays along a new first axis."""
     return jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *parts)
 
@@ -105,7 +105,7 @@ def stacked(parts: list[Any], dtype: Any) -> Any:
 
 
 class SparseRows(NamedTuple):
-    """Rows of a sparse table with a fixed number of places each, so that mini-batches have a shape.
+    """Rows of a sparse table with the same number of places, so that all mini-batches have one shape.
 
     Place k of row i holds the value `values[i, k]` of column `indices[i, k]`; unused places hold 0.
     """
@@ -124,7 +124,7 @@ class SparseRows(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The products of rows with W0ᵀ and, where there is a linear part, with Aᵀ."""
+    """The products of rows with W0ᵀ and, if there is a linear part, with Aᵀ."""
 
     value: Array  # (rows, m)
     linear: Array | None = None  # (rows, n)
@@ -138,11 +138,11 @@ class Features(ABC):
     """ψ(x), a map of the inputs."""
 
     linear: ClassVar[bool]  # whether standardisation may be folded into the weights of the first layer
-    most: ClassVar[float] = np.inf  # inputs of larger size may be cut off here
+    most: ClassVar[float] = np.inf  # larger inputs may be clipped to this size
 
     @abstractmethod
     def __call__(self, X: Any) -> Any:
-        """Return ψ of each row: something with a product ``@`` with matrices."""
+        """Return ψ of each row, an object that supports ``@`` with matrices."""
 
     def inputs(self, X: Any) -> Any:
         """Return the inputs of the linear part of the outputs."""
@@ -185,7 +185,7 @@ class Bounded(Features):
 
 @part
 class Periodic(Bounded):
-    """Columns and sums of waves of them."""
+    """Columns, and sums of learned cosines of each."""
 
     c: Array  # (d, N_WAVES) frequencies
     phi: Array  # (d, N_WAVES) phases, in turns
@@ -254,7 +254,7 @@ class Independent(Latent):
         return (self.var * (w @ W)) @ W.T
 
     def as_first_layer(self) -> LayerMoments:
-        """Return the moments of a layer without another below."""
+        """Return the moments as those of the first layer."""
         return LayerMoments(self.mean, self.var, jnp.ones_like(self.var), self.var)
 
 
@@ -284,7 +284,7 @@ class Propagated(Latent):
         return self._layers[-1].mean, total[:, None]
 
     def _sensitivities(self, W: Array) -> list[tuple[Array, LayerMoments]]:
-        """Return J^l, (rows, n, m_l), of W h^L for every layer, the last first."""
+        """Return J^l, (rows, n, m_l), of W h^L for every layer, from the last to the first."""
         J = jnp.broadcast_to(W[None], (self._layers[-1].own.shape[0], *W.shape))
         found = [(J, self._layers[-1])]
         for level in reversed(range(len(self._W))):
@@ -312,7 +312,7 @@ class Hidden(ABC):
     @classmethod
     @abstractmethod
     def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> "Hidden":
-        """Draw the initial parameters of layers with so many units; W0 and b0 are drawn already."""
+        """Draw the initial parameters of layers with these numbers of units; W0 and b0 are given."""
 
 
 @part
@@ -336,7 +336,7 @@ class Shallow(Hidden):
 
 @part
 class Directed(Hidden):
-    """Several hidden layers, each given the one below."""
+    """Several hidden layers, each conditioned on the layer below."""
 
     W0: Array  # (m_1, d)
     b0: Array  # (m_1,)
@@ -367,7 +367,7 @@ def propagate(layers: Directed, psi: Any, n_nodes: int) -> list[LayerMoments]:
 
 @jax.custom_jvp
 def unit_moments(a: Array) -> tuple[Array, Array]:
-    """Return g(a) and ω²(a), as exact as `tggm.special.kernels.moments`, with closed derivatives."""
+    """Return g(a) and ω²(a), as accurate as `tggm.special.kernels.moments`; derivatives in closed form."""
     return standard_moments(a)
 
 
@@ -375,11 +375,11 @@ def unit_moments(a: Array) -> tuple[Array, Array]:
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     (a,), (da,) = primals, tangents
     g, omega2 = unit_moments(a)
-    return (g, omega2), (omega2 * da, _third(a, g, omega2) * da)
+    return (g, omega2), (omega2 * da, _third_cumulant(a, g, omega2) * da)
 
 
-def _third(a: Array, g: Array, omega2: Array) -> Array:
-    """Return κ3, with r = g − a; it loses digits far on the left, where κ3 is negligible."""
+def _third_cumulant(a: Array, g: Array, omega2: Array) -> Array:
+    """Return κ3, with r = g − a; it loses digits for very negative a, where κ3 is negligible."""
     return jnp.minimum(g - a, 1e8) * (g**2 - omega2)
 
 
@@ -398,7 +398,7 @@ def _(n_nodes: int, primals: tuple[Array, Array], tangents: tuple[Array, Array])
     centre, slope, var = unit_averages(weights, nodes)
     moved = [weight * place for weight, place in zip(weights, places, strict=True)]
     omega2s = [omega2 for _, _, omega2 in nodes]
-    third = [_third(*node) for node in nodes]
+    third = [_third_cumulant(*node) for node in nodes]
     products = [2 * (g - centre) * omega2 for _, g, omega2 in nodes]
 
     def change(of: list[Array]) -> Array:
@@ -491,17 +491,17 @@ class Gaussian(Likelihood):
     def _incomplete(self, y: Incomplete, latent: Latent) -> Array:
         """Return the log-density of the measured targets, or the log-probability of a limit."""
         known = ~jnp.isnan(y.value)
-        Y, there, side = jnp.where(known, y.value, 0.0), known.astype(y.value.dtype), y.side
+        Y, present, side = jnp.where(known, y.value, 0.0), known.astype(y.value.dtype), y.side
         mean, cov = self.moments(latent)
         if Y.shape[1] == 1:
             density = gaussian_log_density(Y, mean, cov)
             limit = log_ndtr(side * (mean - Y) / jnp.sqrt(cov[:, :, 0]))[:, 0]
-            return there[:, 0] * jnp.where(side[:, 0] == 0, density, limit)
+            return present[:, 0] * jnp.where(side[:, 0] == 0, density, limit)
         # a missing target becomes standard normal and is set to 0; the −½ log 2π that it adds is subtracted
-        pairs = there[:, :, None] * there[:, None, :]
-        cov = cov * pairs + jnp.eye(Y.shape[1], dtype=Y.dtype)[None] * (1 - there)[:, :, None]
-        value = gaussian_log_density(Y * there, mean * there, cov)
-        return value + 0.5 * LOG_2PI * (1 - there).sum(1)
+        pairs = present[:, :, None] * present[:, None, :]
+        cov = cov * pairs + jnp.eye(Y.shape[1], dtype=Y.dtype)[None] * (1 - present)[:, :, None]
+        value = gaussian_log_density(Y * present, mean * present, cov)
+        return value + 0.5 * LOG_2PI * (1 - present).sum(1)
 
     @classmethod
     def draw(cls, output: Output) -> Self:
@@ -523,9 +523,9 @@ def gaussian_log_density(Y: Array, mean: Array, cov: Array) -> Array:
 
 
 def training_nodes(n_classes: int) -> int:
-    """Return the nodes of the probit integral in training; errors are about 1e-4 nats.
+    """Return the number of nodes of the probit integral in training; errors are about 1e-4 nats.
 
-    Grids of many classes are measured and cover little more than the bulk of the integrand.
+    The grids of many classes are adapted to the integrand and need fewer nodes.
     """
     return NODES_OF_MANY if n_classes > MANY else int(-(-(8 + 2.5 * n_classes**0.5) // 4)) * 4
 
@@ -541,14 +541,14 @@ class Probit(Likelihood):
     def scores(self, latent: Latent) -> tuple[Array, Array]:
         r"""Return means of z, and the standard deviations of approximating independent normals.
 
-        Which z is largest depends on differences only, so noise that all classes share does not
-        count. With w̄ the mean of W1 over classes, the variances
+        Which z is largest depends only on differences, so noise that all classes share has no
+        effect. With w̄ the mean of W1 over classes, the variances
 
         .. math:: D_j = 1 + \frac{n}{n-1} \mathrm{Var}[(w_{1,j} - \bar w)^T h \mid x]
 
-        are those of n independent normals whose contrasts z_j − z̄ have the exact variances up to the rest of
-        their sum, and whose pairwise differences have the exact total variance; for two classes D_1 + D_2 is
-        exactly Var[z_1 − z_2].
+        are those of n independent normals whose contrasts z_j − z̄ have the exact variances up to
+        (D̄ − D_j) / n, D̄ the mean of D, and whose pairwise differences have the exact total variance; for
+        two classes D_1 + D_2 is exactly Var[z_1 − z_2].
         """
         W1 = self.output.W1
         n = len(W1)
@@ -556,7 +556,7 @@ class Probit(Likelihood):
         return self.output.of(h), jnp.sqrt(1 + jnp.maximum(shared, 0.0) * (n / (n - 1)))
 
     def contended_scores(self, latent: Latent) -> tuple[Array, Array]:
-        """Return means and the deviations of `formulas.contended_std`, which are used in predictions."""
+        """Return means and the deviations of `formulas.contended_std`, for predictions."""
         W1 = self.output.W1
         h, var = latent.variances(W1)
         mean = self.output.of(h)

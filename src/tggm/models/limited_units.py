@@ -67,13 +67,13 @@ class LearnedLimits(TanhLayers):
     log_width: Array  # (layers,)
 
     def limits(self, level: int) -> tuple[Any, Any]:
-        """Return the two numbers of the layer, clipped to a finite range."""
+        """Return both limits of the layer, clipped to a finite range."""
         lower = jnp.clip(self.lower[level], -FARTHEST, FARTHEST)
         return lower, lower + jnp.exp(jnp.clip(self.log_width[level], LEAST_LOG_WIDTH, MOST_LOG_WIDTH))
 
     @classmethod
     def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> Self:
-        """Draw weights as those of `Directed`; limits start at `START`."""
+        """Draw weights like those of `Directed`; limits start at `START`."""
         plain: Any = TanhLayers.draw(rng, W0, b0, s0, units)
         lower, log_width = (np.full(len(units), a) for a in (START[0], np.log(START[1] - START[0])))
         return cls(W0, b0, plain.W, plain.b, plain.s0, lower, log_width)  # type: ignore[arg-type]  # NumPy
@@ -105,9 +105,9 @@ def _(primals: Triple, tangents: Triple) -> tuple[MeanVariance, MeanVariance]:
 def averages(n_nodes: int, alpha: Array, spread: Array, lower: Array | float, upper: Array | float) -> Triple:
     """Return E[g(u)], E[ω²(u)] and Var[g(u)] for u ~ N(alpha, spread²), by Gauss–Hermite quadrature."""
     start, _ = moments(alpha, lower, upper)
-    moved = slope = squares = jnp.zeros_like(alpha)
-    for place, weight in zip(*gauss_hermite(n_nodes), strict=True):
-        g, omega2 = moments(alpha + spread * place, lower, upper)
-        away = g - start  # so that the variance does not cancel
-        moved, slope, squares = moved + weight * away, slope + weight * omega2, squares + weight * away * away
-    return start + moved, slope, jnp.maximum(squares - moved * moved, 0.0)
+    shift = slope = squares = jnp.zeros_like(alpha)
+    for node, weight in zip(*gauss_hermite(n_nodes), strict=True):
+        g, omega2 = moments(alpha + spread * node, lower, upper)
+        step = g - start  # so that the variance does not cancel
+        shift, slope, squares = shift + weight * step, slope + weight * omega2, squares + weight * step * step
+    return start + shift, slope, jnp.maximum(squares - shift * shift, 0.0)

@@ -23,13 +23,13 @@ from tggm.models.layers import (
     Output,
     Periodic,
     part,
-    stacked,
+    stack_parts,
 )
 
-MOST = {"float32": 1e15, "float64": 1e20}  # of arrays, so that sums of their powers stay finite
-MARGIN = 1e3  # by which the weights of all layers together may exceed `MOST`
+MOST = {"float32": 1e15, "float64": 1e20}  # largest size of an entry: sums of powers stay finite
+MARGIN = 1e3  # factor by which the product of the layers' largest weights may exceed `MOST`
 MOST_LOG_NOISE = {"float32": 80.0, "float64": 600.0}
-LEAST_LOG_NOISE = -600.0  # its exponential is a number in double precision, in which densities are computed
+LEAST_LOG_NOISE = -600.0  # its exponential is positive in double precision, in which densities are computed
 NARROW = 16  # inputs up to which a model may start strongly nonlinear
 
 
@@ -57,12 +57,12 @@ class Model:
         return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
     def replaced(self, arrays: dict[str, Any]) -> "Model":
-        """Return the same kind of model with other arrays, named as by `arrays`."""
+        """Return a model with the same structure and these arrays, named as in `arrays`."""
         model: Model = jax.tree.unflatten(jax.tree.structure(self), [arrays[name] for name in self.arrays()])
         return model
 
     def with_arrays(self, arrays: dict[str, Any]) -> "Model":
-        """Return the model with these arrays in the place of its own, in its own types."""
+        """Return the model with some arrays replaced, converted to the types of the old ones."""
         own = self.arrays()
         return self.replaced(own | {name: np.asarray(a, own[name].dtype) for name, a in arrays.items()})
 
@@ -119,7 +119,7 @@ class Network:
     def __post_init__(self) -> None:
         units: Any = self.units
         if not isinstance(units, tuple) or not units or not all(type(m) is int and m > 0 for m in units):
-            raise ValueError(f"`units` must be a tuple of positive integers, as (50, 50); got {units!r}.")
+            raise ValueError(f"`units` must be a tuple of positive integers such as (50, 50); got {units!r}.")
         for name, base in BASES.items():
             kind = getattr(self, name)
             missing = name == "likelihood" and kind is None
@@ -143,7 +143,7 @@ class Network:
         for _ in range(members):
             features = self.features.draw(rng, n_inputs)
             ends: list[Any] = []
-            for m in sizes:  # the ends of a deep model are drawn as those of two shallow ones
+            for m in sizes:  # the first and last layer of a deep model are drawn like two shallow models
                 W0 = factor * (np.sqrt(s0) * rng.standard_normal((m, width)) / np.sqrt(width))
                 b0 = np.sqrt(s0) * rng.standard_normal(m)
                 W1 = factor * (rng.standard_normal((n_outputs, m)) / np.sqrt(m) / np.sqrt(s0))
@@ -152,7 +152,7 @@ class Network:
             A = np.zeros((n_outputs, n_inputs)) if self.linear else None
             output: Any = Output(W1, np.zeros(n_outputs), A)  # type: ignore[arg-type]  # NumPy until training
             drawn.append(Model(features, hidden, (self.likelihood or Gaussian).draw(output)))
-        model: Model = stacked(drawn, dtype)
+        model: Model = stack_parts(drawn, dtype)
         return model
 
     def described(self) -> dict[str, Any]:
@@ -163,11 +163,11 @@ class Network:
 
     @classmethod
     def from_description(cls, stored: Any) -> "Network":
-        """Return the network that `described` described; ValueError for unknown parts."""
+        """Restore a network from the result of `described`; raise ValueError for unknown parts."""
         parts = {name: PARTS.get(stored[name]) for name in BASES}
         for name, kind in parts.items():
             if kind is None and stored[name] is not None:
-                raise ValueError(f"{name} {stored[name]!r} are unknown; import the module that defines them")
+                raise ValueError(f"{name} {stored[name]!r} is an unknown part; import its module")
         if not isinstance(stored["linear"], bool):
             raise ValueError("`linear` must be true or false")
         return cls(tuple(stored["units"]), linear=stored["linear"], **parts)  # type: ignore[arg-type]  # checked

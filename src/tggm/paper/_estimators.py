@@ -82,7 +82,7 @@ def prepare(X: Any, columns: Columns, dtype: Any) -> Any:
     """Standardise a dense table, or make `SparseRows` that have room for the fullest row."""
     if sparse.issparse(X):
         found: Any = sparse_rows(X, columns.scale, dtype)
-    elif columns.mild():  # no float64 copy of a large table
+    elif columns.fits_float32():  # no float64 copy of a large table
         with np.errstate(over="ignore"):  # `require_moderate` raises
             found = (np.asarray(X, dtype) - columns.shift.astype(dtype)) * (1 / columns.scale).astype(dtype)
     else:

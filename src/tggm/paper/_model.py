@@ -44,7 +44,7 @@ from tggm.inference import (
     log_partition,
 )
 from tggm.models import Directed, Gaussian, Identity, Latent, Model, Network, Output, Probit, Shallow, part
-from tggm.models.layers import LOG_2PI, propagate, stacked, training_nodes
+from tggm.models.layers import LOG_2PI, propagate, stack_parts, training_nodes
 from tggm.precision import Diagonal, Layered, LowRank
 from tggm.runtime import compute_after, full_precision
 from tggm.special.probit import Expansion, expand_factorised, expand_probit, log_probit
@@ -304,7 +304,7 @@ def draw_members(
     likelihood = Probit if noise is None else Gaussian
     if init == "paper":
         drawn = [_draw_paper(rng, n_inputs, layers, n_outputs, s0, likelihood) for _ in range(count)]
-        model = stacked(drawn, dtype)
+        model = stack_parts(drawn, dtype)
     else:
         network = Network(layers, Identity, Directed, likelihood, linear=False)
         model = network.draw(rng, n_inputs, n_outputs, members=count, dtype=dtype, s0=s0, init=init)

@@ -4,7 +4,7 @@
 - `gaussian_mixture`, `student`: the distributions;
 - `joint`: distributions of several outputs;
 - `calibration`: the pooling rule, fitted on held-out rows;
-- `transforms`: whether the logarithm of the target is modelled;
+- `transforms`: the logarithm of the target;
 - `conformal`: intervals with guaranteed coverage;
 - `member_moments`: means and variances of each member (needs JAX).
 """

@@ -21,7 +21,7 @@ Seed = int | np.random.Generator | np.random.RandomState | None
 
 _LARGEST = 1e120  # larger |z| are clipped: their squares and quotients of squares overflow
 _SMALLEST = 1e-200  # probability of a bracket: its square root and reciprocal are finite
-_TAIL = 1e-6  # nearer to 0 or 1 than this, equations are solved for the logarithm of the tail
+_TAIL = 1e-6  # closer to 0 or 1 than this, equations are solved for the logarithm of the tail
 _MAX_ITER = 100
 
 
@@ -138,7 +138,7 @@ class ScalarPredictive(ABC):
         left, right = (q > 0) & (q < _TAIL), (q < 1) & (q > 1 - _TAIL)
         for tail, where in ((None, (q >= _TAIL) & (q <= 1 - _TAIL)), (0, left), (1, right)):
             if where.any():
-                z[where] = self._solved(rows[where], q[where], tail)
+                z[where] = self._solve(rows[where], q[where], tail)
         return z
 
     def _excess(self, rows: Ints, z: Floats, p: Floats, tail: int | None) -> tuple[Any, Any, Any]:
@@ -151,7 +151,7 @@ class ScalarPredictive(ABC):
         f = log - log_p if tail == 0 else log_p - log
         return f, np.exp(self._log_density(rows, z) - log), np.abs(f) < 1e-12 * np.abs(log_p)
 
-    def _solved(self, rows: Ints, p: Floats, tail: int | None) -> Floats:
+    def _solve(self, rows: Ints, p: Floats, tail: int | None) -> Floats:
         """Find quantiles by Newton's method; evaluate only pairs that have not converged.
 
         Steps stay within Cantelli's bounds mean − std √(above/below) and mean + std √(below/above); the first
@@ -250,7 +250,7 @@ def checked_size(size: Any) -> int:
 
 
 def _first_bad(values: Floats) -> str:
-    """Describe the first entry that is not finite, else the first that is not a probability."""
+    """Describe the first entry that is not finite, or else the first that is not a probability."""
     flat = values.ravel()
     bad = ~np.isfinite(flat)
     k = int(np.argmax(bad if bad.any() else (flat < 0) | (flat > 1)))

@@ -11,28 +11,28 @@ shaped     (f, g, 1/ν, h)   the same with the distribution function of T mapped
 =========  ===============  ==========================================================================
 
 A mixture of calibrated members is too wide (Ranjan & Gneiting, 2010), and members need not be calibrated:
-`fit_calibration` maximises the weighted log-likelihood of rows that members held out, less a penalty. The
+`fit_calibration` maximises the weighted log-likelihood of rows that members held out, minus a penalty. The
 lower bound of 1/ν is 2/n, the tails of a Gaussian whose width is estimated from n rows. With at least 100
 rows the shape of the errors is estimated, too, if that gains more nats than the shape has knots. With fewer
-rows, or where D is not estimated from data, the Student-t stays: errors of D would distort the shape. Each
+rows, or if D is not estimated from data, the Student-t is kept: errors of D would distort the shape. Each
 output has its own `Calibration`.
 
 Held-out rows. Row i is held out by k of the K members. A new row is predicted by all K, with a smaller error:
-if members scatter with variance D around their common expectation, whose squared error is τ², then
+if members vary with variance D around their common expectation, whose squared error is τ², then
 
     E (y − mean of k)² = τ² + D/k,        E (y − mean of K)² = τ² + D/K.
 
-D is estimated from members that did not train on the row, two at least: members that did have fitted its
-target and agree. The estimate from k members is unbiased and noisy. The scatter of the other members, times
-the ratio of both over all rows, is smoother and gets 1/k of the weight. Its correlation with the squared
-error is removed first, as each of these members has fitted a part of the target. All errors are scaled by one
-factor, so that their mean square is reduced by what averaging over K instead of k members reduces it.
+D is estimated from at least two members that did not train on the row: members that did have fitted its
+target and agree. The estimate from k members is unbiased and noisy. The variance of the other members, times
+the ratio of both variances over all rows, is smoother and has the weight 1/k. Its correlation with the
+squared error is removed first, because each of these members has fitted a part of the target. All errors are
+scaled by one factor, so that their mean square becomes that of averages over K instead of k members.
 
 A member stops at the epoch that is best for the n rows that it held out, which makes their log-likelihood too
 high by 1/n nats per row, as in Akaike's criterion: squared errors are multiplied by 1 + 2/n (`optimism`).
 
-If no row is held out twice (fewer than four members), D is the scatter of all members, which is too small and
-correlated with the error; only half of the reduction is applied.
+If fewer than five rows are held out twice (as usual with fewer than four members), D is the variance of all
+members, which is too small and correlated with the error; only half of the reduction is applied.
 """
 
 from collections.abc import Sequence
@@ -62,13 +62,13 @@ _MOST_HEAVINESS = 0.4  # of 1/ν
 _DEVIATION = np.array([1.0, 0.5, 0.2])  # prior standard deviations of log f, log g and 1/ν
 _STARTS = np.array([-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])  # shifts of log f and log g at the start
 _MOST_ROWS = 5_000  # widths then have an error of a hundredth
-_FEWEST_ROWS = 5  # of equal weight, to fit a calibration; held out twice, to estimate D
-_FEWEST_SHAPED = 100  # rows of equal weight, to estimate the shape
+_FEWEST_ROWS = 5  # of equal weight to fit a calibration; rows held out twice to estimate D
+_FEWEST_SHAPED = 100  # rows of equal weight to estimate the shape
 _SHAPE_ROUNDS = 3
 _WORST = 50.0  # largest loss of one row, in nats: outliers should not set the width
 _REDUCTION = 0.5  # share of the reduction of squared errors that is applied where D is not estimated
-_LEAST_LEFT = 0.1  # smallest factor of squared errors
-_OUTLIER = 10.0  # medians at which squared errors are cut in the regression of D on them
+_LEAST_FACTOR = 0.1  # smallest factor of squared errors
+_OUTLIER = 10.0  # medians at which squared errors are clipped in the regression of D on them
 _LEAST_SCATTER = 0.2  # smallest share of the scatter of members that trained on the row
 
 _SHAPE = {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)}
@@ -95,7 +95,7 @@ class Calibration(NamedTuple):
         """Return whether tails are heavier than a Gaussian's."""
         return bool(self.numbers) and self.numbers[2] > 0
 
-    def law(
+    def distribution(
         self, centre: Floats, var: Floats, between: Floats, *, loc: float = 0.0, scale: float = 1.0
     ) -> ScalarPredictive:
         """Return the pooled distribution of rows with these m, v and D; not for the plain mixture."""
@@ -139,7 +139,7 @@ def pooled(calibration: Calibration, members: GaussianMixture) -> ScalarPredicti
     if calibration.kind == "linear":
         return members
     loc, scale = members.units
-    return calibration.law(*disagreement(members), loc=loc, scale=scale)
+    return calibration.distribution(*disagreement(members), loc=loc, scale=scale)
 
 
 class PooledRows(NamedTuple):
@@ -160,10 +160,10 @@ class HeldOut(NamedTuple):
     held_out_mask: Bools  # (K, N) member k held row i out
     y: Floats  # (N,)
     weight: Floats  # (N,)
-    optimism: float = 1.0  # factor of squared errors: the rows chose the members' epochs
+    optimism: float = 1.0  # factor of squared errors: the members' epochs were chosen on these rows
 
     def usable(self, most: int) -> "HeldOut":
-        """Return rows with a weight that a member held out, at most `most` of them, evenly spaced."""
+        """Return at most `most` rows, evenly spaced, that have a weight and were held out."""
         good = self.held_out_mask.any(0) & (self.weight > 0) & np.isfinite(self.weight) & np.isfinite(self.y)
         good &= (np.isfinite(self.mean) & np.isfinite(self.var) & (self.var > 0)).all(0)
         rows = np.flatnonzero(good)
@@ -173,19 +173,19 @@ class HeldOut(NamedTuple):
         return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism)
 
     def pooled(self) -> PooledRows:
-        """Predict usable rows as if all members had held them out; their mean is that of those that did."""
+        """Predict usable rows as if all members had held them out; the mean is over those that did."""
         mask, K, k = self.held_out_mask, len(self.mean), self.held_out_mask.sum(0)
         centre, var = (np.where(mask, a, 0.0).sum(0) / k for a in (self.mean, self.var))
         w = self.weight / self.weight.sum()
         scatter, estimated = self._scatter(centre, var, w)
         squares = w @ ((self.y - centre) ** 2 / var)
         reduction = (1.0 if estimated else _REDUCTION) * (w @ (scatter * (1 / k - 1 / K) / var))
-        left = np.clip(1 - reduction / squares, _LEAST_LEFT, 1.0) if squares > 0 else 1.0
-        error = np.sqrt(left * self.optimism) * (self.y - centre)
+        factor = np.clip(1 - reduction / squares, _LEAST_FACTOR, 1.0) if squares > 0 else 1.0
+        error = np.sqrt(factor * self.optimism) * (self.y - centre)
         return PooledRows(error, var, scatter, w / (w**2).sum(), estimated or K == 1)
 
     def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
-        """Return D of each row, as if it were new to all members, and whether it is estimated from data."""
+        """Return D of each row, as if no member had trained on it, and whether it is estimated from data."""
         mask = self.held_out_mask
         twice, others = mask.sum(0) >= 2, (~mask).sum(0) >= 2
         if twice.sum() < _FEWEST_ROWS:
@@ -256,13 +256,13 @@ def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
     The shaped distribution is centred at its mean, which moves with the shape: both are estimated in turn.
     """
     moments = np.zeros_like(rows.error), rows.var, rows.between
-    before = student.law(*moments).logpdf(rows.error)
+    before = student.distribution(*moments).logpdf(rows.error)
     found, tried = Calibration("shaped", student.numbers + KNOTS * (0.0,)), []
     for _ in range(_SHAPE_ROUNDS):
-        law: Any = found.law(*moments)
-        logs = fit_shape(law.student_cdf(rows.error), rows.weight)
+        shaped: Any = found.distribution(*moments)
+        logs = fit_shape(shaped.student_cdf(rows.error), rows.weight)
         found = Calibration("shaped", student.numbers + tuple(map(float, logs)))
-        gain = rows.weight @ (found.law(*moments).logpdf(rows.error) - before)
+        gain = rows.weight @ (found.distribution(*moments).logpdf(rows.error) - before)
         tried.append((float(gain), found))
     most, best = max(tried)
     return best if most > KNOTS else student

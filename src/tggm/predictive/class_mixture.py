@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tggm.special.probit import grid_length, log_probit, log_probit_all, probit_all
 
 NODES = (24, 64, 192)  # grid sizes; each row uses the smallest that suffices
-CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few shapes, as each is compiled
+CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few sizes, because each is compiled
 # standard deviations between nodes: probabilities above e^-50 have a relative error below 1e-6
 SPACING = {"float32": 0.6, "float64": 0.4}
 
@@ -22,8 +22,8 @@ SPACING = {"float32": 0.6, "float64": 0.4}
 def class_mixture(mean: NDArray[Any], std: NDArray[Any], *, log: bool) -> NDArray[Any]:
     """Return probabilities of classes, or their logarithms, (rows, n).
 
-    `mean` and `std`, (members, rows, n), are moments of the scores; a class is the largest of independent
-    normal scores.
+    `mean` and `std`, (members, rows, n), are moments of the scores; the class is that of the largest of
+    independent normal scores.
     """
     result = np.asarray(_mixture(mean, std, NODES[0], log)).copy()
     kind = np.searchsorted(NODES, np.asarray(_lengths(mean, std)) / SPACING[str(mean.dtype)])

@@ -1,6 +1,6 @@
 r"""Intervals with guaranteed coverage: split conformal prediction, with widths that depend on x.
 
-Calibration rows, which nothing was fitted to, have scores
+Calibration rows are used in no fit and have the scores
 
 .. math::
     r_i = |z_i - m(x_i)| / s(x_i), \qquad s^2 = v + D / 2,
@@ -57,7 +57,7 @@ def checked_scores(scores: Any) -> Floats:
     found = np.asarray(scores, np.float64)
     known = [row[~np.isnan(row)] for row in found]
     if any((row < 0).any() or (row[1:] < row[:-1]).any() for row in known):
-        raise ValueError("scores of calibration rows must not be negative and must ascend")
+        raise ValueError("scores of calibration rows must not be negative and must be ascending")
     if any(np.isnan(found[j, : len(row)]).any() for j, row in enumerate(known)):
         raise ValueError("missing scores must come last")
     return found

@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians, one component per ensemble member, and the lognormal mixtures they imply."""
+"""Mixtures of Gaussians, one component per ensemble member, and lognormal mixtures, their exponentials."""
 
 from functools import cached_property
 
@@ -113,7 +113,7 @@ class LognormalMixture(ScalarPredictive):
         return self._log._bulk(rows, to_log(y))[0], exponential(self._log_density(rows, y))
 
     def member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance of the mixture, as of one member."""
+        """Return mean and variance of the mixture, as those of one member."""
         mean, var = self._moments
         return mean[None], var[None]
 

@@ -1,4 +1,4 @@
-r"""Predictive distributions of several outputs together.
+r"""Joint predictive distributions of several outputs.
 
 Uncalibrated members are a mixture of multivariate Gaussians. Calibrated marginals are joined by a Gaussian
 copula. With F_j and f_j the marginals' distribution functions and densities, and R the correlation of a row,
@@ -123,7 +123,7 @@ class JointPredictive(ABC, Generic[Marginal]):
         if values.shape != (len(self), self.n_outputs) or not np.all(np.isfinite(values)):
             raise ValueError(
                 f"`y` must be finite, of shape ({len(self)}, {self.n_outputs}), one row per distribution; "
-                f"got shape {values.shape}. For one output alone use marginal(j)."
+                f"got shape {values.shape}. For one output use marginal(j)."
             )
         return values
 
@@ -147,7 +147,7 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
         m, C = np.asarray(mean, dtype=np.float64), np.asarray(cov, dtype=np.float64)
         if m.ndim != 3 or C.shape != (*m.shape, m.shape[-1]):
             raise ValueError(
-                "`mean` must have shape (members, rows, outputs) and `cov` one axis of outputs more; "
+                "`mean` must have shape (members, rows, outputs) and `cov` a second axis of outputs; "
                 f"got {m.shape} and {C.shape}."
             )
         places, scales = (np.broadcast_to(np.asarray(x, float), m.shape[2:]) for x in (loc, scale))
@@ -227,7 +227,7 @@ def pooled_joint(
     if all(each.kind == "linear" for each in calibrations):
         return members
     mixtures = [members.marginal(j) for j in range(members.n_outputs)]
-    laws = [pooled(*pair) for pair in zip(calibrations, mixtures, strict=True)]
+    marginals = [pooled(*pair) for pair in zip(calibrations, mixtures, strict=True)]
     scale, mean = np.array([p.units[1] for p in mixtures]), members._mean
     K, mix = len(mean), np.full(len(mean), 1 / len(mean))
     away = mean - np.einsum("k,kni->ni", mix, mean)[None]
@@ -237,12 +237,12 @@ def pooled_joint(
     more = 1 / (1 - float(mix @ mix)) if K > 1 else 0.0  # as in D
     S = np.outer(f, f) * within + more * np.outer(g, g) * between
     deviation = np.sqrt(np.diagonal(S, axis1=1, axis2=2))
-    return CopulaPredictive(laws, S / deviation[:, :, None] / deviation[:, None, :])
+    return CopulaPredictive(marginals, S / deviation[:, :, None] / deviation[:, None, :])
 
 
-def _normal(law: ScalarPredictive, y: Floats) -> Floats:
+def _normal(marginal: ScalarPredictive, y: Floats) -> Floats:
     """Compute Φ⁻¹(F(y)) from the smaller tail."""
-    low, high = law.logcdf(y), law.logsf(y)
+    low, high = marginal.logcdf(y), marginal.logsf(y)
     smaller = ndtri_exp(np.minimum(low, high))
     normal: Floats = np.where(low < high, smaller, -smaller)
     return normal

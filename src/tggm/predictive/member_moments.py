@@ -1,6 +1,6 @@
 """Compute means and variances of the outputs under each member, in blocks of rows.
 
-A block is small enough for its arrays to stay in the cache of a core; larger arrays would be mapped anew for
+A block is small enough for its arrays to stay in the cache of a core; larger arrays would be allocated for
 every block, which takes as long as the arithmetic. Each block is computed by one core, several in parallel.
 """
 
@@ -48,7 +48,7 @@ def member_means(members: Model, X: Floats, dtype: Any) -> Floats:
     return _by_blocks(method, members, X.astype(dtype, copy=False), size)[0]
 
 
-def measured(y: Any) -> NDArray[np.float64]:
+def measured_targets(y: Any) -> NDArray[np.float64]:
     """Return targets as NumPy numbers, NaN where one is missing or a limit."""
     if not isinstance(y, Incomplete):
         return np.asarray(y, np.float64)
@@ -64,14 +64,14 @@ def sample_rows(count: int) -> Any:
 
 def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, dtype: Any) -> list[HeldOut]:
     """Predict training rows by every member; record which members held them out."""
-    X, Y = np.asarray(block.data.X)[rows], measured(block.data.y)[rows]
+    X, Y = np.asarray(block.data.X)[rows], measured_targets(block.data.y)[rows]
     mean, var = member_moments(model, X, dtype)
     mask, weight = np.zeros((len(mean), count), np.bool_), np.asarray(block.weight, np.float64)[rows]
     for out, held, n in zip(mask, block.members.held, block.members.n_held, strict=True):
         out[np.asarray(held)[: int(n)]] = True
     mask = mask[:, rows]
     known = np.isfinite(Y)
-    # held-out rows chose the epoch of each member
+    # the epoch of each member was chosen on its held-out rows
     optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
     y, each = np.where(known, Y, 0.0), range(Y.shape[1])
     return [HeldOut(mean[..., j], var[..., j], mask, y[:, j], weight * known[:, j], optimism) for j in each]
@@ -100,7 +100,7 @@ def block_size(members: Model, rows: int) -> int:
 
 
 def padded_to(count: int, size: int) -> int:
-    """Return the padded rows of each block; small tables share one size, so that no digit depends on it."""
+    """Return the padded number of rows of a block; small tables share one, so that results are equal."""
     return size if count > size else max(LEAST, bucket(count))
 
 
@@ -127,7 +127,7 @@ def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[
     placed = jax.device_put(members) if len(X) > size else members  # once for all blocks
 
     def one(at: slice) -> list[NDArray[Any]]:
-        return [np.asarray(a) for a in _moments(method, placed, padded(X[at], rows))]
+        return [np.asarray(a) for a in _moments(method, placed, pad_rows(X[at], rows))]
 
     blocks = over_blocks(one, len(X), size)
     joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
@@ -149,11 +149,11 @@ def joint_gaussian_mixture(
     """Return the mixture of the members for all outputs together, in double precision."""
     double = jax.tree.map(lambda a: np.asarray(a, np.float64), members)
     with jax.enable_x64(True), blas_lock():
-        mean, cov = (np.asarray(a)[:, : len(X)] for a in _moments("moments", double, padded(X)))
+        mean, cov = (np.asarray(a)[:, : len(X)] for a in _moments("moments", double, pad_rows(X)))
     return MultivariateGaussianMixture(mean, cov, loc=shift, scale=scale)
 
 
-def padded(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:
+def pad_rows(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:
     """Append rows of zeros, up to `rows` or to one of few compiled sizes."""
     missing = (bucket(len(a)) if rows is None else rows) - len(a)
     return np.pad(a, [(0, missing), *[(0, 0)] * (a.ndim - 1)])
@@ -170,4 +170,4 @@ def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
 
     with jax.default_matmul_precision("highest"):
         found: tuple[Array, ...] = jax.vmap(moments)(members)
-    return found[:1] if method == "means" else found  # the compiler removes what only variances need
+    return found[:1] if method == "means" else found  # the compiler removes unused computations

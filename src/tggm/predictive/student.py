@@ -1,7 +1,7 @@
 """Student-t error distributions, one per row, and their reshaped version.
 
-The pool keeps of an ensemble its mean, its width and the heaviness of its tails (`StudentPredictive`). With
-many held-out rows the shape of the error distribution is estimated as well (`ShapedPredictive`): the Student
+A pooled ensemble has a mean, a width and a heaviness of tails (`StudentPredictive`). With many held-out rows
+the shape of the error distribution is estimated as well (`ShapedPredictive`): the Student
 distribution function F is mapped by a distribution function G on [0, 1] with a piecewise linear density.
 """
 
@@ -24,7 +24,7 @@ PLACES = np.array([*_KNOTS_BELOW, 0.5, *(1 - x for x in reversed(_KNOTS_BELOW))]
 KNOTS = len(PLACES)
 STEEP = 1.0  # prior standard deviation of the change of the log-density from 0 to 1
 HIGHEST = 5.0  # largest absolute log-density at a knot
-_REACH, _POINTS = 14.5, 8001  # grid, even in arcsinh t, up to a million widths
+_REACH, _POINTS = 14.5, 8001  # grid with equal steps of arcsinh t, up to a million widths
 _OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 
 
@@ -220,7 +220,7 @@ class ShapedPredictive(StudentPredictive):
     ) -> None:  # fmt: skip
         super().__init__(mean, width, heaviness, loc=loc, scale=scale)
         self._logs = logs
-        self._integrals = _integrated(self._heaviness, logs)
+        self._integrals = _integrate(self._heaviness, logs)
 
     def _like(self, mean: Floats, width: Floats, **units: float) -> "ShapedPredictive":
         return ShapedPredictive(mean, width, self._heaviness, self._logs, **units)
@@ -260,7 +260,7 @@ class ShapedPredictive(StudentPredictive):
 
 
 @lru_cache(maxsize=16)  # each entry holds a grid of 8001 points
-def _integrated(heaviness: float, logs: tuple[float, ...]) -> ShapedStudent:
+def _integrate(heaviness: float, logs: tuple[float, ...]) -> ShapedStudent:
     """Integrate on a grid; second moments of the tails are those of the Student-t times the end densities."""
     shape, reverse = Shape(np.asarray(logs)), Shape(np.asarray(logs[::-1]))
     student = StudentPredictive(np.zeros(1), np.ones(1), heaviness)

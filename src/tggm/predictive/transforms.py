@@ -1,4 +1,4 @@
-"""`LogTransform`: the model of a target's logarithm, and the distribution of the target itself."""
+"""`LogTransform`: convert a target to its logarithm, and predictions of the logarithm back."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -35,6 +35,6 @@ class LogTransform:
 
 
 def checked_transform(kind: Any) -> LogTransform:
-    """Return the transform that a model file names."""
+    """Return the transform with the name in a model file."""
     settings.one_of("transform", kind, (LogTransform.kind,))
     return LogTransform()

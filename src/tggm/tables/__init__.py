@@ -1,4 +1,4 @@
-"""Read tables and turn their columns into numbers.
+"""Read tables and convert their columns to numbers.
 
 `read_table` reads CSV, Parquet and Excel files as a `Table`; `TableTransformer` learns the kind of each
 column and encodes tables. A model file stores the result (`preparation_to_json`, `preparation_from_json`).

@@ -1,11 +1,11 @@
-"""Scores of a model and of its two baselines: one without inputs, and a linear one.
+"""Score a model and its two baselines: one without inputs, and a linear one.
 
 *Naive* ignores the inputs: a normal distribution with the target's mean and variance, or the frequencies of
 the classes. *Linear* is scikit-learn's `RidgeCV`, with the leave-one-out error as its variance, or
 `LogisticRegression`, on standardised inputs; its coefficients are stored in the units of the inputs.
 
 A prediction is a predictive distribution, or an array of log-probabilities of classes. The log-density, the
-log-probability and the CRPS rate whole predictive distributions; coverage and the calibration error (ECE)
+log-probability and the CRPS score whole predictive distributions; coverage and the calibration error (ECE)
 compare probabilities with frequencies.
 """
 
@@ -61,16 +61,16 @@ class Baselines:
         if is_class:
             found = {} if score is None else {"linear": np.maximum(log_softmax(score, axis=1), _LEAST)}
             return found | {"naive": np.tile(self.naive, (len(X), 1))}
-        laws = {"naive": (np.full(len(X), self.naive[0]), self.naive[1])}
-        laws |= {} if score is None else {"linear": (score[:, 0], self.variance)}
+        pairs = {"naive": (np.full(len(X), self.naive[0]), self.naive[1])}
+        pairs |= {} if score is None else {"linear": (score[:, 0], self.variance)}
         return {
             name: GaussianMixture(mean[None, :], np.full((1, len(X)), var))
-            for name, (mean, var) in laws.items()
+            for name, (mean, var) in pairs.items()
         }
 
 
 def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | None:
-    """Fit both baselines, or return None if their numbers overflow, as squares of huge inputs do."""
+    """Fit both baselines, or return None if numbers overflow, for example squares of huge inputs."""
     variance = None
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
@@ -118,7 +118,7 @@ def score_all(
 def scores(prediction: Any, y: ArrayLike, threshold: float | None = None) -> dict[str, float]:
     """Return the scores of one prediction by key; classes are numbered from 0.
 
-    With a threshold, the second of two classes is chosen where its probability reaches it.
+    With a threshold, the second of two classes is chosen if its probability is at least the threshold.
     """
     rows, outcome = row_scores(prediction, y), np.asarray(y)
     log_score = float(rows["log_score"].mean())
@@ -163,8 +163,8 @@ def _class_scores(log_p: Floats, label: Ints, loss: float, threshold: float | No
     return {key: float(value) for key, value in found.items()}
 
 
-def calibration_error(confidence: Floats, right: Bools, bins: int = BINS) -> float:
+def calibration_error(confidence: Floats, correct: Bools, bins: int = BINS) -> float:
     """Return Σ_b (n_b / N) |accuracy_b − mean probability_b| over bins b of equal width."""
     which = np.minimum((confidence * bins).astype(int), bins - 1)
-    gap = np.bincount(which, right - confidence, bins)
+    gap = np.bincount(which, correct - confidence, bins)
     return float(np.abs(gap).sum() / len(confidence))

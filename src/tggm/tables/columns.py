@@ -1,4 +1,4 @@
-"""Encode columns as numbers, as learned from the training rows; one class per kind of column."""
+"""Learn encodings of columns from the training rows, and encode columns as numbers; one class per kind."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -58,7 +58,7 @@ MOST_MARKS = 10
 LEAST_MARKED = 3  # rows that a mark must have
 SMALLEST_SHARE = 0.75  # share of rows with the smallest value from which the other rows get ranks
 LEAST_OTHERS = 500  # rows with other values that ranks need
-LEAST_DIFFERENT = 20  # different values among these
+LEAST_DIFFERENT = 20  # distinct values among these
 KNOTS = 33  # quantiles of the other values
 SMALLEST_RANK = -0.3  # rank of the smallest value; the others have 0 to 1
 
@@ -67,13 +67,13 @@ SMALLEST_RANK = -0.3  # rank of the smallest value; the others have 0 to 1
 class Number(Column):
     """Numbers; a gap becomes the median, and an indicator marks gaps if the training rows had any.
 
-    `marks` are words among the numbers, as ``<LOD``. Each has an indicator; the number is the one after it
-    (``<0.5``) or the median.
+    `marks` are words among the numbers, such as ``<LOD``. Each has an indicator; its number is the one after
+    it (``<0.5``) or the median.
 
-    If most rows have the smallest value, as 0 in a column of rare payments, the others are close together on
-    the common scale. A second feature then has their ranks, from 0 to 1, interpolated between `knots`; the
-    first knot is the smallest value. `encoding` is the target encoding of values that repeat, if it predicts
-    better than neighbouring values do.
+    If most rows have the smallest value, such as 0 in a column of rare payments, the others are close
+    together on the common scale. A second feature then has their ranks, from 0 to 1, interpolated between
+    `knots`; the first knot is the smallest value. `encoding` is the target encoding of repeated values, if it
+    predicts better than neighbouring values.
     """
 
     name: str
@@ -150,7 +150,7 @@ class Number(Column):
         unknown = {word: row for word, row in odd.items() if marked[word][0] not in self.marks}
         if unknown:
             raise TableError(
-                f"{table.source} has {table.listed(unknown)} of column {self.name!r}, which should hold "
+                f"{table.source} has {table.quote(unknown)} of column {self.name!r}, which should hold "
                 f"numbers or {', '.join(self.marks)}; correct it."
             )
         values = readable | {word: np.nan if x is None else x for word, (_, x) in marked.items()}
@@ -161,7 +161,7 @@ class Number(Column):
 
 
 def knots_of(known: Floats) -> tuple[float, ...]:
-    """Return the smallest value and quantiles of the others, if most rows have it and the others are many."""
+    """Return the smallest value and quantiles of the others, if most rows have it and others are many."""
     if not len(known) or not np.isfinite(known).all():
         return ()
     others = known[known > known.min()]
@@ -185,7 +185,7 @@ def marks_of(table: Table, name: str) -> tuple[str, ...]:
 
 OTHER, MISSING = "(other)", "(missing)"
 MOST_WORDS = 20_000  # in a model file
-MOST_ROWS = 2**53  # of a word: a whole number in double precision
+MOST_ROWS = 2**53  # of a word: exact in double precision
 
 
 class _Words(Column):
@@ -195,7 +195,7 @@ class _Words(Column):
 
     def __post_init__(self) -> None:
         if not self.levels or len(set(self.levels)) < len(self.levels):
-            raise ValueError("the levels of a category must be different words")
+            raise ValueError("the levels of a category must be distinct words")
 
     def _codes(self, table: Table, notes: list[Note], taken: str, unseen: bool = True) -> Ints:
         """Return the codes of `code_words`, and note unknown words."""
@@ -274,9 +274,9 @@ class Ordinal(_Words):
 
 @dataclass(frozen=True)
 class Statistic(_Words):
-    """Many different words: the target encoding of each, and the logarithm of its rows.
+    """Many different words: the target encoding of each, and the logarithm of its number of rows.
 
-    Words of one row, and those never seen, are encoded together.
+    Words with one row and unknown words share one encoding.
     """
 
     name: str
@@ -288,7 +288,7 @@ class Statistic(_Words):
     def __post_init__(self) -> None:
         size = len(self.levels) + 2
         if len(self.counts) != size or len(set(self.levels)) != size - 2 or max(self.counts) > MOST_ROWS:
-            raise ValueError("the statistics of a column must be one for each of its different words")
+            raise ValueError("the statistics of a column must be one for each of its distinct words")
         if [len(value) for value in self.values] != [len(self.outputs)] * size:
             raise ValueError("the statistics of a column must be one for each output")
 
@@ -309,7 +309,7 @@ class Statistic(_Words):
 
     @property
     def description(self) -> str:
-        return f"one of {len(self.levels)} words, seen as their target encoding"
+        return f"one of {len(self.levels)} words, encoded by the mean target"
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         code = self._codes(table, notes, "taken together as other", not self.counts[-2])
@@ -383,7 +383,7 @@ class DateColumn(Column):
 
     @property
     def description(self) -> str:
-        return f"date, seen as {', '.join(['trend', *self.parts])}"
+        return f"date, encoded as {', '.join(['trend', *self.parts])}"
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         days = self._days(table)
@@ -393,7 +393,7 @@ class DateColumn(Column):
             example = repr(table.words(self.name)[wrong][0])
             if wrong.mean() > 0.5:
                 raise self._error(table, example)
-            text = f"{self.name}: {_count(wrong)} with words that are no dates ({example}), taken as gaps"
+            text = f"{self.name}: {_count(wrong)} with words that are not dates ({example}), taken as gaps"
             notes.append(Note(text, True, True))
         columns = [np.where(gaps, self.fill, (days - self.origin) / YEAR)]
         for part in self.parts:
@@ -402,7 +402,7 @@ class DateColumn(Column):
         return np.stack([*columns, *[gaps] * self.indicator], axis=1).astype(np.float64)
 
     def _days(self, table: Table) -> Floats:
-        """Return days since 1970, NaN for gaps and words that are no dates."""
+        """Return days since 1970, NaN for gaps and words that are not dates."""
         column = table.columns[self.name]
         if column.dtype.kind == "f":
             if not np.isnan(column).all():
@@ -414,7 +414,7 @@ class DateColumn(Column):
 
     def _error(self, table: Table, what: str) -> TableError:
         return TableError(
-            f"{table.source} has {what} in column {self.name!r}, which should hold dates as 2024-01-31; "
+            f"{table.source} has {what} in column {self.name!r}, which should hold dates such as 2024-01-31; "
             "correct it."
         )
 

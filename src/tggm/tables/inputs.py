@@ -1,4 +1,4 @@
-"""Inputs as `fit` and `predict` take them: arrays, data frames and gaps.
+"""Validate the inputs of `fit` and `predict`: arrays, data frames and gaps.
 
 `read_inputs` validates the arguments of `fit` and `new_rows` those of `predict`. narwhals reads frames of
 pandas, Polars, pyarrow and others column by column, by their types; none of these libraries is imported
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from tggm.arrays import Floats
 from tggm.tables.table import Table, TableError, warn
-from tggm.tables.text import GAPS, cleaned
+from tggm.tables.text import GAPS, clean_words
 
 NAME = "`X`"  # in messages
 TARGET_OPTIONS = ("multi_output", "y_numeric")  # of scikit-learn's checks
@@ -33,7 +33,7 @@ def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, ND
         X_, y_ = check_X_y(
             X, y, ensure_min_samples=1, ensure_all_finite=finite, estimator=estimator, **options
         )
-    return (_of_numbers(X_, NAME) if _has_gaps(X_) else X_), y_
+    return (_table_of_array(X_, NAME) if _has_gaps(X_) else X_), y_
 
 
 def check_targets(X: Any, y: Any, **options: Any) -> NDArray[Any]:
@@ -59,7 +59,7 @@ def _target_errors(y: Any) -> Iterator[None]:
     try:
         yield
     except OverflowError:  # a Python integer
-        raise ValueError("`y` has a number beyond 1.8e308, the largest there is; divide it.") from None
+        raise ValueError("`y` has a number beyond 1.8e308, the largest float; divide it.") from None
     except ValueError as error:
         _, words, value = str(error).partition("could not convert string to float: ")
         if words:  # words in inputs are encoded
@@ -117,7 +117,7 @@ def _has_gaps(X: Any) -> bool:
 
 
 def is_table(X: Any) -> bool:
-    """Return whether rows come as a table: with column names, or with words or dates."""
+    """Return whether the rows are a table: with column names, or with words or dates."""
     if isinstance(X, Table) or _is_frame(X):
         return True
     if sparse.issparse(X):  # one of the formats is a dict, too
@@ -145,7 +145,7 @@ def is_table(X: Any) -> bool:
     try:
         array.astype(np.float64)
     except OverflowError:  # a Python integer
-        raise ValueError(f"{NAME} has a number beyond 1.8e308, the largest there is; divide it.") from None
+        raise ValueError(f"{NAME} has a number beyond 1.8e308, the largest float; divide it.") from None
     except (TypeError, ValueError):
         return True
     return False
@@ -164,28 +164,28 @@ def as_table(X: Any, missing: tuple[str, ...] = (), source: str = NAME) -> Table
         return X
     gaps = frozenset((*GAPS, *missing))
     if _is_frame(X):
-        table = _of_frame(X, gaps, source)
+        table = _table_of_frame(X, gaps, source)
     elif is_table(X):
         array = np.asarray(X)
         types = {"M": "datetime64[us]", "m": "timedelta64[us]", "S": "U"}  # Python has these
         lists = array.astype(types.get(array.dtype.kind, array.dtype)).T.tolist()
-        columns = {f"x{k}": _of_objects(values, f"x{k}", gaps, source) for k, values in enumerate(lists)}
+        columns = {f"x{k}": _convert(values, f"x{k}", gaps, source) for k, values in enumerate(lists)}
         table = Table(source, columns, named=False)
     else:
         options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "input_name": "X"}
-        table = _of_numbers(check_array(X, **options), source)
+        table = _table_of_array(check_array(X, **options), source)
     if table.names and not len(table):
-        raise ValueError(f"{source} has no rows; pass one at least.")
+        raise ValueError(f"{source} has no rows; pass at least one.")
     return table
 
 
-def _of_numbers(X: Floats, source: str) -> Table:
+def _table_of_array(X: Floats, source: str) -> Table:
     columns = {f"x{k}": column.astype(np.float64) for k, column in enumerate(X.T)}
     return Table(source, columns, named=False, numeric=True)
 
 
-def _of_objects(values: list[Any], name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
-    """Return Python objects as numbers, dates or durations (in seconds) if all are, else as words."""
+def _convert(values: list[Any], name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
+    """Return Python objects as numbers, dates or durations (in seconds) if all are such, else as words."""
     values = [None if _is_gap(value) else value for value in values]
     known = [value for value in values if value is not None]
     truth = all(isinstance(value, bool) for value in known)
@@ -201,7 +201,7 @@ def _of_objects(values: list[Any], name: str, gaps: frozenset[str], source: str)
             f"{source} has a {type(strange).__name__} in column {name!r}; every argument must be a string or "
             "a real number, a date or a gap. Leave the column out, or split it into such columns."
         )
-    return cleaned(values, gaps)
+    return clean_words(values, gaps)
 
 
 def _is_gap(value: Any) -> bool:
@@ -216,13 +216,13 @@ def _finite(given: Any, name: str, source: str) -> Floats:
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
         raise ValueError(
-            f"{source} contains infinity (inf) in row {row + 1} of column {name!r}; correct it, or make it "
-            "a gap (NaN)."
+            f"{source} contains infinity (inf) in row {row + 1} of column {name!r}; correct it, or "
+            "replace it by a gap (NaN)."
         )
     return values
 
 
-def _of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
+def _table_of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
     import narwhals.stable.v1 as nw
     from narwhals.exceptions import DuplicateError
 
@@ -232,18 +232,18 @@ def _of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
         frame = None
     except TypeError:
         raise TypeError(
-            f"{source} is a {type(X).__name__}, which is no data frame in memory; collect it, or pass arrays."
+            f"{source} is a {type(X).__name__}, not a data frame in memory; collect it, or pass arrays."
         ) from None
     if frame is None or len(set(frame.columns)) < len(frame.columns):
-        raise TableError(f"{source} has two columns of one name; every column needs its own name.")
+        raise TableError(f"{source} has two columns with the same name; every column needs its own name.")
     series = {str(label): frame.get_column(label) for label in frame.columns}
-    columns = {name: _of_series(one, name, gaps, source) for name, one in series.items()}
+    columns = {name: _column_of_series(one, name, gaps, source) for name, one in series.items()}
     words = [name for name, one in series.items() if one.dtype in (nw.Categorical, nw.Enum)]
     named = all(isinstance(name, str) for name in frame.columns)
     return Table(source, columns, categories={name: _levels(series[name]) for name in words}, named=named)
 
 
-def _of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
+def _column_of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDArray[Any]:
     import narwhals.stable.v1 as nw
 
     kind = series.dtype
@@ -254,8 +254,8 @@ def _of_series(series: Any, name: str, gaps: frozenset[str], source: str) -> NDA
     pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
     values = [None if gap else value for value, gap in pairs]
     if kind in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Time):
-        return cleaned(values, gaps)
-    return _of_objects(values, name, gaps, source)
+        return clean_words(values, gaps)
+    return _convert(values, name, gaps, source)
 
 
 def _levels(series: Any) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Read CSV, Parquet and Excel files as tables.
 
 pyarrow reads CSV and Parquet, pandas and openpyxl read Excel. CSV fields are read as text; a column becomes
-numbers only if that loses nothing.
+numbers only if no information is lost.
 """
 
 import csv
@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.data.parquet import ParquetFiles, RowGroup, readable
+from tggm.data.parquet import ParquetFiles, RowGroup, parquet_errors
 from tggm.tables.inputs import as_table
-from tggm.tables.table import Table, TableError, stacked
-from tggm.tables.text import GAPS, LONGEST, Words, cleaned
+from tggm.tables.table import Table, TableError, stack_tables
+from tggm.tables.text import GAPS, LONGEST, Words, clean_words
 
 DELIMITERS = ",;\t|"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
@@ -31,7 +31,7 @@ _UNREADABLE = {
     b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
     b"SQLite": "is a database; export the table as CSV",
 }
-SAMPLED_GROUPS, SAMPLED_ROWS = 8, 20_000  # of a folder, from which columns are learned; rows of each group
+SAMPLED_GROUPS, SAMPLED_ROWS = 8, 20_000  # of a folder, used to learn columns; rows of each group
 _BLOCK_BYTES = 2**24  # read at a time; a line must be shorter
 
 
@@ -60,14 +60,14 @@ def read_table(
                 raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
     is_excel = content.startswith(b"PK\x03\x04") and b"xl/workbook.xml" in content
     if sheet is not None and not is_excel:
-        raise TableError(f"{name} is no Excel file; leave --sheet out.")
+        raise TableError(f"{name} is not an Excel file; leave --sheet out.")
     try:
         if is_excel:
             return _parse_excel(content, name, missing, sheet)
         if content.startswith(b"PAR1"):
             from pyarrow.parquet import read_table as parse
 
-            return _of_parquet(lambda: parse(io.BytesIO(content)), name, missing)
+            return _read_parquet(lambda: parse(io.BytesIO(content)), name, missing)
         text = _decode(content, name, encoding)
         return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
     except ModuleNotFoundError as error:
@@ -84,7 +84,7 @@ def _read(path: str) -> bytes:
     except FileNotFoundError:
         raise TableError(f"there is no file {path}; check the name and the folder.") from None
     except PermissionError:
-        raise TableError(f"{path} may not be read; check its permissions: ls -l {path}") from None
+        raise TableError(f"{path} cannot be read; check its permissions: ls -l {path}") from None
 
 
 def _decode(content: bytes, name: str, encoding: str | None) -> str:
@@ -115,12 +115,12 @@ def parse_csv(
 
     Fields may be quoted. Empty lines are skipped; every other line must have as many fields as the first.
     """
-    text = text.lstrip("\r\n")
+    text = text.lstrip("\r\n\ufeff")
     if not text.strip():
         raise TableError(f"{name} is empty; it should begin with a line of column names.")
     mark = _find_delimiter(text) if delimiter is None else delimiter.replace("\\t", "\t")
     if len(mark) != 1:
-        raise TableError(f"a delimiter is one character, as --delimiter ';'; got {delimiter!r}.")
+        raise TableError(f"a delimiter is one character, such as --delimiter ';'; got {delimiter!r}.")
     if '"' in text:  # pyarrow does not report quotes that are never closed, or closed within a field
         _check_rows(text, mark, name)
     stored = _read_fields(text, mark, name)
@@ -134,7 +134,7 @@ def parse_csv(
 
 
 def _find_delimiter(text: str) -> str:
-    """Return the delimiter that splits the first line into most fields; a comma if none does."""
+    """Return the delimiter that splits the first line into the most fields; a comma if none does."""
     first = next(line for line in text.lstrip()[: 2**16].splitlines() if line.strip())
     counts = {mark: len(next(csv.reader([first], delimiter=mark))) for mark in DELIMITERS}
     return max(counts, key=lambda mark: counts[mark])
@@ -189,7 +189,7 @@ def _check_header(header: list[str], text: str, mark: str, name: str) -> None:
 
 
 def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
-    """Return the numbers of a column of strings if that loses nothing, else its words.
+    """Return the numbers of a column of strings if no information is lost, else its words.
 
     Codes such as 007 and numbers of many digits stay words.
     """
@@ -205,7 +205,7 @@ def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
             if np.nanmax(np.abs(values)) < LONGEST:
                 return values
     coded = column.combine_chunks().dictionary_encode()
-    words: Words = cleaned(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
+    words: Words = clean_words(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
     return words
 
 
@@ -238,8 +238,8 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
     return as_table(frame, missing, name)
 
 
-def _of_parquet(read: Callable[[], Any], name: str, missing: Sequence[str]) -> Table:
-    with _table_errors(), readable(name):
+def _read_parquet(read: Callable[[], Any], name: str, missing: Sequence[str]) -> Table:
+    with _table_errors(), parquet_errors(name):
         return as_table(read(), tuple(missing), name)
 
 
@@ -266,7 +266,7 @@ class Folder:
 
     def read(self, group: RowGroup) -> Table:
         """Read the table of one row group."""
-        return _of_parquet(lambda: self.files.read(group), str(group.file), self._missing)
+        return _read_parquet(lambda: self.files.read(group), str(group.file), self._missing)
 
     def sample(self) -> Table:
         """Read some rows of some groups, spread evenly over the folder."""
@@ -275,7 +275,7 @@ class Folder:
             group = self.files.groups[k]
             rows = _spread(group.rows, SAMPLED_ROWS)
             parts.append(replace(self.read(group).take(rows), origin=group.start + rows))
-        return stacked(parts, self.source)
+        return stack_tables(parts, self.source)
 
 
 def _spread(count: int, most: int) -> NDArray[np.intp]:

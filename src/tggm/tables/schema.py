@@ -1,4 +1,4 @@
-"""Convert the table section of a model file to JSON and back, checking all of it.
+"""Convert the table section of a model file to JSON and back, and check all of it.
 
 The fields of the dataclasses and their types define what a file may contain; relations between values are
 checked by the dataclasses themselves and by `preparation_from_json`.
@@ -30,7 +30,7 @@ _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
 
 @dataclass(frozen=True)
 class FitRecord:
-    """What `tggm fit` stores about a fit: source, numbers of rows, and scores on held-out rows."""
+    """Facts about a fit that `tggm fit` stores: source, numbers of rows, and scores on held-out rows."""
 
     source: str
     rows: int
@@ -42,7 +42,7 @@ class FitRecord:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A fitted `TableTransformer` and its target, as a model file stores them."""
+    """A fitted `TableTransformer` and its target, in the form of model files."""
 
     columns: tuple[Column, ...]
     target: Target
@@ -94,7 +94,7 @@ def _plain(value: Any) -> Any:
 
 
 def preparation_from_json(value: Any) -> Preparation:
-    """Build the object that gave this data; raise ValueError for the first error found."""
+    """Build the object from its JSON values; raise ValueError for the first error."""
     found: Preparation = _build(Preparation, "table", value)
     target, names = found.target, [column.name for column in found.columns]
     if not names or len({*names, target.name}) < len(names) + 1:
@@ -107,7 +107,7 @@ def preparation_from_json(value: Any) -> Preparation:
 
 
 def _build(cls: Any, what: str, value: Any, *more: str) -> Any:
-    """Build an object from a dictionary of its fields; `more` are further entries that must be there."""
+    """Build an object from a dictionary of its fields; `more` are further required entries."""
     hints = get_type_hints(cls)
     if not isinstance(value, dict) or set(value) != {*more, *hints}:
         raise ValueError(f"{what} must have exactly the entries {', '.join([*more, *hints])}")
@@ -133,7 +133,7 @@ def _read(hint: Any, what: str, value: Any) -> Any:
         return None if value is None else _read(parts[0], what, value)
     if kind is dict:
         if not isinstance(value, dict):
-            raise ValueError(f"{what} must be given by name")
+            raise ValueError(f"{what} must be an object")
         return {_read(str, what, key): _read(parts[1], key, item) for key, item in value.items()}
     if kind is np.ndarray:
         numbers = np.asarray(_read(tuple[float, ...], what, np.ravel(value).tolist()))
@@ -157,10 +157,10 @@ def stored_classes(classes: NDArray[Any]) -> dict[str, Any]:
 def restored_classes(meta: Mapping[str, Any]) -> NDArray[Any]:
     """Return the labels of a model file."""
     name = str(meta["class_dtype"])
-    if not _LABEL_DTYPE.fullmatch(name):  # NumPy would interpret more than we write
+    if not _LABEL_DTYPE.fullmatch(name):  # NumPy accepts more names than are written
         raise ValueError(f"labels of dtype {name[:20]!r} are not supported")
-    # text as wide as it is, not as a file claims
+    # the width of text follows from the values, not from the file
     classes = np.asarray(meta["classes"], dtype=str if "U" in name else np.dtype(name))
     if classes.ndim != 1 or len(classes) < 2 or len(set(classes.tolist())) != len(classes):
-        raise ValueError("labels must be at least two different ones")
+        raise ValueError("there must be at least two labels, all different")
     return classes

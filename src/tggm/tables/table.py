@@ -1,6 +1,6 @@
-"""A table in memory: named columns of numbers, words or dates, with gaps; and the target among them.
+"""Tables in memory: named columns of numbers, words or dates, with gaps; one may be the target.
 
-A CSV file does not state which columns are numbers, so a column of words can be read either way: "7" is the
+A CSV file does not state which columns are numbers, so a column of words can be read in both ways: "7" is the
 number 7 for a model that was trained on numbers, and the word "7" for one that was trained on categories.
 """
 
@@ -22,8 +22,8 @@ from tggm.tables.text import TRUTH, Dates, Spelling, Words
 _OURS = ("tggm", "sklearn")  # scikit-learn wraps methods of transformers
 _MOST, _MOST_NAMES = 5, 8  # words and names of columns that a message lists
 _DATE_SAMPLE = 1000  # words that decide whether a column holds dates
-_NEARLY = 0.9  # share of words that are numbers from which the others are probably mistakes
-MANY = 20  # different numbers that make a column of numbers
+_NEARLY = 0.9  # share of numbers among the words from which the other words are probably mistakes
+MANY = 20  # a column of numbers has more distinct numbers than this
 TASKS = ("regression", "classification")
 MOST_CLASSES = 100
 LARGEST = 1e100  # of a target; sums of squares must be finite
@@ -60,7 +60,7 @@ class Table:
     origin: Ints | None = None  # position of each row in the file, from 0, if this is a part of it
     missing: tuple[str, ...] = ()
     named: bool = True  # false for the columns of an array
-    numeric: bool = False  # whether it is an array of numbers, which keeps all its columns
+    numeric: bool = False  # whether it is an array of numbers, of which all columns are kept
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # how words are read
 
     def __len__(self) -> int:
@@ -91,8 +91,8 @@ class Table:
         missing = [name for name in names if name not in self.columns]
         if missing:
             near = get_close_matches(missing[0], [name for name in self.columns if name not in names], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {_listed(self.names) or 'no columns'}."
-            raise TableError(f"{self.source} has no column {_listed(missing)}; {hint}")
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {_names(self.names) or 'no columns'}."
+            raise TableError(f"{self.source} has no column {_names(missing)}; {hint}")
 
     def known(self, name: str) -> Bools:
         """Return which rows have a value in this column."""
@@ -111,7 +111,7 @@ class Table:
             seconds = np.datetime_as_string(values, unit="s").tolist()
             different = [word.removesuffix("T00:00:00").replace("T", " ") for word in seconds]
         else:
-            different = [text.spelled(value) for value in values.tolist()]
+            different = [text.format_number(value) for value in values.tolist()]
         words = np.full(len(column), None, dtype=object)
         words[known] = np.array(different, dtype=object)[place]
         return words
@@ -135,7 +135,7 @@ class Table:
         return column.dtype.kind == "M" and bool(self.known(name).any())
 
     def spelling(self, name: str, decimal: str | None = None, unit: str | None = None) -> Spelling:
-        """Find how the words of a column write numbers; a unit that is given is the only one."""
+        """Find the number format of the words of a column; only the given unit is considered, if any."""
         decimal = decimal or self.decimal
         if self.columns[name].dtype != object:
             return Spelling(decimal)
@@ -169,7 +169,7 @@ class Table:
                 f"{self.source} has dates in column {name!r}, which should hold numbers; correct it."
             )
         odd = self.odd_words(name, self.readable(name, spelling))
-        place = f"{self.source} has {self.listed(odd)} of column {name!r}"
+        place = f"{self.source} has {self.quote(odd)} of column {name!r}"
         raise TableError(f"{place}, which should hold numbers; {_remedy(odd)}")
 
     def numbers_or_none(self, name: str, spelling: Spelling | None = None) -> Floats | None:
@@ -191,12 +191,12 @@ class Table:
         return sum(word in readable for word in words) / len(words)
 
     def refuse_mistakes(self, name: str) -> None:
-        """Raise for a column that is nearly all numbers, but not quite."""
+        """Raise if nearly all words of a column are numbers: the others are probably mistakes."""
         if self.number_share(name) < _NEARLY:
             return
         odd = self.odd_words(name, self.readable(name))
         place = f"column {name!r} of {self.source}"
-        raise TableError(f"{place} is nearly all numbers, but has {self.listed(odd)}; {_remedy(odd)}")
+        raise TableError(f"{place} is nearly all numbers, but has {self.quote(odd)}; {_remedy(odd)}")
 
     def dates(self, name: str, first: bool) -> Dates:
         """Return a column of words as dates, NaT for other words.
@@ -214,13 +214,13 @@ class Table:
                 odd.setdefault(word, row)
         return odd
 
-    def listed(self, odd: Mapping[str, int]) -> str:
-        """List such words with their rows in the file, from 1 without the header, for a message."""
+    def quote(self, odd: Mapping[str, int]) -> str:
+        """Format words with their rows in the file, counted from 1 without the header, for a message."""
         shown = [f"{word!r} in row {self.places[row] + 1}" for word, row in list(odd.items())[:_MOST]]
         return ", ".join(shown) + (f" and {len(odd) - _MOST} more" if len(odd) > _MOST else "")
 
 
-def stacked(tables: Sequence[Table], source: str) -> Table:
+def stack_tables(tables: Sequence[Table], source: str) -> Table:
     """Concatenate tables with the same columns."""
     columns = {}
     for name in tables[0].columns:
@@ -245,7 +245,7 @@ def _remedy(odd: Mapping[str, int]) -> str:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES)
     return ", ".join(map(repr, names[:_MOST_NAMES])) + more
 
@@ -278,7 +278,7 @@ class Target:
         if not self.integer:
             return words.astype(str)
         value = Spelling(table.decimal).value
-        labels: dict[str, Any] = {word: value(word) for word in set(words.tolist())}  # 7 and 7.0 are one
+        labels: dict[str, Any] = {word: value(word) for word in set(words.tolist())}  # equal for 7 and 7.0
         strange = [word for word, label in labels.items() if label is None or label % 1]
         if strange:
             raise TableError(
@@ -300,14 +300,14 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
         raise TableError(
             f"the target {name!r} of {table.source} is empty in all rows; choose another column."
         )
-    values = None if table.has_truth(name) else table.numbers_or_none(name)  # true and false are words
+    values = None if table.has_truth(name) else table.numbers_or_none(name)  # true and false count as words
     numeric = None if values is None else values[known]
     whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
     labels: list[Any] = np.unique(table.words(name)[known] if numeric is None else numeric).tolist()
     different, rows = len(labels), int(known.sum())
     if task is None and numeric is None:
         table.refuse_mistakes(name)
-    found, reason = (task, "as asked") if task is not None else _decided(labels, numeric, whole)
+    found, reason = (task, "as asked") if task is not None else _choose_task(labels, numeric, whole)
     if found == "regression":
         _require_numbers(table, name, numeric)
     if different == 1:
@@ -324,7 +324,7 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
 
 
 def _word(label: Any) -> str:
-    return label if isinstance(label, str) else text.spelled(label)
+    return label if isinstance(label, str) else text.format_number(label)
 
 
 def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
@@ -341,8 +341,8 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
         )
 
 
-def _decided(labels: list[Any], numeric: Floats | None, whole: bool) -> tuple[str, str]:
-    """Choose classes for words, two values, or at most 10 whole numbers that each occur often."""
+def _choose_task(labels: list[Any], numeric: Floats | None, whole: bool) -> tuple[str, str]:
+    """Choose classes for words, two values, or at most 10 whole numbers with five rows each on average."""
     if len(labels) == 2:
         return "classification", f"the target has two values, {' and '.join(map(_word, labels))}"
     if numeric is None:

@@ -4,11 +4,11 @@ For a value with n rows whose targets sum to s, the encoding is the posterior me
 
 .. math:: (s + m \bar y) / (n + m), \qquad m = \sigma^2 / \tau^2,
 
-with the variances within and between values as the analysis of variance estimates them; for classes it is the
+with the variances within and between values estimated by an analysis of variance; for classes it is the
 log-odds of that share. Training rows are encoded out of fold, by the other four fifths of the rows, so that
 no row's own target is among its inputs.
 
-Numbers that repeat, as fares or sums of a tax form do, can act as words, which no smooth function represents.
+Repeated numbers, such as fares or amounts of a tax form, can act as words; smooth functions do not fit them.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from tggm.arrays import Floats, Ints
 
 MOST_OUTPUTS = 20  # columns are not encoded for more
 FOLDS = 5
-LEAST_PRIOR, MOST_PRIOR = 1.0, 1000.0  # rows that the prior counts as
+LEAST_PRIOR, MOST_PRIOR = 1.0, 1000.0  # weight of the prior, in rows
 
 # conditions for numbers
 LEAST_VALUES = 20  # different values
@@ -42,7 +42,7 @@ class Outcomes(NamedTuple):
 
     @classmethod
     def of(cls, y: NDArray[Any], is_class: bool) -> "Outcomes | None":
-        """Convert targets as `fit` takes them; None if there are too many outputs.
+        """Convert the targets of `fit`; None if there are too many outputs.
 
         Two classes need one column, for the second class.
         """
@@ -90,7 +90,7 @@ def _shrunken_means(code: Ints, size: int, y: Floats, log_odds: bool) -> Floats:
 
 
 def _prior_rows(code: Ints, count: Ints, total: Floats, y: Floats) -> float:
-    """Return the rows that the prior counts as: the variance within codes over that between their means."""
+    """Return the weight of the prior in rows: the variance within codes over that between their means."""
     codes, n = int((count > 0).sum()), len(y)
     if codes < 2 or n <= codes:
         return LEAST_PRIOR
@@ -127,7 +127,7 @@ class TargetEncoding:
             return None
         most = np.argsort(-count, kind="stable")[:MOST_VALUES]
         levels = tuple(np.sort(value[most[count[most] > 1]]).tolist())
-        with np.errstate(over="ignore", invalid="ignore"):  # the estimator refuses targets of this size
+        with np.errstate(over="ignore", invalid="ignore"):  # the estimator rejects targets of this size
             if not beats_neighbours(x, levels, float(value[most[0]]), outcome):
                 return None
         found = encode_codes(code_numbers(x, levels), len(levels) + 1, outcome)
@@ -145,8 +145,8 @@ def beats_neighbours(x: Floats, levels: tuple[float, ...], commonest: float, out
     """Return whether a value's other rows predict its target better than rows with values next to it.
 
     Out-of-fold squared errors of the encoding are compared with those of the mean of few, many and all
-    neighbouring rows; it must be better than each by a fifth of the target's variance. Gaps do not count, nor
-    does a value that half of the rows have.
+    neighbouring rows; it must be better than each by a fifth of the target's variance. Gaps are
+    ignored, and so is a value that at least half of the rows have.
     """
     known = np.flatnonzero(~np.isnan(x) & ~np.isnan(outcome.values).any(1))
     some = np.random.default_rng(0).permutation(known)[:MOST_ROWS]

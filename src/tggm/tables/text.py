@@ -1,8 +1,8 @@
-"""Read words, numbers and dates as people write them.
+"""Read words, numbers and dates in the usual notations.
 
 Numbers: ``5,969``, ``1.234,56``, ``$12,345``, ``163,461 km``, ``<0.5``. The meaning of a comma is decided for
-a whole column: groups of exactly three digits are thousands unless a word shows otherwise, as ``0,25`` and
-``1.234,56`` do. A currency or unit may stand before or after the digits, the same one everywhere.
+a whole column: groups of exactly three digits are thousands unless a word shows otherwise, such as ``0,25``
+or ``1.234,56``. A currency or unit may stand before or after the digits, the same one everywhere.
 
 Dates: 2024-01-31 12:30, 31.01.2024, 1/31/24, 31 Jan 2024, January 31, 2024.
 """
@@ -25,11 +25,11 @@ Words = NDArray[np.object_]  # str, or None for a gap
 Dates = NDArray[np.datetime64]  # microseconds, NaT for a gap
 
 
-def cleaned(values: Sequence[Any], gaps: frozenset[str]) -> Words:
+def clean_words(values: Sequence[Any], gaps: frozenset[str]) -> Words:
     """Return values of any type as stripped words, None for gaps; true and false get a capital letter."""
     different: dict[Any, str | None] = {None: None}
     for value in set(values) - {None}:
-        word = spelled(value) if isinstance(value, float) else str(value).strip()
+        word = format_number(value) if isinstance(value, float) else str(value).strip()
         different[value] = None if word in gaps else word
     if all(word.lower() in TRUTH for word in different.values() if word is not None):
         different = {value: word and word.capitalize() for value, word in different.items()}
@@ -38,7 +38,7 @@ def cleaned(values: Sequence[Any], gaps: frozenset[str]) -> Words:
     return words
 
 
-def spelled(number: float) -> str:
+def format_number(number: float) -> str:
     """Return the shortest text of a number: 3, not 3.0."""
     return str(int(number)) if number == int(number) and abs(number) < LONGEST else repr(number)
 
@@ -61,19 +61,19 @@ _AFTER = re.compile(
     rf"(\s*({_MONEY}|[%‰°]|°[CF]|[kcm]m|[km]?g|[kM]?W|kWh|m?l|min|[ms]|h)|\s+[^\W\d][^\d\s]{{0,9}})?"
 )
 _LIMIT = re.compile(r"(?P<mark>[<>≤≥]=?)\s*(?P<rest>.+)")
-_DIFFERENT = 10  # values that words with a unit need to be read as numbers
+_DIFFERENT = 10  # distinct values from which words with a unit are numbers
 
 
 class Spelling(NamedTuple):
-    """How a column writes its numbers."""
+    """The number format of a column."""
 
     decimal: str = "."
     unit: str = ""  # before or after the digits
 
     def value(self, word: str) -> float | None:
-        """Return the number that a word stands for, None if it is not a finite number."""
+        """Return the number in a word; None if it is not a finite number."""
         parts = _PARTS.fullmatch(word.strip())
-        if parts is None or not _around(parts) <= {self.unit}:
+        if parts is None or not _units(parts) <= {self.unit}:
             return None
         digits, decimal = parts["digits"], self.decimal
         if not _DIGITS[decimal].fullmatch(digits):  # it may be 1.5 among decimal commas
@@ -85,20 +85,20 @@ class Spelling(NamedTuple):
 
 
 def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = None) -> Spelling:
-    """Find how the words of a column write numbers; `decimal` is used if commas may mean either.
+    """Find the number format of a column of words; `decimal` is used if the meaning of commas is unclear.
 
     A unit must be shared by all words that have one, and needs many different numbers: 4 WD and 2 WD stay
     words.
     """
     parts = [found for word in words if (found := _PARTS.fullmatch(word.strip()))]
     if unit is None:
-        units = {each for found in parts for each in _around(found)}
+        units = {each for found in parts for each in _units(found)}
         possible = all(
             _BEFORE.fullmatch(each["before"]) and _AFTER.fullmatch(each["after"]) for each in parts
         )
         several = len({found["digits"] for found in parts}) >= _DIFFERENT
         unit = units.pop() if possible and several and len(units) == 1 else ""
-    digits = [found["digits"] for found in parts if _around(found) <= {unit}]
+    digits = [found["digits"] for found in parts if _units(found) <= {unit}]
     readable = [{mark for mark, form in _DIGITS.items() if form.fullmatch(each)} for each in digits]
     shown = {mark for marks in readable if len(marks) == 1 for mark in marks}
     if len(shown) == 1:
@@ -106,7 +106,7 @@ def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = Non
     return Spelling(decimal if any("," in each for each in digits) else ".", unit)
 
 
-def _around(parts: re.Match[str]) -> set[str]:
+def _units(parts: re.Match[str]) -> set[str]:
     """Return the words before and after the digits."""
     return {parts["before"].strip(), parts["after"].strip()} - {""}
 
@@ -169,7 +169,7 @@ def _parse_date(word: str, first: bool) -> datetime | None:
     if parts.get("first") is not None:
         day, month = (parts["first"], parts["then"]) if first else (parts["then"], parts["first"])
     year = int(parts["year"])
-    if len(parts["year"]) == 2:  # as in C: 69..99 are 1969..1999
+    if len(parts["year"]) == 2:  # as in POSIX: 69..99 are 1969..1999
         year += 1900 if year > 68 else 2000
     hour = int(parts["hour"] or 0)
     if (half := parts["half"]) is not None:

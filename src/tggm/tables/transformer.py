@@ -1,4 +1,4 @@
-"""`TableTransformer`: learn the kind of each column of a table, and turn tables into numbers.
+"""`TableTransformer`: learn the kind of each column of a table, and convert tables to numbers.
 
 A column has numbers, categories, grades, dates, or nothing that a model can use. The transformer is also a
 step of a scikit-learn pipeline.
@@ -34,13 +34,13 @@ _EMPTY, _CONSTANT = "it is empty", "it has the same value everywhere"
 
 
 class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """Turn a table with words, categories, dates and gaps into numbers.
+    """Convert a table with words, categories, dates and gaps to numbers.
 
-    Numbers stay as they are; a gap becomes the median, and an extra column marks gaps. Few different words
-    become indicators, many are target-encoded (out of fold for training rows), ordered categories become
-    their position, dates a trend and sine and cosine of the position in year, week and day. Numbers that
-    repeat are also target-encoded if that predicts better than neighbouring values. Columns that are
-    constant, that count or name the rows, or that repeat the target are left out, with a `TableWarning`.
+    Numbers are unchanged; a gap becomes the median, and an extra column marks gaps. Few different words
+    become indicators; many are target-encoded (out of fold for training rows). Ordered categories become
+    their position, and dates a trend and sine and cosine of the position in year, week and day. Repeated
+    numbers are also target-encoded if that predicts better than neighbouring values. Columns that are
+    constant, number or identify the rows, or repeat the target are left out, with a `TableWarning`.
 
     An array of numbers keeps all its columns; only columns with gaps get an extra one.
 
@@ -88,7 +88,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn how to encode the columns of a data frame, an array or a `Table`.
 
-        Without targets, nothing is target-encoded: of many words the most frequent become indicators.
+        Without targets, no column is target-encoded; the most frequent of many words become indicators.
         """
         self.fit_transform(X, y)
         return self
@@ -96,8 +96,8 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn how to encode the columns, and return the numbers of the training rows.
 
-        Target encodings are out of fold: they differ from those of ``fit(X, y).transform(X)``, in which each
-        row's own target takes part.
+        Target encodings are out of fold: they differ from those of ``fit(X, y).transform(X)``, which use each
+        row's own target.
         """
         table, outcome = self._learn(X, y)
         left_out = [f"{name} ({why})" for name, why in self.left_out_.items() if name not in self.ignore]
@@ -107,7 +107,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return self._encode(table, outcome)
 
     def transform(self, X: Any) -> Any:
-        """Return the numbers of a table; named columns may come in any order."""
+        """Return the numbers of a table; named columns may be in any order."""
         check_is_fitted(self, "columns_")
         table = self._table(X)
         table.require([column.name for column in self.columns_])
@@ -128,7 +128,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     @classmethod
     def of(cls, preparation: Preparation) -> Self:
-        """Return the fitted transformer that a model file stores."""
+        """Return the fitted transformer of a model file."""
         made = cls(missing=preparation.gaps, task=preparation.target.task)
         made._missing, made.left_out_ = preparation.gaps, dict(preparation.left_out)
         made.columns_, made.notes_ = preparation.columns, list(preparation.notes)
@@ -227,7 +227,7 @@ class Columns:
 def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransformer:
     """Learn from a sample of the rows of a stream, without target encodings.
 
-    Rows of a stream come again, so that a target encoding would contain the row's own target.
+    Rows of a stream are read several times, so a target encoding would contain the row's own target.
     """
     made = TableTransformer(task=task)
     made._learn(table, y, target_encoding=False)
@@ -249,20 +249,20 @@ def learn_column(table: Table, name: str, outcome: Outcomes | None, categorical:
     if table.numeric and not categorical:
         return Number.of(table, name)
     if name in table.categories or categorical:
-        return _words(table, name, outcome)
+        return _learn_words(table, name, outcome)
     if table.has_dates(name):
         return _CONSTANT if len(set(table.words(name).tolist())) == 1 else DateColumn.of(table, name)
     values = table.numbers_or_none(name)
     if values is not None:
-        return _useless(table, name, values) or Number.of(table, name, outcome=outcome)
+        return _reason_to_drop(table, name, values) or Number.of(table, name, outcome=outcome)
     if table.number_share(name) >= 0.5:
         if marks := marks_of(table, name):
             return Number.of(table, name, marks, outcome)
         table.refuse_mistakes(name)
-    return _words(table, name, outcome)
+    return _learn_words(table, name, outcome)
 
 
-def _useless(table: Table, name: str, values: Floats) -> str:
+def _reason_to_drop(table: Table, name: str, values: Floats) -> str:
     """Return why a column of numbers is left out, if it is."""
     known = values[~np.isnan(values)]
     if not len(known):
@@ -278,7 +278,7 @@ def _useless(table: Table, name: str, values: Floats) -> str:
     return "it names the rows" if key and len(np.unique(values)) == len(values) else ""
 
 
-def _words(table: Table, name: str, outcome: Outcomes | None) -> Column | str:
+def _learn_words(table: Table, name: str, outcome: Outcomes | None) -> Column | str:
     """Learn a column of words: a word with an indicator has at least 3 rows and half a percent of all."""
     words = table.words(name)
     count = Counter(words.tolist())
@@ -306,7 +306,7 @@ def _notes(table: Table, column: Column, relation: str) -> list[str]:
     """Return notes on a multiple of the target, on marks, and on how commas or units are read."""
     name, notes = column.name, []
     if relation == "linear":
-        notes = [f"{name}: the target is a multiple of it; is it known beforehand?"]
+        notes = [f"{name}: the target is a multiple of it; is it known before the prediction?"]
     if not isinstance(column, Number):
         return notes
     if marks := ", ".join(map(repr, column.marks)):

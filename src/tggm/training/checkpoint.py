@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tggm.storage import ModelFileError, decode, encode, require_replaceable, write_atomically
 from tggm.training.loop import State
 
-SECONDS = 5.0  # between two writes at least
+SECONDS = 5.0  # least time between two writes
 _KIND = "checkpoint"
 
 
@@ -72,7 +72,7 @@ class CheckpointFile:
             self.write()
 
     def write(self, *, finished: bool = False) -> None:
-        """Write the last checkpoint; any other fit may replace that of a `finished` fit."""
+        """Write the last checkpoint; another fit may replace the file if `finished`."""
         if self._last is None:
             return
         leaves = jax.tree.leaves(self._last.state)
@@ -97,8 +97,8 @@ class CheckpointFile:
             If the file belongs to another unfinished fit, is damaged, or is not a regular file.
         """
         with contextlib.suppress(OSError):  # left by a process that was killed while writing
-            for left in self._path.parent.glob(f".{escape(self._path.name)}.*.tmp"):
-                left.unlink(missing_ok=True)
+            for temporary in self._path.parent.glob(f".{escape(self._path.name)}.*.tmp"):
+                temporary.unlink(missing_ok=True)
         try:
             require_replaceable(self._path)
             arrays, header = decode(self._path.read_bytes())

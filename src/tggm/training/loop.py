@@ -9,9 +9,9 @@ every finite step. An epoch whose objective falls far below the best is undone t
 the best parameters with smaller steps. After `FAILURES` failures in a row a member keeps its best parameters
 and stops.
 
-The numbers of epochs and steps, all rates and penalties are arguments of the program: changing them compiles
-nothing. All parameters of a member are one vector, so that clipping, averaging and tests for finite values
-are one operation each.
+The numbers of epochs and steps, all rates and penalties are arguments of the program: changing them does not
+compile it again. All parameters of a member are one vector, so that clipping, averaging and tests for finite
+values are one operation each.
 """
 
 import math
@@ -31,7 +31,7 @@ from tggm.training.rows import Membership
 
 FAILURES = 25  # non-finite steps in a row after which a member stops
 DROP = 10.0  # an epoch has collapsed if its objective is this many times 1 + |best| below the best
-WORST = 20.0  # nats below the mean of training: least score that a held-out row counts with
+WORST = 20.0  # nats below the mean training objective, the least score of a held-out row
 
 
 class Objective(Protocol):
@@ -44,7 +44,7 @@ class Objective(Protocol):
         """Return the score of each held-out row; larger is better."""
 
     def penalty(self, params: Tree, /) -> Array:
-        """Return what weight decay multiplies."""
+        """Return the penalty, which weight decay multiplies."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Layout:
         """Return a vector that multiplies steps: zero for the arrays with these names, else one."""
         return np.repeat([float(name not in fixed) for name in self.names], self.sizes)
 
-    def with_hidden_weights(self, vector: Array, found: Callable[[Array], Array], of: Array) -> Array:
-        """Return the vector with `found(part of `of`)` in the place of the weights of hidden units."""
-        parts, sources = (jax.tree.leaves(self.split(each)) for each in (vector, of))
+    def with_hidden_weights(self, vector: Array, change: Callable[[Array], Array], source: Array) -> Array:
+        """Replace the weights of hidden units in `vector` by `change` of those in `source`."""
+        parts, sources = (jax.tree.leaves(self.split(each)) for each in (vector, source))
         for k, (name, shape) in enumerate(zip(self.names, self.shapes, strict=True)):
             if name.startswith("hidden.") and len(shape) == 2:
-                parts[k] = found(sources[k])
+                parts[k] = change(sources[k])
         return self.join(parts)
 
 
@@ -121,7 +121,7 @@ ROUNDS = 4
 QUINTIC = (3.4445, -4.775, 2.0315)
 
 
-def orthogonalised(matrix: Array) -> Array:
+def orthogonalise(matrix: Array) -> Array:
     """Return approximately the nearest matrix with equal singular values and a mean square entry of 1.
 
     Newton–Schulz iterations X ← aX + b(XXᵀ)X + c(XXᵀ)²X with the coefficients of Jordan et al. (2024) bring
@@ -143,8 +143,8 @@ def orthogonalised(matrix: Array) -> Array:
 def _muon(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
     """Apply Muon (Jordan et al., 2024) to the weights of hidden units, Adam to everything else."""
     direction, kept = _adam(grad, kept, step, layout)
-    ahead = 0.9 * kept[0] + 0.1 * grad
-    return layout.with_hidden_weights(direction, lambda W: ORTHOGONAL * orthogonalised(W), ahead), kept
+    momentum = 0.9 * kept[0] + 0.1 * grad
+    return layout.with_hidden_weights(direction, lambda W: ORTHOGONAL * orthogonalise(W), momentum), kept
 
 
 def _rmsprop(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
@@ -167,22 +167,22 @@ def _cosine(progress: Array) -> Array:
 
 
 CYCLES = 4
-LONGER = 3  # ratio of the lengths of successive cycles
-WHOLE = (LONGER**CYCLES - 1) // (LONGER - 1)  # length of all cycles in units of the first
+CYCLE_RATIO = 3  # ratio of the lengths of successive cycles
+WHOLE = (CYCLE_RATIO**CYCLES - 1) // (CYCLE_RATIO - 1)  # length of all cycles in units of the first
 
 
 def cycle_ends(first: int) -> tuple[int, ...]:
     """Return the ends of the cycles if the first has this length."""
-    return tuple(first * (LONGER**k - 1) // (LONGER - 1) for k in range(1, CYCLES + 1))
+    return tuple(first * (CYCLE_RATIO**k - 1) // (CYCLE_RATIO - 1) for k in range(1, CYCLES + 1))
 
 
 def _restarts(progress: Array) -> Array:
-    """Return a cosine for each cycle; training may end after each, see `Milestones`."""
+    """Return one cosine per cycle; training may end after each cycle, see `Milestones`."""
     place = WHOLE * jnp.minimum(progress, 1 - 1e-6)
     start, length = jnp.zeros_like(place), jnp.ones_like(place)
     for k, end in enumerate(cycle_ends(1)[:-1]):
         over = place >= end
-        start, length = jnp.where(over, end, start), jnp.where(over, LONGER ** (k + 1), length)
+        start, length = jnp.where(over, end, start), jnp.where(over, CYCLE_RATIO ** (k + 1), length)
     return _cosine((place - start) / length)
 
 
@@ -207,7 +207,7 @@ class Plan(NamedTuple):
 
 
 class Hyper(NamedTuple):
-    """Numbers of one member, free to change between runs; stacked over members."""
+    """Numbers of one member, which may change without recompiling; stacked over members."""
 
     learning_rate: Array
     weight_decay: Array  # multiplies penalty / number of rows
@@ -285,7 +285,7 @@ def hash32(h: Array) -> Array:
     return h ^ (h >> 16)
 
 
-def shuffled(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
+def shuffle(rows: Array, count: Array, seed: Array, epoch: Array) -> Array:
     """Shuffle the first `count` rows by seed and epoch; padding stays last.
 
     Sorting hashes of positions compiles much faster than a general random generator. Up to `PACKED` positions
@@ -312,8 +312,8 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
     gets a gradient of zero. The norm is finite only if every entry is.
     """
     norm = jnp.sqrt((grad**2).sum())
-    fine = jnp.isfinite(norm + value)
-    grad = jnp.where(fine, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
+    finite = jnp.isfinite(norm + value)
+    grad = jnp.where(finite, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
     if isinstance(plan.optimizer, str):
         step = state.step.astype(norm.dtype)
         direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, step + 1, plan.layout)
@@ -324,9 +324,9 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # optax relies on both
             update, optimiser = plan.optimizer.update(*arrays)
         direction, rate = plan.layout.join(update), jnp.ones_like(norm)
-    params = state.params + jnp.where(fine, rate * state.rate, 0.0) * hyper.rates * direction
-    fine = fine & jnp.isfinite(jnp.abs(params).max())
-    return jnp.where(fine, params, state.params), optimiser, fine
+    params = state.params + jnp.where(finite, rate * state.rate, 0.0) * hyper.rates * direction
+    finite = finite & jnp.isfinite(jnp.abs(params).max())
+    return jnp.where(finite, params, state.params), optimiser, finite
 
 
 def _step(
@@ -345,23 +345,23 @@ def _step(
         return hyper.weight_decay / rows * penalty - value, value
 
     (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
-    params, optimiser, fine = _update(plan, state, plan.layout.join(grad), value, hyper)
+    params, optimiser, finite = _update(plan, state, plan.layout.join(grad), value, hyper)
     average = params
-    if plan.averaged:  # the memory of the average grows with the number of steps
+    if plan.averaged:  # the average covers more steps as their number grows
         number = state.step.astype(hyper.average.dtype)
         decay = jnp.minimum(hyper.average, (1 + number) / (10 + number))
         average = decay * state.average + (1 - decay) * params
-    undone = state.undone + (~fine).astype(jnp.int32)
+    undone = state.undone + (~finite).astype(jnp.int32)
     state = state._replace(
         params=params, average=average, optimiser=optimiser, step=state.step + 1, undone=undone,
-        rate=jnp.where(fine, jnp.minimum(1.25 * state.rate, 1.0), jnp.maximum(state.rate / 2, 1e-6)),
-        failures=jnp.where(fine, 0, jnp.minimum(state.failures + 1, FAILURES)),
+        rate=jnp.where(finite, jnp.minimum(1.25 * state.rate, 1.0), jnp.maximum(state.rate / 2, 1e-6)),
+        failures=jnp.where(finite, 0, jnp.minimum(state.failures + 1, FAILURES)),
     )  # fmt: skip
-    return state, jnp.where(fine, value, 0.0)
+    return state, jnp.where(finite, value, 0.0)
 
 
 def _undo_collapse(plan: Plan, state: State, train: Array) -> tuple[State, Array]:
-    """Return the state after an epoch with this mean objective, and whether the epoch was sound.
+    """Return the state after an epoch with this mean objective, and whether the epoch is valid.
 
     After a collapse training continues from the best parameters with a reset optimiser and an eighth of the
     rate. The reference score is lowered, since the best parameters may be no better.
@@ -372,17 +372,17 @@ def _undo_collapse(plan: Plan, state: State, train: Array) -> tuple[State, Array
     reset = state.optimiser
     if isinstance(plan.optimizer, str):
         reset = jax.tree.map(jnp.zeros_like, reset)
-    back = state._replace(
+    restored = state._replace(
         params=state.best, average=state.best, rate=jnp.maximum(state.rate / 8, 1e-6),
         undone=state.undone + 1, optimiser=reset,
     )  # fmt: skip
     reached = jnp.where(collapsed, least, jnp.fmax(state.peak, train))
     peak = jnp.where(failed, state.peak, reached)
-    return _choose(collapsed, back, state)._replace(peak=peak), ~(collapsed | failed)
+    return _choose(collapsed, restored, state)._replace(peak=peak), ~(collapsed | failed)
 
 
 def _drop_inputs(X: Any, rows: Array, seed: Array, step: Array, rate: Array) -> Any:
-    """Set a fraction `rate` of the inputs to 0 and enlarge the others to compensate.
+    """Set a fraction `rate` of the inputs to 0 and scale the others up to compensate.
 
     The choice depends on seed, step, row of the table and column.
     """
@@ -406,7 +406,7 @@ def _take(data: Any, index: Array) -> Any:
 def _mean_score(
     plan: Plan, objective: Objective, params: Array, data: Any, weight: Array, member: Membership, mean: Array
 ) -> Array:
-    """Return the mean score of the held-out rows; no row counts less than `mean` − `WORST`."""
+    """Return the mean score of the held-out rows, each clipped to at least `mean` − `WORST`."""
     held = member.held
     score = jnp.maximum(objective.score(plan.layout.split(params), _take(data, held)), mean - WORST)
     w = jnp.where(jnp.arange(held.shape[0], dtype=jnp.int32) < member.n_held, weight[held], 0.0)
@@ -419,13 +419,12 @@ def _run_epoch(
 ) -> tuple[State, Array, Array]:  # fmt: skip
     """Return the state of all members after an epoch, its mean objective and the held-out score.
 
-    Members are an axis inside the loop's body, not of the loop: `vmap` of a loop would trace its body
-    repeatedly.
+    `vmap` is applied inside the loop's body: `vmap` of the loop would trace its body repeatedly.
     """
     B = min(plan.batch_size, members.train.shape[1])
 
     def begin(state: State, member: Membership, hyper: Hyper) -> tuple[Array, Array]:
-        order = shuffled(member.train, member.n_train, state.seed, state.epoch)
+        order = shuffle(member.train, member.n_train, state.seed, state.epoch)
         return order, jnp.clip(state.step.astype(weight.dtype) / hyper.total_steps, 0.0, 1.0)
 
     def step_member(
@@ -447,10 +446,10 @@ def _run_epoch(
         state: State, total: Array, undone: Array, member: Membership, hyper: Hyper
     ) -> tuple[State, Array, Array]:
         train = total / (steps - (state.undone - undone)).astype(weight.dtype)
-        state, sound = _undo_collapse(plan, state, train)
+        state, valid = _undo_collapse(plan, state, train)
         score = _mean_score(plan, objective, state.average, data, weight, member, train)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
-        better = (((score > state.best_score) & ~stalled) | (member.n_held == 0)) & sound
+        better = (((score > state.best_score) & ~stalled) | (member.n_held == 0)) & valid
         best, best_score, best_epoch = _choose(
             better, (state.average, score, state.epoch), (state.best, state.best_score, state.best_epoch)
         )

@@ -7,9 +7,9 @@ from tggm.training.train import Observer
 
 
 class Printer(Observer):
-    """Prints progress: one line that is updated on a terminal; elsewhere a line whenever epochs double.
+    """Print progress: one line that is updated on a terminal; elsewhere a line whenever the epochs double.
 
-    `held` is whether rows are held out.
+    `held` states whether rows are held out.
     """
 
     def __init__(self, held: bool) -> None:
@@ -39,6 +39,6 @@ class Printer(Observer):
             self._line = line  # not printed yet
 
     def ended(self) -> None:
-        """End the line, or print the last."""
+        """End the line, or print the last line."""
         if self._line:
             sys.stdout.write("\n" if self._live else self._line + "\n")

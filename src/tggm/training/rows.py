@@ -5,7 +5,7 @@ padded to a few sizes, so that tables and folds of similar size run the same com
 
 Each block is trained on for one epoch (or many, if it is the only one): its rows are shuffled and cut into
 mini-batches, and the held-out rows are scored afterwards. All blocks have one shape, so that one program
-serves them all; the number of rows that count is an argument. A stream needs memory for four blocks.
+serves them all; the number of rows without padding is an argument. A stream needs memory for four blocks.
 """
 
 from collections import deque
@@ -39,9 +39,9 @@ class Membership(NamedTuple):
     """Rows that a member trains on and rows that it holds out: indices into the table, padding last."""
 
     train: Array  # (n_train,) int32
-    n_train: Array  # () how many of them count
+    n_train: Array  # () number without padding
     held: Array  # (n_held,) int32
-    n_held: Array  # () how many of them count; 0 keeps the last parameters instead of the best
+    n_held: Array  # () number without padding; 0 keeps the last parameters instead of the best
 
 
 def bucket(size: int) -> int:
@@ -56,7 +56,7 @@ def bucket(size: int) -> int:
 
 
 def sparse_rows(X: Any, scale: NDArray[Any], dtype: Any) -> SparseRows:
-    """Return a SciPy sparse table, divided by `scale`, with as many places as the fullest row needs."""
+    """Return a SciPy sparse table, divided by `scale`, with as many places as the longest row needs."""
     X = X.tocsr()
     counts = np.diff(X.indptr)
     places = bucket(int(counts.max(initial=1)))
@@ -82,11 +82,11 @@ def assign_folds(
 ) -> list[tuple[Index, Index]]:
     """Return the rows that each member trains on and those that it holds out, about `fraction` of all.
 
-    The rows are cut at random into folds, one for each group of members in turn, and cut again when the folds
-    run out. Members that hold out the same rows show how much members differ on unseen rows. The number of
-    groups is the smallest that holds out 250 rows, but at least two, so that at least half of the members
-    train on each row; each group has at least two members. With fewer than four members each has its own
-    fold.
+    The rows are split at random into folds, one for each group of members, and split again if there are more
+    groups than folds. Members that hold out the same rows show how much members differ on unseen rows. The
+    number of groups is the smallest that holds out 250 rows, but at least two, so that at least half of the
+    members train on each row; each group has at least two members. With fewer than four members each has its
+    own fold.
     """
     count = round(fraction * len(rows))
     if not count:
@@ -101,7 +101,7 @@ def assign_folds(
     return [found[k * folds // members] for k in range(members)]
 
 
-def _padded(lists: list[Index]) -> tuple[Index, Index]:
+def _pad_lists(lists: list[Index]) -> tuple[Index, Index]:
     size = bucket(max(len(a) for a in lists))
     # padding repeats the list
     out = np.stack([np.resize(a, size) if len(a) else np.zeros(size, np.int32) for a in lists])
@@ -110,8 +110,8 @@ def _padded(lists: list[Index]) -> tuple[Index, Index]:
 
 def membership(parts: list[tuple[Index, Index]]) -> Membership:
     """Stack the row numbers (train, held) of several members."""
-    train, n_train = _padded([train for train, _ in parts])
-    held, n_held = _padded([held for _, held in parts])
+    train, n_train = _pad_lists([train for train, _ in parts])
+    held, n_held = _pad_lists([held for _, held in parts])
     return Membership(train, n_train, held, n_held)  # type: ignore[arg-type]  # NumPy until training
 
 
@@ -131,7 +131,7 @@ class RowBlock(NamedTuple):
     members: Membership  # a leading axis of members
     data: Any  # rows first
     weight: Any  # (rows,)
-    share: float = 1.0  # of all rows that count; the penalty is scaled by it
+    share: float = 1.0  # of the rows of a pass, without padding; the penalty is scaled by it
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Blocks:
 
 
 def read_ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield the same items, produced ahead in a background thread."""
+    """Yield the items; a background thread reads them in advance."""
     end: Any = object()
     pool = ThreadPoolExecutor(1, "tggm-read")
     ahead = deque(pool.submit(next, items, end) for _ in range(_QUEUED))
@@ -178,7 +178,7 @@ def take(arrays: Any, rows: Any) -> Any:
 
 
 def held_out_sample(block: RowBlock, most: int) -> list[tuple[list[int], Any]]:
-    """Return groups of members with rows that they held out, about `most` rows together."""
+    """Return groups of members with rows that they held out, at most about `most` rows in total."""
     groups = held_out_groups(block.members)
     rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(held for _, held in groups)]))
     rows = rows[:: max(1, -(-len(rows) // most))]

@@ -1,6 +1,6 @@
-"""Train the members of an ensemble: chunks of epochs, progress, early ends, interruption, checkpoints.
+"""Train the members of an ensemble: chunks of epochs, progress, early stopping, interruption, checkpoints.
 
-A compiled training loop keeps little more than one core busy: its arrays are too small to be split. So the
+A compiled training loop uses little more than one core, because its arrays are too small to be split. So the
 members are split into groups, and each group runs the same program in its own thread. Accelerators take all
 members at once. So does a CPU if the program factorises matrices: two of JAX's batched factorisations that
 run at the same time may deadlock (jaxlib 0.10, see `tggm.runtime`).
@@ -37,26 +37,26 @@ class CheckpointWarning(UserWarning):
 
 
 class Observer:
-    """Gets reports about the progress of a fit. By default it only issues warnings."""
+    """Receive reports about the progress of a fit; this base class only issues warnings."""
 
     def planned(self, epochs: int) -> None:
-        """Training begins; it takes at most so many epochs."""
+        """Handle the start of training, which takes at most this many epochs."""
 
     def resumed(self, epochs: int) -> None:
-        """Training resumes from a checkpoint after so many epochs."""
+        """Handle the resumption from a checkpoint after this many epochs."""
 
     def progressed(self, epochs: int, trace: Trace) -> None:
-        """So many epochs are done; `trace` has those of the last chunk, (members, epochs) each."""
+        """Handle progress to this many epochs; `trace` has the last chunk, (members, epochs) each."""
 
     def room(self, epochs: int) -> int:
-        """Return the number of epochs until `examined` should be called, after so many epochs."""
+        """Return, after this many epochs, the number of epochs until the next call of `examined`."""
         return sys.maxsize
 
     def examined(self, epochs: int, best: Any) -> None:
-        """So many epochs are done; `best` are the best parameters so far, as a matrix."""
+        """Handle the best parameters so far, a matrix, after this many epochs."""
 
     def ended(self) -> None:
-        """Training has ended without an error."""
+        """Handle the end of training without an error."""
 
     def noted(self, text: str) -> None:
         """Report a problem with a checkpoint; training continues."""
@@ -67,14 +67,14 @@ class Observer:
 class Milestones:
     """Epochs after which training continues only if the held-out score has risen enough.
 
-    After the first cycle training also ends if the best epoch came early: what follows would fit noise. It
+    After the first cycle training also ends if the best epoch came early: more training would overfit. It
     ends between milestones if the held-out scores have fallen far below their best. That is checked at fixed
     epochs, so that the result does not depend on the clock.
     """
 
     epochs: tuple[int, ...]
     gain: float  # of the mean score, required for the next cycle
-    share: float | None = None  # of a log-probability: required gain where it is smaller than `gain`
+    share: float | None = None  # of the log-loss: required gain if it is smaller than `gain`
     fall: float = np.inf  # of the mean score below its best, which ends training
     last: float = 0.0  # gain required for the last cycle, which takes two thirds of the time
 
@@ -110,7 +110,7 @@ class Milestones:
 
 @dataclass(frozen=True)
 class Program:
-    """How to train: what is compiled, its numbers, and when to end."""
+    """The plan to compile, its numbers, and the rules that end training."""
 
     plan: Plan
     hyper: Hyper  # its patience is counted in blocks
@@ -133,7 +133,7 @@ class Trained:
     held: NDArray[np.floating]  # (members, passes) mean score of held-out rows after it
     best_epoch: NDArray[np.int32]  # (members,)
     undone: NDArray[np.int32]  # (members,) undone steps
-    failed: NDArray[np.bool_]  # (members,) whether training was given up
+    failed: NDArray[np.bool_]  # (members,) whether too many steps in a row failed
     interrupted: bool
     stopped_early: bool
 
@@ -145,7 +145,7 @@ def train(
     """Train until the planned end, the patience of all members, or a milestone that ends training.
 
     KeyboardInterrupt ends training with the best parameters so far. Pass the `state` of an earlier result to
-    continue from it: the result does not depend on where training was cut. With `program.checkpoint` the
+    continue from it: the result does not depend on where training was divided. With `program.checkpoint` the
     state is stored every few seconds, and an unfinished fit with the same settings and rows is resumed.
     """
     with precision(str(np.asarray(program.hyper.clip).dtype)):
@@ -185,7 +185,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
 
     ended = reached()
     members = _Members(plan, program.objective, len(state.seed))
-    with closing(members), closing(_coming(blocks, done, program.max_epochs, prepare)) as coming:
+    with closing(members), closing(_prepare(blocks, done, program.max_epochs, prepare)) as ready:
         while not (done >= last or interrupted or ended or _stalled(state, hyper) or _failed(state).all()):
             clock = time.perf_counter()
             room = observer.room(done // per_pass)
@@ -193,11 +193,11 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
                 room = min(room, milestones.room(done // per_pass))
             n = min(n, last - done, room * per_pass)
             try:
-                each, shared, steps = next(coming)
+                each, shared, steps = next(ready)
                 later, found = members.run(state, each, shared, np.int32(n), steps)
                 found = Trace(*(np.asarray(a)[:, :n] for a in found))  # type: ignore[arg-type]  # NumPy
-                joined: Any = [np.concatenate(pair, axis=1) for pair in zip(trace, found, strict=True)]
-                state, trace, done = later, Trace(*joined), done + n
+                parts: Any = [np.concatenate(pair, axis=1) for pair in zip(trace, found, strict=True)]
+                state, trace, done = later, Trace(*parts), done + n
                 if done % per_pass == 0:
                     observer.progressed(done // per_pass, found)
                 if file is not None:
@@ -218,7 +218,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
     return _result(plan, state, hyper, trace, per_pass, interrupted, ended)
 
 
-def _coming(blocks: Blocks, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
+def _prepare(blocks: Blocks, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
     """Yield `prepare(block)` for the blocks after the first `done`; a single block is prepared once."""
     if blocks.only is not None:
         yield from repeat(prepare(blocks.only))
@@ -257,14 +257,14 @@ def _result(
 
 
 def n_cores() -> int:
-    """Return the number of CPU cores that this process may use; 1 if an accelerator computes."""
+    """Return the number of CPU cores that this process may use; 1 if an accelerator is used."""
     if jax.default_backend() != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Members:
-    """Runs chunks of epochs, with groups of members in parallel threads."""
+    """Run chunks of epochs, with groups of members in parallel threads."""
 
     def __init__(self, plan: Plan, objective: Objective, n_members: int) -> None:
         self._static, self._factorises, self._ready = (plan, objective), False, False
@@ -274,7 +274,7 @@ class _Members:
         self._pool = ThreadPoolExecutor(self._groups, "tggm-train") if self._groups > 1 else None
 
     def close(self) -> None:
-        """End the threads; an interrupted chunk ends by itself."""
+        """End the threads; a chunk that still runs is not waited for."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -296,8 +296,8 @@ class _Members:
                 whole: tuple[State, Trace] = self._call(run_chunk, (state, *each), shared, counts)
             return whole
         found = list(self._pool.map(lambda group: self._call(run_chunk, part(group), shared, counts), groups))
-        joined: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts)[:K], *found)
-        return joined
+        merged: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts)[:K], *found)
+        return merged
 
     def _call(self, function: Any, part: Any, shared: Any, counts: Any) -> Any:
         # accelerators would round the factors of a product to 10 bits

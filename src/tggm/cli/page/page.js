@@ -1,7 +1,7 @@
 "use strict";
-// Everything that comes from the model or a file becomes text, never markup.
+// All content from the model or a file is inserted as text, never as markup.
 const byId = (id) => document.getElementById(id);
-const PAUSE = 30; // milliseconds between two questions
+const PAUSE = 30; // milliseconds between two requests
 let model = null, busy = false, again = false, latest = null;
 
 function element(kind, text, attributes = {}) {
@@ -11,7 +11,7 @@ function element(kind, text, attributes = {}) {
   return made;
 }
 
-// A slider in round steps, about 200 of them, and a box that takes any number.
+// A slider with about 200 round steps, and a box that accepts any number.
 function numberInputs(column, id) {
   const step = 10 ** Math.floor(Math.log10((column.high - column.low) / 50) || 0);
   const round = (x) => Number((Math.round(x / step) * step).toPrecision(12));
@@ -63,7 +63,7 @@ async function fetched(path, options) {
 
 const sent = (body) => fetched("predict", { method: "POST", headers: { "Content-Type": "application/json" }, body });
 
-// One question at a time; what changes meanwhile is asked next, so that the picture follows a slider.
+// Send one request at a time; later changes are sent next, so that the plot follows a slider.
 async function ask() {
   again = true;
   if (busy) return;

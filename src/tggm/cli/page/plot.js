@@ -1,10 +1,10 @@
 "use strict";
-// Pictures of one prediction, drawn in the pixels that there are, so that letters keep their size.
+// Plots of one prediction, drawn in screen pixels, so that text keeps its size.
 const SVG = "http://www.w3.org/2000/svg";
 const EDGE = 24; // left and right of the axis
-let axis = null; // of the last curve: it stays while curves move within it
+let axis = null; // of the last curve; it is kept while new curves fit into it
 
-// A number as text: four digits, six of large ones, and powers of ten only where there is no other way.
+// A number as text: four digits, six for large numbers, and powers of ten only for extreme sizes.
 function shown(x, least = 4) {
   if (x === null || !Number.isFinite(Number(x))) return "–";
   const size = Math.abs(x);
@@ -21,7 +21,7 @@ function drawn(kind, attributes, text = "") {
   return made;
 }
 
-// An empty picture of some height; its width.
+// Clear the plot, set its height, and return its width.
 function cleared(height) {
   const plot = document.getElementById("plot"), width = Math.max(plot.clientWidth, 200);
   plot.replaceChildren();
@@ -30,7 +30,7 @@ function cleared(height) {
   return width;
 }
 
-// Round numbers between two ends, as many as asked for at most, but three.
+// Round numbers between two ends, about `count`, but at least three.
 function ticks(low, high, count) {
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
   const wide = [1, 2, 5, 10].filter((factor) => factor * power >= rough)[0];
@@ -41,7 +41,7 @@ function ticks(low, high, count) {
   return [];
 }
 
-// Numbers as text; long ones as 300M where that tells them apart.
+// Numbers as text; long ones such as 300M if all stay different.
 function tickLabels(places) {
   const plain = places.map((v) => shown(v));
   const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
@@ -50,7 +50,7 @@ function tickLabels(places) {
   return long && new Set(brief).size === brief.length ? brief : plain;
 }
 
-// The last axis if the curve lies in it and is not lost there, or a new one with room on both sides.
+// The last axis if the curve fits into it and covers an eighth of it, or a new one with room on both sides.
 function axisFor(low, high) {
   const fits = axis && low >= axis[0] && high <= axis[1] && high - low > (axis[1] - axis[0]) / 8;
   if (!fits) axis = [low - (high - low) / 2, high + (high - low) / 2];
@@ -79,7 +79,7 @@ function curve({ y, density }, mean, from, to) {
   });
 }
 
-// Cut a text until it fits into so many pixels.
+// Shorten a text until it fits into this many pixels.
 function shortened(made, room) {
   let name = made.textContent;
   while (name.length > 1 && made.getComputedTextLength() > room) {

@@ -19,10 +19,10 @@ from tggm.predictive.member_moments import (
 from tggm.runtime import precision
 
 
-def standardised(fitted: Fitted, X: Floats) -> Floats:
+def standardise(fitted: Fitted, X: Floats) -> Floats:
     """Standardise encoded inputs; raise for values too large to compute with."""
     Z: Floats = fitted.scales.x.apply(X, most=fitted.network.features.most)
-    require_moderate(Z, "`X`", "leave out rows so far from the training rows")
+    require_moderate(Z, "`X`", "leave out rows that are so far from the training rows")
     return Z
 
 
@@ -34,12 +34,12 @@ def mixtures(fitted: Fitted, Z: Floats) -> list[GaussianMixture]:
 
 def pool(fitted: Fitted, found: list[GaussianMixture]) -> list[ScalarPredictive]:
     """Return the calibrated distribution of each output, in units of the target."""
-    laws: list[Any] = list(found)
+    pools: list[Any] = list(found)
     if fitted.calibration:
-        laws = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
+        pools = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
     if fitted.transform is not None:
-        laws = [fitted.transform.distribution(each) for each in laws]
-    return laws
+        pools = [fitted.transform.distribution(each) for each in pools]
+    return pools
 
 
 def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
@@ -47,7 +47,7 @@ def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
     return pool(fitted, mixtures(fitted, Z))
 
 
-def law(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictive[Any]:
+def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictive[Any]:
     """Return the predictive distribution of all outputs."""
     if len(fitted.scales.y.shift) == 1:
         return marginals(fitted, Z)[0]
@@ -88,12 +88,12 @@ def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, 
         f, g = calibration.factors
         share = f**2 * noise / (f**2 * noise + g**2 * between)
         found.append((each.mean(), each.std() * np.sqrt(share), each.std() * np.sqrt(1 - share)))
-    centre, noise, apart = (np.stack(part, axis=1) for part in zip(*found, strict=True))
-    return centre, noise, apart
+    centre, noise, spread = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+    return centre, noise, spread
 
 
 def relative_squares(predicted: Floats, Y: Floats) -> Floats:
-    """Return squared errors in units of each output's variance, averaged over outputs; missing ones are 0."""
+    """Return squared errors relative to each output's variance, averaged over outputs; 0 if missing."""
     known = np.where(np.isnan(Y).all(0), 0.0, Y)
     variance = np.nanvar(known, axis=0, keepdims=True)
     parts = (Y - predicted) ** 2 / np.where(variance > 0, variance, 1.0)

@@ -32,7 +32,7 @@ FAR = 1e7  # standard deviations
 
 def probabilities(fitted: Fitted, X: Any) -> Floats:
     """Return probabilities, (rows, n), that sum to 1; inputs are those of `fit`, encoded."""
-    p = _evaluated(fitted, X, log=False)
+    p = _evaluate(fitted, X, log=False)
     total = p.sum(1, keepdims=True)
     if not (total > 0.5).all():  # scores so far apart that all probabilities vanish
         return np.exp(log_probabilities(fitted, X))
@@ -42,14 +42,14 @@ def probabilities(fitted: Fitted, X: Any) -> Floats:
 
 def log_probabilities(fitted: Fitted, X: Any) -> Floats:
     """Return log-probabilities, accurate even where a probability underflows."""
-    log_p = _evaluated(fitted, X, log=True)
+    log_p = _evaluate(fitted, X, log=True)
     log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
     return log_p
 
 
-def _evaluated(fitted: Fitted, X: Any, log: bool) -> Floats:
+def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
     """Evaluate the mixture of members or its logarithm, (rows, n), in double precision."""
-    model, columns = _unscaled(fitted.model, fitted.scales.x, fitted.dtype)
+    model, columns = _fold_scales(fitted.model, fitted.scales.x, fitted.dtype)
     folded = columns is not fitted.scales.x
     by_scipy = sparse.issparse(X) and folded and jax.default_backend() == "cpu"
     dense = by_scipy or not sparse.issparse(X)
@@ -57,10 +57,10 @@ def _evaluated(fitted: Fitted, X: Any, log: bool) -> Floats:
     rows = padded_to(X.shape[0], size)
 
     def block(at: slice) -> NDArray[Any]:
-        """Compute each row with the nodes that it needs, whatever the other rows."""
+        """Compute each row with the nodes that it needs, independently of the other rows."""
         inputs = _rows(X[at], model, columns, by_scipy)
         count = jax.tree.leaves(inputs)[0].shape[-2]
-        mean, std = map(np.asarray, _scores(model, _padded(inputs, count, rows), by_scipy))
+        mean, std = map(np.asarray, _scores(model, _pad(inputs, count, rows), by_scipy))
         return class_mixture(mean, std, log=log)[:count]
 
     with precision(fitted.dtype):
@@ -70,15 +70,15 @@ def _evaluated(fitted: Fitted, X: Any, log: bool) -> Floats:
     if lost.any():
         row = int(np.argmax(lost))
         raise ValueError(
-            f"`X` has values that are too large (first in row {row}); leave out rows so far from the "
-            "training rows."
+            f"`X` has values that are too large (first in row {row}); leave out rows that are so far from "
+            "the training rows."
         )
     return np.maximum(result, -np.finfo(fitted.dtype).max) if log else result
 
 
-def _unscaled(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Columns]:
+def _fold_scales(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Columns]:
     """Fold the standardisation into the weights, if that loses no digits."""
-    if not (columns.mild() and model.features.linear):
+    if not (columns.fits_float32() and model.features.linear):
         return model, columns
     arrays = model.arrays()
     W0 = arrays["hidden.W0"] / columns.scale.astype(dtype)[None, None, :]
@@ -94,7 +94,7 @@ def _unscaled(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Column
 
 
 def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
-    """Return inputs for the model; sparse ones already multiplied by W0 and A."""
+    """Return inputs for the model; sparse inputs are already multiplied by W0 and A."""
     W0 = model.arrays()["hidden.W0"]
     if not by_scipy:
         return model_inputs(X, columns, W0.dtype, most=model.features.most)
@@ -113,7 +113,7 @@ def _product(X: Any, W: NDArray[Any]) -> NDArray[Any]:
     return np.moveaxis(product.reshape(-1, members, m), 1, 0)
 
 
-def _padded(inputs: Any, count: int, rows: int) -> Any:
+def _pad(inputs: Any, count: int, rows: int) -> Any:
     extra = rows - count
     if not extra:
         return inputs  # no copy
@@ -123,22 +123,22 @@ def _padded(inputs: Any, count: int, rows: int) -> Any:
 def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
     """Return log-probabilities of the mixture of some members, (rows, n); inputs are standardised."""
     count = jax.tree.leaves(inputs)[0].shape[-2]
-    mean, std = map(np.asarray, _scores(model, _padded(inputs, count, bucket(count)), False))
-    # one by one: one program serves groups of any size
+    mean, std = map(np.asarray, _scores(model, _pad(inputs, count, bucket(count)), False))
+    # one member at a time: groups of any size use the same compiled program
     each = [class_mixture(mean[[k]], std[[k]], log=True)[:count] for k in members]
     mixed: NDArray[Any] = np.logaddexp.reduce(each) - math.log(len(each))
     return mixed
 
 
-@partial(jax.jit, static_argnames="members", compiler_options=GPU_COMPILER_OPTIONS)
+@partial(jax.jit, static_argnames="per_member", compiler_options=GPU_COMPILER_OPTIONS)
 @full_precision
-def _scores(model: Model, X: Any, members: bool) -> tuple[Array, Array]:
-    """Return means and deviations of z, (members, rows, n); `members`: each has inputs of its own."""
+def _scores(model: Model, X: Any, per_member: bool) -> tuple[Array, Array]:
+    """Return means and deviations of z, (members, rows, n); `per_member`: each member has its own inputs."""
 
     def scores(member: Model, X: Any) -> Any:
         likelihood, latent = member.at(X)
         return likelihood.contended_scores(latent)
 
-    mean, std = jax.vmap(scores, in_axes=(0, 0 if members else None))(model, X)
+    mean, std = jax.vmap(scores, in_axes=(0, 0 if per_member else None))(model, X)
     # clip score differences so that their squares fit in float32
     return jnp.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True)), std
