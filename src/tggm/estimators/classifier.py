@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -187,7 +186,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         """
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
         rng = check.generator(settings.random_state)
-        data = read_labels(copy(self), X, y, sample_weight, settings, rng)
+        data = read_labels(self, X, y, sample_weight, settings, rng)
         require_two_classes(data)
         model, blocks = initialise(settings, data, rng)
         if observer is None and settings.verbose:
@@ -216,7 +215,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         if first:
             given: dict[str, Any] = {"classes": classes, "encode_target": False}
             rng = check.generator(settings.random_state)
-            data = require_rows(read_labels(copy(self), X, y, sample_weight, settings, rng, **given))
+            data = require_rows(read_labels(self, X, y, sample_weight, settings, rng, **given))
         else:
             if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
                 raise ValueError(

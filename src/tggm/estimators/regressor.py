@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -218,7 +217,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """
         settings = Settings.checked(self.get_params(deep=False), REGRESSION)
         rng = check.generator(settings.random_state)
-        data = read_numbers(copy(self), X, y, sample_weight, censored, settings, rng)
+        data = read_numbers(self, X, y, sample_weight, censored, settings, rng)
         model, blocks = initialise(settings, data, rng)
         if observer is None and settings.verbose:
             observer = Printer(held=True)
@@ -239,7 +238,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         settings, first = replace(given, guarantee=None, target_transform=None), not hasattr(self, "fitted_")
         if first:
             rng = check.generator(settings.random_state)
-            found = read_numbers(copy(self), X, y, sample_weight, None, settings, rng, encode_target=False)
+            found = read_numbers(self, X, y, sample_weight, None, settings, rng, encode_target=False)
             data = require_rows(found)
         else:
             data = read_more_numbers(self, X, y, sample_weight)
