@@ -145,7 +145,7 @@ def test_points_are_reused_if_they_are_accurate_enough():
     law = MultivariateTruncatedNormal(np.zeros(d), cov, lower, upper, seed=1)
 
     def draw(tol):
-        return law._weighted(tol, lambda found: truncated_normal._probability(found.log_w).error)
+        return law._refine(tol, lambda found: truncated_normal._probability(found.log_w).error)
 
     first = draw(1e-3)
     assert draw(1e-2) is first

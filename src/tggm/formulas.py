@@ -1,8 +1,8 @@
 r"""Evaluate the formulas of a prediction with any array namespace: `jax.numpy`, `numpy` or `ndonnx`.
 
 `xp` is the namespace. Training and prediction by JAX, prediction by NumPy and the export to ONNX all use
-these functions. Arrays may have a leading axis of ensemble members. Functions of a unit with derivatives of
-their own (`moments`, `erfc`, `log_ndtr`) are arguments.
+these functions. Arrays may have a leading axis of ensemble members. Functions with their own derivative rules
+(`moments`, `erfc`, `log_ndtr`) are passed as arguments.
 """
 
 import math
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 else:
     Array = Any
 
-BULK = 4.0  # deviations within which an input is unchanged
-MOST_INPUT = 1e6  # deviations at which bounded inputs are cut off
-CONTENDERS = 0.8  # weight of the classes that may win; the rest is shared by all
+BULK = 4.0  # standard deviations within which an input is unchanged
+MOST_INPUT = 1e6  # standard deviations at which bounded inputs are cut off
+CONTENDERS = 0.8  # weight of the likely classes; the rest is divided equally among all
 LEAST_VARIANCE = 0.25  # of a class score
 LOG_ROOT_2PI = 0.9189385332046727
 Triple = tuple[Array, Array, Array]
@@ -26,7 +26,7 @@ Moments = Callable[[Array], tuple[Array, Array]]
 
 
 def bounded(xp: Any, X: Any) -> Any:
-    """Return X within `BULK`, and BULK + log(1 + |X| − BULK) with the sign of X beyond."""
+    """Return X where |X| ≤ BULK, elsewhere BULK + log(1 + |X| − BULK) with the sign of X."""
     far = xp.abs(X) - BULK
     return xp.where(far <= 0, X, xp.sign(X) * (BULK + xp.log1p(xp.maximum(far, 0.0))))
 
@@ -57,7 +57,7 @@ class LayerMoments(NamedTuple):
 def layer_above(
     xp: Any, W: Array, b: Array, s0: Array, below: LayerMoments, averaged: Callable[[Array, Array], Triple]
 ) -> LayerMoments:
-    """Return the moments of the layer above `below`; `averaged` are those of a unit over its locations."""
+    """Return the moments of the layer above `below`; `averaged` averages those of units over locations."""
     sigma0 = xp.sqrt(s0)
     mean, var = below.mean @ W.mT + b[..., None, :], below.var @ (W**2).mT
     alpha, spread = mean / sigma0, xp.sqrt(var + xp.finfo(mean.dtype).smallest_normal) / sigma0
@@ -81,7 +81,7 @@ def weighted_sum(weights: list[float], values: list[Array]) -> Array:
 
 
 def unit_nodes(moments: Moments, places: list[float], alpha: Array, spread: Array) -> list[Triple]:
-    """Return location, mean and variance at each node; an axis of nodes would be three times slower."""
+    """Return location, mean and variance at each node, as a list: an axis of nodes is three times slower."""
     return [(a, *moments(a)) for a in (alpha + spread * place for place in places)]
 
 
@@ -95,16 +95,16 @@ def unit_averages(weights: list[float], nodes: list[Triple]) -> Triple:
 def contended_std(
     xp: Any, erfc: Callable[[Array], Array], mean: Array, var: Array, product: Callable[[Array], Array]
 ) -> Array:
-    r"""Return deviations of independent normals whose differences vary as those of the classes that may win.
+    r"""Return standard deviations of independent normals that fit the differences between likely classes.
 
     With C the covariance of W1 h given x, t_ij = 2 + C_ii + C_jj − 2 C_ij are the variances of differences.
     Independent normals have D_i + D_j instead: exact for up to three classes, and the least squares
 
     .. math:: \min_D \sum_{i<j} w_i w_j\, (D_i + D_j - t_{ij})^2
 
-    for more, in closed form. The class with the largest mean has half of the weight, the others share the
-    rest by the square of their probability to exceed it, and a part is shared equally. `mean` are the means
-    of the scores and `var` the diagonal of C, (..., rows, n); `product` maps weights w to C w of each row.
+    for more, in closed form. The class with the largest mean has half of the weight; the others share the
+    rest by the squared probability to exceed it; a part of all weight is divided equally. `mean` are
+    the means of the scores, `var` is the diagonal of C, (..., rows, n), and `product` maps weights w to C w.
     """
     n = mean.shape[-1]
 
@@ -142,7 +142,7 @@ def class_reach(xp: Any, mean: Array, std: Array, z: float) -> tuple[Array, Arra
     `z` is the distance in deviations at which a normal density is negligible.
     """
     high = xp.max(mean + z * std, axis=-1)
-    # the mode of class c is right of the point where its density and the strongest rival's Φ pull equally
+    # the mode for class c is right of the mode of its density times that of the strongest rival
     s2 = std**2
     rival = xp.argmax(mean - 0.5 * std, axis=-1, keepdims=True)
     top, top2 = (xp.take_along_axis(a, rival, axis=-1) for a in (mean, s2))

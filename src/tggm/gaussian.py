@@ -2,8 +2,8 @@
 
     p(h) = exp(−½ hᵀPh + γᵀh − log Z(P, γ)),    l_k ≤ h_k ≤ u_k,
 
-by default h_k ≥ 0. P is shared by a batch, γ is per row, limits are either. Models create these, engines turn
-them into `Moments`, and training differentiates their log Z.
+by default h_k ≥ 0. All rows of a batch share P; each row has its own γ; limits may be shared or per row.
+Models build truncated Gaussians, engines compute their `Moments`, and training differentiates their log Z.
 """
 
 from collections.abc import Callable
@@ -99,32 +99,32 @@ class TruncatedGaussian:
 
     def rows(self) -> "TruncatedGaussian":
         """Return the same distributions with one leading axis: shift of shape (rows, m)."""
-        return self._replaced(lambda a: a.reshape(-1, self.size))
+        return self._map_rows(lambda a: a.reshape(-1, self.size))
 
     def with_shift(self, shift: Array) -> "TruncatedGaussian":
-        """Return the same precision and limits with another shift, unchecked except for limits per row."""
+        """Return the same precision and limits with another shift, checked only if rows have own limits."""
         if self.limits is not None and self.limits.lower.ndim > 1 and shift.shape != self.shift.shape:
             raise ValueError(
                 f"`shift` must keep its shape {self.shift.shape} because each row has its own limits; "
                 f"got {shift.shape}. Use limits of shape ({self.size},)."
             )
-        return _rebuilt(self, shift, self.limits)
+        return _with_arrays(self, shift, self.limits)
 
-    def _replaced(self, change: Callable[[Array], Array]) -> "TruncatedGaussian":
+    def _map_rows(self, change: Callable[[Array], Array]) -> "TruncatedGaussian":
         """Apply a function to the shift and to limits of the same shape."""
         own = self.limits is not None and self.limits.lower.ndim > 1
-        return _rebuilt(
+        return _with_arrays(
             self, change(self.shift), self.limits.map(change) if own and self.limits else self.limits
         )
 
     def __getitem__(self, index: Any) -> "TruncatedGaussian":
-        return self._replaced(lambda a: a[index])
+        return self._map_rows(lambda a: a[index])
 
     def __len__(self) -> int:
         return int(self.shift.shape[0])
 
 
-def _rebuilt(tg: TruncatedGaussian, shift: Array, limits: Limits | None) -> TruncatedGaussian:
+def _with_arrays(tg: TruncatedGaussian, shift: Array, limits: Limits | None) -> TruncatedGaussian:
     """Return the same precision and mask with another shift and limits."""
     leaves, tree = jax.tree.flatten(tg, is_leaf=lambda x: x is not tg)
     result: TruncatedGaussian = jax.tree.unflatten(tree, [leaves[0], shift, leaves[2], limits])
@@ -138,7 +138,7 @@ def _read_limits(
     m = shift.shape[-1]
     if lower is None and upper is None:
         return jnp.ones(m, bool), None
-    low, high = _known(0.0 if lower is None else lower), _known(jnp.inf if upper is None else upper)
+    low, high = _as_numpy(0.0 if lower is None else lower), _as_numpy(jnp.inf if upper is None else upper)
     if low.dtype == bool:
         if low.shape != (m,):
             raise ValueError(f"`lower` as a mask must have shape ({m},); got {low.shape}.")
@@ -171,7 +171,7 @@ def _read_limits(
     return truncated.reshape(-1, m).any(0), limits
 
 
-def _known(a: ArrayLike) -> Any:
+def _as_numpy(a: ArrayLike) -> Any:
     """Return a NumPy array unless the argument is traced, so that values can be checked."""
     return a if isinstance(a, jax.core.Tracer) else np.asarray(a)
 
@@ -184,7 +184,7 @@ def _is_orthant(lower: Any, upper: Any) -> bool:
 
 
 def _as_precision(precision: Precision | ArrayLike) -> Precision:
-    """Return a structure as it is, an array as `Dense`."""
+    """Return a structure unchanged and an array as `Dense`."""
     return precision if isinstance(precision, Precision) else Dense(jnp.asarray(precision))
 
 

@@ -1,24 +1,24 @@
 """How the package runs JAX: double precision, precision of products, factorisations, stored programs.
 
-**Precision.** `precision` enables double precision in a block. Accelerators multiply float32 matrices in
+**Precision.** `precision` enables double precision in a block. Accelerators multiply float32 matrices with
 fewer digits by default: NVIDIA GPUs round the factors to 10 bits (TensorFloat-32). Engines subtract such
 products: without `full_precision`, on an H200, EP converges on four rows in ten of a posterior with 100 units
-and 5 outputs, and its log Z errs by 1.5 nats.
+and 5 outputs, and its log Z has an error of 1.5 nats.
 
 **Factorisations.** Two batched factorisations of JAX that run at the same time on a CPU may deadlock on the
 thread pool (jaxlib 0.10): in two threads, or in one program with independent factorisations. The workaround:
 
 - `blas_lock`: code that may run in several threads runs such a program, and waits for its result, inside it;
 - `factorises`: detects such programs;
-- `sequenced`: makes one part of a program wait for another.
+- `compute_after`: makes one part of a program wait for another.
 
 Inside the lock LAPACK uses one thread: a batch has many small matrices, and starting the threads of OpenBLAS
 for each of them costs several times what they save (from 32 rows on).
 
 **Stored programs.** Estimators enable JAX's compilation cache before their first program, so that a first fit
-takes little longer than a second one: in a private folder for this processor and compiler version, unless JAX
-already has a folder or the variable TGGM_COMPILATION_CACHE is ``off`` (or names another folder). Its contents
-are executed, so the folder must be writable by its owner only.
+takes little longer than a second one. Programs are in a private folder for this processor and compiler
+version, unless JAX already has a folder or the variable TGGM_COMPILATION_CACHE is ``off`` (or names another
+folder). They are executed, so the folder must be writable by its owner only.
 """
 
 import hashlib
@@ -41,9 +41,9 @@ from jax.experimental.compilation_cache import compilation_cache
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# The GPU compiler generates and times dozens of kernels for each product. Library products and plain fusion
-# run as fast here, and on an H200 the training program of 100 units and ten classes compiles in 3 s instead
-# of 24, scores in 0.5 s instead of 10.
+# By default the GPU compiler generates and times dozens of kernels for each product. Library products and
+# plain fusion are as fast here, and compile faster: on an H200 the training program of 100 units and ten
+# classes in 3 s instead of 24, its scores in 0.5 s instead of 10.
 GPU_COMPILER_OPTIONS = {
     "xla_gpu_enable_triton_gemm": False,
     "xla_disable_hlo_passes": "triton-softmax-rewriter",
@@ -58,7 +58,7 @@ MOST_BYTES = 256 * 2**20  # of all stored programs; those of the default fit tak
 
 @cache
 def _forks() -> list[int]:
-    """Return a list that is empty in this process and filled in processes forked from it."""
+    """Return a list that is empty in this process and not in processes forked from it."""
     found: list[int] = []
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: found.append(os.getppid()))
@@ -69,17 +69,17 @@ def require_unforked() -> None:
     """Raise in a process forked after JAX was used: JAX's threads are missing and it would hang."""
     if _forks():
         raise RuntimeError(
-            f"this process was forked from one ({_forks()[-1]}) that had used tggm already, and JAX cannot "
-            "continue in it. Spawn processes, by multiprocessing.get_context('spawn') or joblib, or fork "
+            f"this process was forked from one ({_forks()[-1]}) that had used tggm already, and JAX does not "
+            "work in it. Spawn processes, by multiprocessing.get_context('spawn') or joblib, or fork "
             "before the first fit or prediction."
         )
 
 
 @contextmanager
 def precision(dtype: str) -> Iterator[None]:
-    """Enable double precision inside the block if `dtype` is float64; the global setting stays."""
+    """Enable double precision inside the block if `dtype` is float64; the global setting does not change."""
     require_unforked()
-    keep_compiled()
+    _enable_cache()
     if dtype == "float64":
         with jax.enable_x64(True):
             yield
@@ -142,10 +142,10 @@ def factorises(jaxpr: Any) -> bool:
     return False
 
 
-def sequenced(tree: T, after: Array) -> T:
+def compute_after(tree: T, after: Array) -> T:
     """Make the floating arrays of a tree depend on `after`; gradients do not pass to `after`.
 
-    Adds zero times the sum of `after`, which the compiler cannot remove because the sum might be infinite.
+    Adds zero times the sum of `after`, which the compiler keeps because the sum might be infinite.
     """
     zero = 0.0 * jnp.nan_to_num(lax.stop_gradient(after)).sum()
 
@@ -160,7 +160,7 @@ def sequenced(tree: T, after: Array) -> T:
 
 
 @cache
-def keep_compiled() -> None:
+def _enable_cache() -> None:
     """Enable the cache, once in a process, unless the user configured it otherwise.
 
     Without a home folder, or if others can write to the folder, programs are compiled each time.
@@ -206,7 +206,7 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
 
 def prune(folder: Path, most: int) -> None:
     """Delete the least recently used programs until at most `most` bytes are left."""
-    kept = sorted(folder.rglob("*-cache"), key=_used, reverse=True)
+    kept = sorted(folder.rglob("*-cache"), key=_last_use, reverse=True)
     total = 0
     for path in kept:
         total += path.stat().st_size
@@ -214,7 +214,7 @@ def prune(folder: Path, most: int) -> None:
             path.unlink(missing_ok=True)
 
 
-def _used(program: Path) -> float:
+def _last_use(program: Path) -> float:
     """Return when a program was last read or written; JAX records reads in a file beside it."""
     noted = program.with_name(program.name.removesuffix("-cache") + "-atime")
     return max(path.stat().st_mtime for path in (program, noted) if path.exists())

@@ -2,7 +2,7 @@
 
 The metadata of the file have one key, ``tggm``. Its value is JSON: the version of the schema, the model
 description, and the SHA-256 of that description and of all arrays with their names, types and shapes. Equal
-content gives equal bytes. safetensors checks the layout; only `MAX_HEADER` is checked before it reads a file.
+content gives equal bytes. safetensors checks the layout; only the length of the header is checked before.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """A multivariate normal truncated to a box: probability, moments, density and draws, with error estimates.
 
-NumPy in, NumPy out, float64. The computations are those of `tggm.inference`; the size of the problem and the
-requested accuracy choose the engine.
+It takes and returns NumPy arrays of float64. `tggm.inference` does the computations; the engine is chosen by
+the size of the problem and the requested accuracy.
 """
 
 import warnings
@@ -23,15 +23,15 @@ from tggm.precision import Dense, Diagonal, Precision
 from tggm.precision.protocol import as_float, require_positive_definite
 
 ENGINES = ("auto", "exact", "separation", "ep")
-_QUADRATURE = 2  # dimensions up to which `auto` integrates
-_LARGEST = 1000  # dimensions up to which it separates variables
+_QUADRATURE = 2  # dimensions up to which "auto" uses quadrature
+_LARGEST = 1000  # dimensions up to which "auto" uses separation of variables
 _LEAST_ACCEPTED = 1e-3
 SHIFTS = 8
 _FIRST = 1000  # points for each shift
 _MOST_POINTS = 2**17
 _MOST_NUMBERS = 2**28  # in the points of all shifts
-_SINGLE = 1e-4  # float32 is accurate enough for larger errors,
-_SINGLE_DIM = 10  # and faster from this dimension on
+_SINGLE = 1e-4  # smallest `tol` for which float32 is accurate enough
+_SINGLE_DIM = 10  # smallest dimension in which float32 is faster
 
 
 class BoxEstimate(NamedTuple):
@@ -109,16 +109,16 @@ class MultivariateTruncatedNormal:
         Limits, −∞ and ∞ by default.
     engine : {"auto", "exact", "separation", "ep"}
         "exact" is for independent variables and for up to three; "separation" integrates one variable after
-        the other at quasi-random points, with minimax tilting, and estimates its error; "ep" approximates
-        without random points, in milliseconds. "auto" is exact for independent variables and two dimensions,
-        separation up to a thousand, EP beyond.
+        the other at quasi-random points, with minimax tilting, and estimates its error; "ep" is a fast
+        approximation without random points. "auto" is "exact" for independent variables and up to two
+        dimensions, "separation" up to a thousand, and "ep" beyond.
     seed : int
         Seed of the random shifts of the points.
 
     Examples
     --------
-    >>> law = MultivariateTruncatedNormal([0, 0], [[1, 0.5], [0.5, 1]], lower=0)
-    >>> round(law.log_prob_box().value, 4)  # log(1/3)
+    >>> normal = MultivariateTruncatedNormal([0, 0], [[1, 0.5], [0.5, 1]], lower=0)
+    >>> round(normal.log_prob_box().value, 4)  # log(1/3)
     -1.0986
     """
 
@@ -166,9 +166,9 @@ class MultivariateTruncatedNormal:
         """
         check.number("tol", tol, above=0)
         if self._engine == "separation":
-            return _probability(self._weighted(tol, lambda points: _probability(points.log_w).error).log_w)
+            return _probability(self._refine(tol, lambda points: _probability(points.log_w).error).log_w)
         with jax.enable_x64(True):
-            found = estimate_log_z(self._centred(), self._engine)
+            found = estimate_log_z(self._centre(), self._engine)
         rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
         return BoxEstimate(float(found.value) + self._log_peak(), float(found.error + rounding))
 
@@ -180,12 +180,12 @@ class MultivariateTruncatedNormal:
         check.number("tol", tol, above=0)
         if self._engine == "ep" or (self._engine == "exact" and self._independent):
             return self._engine_moments()
-        return _moments(*self._weighted(tol, _relative_error))
+        return _moments(*self._refine(tol, _relative_error))
 
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""
         check.number("tol", tol, above=0)
-        log_w, h = self._weighted(tol, _relative_error)
+        log_w, h = self._refine(tol, _relative_error)
         found = _moments(log_w, h)
         w = np.exp(log_w - log_w.max()).ravel()
         levels = np.atleast_1d(np.asarray(q, float))
@@ -196,7 +196,7 @@ class MultivariateTruncatedNormal:
         return MarginalSummary(found.mean, np.sqrt(np.diag(found.cov)), quantiles)
 
     def logpdf(self, x: ArrayLike, *, tol: float = 1e-3) -> Floats:
-        """Return the log density at rows of x, −∞ outside of the box; shape of x without its last axis."""
+        """Return the log-density at x, (..., d): shape (...), −∞ outside of the box."""
         x = np.asarray(x, float)
         if x.shape[-1:] != (self.dim,):
             raise ValueError(f"`x` must have {self.dim} columns; got shape {x.shape}.")
@@ -208,9 +208,9 @@ class MultivariateTruncatedNormal:
     def rvs(self, size: int = 1, *, random_state: int = 0) -> Floats:
         """Return independent draws, shape (size, d).
 
-        Uses rejection from the tilted normal of the separation of variables. If fewer than one proposal in a
-        thousand is accepted, uses Hamiltonian Monte Carlo with a warning: its draws are not quite
-        independent.
+        Uses rejection sampling from the tilted normal of the separation of variables. If fewer than one
+        proposal in a thousand is accepted, uses Hamiltonian Monte Carlo, whose draws are slightly dependent,
+        and warns.
         """
         check.count("size", size)
         with jax.enable_x64(True):
@@ -225,8 +225,8 @@ class MultivariateTruncatedNormal:
                     return self._chain(size, now)
         return kept[:size]
 
-    def _weighted(self, tol: float, error_of: Callable[[Points], float]) -> Points:
-        """Return weighted points, (shifts, n, d), doubled until a function of them is at most `tol`."""
+    def _refine(self, tol: float, error_of: Callable[[Points], float]) -> Points:
+        """Return weighted points, (shifts, n, d); double their number until `error_of` is at most `tol`."""
         single = self.dim >= _SINGLE_DIM and tol >= _SINGLE
         most = min(_MOST_POINTS, _MOST_NUMBERS // (SHIFTS * self.dim))
         if self._points is None or self._single > single:
@@ -240,7 +240,7 @@ class MultivariateTruncatedNormal:
                     stacklevel=3,
                 )
                 break
-            # errors fall about as 1/n
+            # errors decrease about as 1/n
             self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(np.clip(error / tol, 1.5, 16)))))
             self._draw(single)
         assert self._points is not None
@@ -257,8 +257,8 @@ class MultivariateTruncatedNormal:
         """Return the log density of N(mean, cov) at its mean."""
         return float(-np.log(np.diag(self._root)).sum() - 0.5 * self.dim * np.log(2 * np.pi))
 
-    def _centred(self) -> TruncatedGaussian:
-        """Return the distribution less its location, as engines take it: large locations cost no digits."""
+    def _centre(self) -> TruncatedGaussian:
+        """Return the distribution for engines, with its location subtracted to avoid loss of digits."""
         P: Precision = Diagonal(jnp.asarray(1 / np.diag(self.scale)))
         if not self._independent:
             inverse = np.linalg.inv(self.scale)
@@ -269,11 +269,11 @@ class MultivariateTruncatedNormal:
     def _chain(self, size: int, key: Any) -> Floats:
         warnings.warn(
             "rvs: fewer than one proposal in a thousand is accepted in this box; these draws come from "
-            "Hamiltonian Monte Carlo and are not quite independent.",
+            "Hamiltonian Monte Carlo and are slightly dependent.",
             RuntimeWarning,
             stacklevel=3,
         )
-        draws: Floats = self.location + np.asarray(hmc(self._centred(), key, size, thin=5).draws)
+        draws: Floats = self.location + np.asarray(hmc(self._centre(), key, size, thin=5).draws)
         return draws
 
     def _box(self) -> tuple[Array, Array, Limits]:
@@ -282,7 +282,7 @@ class MultivariateTruncatedNormal:
 
     def _engine_moments(self) -> MomentEstimates:
         with jax.enable_x64(True):
-            tg = self._centred().rows()
+            tg = self._centre().rows()
             found = exact(tg) if self._independent else ep(tg)
             cov = np.zeros_like(self.scale) if self._independent else np.array(_ep_covariance(tg))
         error = 0.0 if self._independent else np.nan

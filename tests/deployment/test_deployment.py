@@ -184,7 +184,7 @@ def test_graphs_encode_every_kind_of_column():
     assert_allclose(found, TableTransformer.of(preparation).transform(table()), rtol=1e-9, atol=1e-9)
 
 
-def test_wrong_uses_are_refused(reloaded, tmp_path):
+def test_wrong_arguments_raise(reloaded, tmp_path):
     model, copy = regressor(), reloaded(regressor())
     with pytest.raises(ValueError, match="`return_std` must be"):
         copy.predict(ROWS, return_std="parts")
@@ -210,7 +210,7 @@ def test_wrong_uses_are_refused(reloaded, tmp_path):
         ("y.scale", lambda a: a[:0]),
     ],
 )
-def test_arrays_that_do_not_fit_together_are_refused(name, change):
+def test_inconsistent_arrays_raise(name, change):
     arrays, meta = to_state(regressor())
     with pytest.raises(ValueError, match=r"array|positive"):
         NumPyRegressor.from_state({**arrays, name: change(arrays[name])}, meta)
@@ -219,7 +219,7 @@ def test_arrays_that_do_not_fit_together_are_refused(name, change):
             NumPyRegressor.from_state(arrays, {**meta, **wrong})
 
 
-def test_hidden_layers_of_other_kinds_are_refused():
+def test_other_hidden_layers_raise():
     arrays, meta = to_state(regressor())
     meta["network"] |= {"layers": "TanhLayers"}
     with pytest.raises(ValueError, match="only JAX can compute its layers 'TanhLayers'"):

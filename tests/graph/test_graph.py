@@ -205,7 +205,7 @@ def test_unobserved_leaves_do_not_change_the_likelihood():
 
 
 def test_free_variables_are_integrated_out():
-    """y = u + 0.4 w + noise with u, w normal: a Gaussian, in a structure that keeps free variables."""
+    """Use y = u + 0.4 w + noise with u, w normal: a Gaussian, in a structure that keeps free variables."""
     graph = Graph().free("u", bias=0.3).free("w", noise=2.0).observed("y", noise=0.5)
     graph = graph.connect("u", "y", [[1.0]]).connect("w", "y", [[0.4]]).connect("u", "w", [[0.7]])
     # w = 0.7 u + ..., so that y = (1 + 0.28) u + 0.4 · noise of w + noise of y

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tggm import Censored, Graph
-from tggm.graph._conditional import Terms, integrate_out, matrix, read, structured
+from tggm.graph._conditional import Terms, integrate_out, matrix, read, structured_precision
 from tggm.graph._structure import Block, Coupling, Edge, Structure, residual_precision
 from tggm.precision import Dense, Diagonal, Layered, LowRank
 
@@ -78,7 +78,7 @@ def terms(graph, free):
 
 
 def by_hand(t):
-    """A_FᵀKA_F from the whole A = I − W and the whole K."""
+    """Return A_FᵀKA_F from the whole A = I − W and the whole K."""
     ends = np.cumsum([0, *(t.structure.size(name) for name in t.kept)])
     at = {name: slice(a, b) for name, a, b in zip(t.kept, ends[:-1], ends[1:], strict=True)}
     A, K = np.eye(ends[-1]), np.zeros((ends[-1], ends[-1]))
@@ -118,7 +118,7 @@ def test_structured_precisions_equal_the_matrix(case):
     def both(numbers):
         params, K = numbers
         made = t._replace(params=params, K=K)
-        P = structured(made)
+        P = structured_precision(made)
         assert isinstance(P, kind)  # while tracing: the kind does not depend on the parameters
         return P.dense(), matrix(made)
 
@@ -137,7 +137,7 @@ def test_integrating_out_equals_gaussian_algebra(rng):
     assert_allclose(np.linalg.solve(smaller, shift), mean[kept], rtol=1e-10)
 
     def whole(P, gamma):
-        """Log of the integral over all variables."""
+        """Return the log of the integral over all variables."""
         log_det = np.linalg.slogdet(np.asarray(P) / (2 * np.pi))[1]
         return 0.5 * gamma @ np.linalg.solve(P, gamma) - 0.5 * log_det
 

@@ -15,7 +15,7 @@ from tggm.training.rows import hold_out
 
 @pytest.mark.parametrize("kind", few(["censored", "missing", "coupled"], "missing"))
 def test_gradient_is_that_of_the_likelihood(kind, rng):
-    """EP's log Z is stationary in its sites: the gradient with fixed sites is the total gradient."""
+    """Compare with differences: the gradient with fixed sites is the total one, as log Z is stationary."""
     if kind == "censored":
         graph = Graph().input("x").latent("h", 2).observed("y", noise=0.3).connect("x", "h").connect("h", "y")
         data = {"x": [[0.5], [-1.0], [0.3]], "y": Censored([0.4, 1.0, np.nan], [0, 1, 0])}

@@ -90,7 +90,7 @@ def bound(p, steps=50, which=0, solver="newton"):
 
 
 def test_bounds_are_below_the_truth_and_ordered():
-    """Uses two units with a known truth; four more have no weight and keep the shape of the other tests."""
+    """Use two units with a known truth, and four without weight that keep the shape of the other tests."""
     p = problem(np.random.default_rng(5), rows=8)
     spare = ((0, 0), (0, 4))
     wide = Problem(jnp.full(6, p.d[0]), jnp.pad(p.shift, spare), jnp.pad(p.W, spare), p.b, p.label)
@@ -100,7 +100,7 @@ def test_bounds_are_below_the_truth_and_ordered():
 
 
 def test_bound_is_exact_without_coupling(rng):
-    """With W = 0 the bound is log P_c(b)."""
+    """Set W = 0, for which the bound is log P_c(b)."""
     p = problem(rng, rows=8, m=6)
     p = p._replace(W=jnp.zeros_like(p.W))
     want = log_probit(jnp.broadcast_to(p.b, (8, 4)), jnp.ones((8, 4)), p.label)
@@ -109,7 +109,7 @@ def test_bound_is_exact_without_coupling(rng):
 
 @pytest.mark.parametrize("which", few([0, 1], "0"))
 def test_bound_increases_with_every_step(rng, which):
-    """Checks every Newton step and every cycle, for strongly coupled units."""
+    """Check every Newton step and every cycle, for strongly coupled units."""
     p = problem(rng, rows=8, m=6, scale=2.0)
     for solver, counts in (("newton", range(9)), ("cyclic", range(1, 9))):
         values = np.array([bound(p, k, which, solver) for k in counts])

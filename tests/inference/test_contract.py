@@ -1,7 +1,7 @@
 """The contract of all engines, against independent references.
 
-Each engine has bounds for the errors of its means and its log Z; samplers by the number of draws.
-Every engine runs a box and a coupled pair in `make test`; special cases of them are slow for some.
+Each engine has bounds for the errors of its means and its log Z; samplers have bounds by the number of draws.
+Every engine computes a box and a coupled pair in `make test`; some of their special cases are marked slow.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Engine:
         return {"newton": mean_field, "ep": ep, "exact": exact, "orthant": orthant}[self.name](tg)
 
 
-# Monte Carlo: five standard errors of 4000 draws, three times as many where draws are correlated
+# Monte Carlo: five standard errors of 4000 draws, times three because draws are correlated
 ENGINES = [
     Engine("newton", 0.1, 0.1),
     Engine("cyclic", 0.1, 0.1),
@@ -75,7 +75,7 @@ def check(got, mean, var, log_z, engine, slack=1.0):
 P2, GAMMA2 = np.array([[1.5, 0.4], [0.4, 1.0]]), np.array([0.7, -0.5])
 
 
-# a pair by quadrature: exact/test_engine.py; draws of coupled variables: sampling/
+# a pair by quadrature: test_exact.py; draws of coupled variables: test_sampling.py
 @pytest.mark.parametrize("engine", engines("newton", "cyclic", "ep", "orthant"), ids=ids)
 def test_two_coupled_variables(engine):
     log_z, mean, var = grid_moments(P2, GAMMA2)
@@ -88,7 +88,7 @@ def test_two_coupled_variables(engine):
 FREE = [e for e in ENGINES if e.name != "exact"]
 
 
-# draws of free variables: sampling/
+# draws of free variables: test_sampling.py
 @pytest.mark.parametrize("engine", few(FREE, "newton", "ep", "orthant", name=ids), ids=ids)
 def test_free_variables_are_gaussian(engine, rng):
     A = rng.normal(size=(2, 2))
@@ -107,7 +107,7 @@ def problem(rng, rows=4, m=5, dtype=np.float64):
     return TruncatedGaussian(LowRank(np.ones(m, dtype), U.astype(dtype)), gamma.astype(dtype))
 
 
-# leading axes of quadrature: exact/test_engine.py
+# leading axes of `exact`: test_log_partition.py
 @pytest.mark.parametrize("engine", few(DETERMINISTIC, "ep", name=ids), ids=ids)
 def test_rows_are_independent_and_keep_their_axes(engine, rng):
     tg = problem(rng)
@@ -122,7 +122,7 @@ def test_rows_are_independent_and_keep_their_axes(engine, rng):
 NO_CYCLES = [e for e in DETERMINISTIC if e.name != "cyclic"]
 
 
-# Newton ends at the one stationary point, quadrature within 1e-9 of the truth: in any order and unit
+# Newton's method finds the only stationary point, quadrature is within 1e-9: in any order and unit
 @pytest.mark.parametrize("engine", few(NO_CYCLES, "ep", name=ids), ids=ids)
 def test_permutation_and_scale(engine, rng):
     tg, order, c = problem(rng), np.array([3, 0, 4, 1, 2]), 2.5
@@ -136,7 +136,7 @@ def test_permutation_and_scale(engine, rng):
     assert_allclose(scaled.log_z + 5 * np.log(c), got.log_z, atol=1e-7)
 
 
-@pytest.mark.slow  # mean_field/test_engine.py, ep/test_engine.py and exact/test_engine.py have it
+@pytest.mark.slow  # test_ep.py compares single with double precision
 @pytest.mark.parametrize("engine", NO_CYCLES, ids=ids)
 def test_single_precision_agrees_with_double(engine, rng):
     got, want = (
@@ -164,7 +164,7 @@ def box(m):
     return (P, shifts, lower, upper), [np.array(x) for x in zip(*witness, strict=True)]
 
 
-# quadrature over three variables is a large program: two of them in `make test`; cycles end where Newton does
+# quadrature over three variables is a large program: two of them in `make test`; cycles have Newton's limit
 BOXED = [(2 if engine.name == "exact" else 3, engine) for engine in ENGINES if engine.name != "cyclic"]
 LARGE = [
     pytest.param(3, engine, marks=pytest.mark.slow)
@@ -198,7 +198,7 @@ def test_independent_variables(engine, limits):
 
 
 def test_zero_and_infinity_are_a_box():
-    # the code of boxes, given the limits of the default: 1e30 is as good as none
+    # the code of boxes, given the default limits: 1e30 acts as infinity
     box = ep(TruncatedGaussian(COUPLED, SHIFTS, np.zeros((2, 3)), np.full((2, 3), 1e30)))
     want = ep(TruncatedGaussian(COUPLED, SHIFTS))
     assert_allclose(box.mean, want.mean, rtol=1e-7)

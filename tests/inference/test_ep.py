@@ -35,7 +35,7 @@ def test_float32_keeps_its_digits(rng):
     single = ep(shallow(seeds[0], m=50, noise=0.05, dtype=np.float32))
     double = ep(shallow(seeds[1], m=50, noise=0.05))
     assert single.converged.all()
-    # log Z is in the thousands here, a rounding error of float32 about 1e-4 of a nat
+    # log Z is in the thousands here; a rounding error of float32 is about 1e-4 nats
     assert np.abs(np.asarray(single.log_z) - np.asarray(double.log_z)).max() < 0.01
 
 
@@ -51,7 +51,7 @@ def test_bad_arguments_and_failed_convergence_are_reported(rng):
 
 @pytest.mark.parametrize(("m", "scale", "seed"), [(6, 5, 4), (10, 3, 4)])
 def test_strong_couplings_need_damping(m, scale, seed):
-    """Without damping one or two rows never converge."""
+    """Use problems in which one or two rows do not converge without damping."""
     rng = np.random.default_rng(seed)
     W = scale * rng.normal(size=(m, m))
     P = np.block([[np.eye(m) + W.T @ W, -W.T], [-W, np.eye(m)]])

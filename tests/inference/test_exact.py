@@ -31,7 +31,7 @@ def test_rank_one_of_three(mask):
     check(TruncatedGaussian(LowRank(d, u), shift, mask), np.diag(d) + u.T @ u)
 
 
-@pytest.mark.slow  # the largest program; pairs, below
+@pytest.mark.slow  # the largest program; pairs are tested below
 @pytest.mark.parametrize("mask", MASKS, ids=["all", "some"])
 def test_dense_of_three(rng, mask):
     P = random_precision(rng, 3)
@@ -56,7 +56,7 @@ def test_two_variables_peaked_and_skewed(gamma):
     assert_allclose(float(got.mean[0]), mean, rtol=1e-9)  # the witness subtracts logarithms of size |gamma|^2
 
 
-def test_says_which_engine_to_use_instead(rng):
+def test_errors_name_other_engines(rng):
     P = LowRank(np.ones(10), rng.normal(size=(2, 10)))
     with pytest.raises(ValueError, match=r"LowRank of rank 2 with 10 variables. Use `ep`.*`orthant`"):
         exact(TruncatedGaussian(P, np.zeros(10)))

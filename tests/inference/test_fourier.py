@@ -25,7 +25,7 @@ def rows_of(y):
 
 
 def sums(alpha, coef, noise):
-    """Return the same sum in every row; further units have no weight."""
+    """Return the same sum in every row; units are padded with ones of weight 0."""
     spare = [0.0] * (MANY - len(alpha))
     spread = [jnp.tile(jnp.asarray([*v, *spare])[None, :], (ROWS, 1)) for v in (alpha, coef)]
     return Sum(*spread, np.full(ROWS, float(noise)))  # jnp.full would be weakly typed and compile again

@@ -47,7 +47,7 @@ def test_kernels_compile_to_triton(kind):
 def test_moments_of_a_unit():
     alpha = np.linspace(-40, 40, 801, dtype=np.float32)
     alpha = np.concatenate([alpha, np.float32([-1e6, -1e3, 1e3, 1e6])])
-    mean, var, log_z = _gpu_kernel.standard(jnp.asarray(alpha), jnp.asarray(True))
+    mean, var, log_z = _gpu_kernel.unit_moments(jnp.asarray(alpha), jnp.asarray(True))
     want = standard_moments(alpha.astype(np.float64))
     assert_allclose(mean, want[0], rtol=3e-7)
     assert_allclose(var, want[1], rtol=1.5e-6)
@@ -60,7 +60,7 @@ def test_kernel_takes_rank_one_in_single_precision_only():
     others = [LowRank(one, np.ones((2, 4), np.float32)), LowRank(np.ones(4), np.ones((1, 4)))]
     others += [Diagonal(one), zero]
     for P in (LowRank(one, one[None]), *others):
-        suited = _gpu_kernel.suits(TruncatedGaussian(P, np.zeros((1, 4), np.float32)))
+        suited = _gpu_kernel.is_supported(TruncatedGaussian(P, np.zeros((1, 4), np.float32)))
         assert suited == (P not in others)
     # rank zero takes the general path: 1 + φ(1) / Φ(1)
     assert_allclose(mean_field(TruncatedGaussian(zero, np.ones((2, 4)))).mean, 1.2876, rtol=1e-4)

@@ -32,7 +32,7 @@ def test_independent_units(rng):
 
 
 def test_covariances_are_derivatives_of_means(rng):
-    """Checks mean field's linear response, and EP's covariance against its variances."""
+    """Check mean field's linear response, and EP's covariance against its variances."""
     tg, W = deep(rng, m=4), rng.normal(size=(2, 4))
     _, cov = moments(tg, W, "mean_field")
     means = jax.jit(lambda shift: mean_field(tg.with_shift(shift)).mean[:, 4:])

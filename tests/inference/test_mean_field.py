@@ -98,7 +98,7 @@ def test_bad_arguments_and_failed_convergence_are_reported(rng):
 
 @pytest.mark.parametrize("times", [10, 100])
 def test_strong_layers_converge_in_few_steps(times):
-    """Weights of scale 3; without a line search a third of the rows never converge."""
+    """Use weights of scale 3, for which a third of the rows do not converge without a line search."""
     rng = np.random.default_rng(2)
     W = 3 * rng.normal(size=(50, 50))
     P = Layered([np.eye(50) + W.T @ W, np.eye(50)], [-W])
@@ -114,17 +114,17 @@ def precisions(rng):
 
 
 def test_systems_are_solved(rng):
-    """Checks all methods, with and without the curvature of a term."""
+    """Check all methods, with and without the curvature of a term."""
     extra, r, A = rng.uniform(0, 2, (4, 6)), rng.normal(size=(4, 6)), rng.normal(size=(2, 6))
     for P in precisions(rng):
         tg = TruncatedGaussian(P, r)
-        for bend, less in ((None, 0), (lambda x: -(x @ A.T) @ A, -A.T @ A)):
+        for hessian, less in ((None, 0), (lambda x: -(x @ A.T) @ A, -A.T @ A)):
             H = np.asarray(P.dense()) + np.stack([np.diag(e) for e in extra]) - less
-            got = jax.jit(solve, static_argnums=3)(tg, extra, r, bend)
+            got = jax.jit(solve, static_argnums=3)(tg, extra, r, hessian)
             assert_allclose(got, np.linalg.solve(H, r[:, :, None])[:, :, 0], rtol=1e-6, atol=1e-6)
 
 
-def test_systems_are_solved_and_no_solution_is_zero_for_being_good_enough(rng):
+def test_systems_with_small_right_hand_sides_are_solved(rng):
     B = rng.normal(size=(4, 4))
     A = B @ B.T + np.eye(4)
     r = np.stack([rng.normal(size=4), np.zeros(4), 1e-6 * rng.normal(size=4)]).astype(np.float32)

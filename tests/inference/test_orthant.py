@@ -54,7 +54,7 @@ def test_error_estimate_has_the_size_of_the_error():
     assert 0.6 < np.sqrt(np.mean(errors**2) / np.mean(claimed**2)) < 1.5
 
 
-def test_diagonal_is_exact_at_any_distance_from_the_wall():
+def test_diagonal_is_exact_at_any_distance_from_the_limit():
     p = np.array([0.5, 1.0, 4.0])
     mean = np.array([[1.0, -1.0, 0.3], [-20.0, -30.0, -5.0], [-200.0, -1e3, 50.0]])
     tg = TruncatedGaussian(Diagonal(p), mean * p)
@@ -190,7 +190,7 @@ def test_tilt_is_the_saddle_point(rng, level):
     assert abs(float(mu[-1])) < 1e-12 * (1 + abs(level))  # the tilt of the last variable is zero
 
 
-def test_ordered_cholesky_factorises_and_leaves_free_variables_to_the_end(rng):
+def test_ordered_cholesky_factorises_and_puts_free_variables_last(rng):
     m = 7
     covariance = np.linalg.inv(random_precision(rng, m))
     truncated = np.array([1, 0, 1, 1, 0, 1, 1], bool)

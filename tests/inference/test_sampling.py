@@ -22,8 +22,8 @@ ALL = pytest.param((True, True, True), marks=pytest.mark.slow)
 def assert_draws_match(draws, mean, var, limit=4.5):
     """Compare moments of draws (steps, chains, m) with their true values, in standard errors over the chains.
 
-    Chains are independent, so the standard error of an average is the spread of the chains' averages over the
-    square root of their number, for any correlation within chains.
+    Chains are independent, so the standard error of an average is the spread of the chains' averages divided
+    by the square root of their number, for any correlation within chains.
     """
     draws = np.asarray(draws, float)
     for statistic, truth in ((draws, mean), ((draws - mean) ** 2, var)):
@@ -59,7 +59,7 @@ def test_hmc_moments_under_strong_correlation():
     assert_draws_match(np.asarray(result.draws).reshape(5, N_CHAINS, 2), mean, var)
 
 
-def test_gibbs_far_behind_the_wall():
+def test_gibbs_with_means_far_below_the_limit():
     mean = np.array([-5.0, -40.0, -1e5])
     tg = TruncatedGaussian(Diagonal(np.ones(3)), mean)
     result = gibbs(tg, jax.random.key(2), 20_000, n_chains=10_000, burn_in=0)

@@ -1,4 +1,4 @@
-"""Small random models, their parameters as NumPy arrays, and witnesses written in NumPy and scipy."""
+"""Small random models, their parameters as NumPy arrays, and references by NumPy and SciPy."""
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +26,13 @@ def drawn(rng, hidden, m, n, classes, noise=S1):
 
 
 def one_layer(rng, m=4, n=2, *, classes=False, s0=S0, noise=S1):
-    """One layer over three inputs, every weight and bias N(0, 1)."""
+    """Return one layer over three inputs, every weight and bias N(0, 1)."""
     W0, b0 = jnp.asarray(rng.standard_normal((m, 3))), jnp.asarray(rng.standard_normal(m))
     return drawn(rng, OneLayer(W0, b0, jnp.asarray(s0)), m, n, classes, noise)
 
 
 def layered(rng, layers, n=2, *, kind=UndirectedLayers, classes=False):
-    """Several layers over three inputs."""
+    """Return several layers over three inputs."""
     sizes = (3, *layers)
     W = [
         jnp.asarray(rng.standard_normal((m, below)) / np.sqrt(below))
@@ -44,20 +44,20 @@ def layered(rng, layers, n=2, *, kind=UndirectedLayers, classes=False):
 
 
 def weights(model):
-    """W0, b0, W1 and b1."""
+    """Return W0, b0, W1 and b1."""
     hidden, output = model.hidden, model.likelihood.output
     return [np.asarray(a) for a in (hidden.W0, hidden.b0, output.W1, output.b1)]
 
 
 def truncated(mu, sigma):
-    """Mean and variance of N_T(mu, sigma²) by the textbook."""
+    """Return mean and variance of N_T(mu, sigma²) by the textbook formulas."""
     alpha = mu / sigma
     r = np.exp(stats.norm.logpdf(alpha) - special.log_ndtr(alpha))
     return mu + sigma * r, sigma**2 * (1 - alpha * r - r**2)
 
 
 def algorithm_1(P, gamma, free=()):
-    """Algorithm 1, lines 3-8, to convergence for one row: means and variances; `free` are not truncated."""
+    """Run Algorithm 1, lines 3-8, to convergence: means and variances of a row; `free` are not truncated."""
     mean, sigma = np.ones(len(gamma)), 1 / np.sqrt(np.diag(P))
     for _ in range(5000):
         before = mean.copy()
@@ -72,7 +72,7 @@ def algorithm_1(P, gamma, free=()):
 
 
 def gradient(objective, model, rows):
-    """The gradient of the summed objective, as a model."""
+    """Return the gradient of the summed objective, as a model."""
     return jax.jit(jax.grad(lambda m: objective(m, rows, BEGIN).sum()))(model)
 
 

@@ -19,7 +19,7 @@ def random_predictive(rng, K=3, N=6, m=5):
 
 
 def one_unit_logpdf(y, a, w, b, s0, s1):
-    """Closed form of one unit: a Gaussian times a quotient of two Phis."""
+    """Return the closed form of one unit: a Gaussian times a quotient of two Phis."""
     v = s1 + w * w * s0
     posterior = (a + w * s0 * (y - b - w * a) / v) / np.sqrt(s0 * s1 / v)
     return norm.logpdf(y, b + w * a, np.sqrt(v)) + log_ndtr(posterior) - log_ndtr(a / np.sqrt(s0))
@@ -49,11 +49,11 @@ def test_density_has_its_moments(dist):
 
 
 def test_tails_of_many_points_keep_their_digits(dist):
-    """The series errs by 1e-15 of the peak: densities a millionth of it must come from the contour."""
+    """Use densities a millionth of the peak, which the series, with errors of 1e-15 of it, cannot compute."""
     y = dist.mean()[:, None] + np.linspace(-9, 9, 37)[None, :] * dist.std()[:, None]
     one_by_one = np.stack([dist.logpdf(column) for column in y.T], 1)
     tail = dist.std()[:, None] * np.exp(one_by_one)
-    assert np.any((tail > 1e-11) & (tail < 1e-8))  # where the series would be short of digits
+    assert np.any((tail > 1e-11) & (tail < 1e-8))  # where the series would have too few digits
     assert_allclose(dist.logpdf(y), one_by_one, rtol=0, atol=1e-10)
 
 
@@ -112,7 +112,7 @@ def test_draws_follow_the_distribution():
     assert np.all(np.abs(many.mean(0) - d[:2].mean()) < 4.5 * d[:2].std() / 100)
 
 
-def test_tiny_noise_stays_sane():
+def test_tiny_noise_gives_finite_values():
     rng = np.random.default_rng(2)
     d = ExactPredictive(rng.normal(size=(1, 2, 3)), rng.normal(size=(1, 3)), 0.0, 1.0, 1e-10)
     q = np.linspace(0.01, 0.99, 9)[None, :]

@@ -44,7 +44,7 @@ def test_settings_of_the_paper():
 
 
 @pytest.mark.parametrize("method", PaperRegressor.methods)
-def test_every_method_learns_a_bent_line(rows, method):
+def test_every_method_learns_an_absolute_value(rows, method):
     X, y = rows
     settings = {"noise": None, "init": "scaled", "max_epochs": 60, "solver": "newton", "learning_rate": 0.02}
     model = PaperRegressor(**{**QUICK, **settings, "hidden": 10}, method=method).fit(X[:100], y[:100])
@@ -55,7 +55,7 @@ def test_every_method_learns_a_bent_line(rows, method):
 
 
 def test_density_of_one_layer_is_exact(rows):
-    """Against the same density written out with the fitted parameters, and against its own moments."""
+    """Compare with the same density written out with the fitted parameters, and with its own moments."""
     X, y = rows
     model = PaperRegressor(**DOUBLE).fit(X[:100], y[:100])
     dist = model.predict_dist(X[100:])
@@ -102,7 +102,7 @@ def test_several_layers_predict_gaussians(rows, deep, method):
 
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_distributions_are_computed_in_double_precision(rows, outputs):
-    """Also if JAX uses single precision by default; several layers, and the joint density of one layer."""
+    """Compute them while JAX uses single precision: several layers, and the joint density of one layer."""
     X, y = rows
     Y = y if outputs == 1 else np.column_stack([y, -y])
     hidden = (4, 4) if outputs == 1 else (4,)
@@ -113,7 +113,7 @@ def test_distributions_are_computed_in_double_precision(rows, outputs):
 
 
 def test_predictions_do_not_depend_on_the_size_of_a_table(rows):
-    """Tables of more than 512 rows are predicted in blocks."""
+    """Predict a table of more than 512 rows, which is divided into blocks."""
     X, y = rows
     model = PaperRegressor(**DOUBLE).fit(X, y)
     many = np.tile(X, (5, 1))

@@ -42,7 +42,7 @@ def test_moments_of_one_layer_are_those_of_truncated_normals(rng):
 
 
 def test_energy_of_undirected_layers(rng):
-    """−½ hᵀPh + γᵀh and −Σ‖h − u‖²/2s0 differ by a constant, with y and without."""
+    """Compare −½ hᵀPh + γᵀh and −Σ‖h − u‖²/2s0, which differ by a constant, with y and without."""
     model = layered(rng, (4, 3, 2))
     X, residual, h = rng.standard_normal((1, 3)), rng.standard_normal(2), rng.random((6, 9))
     layers = jax.tree.map(np.asarray, model.hidden)
@@ -91,7 +91,7 @@ def test_class_evidence_of_undirected_layers_by_sampling(rng):
 
 
 def test_scaling_s0_with_the_weights_changes_no_density(rng):
-    """W0, b0 and σ0 times c, W1 divided by c: the same p(y | x), for each objective in its own way."""
+    """Multiply W0, b0 and σ0 by c and divide W1 by c: p(y | x) and every objective do not change."""
     model, c = one_layer(rng), 3.0
     W0, b0, W1, b1 = (jnp.asarray(a) for a in weights(model))
     hidden = type(model.hidden)(c * W0, c * b0, jnp.asarray(c**2 * S0))

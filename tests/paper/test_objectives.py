@@ -48,7 +48,7 @@ def require(got, want, **tolerance):
 
 
 def test_gradients_of_back_propagation(rng):
-    """∂E/∂W0 and ∂E/∂W1 with corrected signs and 1/σ1² in both; E is minus the objective."""
+    """Compare ∂E/∂W0 and ∂E/∂W1 with corrected signs and 1/σ1² in both; E is minus the objective."""
     model, rows = problem(rng, n=2)
     W0, b0, W1, b1 = weights(model)
     X, Y = map(np.asarray, rows)
@@ -61,7 +61,7 @@ def test_gradients_of_back_propagation(rng):
 
 @pytest.mark.parametrize("solver", ["newton", "cyclic"])
 def test_gradients_of_em(rng, solver):
-    """∂Q/∂W0, ∂Q/∂b0, ∂Q/∂W1, ∂Q/∂b1 with the posterior by Algorithm 1."""
+    """Compare ∂Q/∂W0, ∂Q/∂b0, ∂Q/∂W1 and ∂Q/∂b1 with the posterior by Algorithm 1."""
     model, rows = problem(rng, n=2)
     W0, b0, W1, b1 = weights(model)
     X, Y = map(np.asarray, rows)
@@ -84,7 +84,7 @@ def test_gradients_of_em(rng, solver):
 
 
 def class_posterior(W1, b1, a, c):
-    """E[h], Var[h] and E[z] of one row by the supplement's updates of (h, s), s = T z.
+    """Return E[h], Var[h] and E[z] of one row by the supplement's updates of (h, s), s = T z.
 
     T is −I with column c set to one, its own inverse. Off the diagonal P has −W1ᵀ T⁻¹; the paper prints −W1ᵀ.
     """
@@ -113,7 +113,7 @@ def test_class_gradients_of_the_supplement(rng, solver):
 
 
 def supplement(layers, x):
-    """Q and β of the supplement for any number of hidden layers."""
+    """Return Q and β of the supplement for any number of hidden layers."""
     W, b = [np.asarray(w) for w in layers.W], [np.asarray(v) for v in layers.b]
     ends = np.cumsum([0, len(layers.b0), *map(len, b)])
     Q, beta = np.eye(ends[-1]), np.zeros(ends[-1])
@@ -128,7 +128,7 @@ def supplement(layers, x):
 
 
 def deep_gradients(layers, x, prior, posterior, ends):
-    """The supplement's gradients of one row for W0, b0 and the weights and biases between layers."""
+    """Return the supplement's gradients of one row for W0, b0, and weights and biases between layers."""
     (m0, s0), (m1, s1) = ((m, np.outer(m, m) + np.diag(v)) for m, v in (prior, posterior))
     first = slice(0, ends[1])
     found = [np.outer(m1[first] - m0[first], x) / S0, (m1[first] - m0[first]) / S0]
@@ -143,7 +143,7 @@ def deep_gradients(layers, x, prior, posterior, ends):
 
 @pytest.mark.parametrize("classes", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_deep_gradients_of_the_supplement(rng, classes):
-    """Its equations with the output's own variance, 1 or σ1², in the output's blocks instead of σ0²."""
+    """Use its equations with the output's own variance, 1 or σ1², in the output's blocks instead of σ0²."""
     n, s1 = (3, 1.0) if classes else (2, S1)
     model, X = layered(rng, (3, 4, 2), n, classes=classes), rng.standard_normal((2, 3))
     y = np.array([2, 0]) if classes else rng.standard_normal((2, n))
@@ -195,7 +195,7 @@ def test_gradients_are_those_of_the_values(rng, method, classes):
 
 
 def test_deep_gradients_are_those_of_the_values(rng):
-    """Back-propagation through inference of the prior, and EP of classes; no iteration is differentiated."""
+    """Test back-propagation through inference of the prior, and EP of classes."""
     X = jnp.asarray(rng.standard_normal((3, 3)))
     rows = (Rows(X, jnp.asarray(rng.standard_normal((3, 2)))), Rows(X, jnp.asarray([0, 2, 1], jnp.int32)))
     models = layered(rng, (4, 3)), layered(rng, (4, 3), 3, classes=True)
@@ -214,7 +214,7 @@ def values(method, model, rows):
 
 
 def test_objectives_agree_when_the_latent_noise_vanishes(rng):
-    """With s0 → 0, h is max(0, a) and y is Gaussian about W1 h + b1: a ReLU network."""
+    """Let s0 → 0: then h is max(0, a) and y is Gaussian about W1 h + b1, a ReLU network."""
     model, rows = problem(rng, rows=40, m=8, s0=1e-8)
     W0, b0, W1, b1 = weights(model)
     X, Y = map(np.asarray, rows)
@@ -231,7 +231,7 @@ def test_mean_field_is_below_the_exact_value_and_ep_near_it(rng):
 
 
 def test_bound_never_falls_in_em(rng):
-    """M-steps for W1, b1 and s1 in closed form: regression of y on the posterior moments of h."""
+    """Use M-steps for W1, b1 and s1 in closed form: regressions of y on the posterior moments of h."""
     model, rows = problem(rng, rows=40, m=8)
     Y, bounds = np.asarray(rows.y), []
 
@@ -299,4 +299,4 @@ def test_learned_noise_of_back_propagation_loses_the_variance_of_the_units(rng):
     left = np.exp(subtract_unit_variance(members, rows.X).likelihood.log_noise)
     _, v = truncated(np.asarray(rows.X) @ W0.T + b0, np.sqrt(S0))
     assert_allclose(np.mean(v @ W1.T**2) + left[0], 40.0, rtol=1e-10)
-    assert_allclose(left[1], 1e-5, rtol=1e-10)  # a hundredth stays
+    assert_allclose(left[1], 1e-5, rtol=1e-10)  # a hundredth remains

@@ -39,9 +39,9 @@ class Page:
             --hide-scrollbars --disable-background-networking --remote-debugging-pipe
             --user-data-dir={self._profile.name} about:blank""".split()
         # the browser reads commands from descriptor 3 and writes answers to descriptor 4
-        become = f"import os; os.dup2({to_read}, 3); os.dup2({to_write}, 4)"
-        become += "; import sys; os.execv(sys.argv[1], sys.argv[1:])"
-        command = [sys.executable, "-IS", "-c", become, found(), *flags]
+        launcher = f"import os; os.dup2({to_read}, 3); os.dup2({to_write}, 4)"
+        launcher += "; import sys; os.execv(sys.argv[1], sys.argv[1:])"
+        command = [sys.executable, "-IS", "-c", launcher, found(), *flags]
         self._process = subprocess.Popen(
             command, pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -121,7 +121,7 @@ class Page:
             raise RuntimeError(answer["exceptionDetails"]["exception"]["description"])
         return answer["result"].get("value")
 
-    def complaints(self):
+    def messages(self):
         """Return console messages, uncaught errors and log entries such as violations of the policy."""
         kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         return [event["params"] for event in self.events if event.get("method") in kinds]

@@ -9,14 +9,14 @@ import pytest
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.report import render_report
 
-NASTY = ("<script>alert(1)</script>", "$x_1$ & co", '"quoted"', "groß \N{SNOWMAN}")
+SPECIAL_NAMES = ("<script>alert(1)</script>", "$x_1$ & co", '"quoted"', "groß \N{SNOWMAN}")
 
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
 class Tree(HTMLParser):
-    """All elements as [tag, attributes, text, parents]; raises if tags are not nested properly."""
+    """Collect elements as [tag, attributes, text, parents]; raise if tags are not nested properly."""
 
     def __init__(self, page):
         super().__init__()
@@ -52,7 +52,7 @@ def regression():
     X = rng.normal(size=(160, 4))
     X[:, 3] = X[:, 3] > 0
     y = 3 * X[:, 0] + np.abs(X[:, 1]) + 0.3 * rng.normal(size=160)
-    X = pd.DataFrame(X, columns=NASTY)
+    X = pd.DataFrame(X, columns=SPECIAL_NAMES)
     model = TGGMRegressor(hidden=(6, 5), n_members=2, max_epochs=40, random_state=0).fit(X[:96], y[:96])
     return model, (X[96:], y[96:]), (X[:96], y[:96])
 
@@ -63,7 +63,7 @@ def classes():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(160, 4))
     label = np.array(["<b>a</b>", "b & c", "$d$"])[np.digitize(X[:, 0] + 0.2 * X[:, 2], (-0.4, 0.4))]
-    X = pd.DataFrame(X, columns=NASTY)
+    X = pd.DataFrame(X, columns=SPECIAL_NAMES)
     model = TGGMClassifier(hidden=8, n_members=2, max_epochs=40, random_state=0).fit(X[:96], label[:96])
     return model, (X[96:], label[96:]), (X[:96], label[:96])
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from tests.cases import few
 from tests.report import chromium
-from tests.report.conftest import NASTY, Tree
+from tests.report.conftest import SPECIAL_NAMES, Tree
 from tggm.report import render_report, write_report
 from tggm.report._case import examine
 from tggm.report._sections import importance
@@ -105,7 +105,7 @@ def test_text_from_data_is_escaped(pages, kind):
     assert len(tree.all("script")) == len(tree.all("title")) - len(tree.all("svg")) == 1
     assert not tree.all("b") + tree.all("i")
     text = "".join(e[2] for e in tree.all("section"))
-    assert all(name in text for name in NASTY)
+    assert all(name in text for name in SPECIAL_NAMES)
     (heading,) = tree.all("h1")
     assert heading[2] == "A </title> & more"
 
@@ -151,7 +151,7 @@ def test_pages_without_training_rows_with_columns_of_the_users_table(regression,
 def test_the_first_feature_is_the_most_important(regression, classes):
     for model, (X, y), _ in (regression, classes):
         features, _ = importance(examine(model, X, y, "y", None, None))
-        assert (features[0].name, len(features)) == (NASTY[0], 4)
+        assert (features[0].name, len(features)) == (SPECIAL_NAMES[0], 4)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def opened(tab, pages, tmp_path):
 @KINDS
 def test_browsers_report_no_errors_and_fetch_nothing(opened, kind):
     page = opened(kind, 1200)
-    assert page.complaints() == []
+    assert page.messages() == []
     assert [url[:5] for url in page.requests() if not url.startswith("data:image/png")] == ["file:"]
     assert page.ask("document.title") == "A </title> & more"
 
@@ -229,7 +229,7 @@ def test_tables_sort_both_ways(opened, kind, table, column):
     assert (way, down) == ("descending", sorted(down, reverse=True))
     assert len(set(up)) > 2
     assert page.ask("document.querySelectorAll('tbody tr').length") == before
-    assert page.complaints() == []
+    assert page.messages() == []
 
 
 @BROWSER
@@ -243,7 +243,7 @@ def test_every_figure_has_an_accessible_name(opened, kind):
 
 
 # texts that exceed their cell or figure by more than a pixel
-SPILLED = """
+OVERFLOWS = """
 Array.from(document.querySelectorAll("th, td, dt, dd, svg.plot text"), inner => {
   const outer = inner.ownerSVGElement || inner, range = document.createRange();
   range.selectNodeContents(inner);
@@ -275,7 +275,7 @@ def test_long_names_do_not_overflow(tab, long_names, tmp_path, kind, width):
     (tmp_path / "long.html").write_text(long_names(kind), encoding="utf-8")
     tab.resize(width, 800)
     tab.open((tmp_path / "long.html").as_uri())
-    assert tab.ask(SPILLED) == []
+    assert tab.ask(OVERFLOWS) == []
     assert tab.ask("document.documentElement.scrollWidth") <= width
     # a date fits on one line
     rects = "Array.from(document.querySelectorAll('#worst td'))"

@@ -22,7 +22,7 @@ def table():
 
 @jax.jit
 def everything(mu, sigma, lower, upper):
-    """All functions with all derivatives: one program, since compiling takes most of the time."""
+    """Compute all functions with all derivatives in one program, as compiling takes most of the time."""
 
     def one(function, *arguments):
         value, back = jax.vjp(function, *arguments)
@@ -35,7 +35,7 @@ def everything(mu, sigma, lower, upper):
 
 
 def scale(name, k, table):
-    """What an error is divided by where the true value has a zero."""
+    """Return the divisor of errors of functions that have a zero."""
     std = np.sqrt(table["var"])
     unit = std**2 if name == "var" else 0.0
     if k == 0:

@@ -102,8 +102,8 @@ def test_bad_arguments_give_nan():
 
 # in single precision the same branches are taken
 @pytest.mark.parametrize("dtype", few(["float32", "float64"], "float64"))
-def test_locations_on_a_limit_whose_other_side_is_open(dtype):
-    """Checks half-normals and their derivative by the location."""
+def test_locations_on_the_only_limit(dtype):
+    """Check half-normals and their derivative by the location."""
     dtype = np.dtype(dtype)
     inf = dtype.type(np.inf)
     a, b = np.asarray([0, -inf], dtype), np.asarray([inf, 0], dtype)

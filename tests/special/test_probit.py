@@ -67,8 +67,8 @@ def test_two_classes_are_the_binary_probit(rng):
 both = jax.jit(jax.value_and_grad(lambda *given: log_probit(*given).sum(), argnums=(0, 1)))
 
 
-def test_mean_of_the_winner_is_the_mean_plus_the_gradient(rng):
-    """E[z | class c] = η + ∇ log P_c(η) for unit variances: simulation, five standard errors."""
+def test_mean_given_the_class_is_the_mean_plus_the_gradient(rng):
+    """Compare E[z | class c] = η + ∇ log P_c(η) with a simulation, within five standard errors."""
     eta = np.array([[0.5, -0.3, 1.0, 0.0]])
     z = eta + rng.standard_normal((400_000, 4))
     winner = z.argmax(1)
@@ -124,7 +124,7 @@ def test_all_classes_agree_with_one_at_a_time(rng):
 
 
 def test_derivatives_among_many_classes(rng):
-    """Compares with central differences."""
+    """Compare with central differences."""
     mean, std = 2 * rng.standard_normal((2, 120)), rng.uniform(1, 2, (2, 120))
     label = jnp.asarray([int(mean[0].argmax()), 5])
 

@@ -18,7 +18,7 @@ def log_survival(x):
     return mp.log(mp.erfc(mp.mpf(x) / mp.sqrt(2)) / 2)
 
 
-# the witness is the equation itself: what x claims to solve, evaluated in 40 digits
+# the reference is the equation that x solves, evaluated with 40 digits
 @pytest.mark.parametrize("s", [1e-9, 1e-3, 0.3, 0.69, 0.7, 1.0, 5.0, 80.0, 649.0, 651.0, 900.0, 1e5, 1e9])
 def test_survival_quantile_solves_its_equation(s):
     x = float(survival_quantile(jnp.float64(s)))
@@ -27,7 +27,7 @@ def test_survival_quantile_solves_its_equation(s):
     assert abs(error) <= 2e-14 * max(1.0, abs(x)) + 1e-16 * s / float(slope)
 
 
-def test_survival_quantile_is_increasing_across_its_seams():
+def test_survival_quantile_increases_where_its_formula_changes():
     s = jnp.concatenate([jnp.linspace(a - 1e-6, a + 1e-6, 201) for a in (np.log(2), 650.0)])
     x = survival_quantile(s)
     assert bool((jnp.diff(x) > 0).all())

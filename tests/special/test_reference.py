@@ -28,7 +28,7 @@ def table():
 
 
 def counted(true, arguments, power, dtype):
-    """Where the true value, also that of the standardised function, is a normal number."""
+    """Return the mask where the true value and that of the standardised function are normal numbers."""
     standard = np.abs(true) / (arguments[1].astype(float) ** power if len(arguments) > 1 else 1)
     return np.minimum(np.abs(true), standard) >= np.finfo(dtype).tiny
 

@@ -18,17 +18,17 @@ from tggm.special.coefficients import FITS
 
 Array = Any  # of the namespace
 SQRT_2PI = 2.5066282746310002
-FAR = 1e8  # g and ω² have reached their limits beyond
+FAR = 1e8  # beyond it g and ω² equal their limits
 N_NODES = 3  # of the quadrature over locations, as in training
 COSINE_TERMS = 11
-REACH = 6.5  # deviations at which a normal density is negligible in double precision
+REACH = 6.5  # standard deviations at which a normal density is negligible in double precision
 SPACING = 0.4  # of the nodes of class probabilities, in units of the smallest deviation of a row
 MIN_NODES, MAX_NODES = 24, 2000
 BOUNDED = {"Identity": False, "Bounded": True, "Periodic": True}  # by the class of a model file
 
 
 def _fit(name: str, t: Array) -> tuple[Array, Array]:
-    """Return the polynomial of a fit, and 1 / (t + c), by a power of which it is multiplied."""
+    """Return the polynomial of a fit, and 1 / (t + c), a power of which multiplies it."""
     start, c, coefficients = FITS["float64"][name]
     w = 1.0 / (t + c)
     u = 1.0 - 2 * (c + start) * w
@@ -39,7 +39,7 @@ def _fit(name: str, t: Array) -> tuple[Array, Array]:
 
 
 def _fold(xp: Any, a: Array) -> tuple[Array, Array, Array]:
-    """Return where the fits hold, the place t at which they are evaluated, and g there or r elsewhere."""
+    """Return the mask where the fits hold, their argument t, and g where they hold and r elsewhere."""
     left = a < -FITS["float64"]["mean"][0]
     t = xp.where(left, -a, a)
     p, w = _fit("mean", t)
@@ -122,7 +122,7 @@ class Network:
             return location
         c, phi, E = self.waves
         waves = formulas.cos_turns(xp, x[..., None] * c[:, None] + phi[:, None], COSINE_TERMS)
-        # the sums of waves are linear, and so is the first layer: one matrix for both
+        # the sums of waves and the first layer are linear: one matrix computes both
         joined = np.einsum("kmdi,kdiw->kdwm", W[:, :, d:].reshape(len(W), -1, d, E.shape[2]), E)
         joined = joined.reshape(len(W), -1, W.shape[1])
         return location + xp.reshape(waves, (len(W), -1, joined.shape[1])) @ joined

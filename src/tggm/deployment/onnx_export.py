@@ -1,7 +1,7 @@
 """Export a fitted model to one ONNX file, for runtimes in any language.
 
 The formulas of the network are those of NumPy predictions, traced by ndonnx. A pooled distribution is a
-standard distribution, moved and scaled row by row: its quantiles and moments are constants of the graph.
+standard distribution, shifted and scaled row by row: its quantiles and moments are constants of the graph.
 """
 
 import json
@@ -25,7 +25,7 @@ from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Numb
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-CLASS_NODES = 192  # of class probabilities: enough for scores 75 deviations apart
+CLASS_NODES = 192  # of class probabilities: enough for scores 75 standard deviations apart
 PARTS, SUBDIVISIONS = 16, 9  # for the quantiles of a mixture: errors of 1e-11 of the members' differences
 Array = Any  # of ndonnx
 
@@ -42,7 +42,7 @@ def export_onnx(
     ``deviation`` and ``quantiles``; a classifier ``probabilities`` and ``label``. A model of an array takes
     ``X``, shape (rows, columns), NaN for missing values. A model of a table takes each column by its name,
     shape (rows, 1): numbers with NaN for missing values, words with "", dates as days since 1970-01-01.
-    Numbers with marks, as ``<LOD`` in a column "dose", have a second input "dose: mark", "" for none.
+    Numbers with marks, such as ``<LOD`` in a column "dose", have a second input "dose: mark", "" for none.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def export_onnx(
 def _inputs(
     xp: Any, predictor: NumPyClassifier | NumPyRegressor, preparation: Preparation | None
 ) -> tuple[dict[str, Array], Array]:
-    """Return the arguments of the graph, and the inputs of the network without missing values."""
+    """Return the arguments of the graph, and the inputs of the network, in which no value is missing."""
     if preparation is None:
         shift = predictor.fitted_.scales.x.shift
         X = xp.argument(shape=("rows", len(shift)), dtype=xp.float64)
@@ -106,7 +106,7 @@ def _inputs(
         kinds = {name: xp.utf8 if word else xp.float64 for name, word in names.items()}
         some = {name: xp.argument(shape=("rows", 1), dtype=kind) for name, kind in kinds.items()}
         arguments |= some
-        parts += encoded(column, xp, *some.values())
+        parts += encode_column(column, xp, *some.values())
     return arguments, xp.concat(parts, axis=-1)
 
 
@@ -177,7 +177,7 @@ def _mixture(
     return first, second, low + 0.5 * width
 
 
-def encoded(column: Column, xp: Any, given: Array, mark: Array | None = None) -> list[Array]:
+def encode_column(column: Column, xp: Any, given: Array, mark: Array | None = None) -> list[Array]:
     """Return the inputs that the model computes from a column, (rows, ·) each."""
     match column:
         case Number():

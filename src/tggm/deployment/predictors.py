@@ -24,7 +24,7 @@ from tggm.tables.inputs import new_rows
 from tggm.tables.schema import restored_classes
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: they fit in a processor's cache
-MIN_ROWS = 32  # that are computed at once
+MIN_ROWS = 32  # rows that are computed at once
 
 
 class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -36,7 +36,7 @@ class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
         """Raise TypeError: only models with JAX can be trained."""
         raise TypeError(f"a {type(self).__name__} predicts only; load the model without backend='numpy'.")
 
-    def _named(self, meta: Mapping[str, Any], table: Preparation | None) -> Self:
+    def _set_names(self, meta: Mapping[str, Any], table: Preparation | None) -> Self:
         names, count = meta["features"], len(self.fitted_.scales.x.shift)
         if names is not None and (len(names) != count or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"the names of its {count} inputs must be {count} strings")
@@ -56,7 +56,7 @@ class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
             some = rows[begin : begin + size]
             with np.errstate(over="ignore"):  # `require_moderate` reports values that are too large
                 Z = network.standardise(np, some.toarray() if sparse.issparse(some) else some)
-            require_moderate(Z, "`X`", "leave out rows so far from what the model has seen")
+            require_moderate(Z, "`X`", "leave out rows so far from the training rows")
             yield Z
 
 
@@ -82,46 +82,46 @@ class NumPyRegressor(PortablePredictor):
         made.flat_target_ = meta["vector_target"] is True
         if made.flat_target_ and n > 1:
             raise ValueError(f"a vector of {n} outputs")
-        return made._named(meta, table)
+        return made._set_names(meta, table)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, and its standard deviation if asked for."""
         flag("return_std", return_std)
-        laws = self._laws(X)
-        mean = self._shaped(np.stack([law.mean() for law in laws], axis=1))
-        return (mean, self._shaped(np.stack([law.std() for law in laws], axis=1))) if return_std else mean
+        dists = self._distributions(X)
+        mean = self._reshape(np.stack([dist.mean() for dist in dists], axis=1))
+        return (mean, self._reshape(np.stack([dist.std() for dist in dists], axis=1))) if return_std else mean
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive:
         """Return the predictive distribution of each row, for one output."""
         if len(self._pools) > 1:
-            raise ValueError("the joint distribution of several outputs needs JAX; ask for quantiles.")
-        return self._laws(X)[0]
+            raise ValueError("the joint distribution of several outputs needs JAX; use predict_quantiles.")
+        return self._distributions(X)[0]
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Floats:
         """Return quantiles of y given x, (n_rows, n_quantiles) or (n_rows, n_outputs, n_quantiles)."""
         q = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-        return self._shaped(np.stack([law.ppf(q[None, :]) for law in self._laws(X)], axis=1))
+        return self._reshape(np.stack([dist.ppf(q[None, :]) for dist in self._distributions(X)], axis=1))
 
     def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Floats, Floats]:
         """Return the ends of the central interval that holds y with probability `level`."""
-        ends = [law.interval(level) for law in self._laws(X)]
+        ends = [dist.interval(level) for dist in self._distributions(X)]
         lower, upper = (np.stack(end, axis=1) for end in zip(*ends, strict=True))
-        return self._shaped(lower), self._shaped(upper)
+        return self._reshape(lower), self._reshape(upper)
 
-    def _laws(self, X: ArrayLike) -> list[ScalarPredictive]:
+    def _distributions(self, X: ArrayLike) -> list[ScalarPredictive]:
         """Return the calibrated distribution of each output, in the units of the target."""
         found, y = [self.fitted_.outputs(np, Z) for Z in self._blocks(X)], self.fitted_.scales.y
         mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
         var = np.concatenate([each.variances() for each in found], axis=1)
         var += np.asarray(self.fitted_.noise)[:, None, :]
-        laws: list[ScalarPredictive] = []
+        dists: list[ScalarPredictive] = []
         for j, pool in enumerate(self._pools):
             units = {"loc": float(y.shift[j]), "scale": float(y.scale[j])}
-            law = pooled(pool, GaussianMixture(mean[:, :, j], var[:, :, j], **units))
-            laws.append(law if self._transform is None else self._transform.distribution(law))
-        return laws
+            dist = pooled(pool, GaussianMixture(mean[:, :, j], var[:, :, j], **units))
+            dists.append(dist if self._transform is None else self._transform.distribution(dist))
+        return dists
 
-    def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _reshape(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one column as a vector if the target was a vector."""
         return values[:, 0] if self.flat_target_ else values
 
@@ -139,7 +139,7 @@ class NumPyClassifier(PortablePredictor):
         made = cls()
         made.classes_ = restored_classes(meta)
         made.fitted_ = network_of(arrays, meta, classes=len(made.classes_))
-        return made._named(meta, table)
+        return made._set_names(meta, table)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""

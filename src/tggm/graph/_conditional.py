@@ -120,14 +120,14 @@ def matrix(t: Terms) -> Array:
     return 0.5 * (P + P.T)
 
 
-def structured(t: Terms) -> Precision:
-    """Return A_Fᵀ K A_F in the cheapest structure that the graph allows.
+def structured_precision(t: Terms) -> Precision:
+    """Return A_Fᵀ K A_F in the structure with the lowest cost that is possible for the graph.
 
     Variables that are tied only through known ones give `Diagonal` or `LowRank`; a chain of blocks gives
     `Layered`; everything else is `Dense`.
     """
     sizes = [t.structure.size(name) for name in t.free]
-    if _independent(t):
+    if _is_independent(t):
         base = jnp.concatenate([t.K.own[name] for name in t.free])
         U = _factors(t)
         if not U:
@@ -160,16 +160,16 @@ def _rows_of_A(t: Terms, name: str) -> Array:
     """Return the rows of A_F that belong to the residual of a block."""
     parts = {e.parent: -t.params["weights"][e.name] for e in t.structure.edges if e.child == name}
     parts[name] = jnp.eye(t.structure.size(name), dtype=t.params["bias"][name].dtype)
-    return _side_by_side(t, parts, parts[name])
+    return _concatenate(t, parts, parts[name])
 
 
-def _side_by_side(t: Terms, parts: dict[str, Array], like: Array) -> Array:
+def _concatenate(t: Terms, parts: dict[str, Array], like: Array) -> Array:
     """Concatenate one part for each unknown block, with zeros where none is given."""
     zero = {f: jnp.zeros((len(like), t.structure.size(f)), like.dtype) for f in t.free}
     return jnp.concatenate([parts.get(f, zero[f]) for f in t.free], axis=1)
 
 
-def _independent(t: Terms) -> bool:
+def _is_independent(t: Terms) -> bool:
     """Return whether unknown variables are tied only through known ones and lateral couplings."""
     if any(set(e.ends) <= set(t.free) for e in t.structure.edges):
         return False
@@ -190,7 +190,7 @@ def _factors(t: Terms) -> list[Array]:
     ]
     lateral = [c for c in t.structure.couplings if c.lateral and c.first in t.free]
     factors = [(c.first, t.params["coupling"][c.name]) for c in lateral]
-    return out + [_side_by_side(t, {name: U}, U) for name, U in factors]
+    return out + [_concatenate(t, {name: U}, U) for name, U in factors]
 
 
 def _is_chain(t: Terms) -> bool:
@@ -234,8 +234,8 @@ def conditional(
 ) -> Conditional:
     """Return the distribution of the unknown variables of one row, whose arrays have shape (size,).
 
-    `keep` tells which unknown variables to keep: "all"; "tied", all except unobserved leaves; or "truncated",
-    and others only where keeping their structure is cheaper than integrating them out.
+    `keep` selects the unknown variables to keep: "all"; "tied", all except unobserved leaves; or "truncated",
+    with others only where keeping their structure is cheaper than integrating them out.
     """
     (kept, free), kinds, bias = kept_blocks(structure, pattern, keep), dict(pattern), params["bias"]
     nothing = {name: jnp.full_like(bias[name], jnp.nan) for name in kept}
@@ -276,7 +276,7 @@ def conditional(
         constant, gamma = constant - 0.5 * LOG_2PI * alone.sum(), sign * gamma
         P: Precision = Dense(sign[:, None] * matrix(terms) * sign[None, :] + jnp.diag(alone))
     else:
-        P = structured(terms)
+        P = structured_precision(terms)
     tg = TruncatedGaussian(P, gamma[None, :], truncated)
     limited = np.repeat(np.logical_or(observed, latent), sizes)
     if keep == "truncated" and not limited.all() and isinstance(P, Dense | Layered):

@@ -43,7 +43,7 @@ START = 0.3  # norm of randomly drawn contractions
 
 @dataclass(frozen=True)
 class Block:
-    """A named vector of variables with one role."""
+    """A named vector of variables that have one role."""
 
     name: str
     size: int
@@ -60,12 +60,12 @@ class Tie:
 
     @property
     def name(self) -> str:
-        """Key in the parameters."""
+        """Return the key in the parameters."""
         return f" {self.sign} ".join(self.ends)
 
     @property
     def title(self) -> str:
-        """Name in messages."""
+        """Return the name for messages."""
         return f"{type(self).__name__} {self.name!r}"
 
 
@@ -80,7 +80,7 @@ class Edge(Tie):
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Parent and child."""
+        """Return parent and child."""
         return self.parent, self.child
 
 
@@ -96,12 +96,12 @@ class Coupling(Tie):
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Both blocks."""
+        """Return both blocks."""
         return self.first, self.second
 
     @property
     def lateral(self) -> bool:
-        """Whether both ends are one block."""
+        """Return whether both ends are the same block."""
         return self.first == self.second
 
 
@@ -115,12 +115,12 @@ class Structure:
 
     @property
     def ties(self) -> tuple[Edge | Coupling, ...]:
-        """Edges, then couplings."""
+        """Return edges, then couplings."""
         return (*self.edges, *self.couplings)
 
     @cached_property
     def by_name(self) -> dict[str, Block]:
-        """Blocks by name."""
+        """Return the blocks by name."""
         return {block.name: block for block in self.blocks}
 
     def size(self, name: str) -> int:
@@ -138,7 +138,7 @@ class Structure:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Names of all blocks except inputs: those that have a distribution."""
+        """Return the names of all blocks except inputs: those that have a distribution."""
         return self.with_role("latent", "free", "observed", "inequality")
 
     def parents(self, name: str) -> tuple[str, ...]:
@@ -254,7 +254,7 @@ def tie_weights(structure: Structure, tie: Edge | Coupling, weights: ArrayLike) 
 def coupling_weights(
     structure: Structure, coupling: Coupling, weights: ArrayLike, params: Parameters
 ) -> Floats:
-    """Return the U whose contraction makes K_ab = −J, J the weights; a lateral factor is its own U."""
+    """Return the U whose contraction makes K_ab = −J, J the weights; a lateral factor is U itself."""
     J = tie_weights(structure, coupling, weights)
     if coupling.lateral:
         return J

@@ -3,8 +3,8 @@
     graph = Graph().input("x", 3).latent("h", 20).observed("y").connect("x", "h").connect("h", "y")
 
 is the shallow regression of the paper. A graph is immutable: every method returns a new one. Once its
-parameters are set (given, drawn by `initial`, or learned by `tggm.fit_graph`) it has likelihoods, moments and
-samples.
+parameters are set (given, drawn by `initial`, or learned by `tggm.fit_graph`) it computes likelihoods,
+moments and samples.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,7 +144,7 @@ class Graph:
 
     @cached_property
     def parameters(self) -> Parameters:
-        """All parameters; an error names the first missing one."""
+        """Return all parameters; raise if one is missing."""
         for tie in self.structure.ties:
             if tie.name not in self.given[tie.kind]:
                 raise ValueError(f"{tie.title} has no weights: pass them, or call initial() or fit_graph().")
@@ -154,12 +154,12 @@ class Graph:
     def prior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
         """Return the distribution of all variables given the inputs alone, leaves integrated out."""
         evidence, _, n = read(self.structure, data)
-        return self._common((), evidence, n)
+        return self._common_gaussian((), evidence, n)
 
     def posterior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
         """Return the distribution of the unknown variables given the data; all rows must have one pattern."""
         evidence, pattern, n = read(self.structure, data)
-        return self._common(pattern, evidence, n)
+        return self._common_gaussian(pattern, evidence, n)
 
     def log_likelihood(self, data: Mapping[str, Any], *, engine: str = "auto", **options: Any) -> Estimate:
         """Return the log-density of each row's data (log-probability of signs and limits) and its error.
@@ -185,7 +185,7 @@ class Graph:
             found = estimate_moments(tg, engine, **options)
             return np.stack([sign * found.mean, found.var])
 
-        each = self._answers(data, np.array([1.0, 0.0]), moments)
+        each = self._collect(data, np.array([1.0, 0.0]), moments)
         return {name: (mean, var) for name, (mean, var) in each.items()}
 
     def sample(
@@ -204,7 +204,7 @@ class Graph:
             t: Floats = np.asarray(hmc(tg, now, n, **options).draws)
             return np.asarray(sign)[None] * t
 
-        return self._answers(data or {}, np.ones(n), draws)
+        return self._collect(data or {}, np.ones(n), draws)
 
     def __str__(self) -> str:
         structure = self.structure
@@ -235,7 +235,7 @@ class Graph:
     def _groups(self, pattern: Pattern, evidence: Evidence, n: int, keep: Keep) -> Iterator[Group]:
         return groups(self.structure, pattern, self.parameters, evidence, n, keep)
 
-    def _common(self, pattern: Pattern, evidence: Evidence, n: int) -> TruncatedGaussian:
+    def _common_gaussian(self, pattern: Pattern, evidence: Evidence, n: int) -> TruncatedGaussian:
         """Return one distribution with all rows; raise if their precision matrices differ."""
         with jax.enable_x64(True):
             found = list(self._groups(pattern, evidence, n, "tied"))
@@ -260,7 +260,7 @@ class Graph:
                 error[group.rows] = found.error
         return value, error
 
-    def _answers(
+    def _collect(
         self, data: Mapping[str, Any], known: Floats, ask: Callable[[TruncatedGaussian, Array], Floats]
     ) -> dict[str, Floats]:
         """Return arrays (k, rows, size) by block: `known` times the known values, plus results of `ask`."""

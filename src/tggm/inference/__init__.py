@@ -1,6 +1,6 @@
-"""Engines that turn a `TruncatedGaussian` into `Moments`. See docs/choosing-an-engine.md.
+"""Engines compute the `Moments` of a `TruncatedGaussian`. See docs/choosing-an-engine.md.
 
-Besides the engines: log Z as a differentiable function, moments of linear combinations, models of a known
+Besides the engines: log Z as a differentiable function, moments of linear combinations, rows with a known
 class, and the density of a sum of truncated normals.
 """
 

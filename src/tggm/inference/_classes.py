@@ -20,7 +20,7 @@ z, and κ_z their shift,
 
     E[ε] = κ_z,   E[h] = h0 + G κ_z,   Cov[h] = Σ − G K Gᵀ,   Cov[ε, h] = −K Gᵀ,
 
-from which the gradient of log Z follows: for layers no factorisation is differentiated.
+from which the gradient of log Z follows, so for layers no factorisation is differentiated.
 """
 
 import math
@@ -51,7 +51,7 @@ def class_mean_field(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return a lower bound on log Z of h and z given each row's class, differentiable, and the means of h.
 
-    The bound is stationary in q, so the derivative with q held fixed is the whole derivative: the paper's EM
+    The bound is stationary in q, so the derivative with q held fixed is the total derivative: the paper's EM
     gradients.
 
     `tg` is h with WᵀW added to the precision of the last units, on which W (n, m) acts. `start` holds means,
@@ -78,7 +78,7 @@ def class_mean_field(
     return q.log_z + energy - lax.stop_gradient(energy) + _value(W, b, expand, q.mean), q.mean
 
 
-def _top(W: Array, v: Array) -> Array:
+def _last_units(W: Array, v: Array) -> Array:
     """Return the part of the last axis that z depends on."""
     return v[..., v.shape[-1] - W.shape[1] :]
 
@@ -86,25 +86,25 @@ def _top(W: Array, v: Array) -> Array:
 def class_term(W: Array, b: Array, expand: Score) -> _mean_field.Terms:
     """Build T with its gradient and curvature."""
 
-    def at_top(z: Array, like: Array) -> Array:
+    def pad(z: Array, like: Array) -> Array:
         return jnp.pad(z @ W, ((0, 0), (like.shape[1] - W.shape[1], 0)))
 
-    def bend(hessian: Array, x: Array) -> Array:
-        along = _top(W, x) @ W.T
-        return at_top(along + jnp.einsum("bij,bj->bi", hessian, along), x)
+    def product(hessian: Array, x: Array) -> Array:
+        along = _last_units(W, x) @ W.T
+        return pad(along + jnp.einsum("bij,bj->bi", hessian, along), x)
 
     def term(mean: Array) -> _mean_field.Term:
-        z = _top(W, mean) @ W.T
+        z = _last_units(W, mean) @ W.T
         found = expand(z + b[None, :])
         value = found.value + 0.5 * (z**2).sum(-1)
-        return _mean_field.Term(value, at_top(found.gradient + z, mean), Partial(bend, found.hessian))
+        return _mean_field.Term(value, pad(found.gradient + z, mean), Partial(product, found.hessian))
 
     return term
 
 
 def _value(W: Array, b: Array, expand: Score, mean: Array) -> Array:
     """Return T at fixed means, differentiable in W and b."""
-    z = _top(W, mean) @ W.T
+    z = _last_units(W, mean) @ W.T
     eta = z + b[None, :]
     found = lax.stop_gradient(expand(lax.stop_gradient(eta)))
     return found.value + (found.gradient * (eta - lax.stop_gradient(eta))).sum(-1) + 0.5 * (z**2).sum(-1)
@@ -147,7 +147,7 @@ class Joint(NamedTuple):
 def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: Array) -> Array:
     """Return EP's log Z of h and z given each row's class; differentiable, as it is stationary in the sites.
 
-    `tg` is h without the information of z, W (n, m) acts on its last m units, and `label` has shape (rows,).
+    `tg` is h without z, W (n, m) acts on its last m units, and `label` has shape (rows,).
     """
     own = label[:, None] == jnp.arange(len(b), dtype=label.dtype)[None, :]
     if tg.limits is not None:
@@ -191,7 +191,7 @@ def _joint(tg: TruncatedGaussian, W: Array, b: Array, own: Array, sites: _ep.Sit
         y = _differences(own, z0, eye + jnp.einsum("ik,bkj->bij", W, G), *on_y)
         less = ((G @ y.root.mT) ** 2).sum(-1) / var0
         mean = h0 + jnp.einsum("bkj,bj->bk", G, y.back)
-    # positive in exact arithmetic, and after rounding
+    # positive in exact arithmetic; rounding must not change that
     var = var0 * jnp.maximum(1 - less, rounding(var0.dtype))
     alone = (shift * h0).sum(-1) - factor.log_det() + m * math.log(2 * math.pi)
     both = jnp.concatenate([mean, y.mean], axis=1), jnp.concatenate([var, y.var], axis=1)
@@ -211,7 +211,7 @@ def _differences(own: Array, mean: Array, cov: Array, tau: Array, rho: Array) ->
     kappa = rho - (R.mT @ (R @ pull[:, :, None]))[:, :, 0]
     y_mean = delta + (Delta @ kappa[:, :, None])[:, :, 0]
     y_var = jnp.diagonal(Delta, axis1=1, axis2=2) - ((R @ Delta) ** 2).sum(1)
-    # back from differences to z
+    # from differences to z
     back = jnp.where(own, kappa.sum(-1, keepdims=True), 0.0) - kappa
     R_z = jnp.where(own[:, None, :], R.sum(-1, keepdims=True), 0.0) - R
     log_det = 2 * jnp.log(jnp.diagonal(L, axis1=1, axis2=2)).sum(-1)

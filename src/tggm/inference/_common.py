@@ -26,11 +26,11 @@ from tggm.special import standard_moments, truncated_log_z
 
 # Squared Newton decrement, by bytes per number, after which one more full step ends at rounding error.
 STEP_TOLERANCE = {4: 1e-5, 8: 1e-12}
-LARGEST_REDUCTION = 1e-3  # an inexact Newton step reduces ‖r‖² at least by this factor
+LARGEST_REDUCTION = 1e-3  # an inexact Newton step multiplies ‖r‖² by this factor at most
 
 
 def restore(moments: Moments, tg: TruncatedGaussian) -> Moments:
-    """Give results of shape (rows, ...) the leading axes of the shift."""
+    """Reshape results, (rows, ...), to the leading axes of the shift."""
     lead = tg.shift.shape[:-1]
     draws = moments.draws
     if draws is not None:
@@ -41,7 +41,7 @@ def restore(moments: Moments, tg: TruncatedGaussian) -> Moments:
 
 
 def warn_unconverged(moments: Moments, message: str) -> None:
-    """Warn on behalf of an engine if a row did not converge; the message has a place for their number."""
+    """Warn if rows did not converge; `message` has a placeholder for their number."""
     if is_concrete(moments.converged) and not np.asarray(moments.converged).all():
         warnings.warn(message.format(int((~moments.converged).sum())), RuntimeWarning, stacklevel=3)
 
@@ -102,11 +102,11 @@ def conjugate_gradient(
     """Solve A_i x_i = r_i for every row i by conjugate gradients, preconditioned by the diagonal of A_i.
 
     Stops when ‖r − A x‖² in the preconditioner's norm is below rounding times ‖r‖², or below `enough`, after
-    at most 2 m steps. Every row with r ≠ 0 makes at least one step. Converged rows no longer change.
+    at most 2 m steps. Every row with r ≠ 0 takes at least one step; converged rows do not change.
 
     `product` maps (rows, m) to A_i x_i, each A_i symmetric positive definite with the given diagonal.
-    `enough` is for Newton steps: reduce ‖r‖² by the factor ‖r‖², at least by `LARGEST_REDUCTION`, or to this
-    value. Newton's method then still converges quadratically.
+    `enough` is for Newton steps: stop also when ‖r‖² is reduced by the factor min(‖r‖², LARGEST_REDUCTION) or
+    is below `enough`. Newton's method then still converges quadratically.
     """
     z = r / diagonal
     rho = (r * z).sum(-1)

@@ -1,16 +1,16 @@
 r"""Expectation propagation (EP) for truncated Gaussians.
 
-Each truncated coordinate gets a Gaussian site exp(−½ λ h² + ν h) in place of its wall. A site is chosen so
+Each truncated coordinate gets a Gaussian site exp(−½ λ h² + ν h) in place of its limits. A site is chosen so
 that the marginal of the Gaussian with all sites has the same mean and variance as the tilted distribution:
 the cavity (the marginal without this site) times 1[h ≥ 0]. Truncation to an interval lowers every variance,
-so λ ≥ 0, and all sites can be updated at once. Where walls interact strongly the updates overshoot and can
+so λ ≥ 0, and all sites can be updated at once. Where limits interact strongly, updates overshoot and can
 cycle, so a row whose mismatch grows is damped.
 
-The error of log Z is 1e-4 to 1e-3 nats on the problems of this library, where mean field errs by tenths to
-tens. A step costs what `precision.factor` costs, O(mn²) per row for `LowRank`.
+The error of log Z is 1e-4 to 1e-3 nats on the problems of this library; that of mean field is 0.1 to tens of
+nats. A step costs as much as `precision.factor`, O(mn²) per row for `LowRank`.
 
 log Z is stationary in the sites, so its gradient is E[h] and −½ E[hhᵀ] under EP's Gaussian. A block
-tridiagonal P (`Layered`) needs only the blocks of the covariance in the places of its own, and no
+tridiagonal P (`Layered`) needs only the blocks of the covariance at the positions of its own blocks, and no
 factorisation is differentiated.
 """
 
@@ -70,7 +70,7 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
 @jax.jit
 @full_precision
 def _ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
-    if _gpu_kernel.suits(tg):
+    if _gpu_kernel.is_supported(tg):
         kernel = partial(_gpu_kernel.run, _gpu_kernel.ep_row, "estimate")
         result: Moments = lax.platform_dependent(tg, max_iter, tol, cuda=kernel, default=_general_ep)
         return result
@@ -163,7 +163,7 @@ def marginals(tg: TruncatedGaussian, sites: Sites) -> Marginals:
 
 
 def gaussian_sites(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Sites:
-    """Fit the sites of a truncated Gaussian's walls."""
+    """Fit the sites of a truncated Gaussian."""
     alone, walls = tg.precision.diagonal()[None, :] + jnp.zeros_like(tg.shift), tg.walls()
     return fit_sites(partial(marginals, tg), uncoupled_sites(alone, walls), walls, max_iter, tol)
 
@@ -176,7 +176,7 @@ def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
 
 
 def _sites_of(cavity: Cavity, mean: Array, omega2: Array) -> tuple[Array, Array]:
-    """Return λ and ν that give the cavity's Gaussian a mean, and a variance of ω² of its own."""
+    """Return λ and ν with which the cavity has this mean, and ω² times its own variance."""
     return cavity.precision * (1 / omega2 - 1), cavity.precision * mean / omega2 - cavity.shift
 
 
@@ -202,10 +202,10 @@ def ep_log_z(tg: TruncatedGaussian, sites: Sites) -> Array:
 
 
 def _log_z_value(tg: TruncatedGaussian, sites: Sites, mean: Array, var: Array, log_det: Array) -> Array:
-    """Compute log Z with the quadratic forms of the whole and of its marginals subtracted term by term.
+    """Compute log Z, subtracting the quadratic forms of the Gaussian and of its marginals term by term.
 
-    Both are large and their difference is small: computed apart, they would cost float32 most of its digits.
-    The residual of the linear solve enters so that an error of the mean counts squared only.
+    Both are large and their difference is small: computed separately in float32 it would lose most digits.
+    The residual of the linear solve is included, so that an error of the mean enters only squared.
     """
     cavity = cavities(mean, var, sites)
     wall = log_normaliser(cavity.shift, cavity.precision, tg.walls())
@@ -236,8 +236,8 @@ def gaussian_energy(
 def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[Array, Array]:
     r"""Return EP's log Z and the estimated size of its error, shape (rows,) each; costs O(m³) per row.
 
-    EP treats walls one at a time. Expanding their joint effect in cumulants of the tilted marginals gives, to
-    second order,
+    EP treats limits one at a time. Their joint effect, expanded in cumulants of the tilted marginals, is to
+    second order
 
     .. math::
         \log Z - \log Z_{EP} \approx \tfrac12 \sum_{i \ne j} \sum_{l \ge 3} \frac{c_{l,i}\, c_{l,j}}{l!}

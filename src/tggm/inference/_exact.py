@@ -38,7 +38,7 @@ from tggm.special import truncated_log_z
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_DROP = 45.0  # natural logarithms below the mode at which the integrand ends
+_DROP = 45.0  # the integrand is cut off where its logarithm is this far below the maximum
 _MAX_PANELS = 256
 MAX_VARIABLES = 3  # of the quadrature
 
@@ -57,9 +57,9 @@ def exact(tg: TruncatedGaussian) -> Moments:
             return single
     rows, P = tg.rows(), tg.precision
     if isinstance(P, Diagonal) or P.size == 1:
-        log_z, mean, var = _independent(P.diagonal(), rows)
+        log_z, mean, var = _independent_moments(P.diagonal(), rows)
     elif _is_rank_one(rows):
-        log_z, mean, var = _rank_one(P, rows)
+        log_z, mean, var = _rank_one_moments(P, rows)
     else:
         dense = P.dense()
         log_z, mean, var = _quadrature_moments(dense, rows.shift, full_limits(rows), _panels(dense))
@@ -86,7 +86,7 @@ def _is_rank_one(tg: TruncatedGaussian) -> bool:
 
 
 def is_tractable(tg: TruncatedGaussian) -> bool:
-    """Return whether there is an exact answer."""
+    """Return whether `exact` supports the problem."""
     return isinstance(tg.precision, Diagonal) or _is_rank_one(tg) or tg.size <= MAX_VARIABLES
 
 
@@ -114,13 +114,13 @@ def _independent_log_z(d: Array, rows: TruncatedGaussian) -> Array:
 
 
 @jax.jit
-def _independent(d: Array, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
+def _independent_moments(d: Array, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
     mean, omega2 = unit_moments(rows.shift, d[None, :], rows.walls())
     return _independent_log_z(d, rows), mean, omega2 / d[None, :]
 
 
 def _as_sum(P: LowRank, rows: TruncatedGaussian) -> tuple[Sum, Array]:
-    """Return the truncated part of u·x + ε and its value; variables without truncation join the noise."""
+    """Return the truncated part of u·x + ε and its value; the noise includes variables without truncation."""
     root = jnp.sqrt(P.base)[None, :]
     alpha = rows.shift / root
     coef = jnp.broadcast_to(P.weights / root, alpha.shape)
@@ -131,7 +131,7 @@ def _as_sum(P: LowRank, rows: TruncatedGaussian) -> tuple[Sum, Array]:
 
 
 @jax.jit
-def _rank_one(P: LowRank, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
+def _rank_one_moments(P: LowRank, rows: TruncatedGaussian) -> tuple[Array, Array, Array]:
     sums, y = _as_sum(P, rows)
     found: Averages = by_chunks(averages, sums, y)
     root = jnp.sqrt(P.base)[None, :]
@@ -144,7 +144,7 @@ def _rank_one(P: LowRank, rows: TruncatedGaussian) -> tuple[Array, Array, Array]
 
 
 def _panels(P: Array) -> int:
-    """Return a power of two of panels that resolve 1/√P_kk over the widest interval of any variable."""
+    """Return the number of panels, a power of two, that resolve 1/√P_kk over the widest interval."""
     if not is_concrete(P):
         return 32
     dense = np.asarray(P, dtype=np.float64)
@@ -212,7 +212,7 @@ def _rule(P: Array, shift: Array, limits: Limits, n_panels: int) -> tuple[Array,
 
 
 def _mode(log_f: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
-    """Return place and value of the maximum of a log-concave function in [low, high], by repeated zooming."""
+    """Return place and value of the maximum of a log-concave function in [low, high], by refined grids."""
     unit = jnp.linspace(0, 1, 17, dtype=low.dtype)[None, :]
 
     def zoom(_: int, state: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -11,9 +11,9 @@ locations α_k + c_k λ, and Y has mean K'(λ) and variance K''(λ). With s = λ
     f(y) = e^{K(λ) − λy} (1/π) ∫₀^∞ Re F(t) dt,    P(Y > y) = e^{K(λ) − λy} (1/π) ∫₀^∞ Re F(t)/s dt   (λ > 0),
     F(t) = e^{K(s) − K(λ) − ity} = Π_k ψ_k(t) · e^{−s1 t²/2 + it(s1 λ − y)},
 
-for any λ. At the saddle point K'(λ) = y the factor in front has the size of the answer, so the integral is of
-order one and the answer has relative accuracy for any y. The trapezoidal rule with step 2π/T has the error of
-the tilted density at y ± T, ± 2T, …: geometric convergence; T comes from Chernoff's bound.
+for any λ. At the saddle point K'(λ) = y the factor in front has the size of the result, so the integral is of
+order one and the result has relative accuracy for any y. The error of the trapezoidal rule with step 2π/T is
+the tilted density at y ± T, ± 2T, …, which decreases geometrically; T follows from Chernoff's bound.
 
 Derivatives are integrals of the same kind (z_k = α_k + c_k s):
 
@@ -33,7 +33,7 @@ from jax import Array, lax
 
 from tggm.inference._common import map_blocks
 from tggm.special import standard_moments
-from tggm.special.characteristic import log_mass, mass, numerator, numerator_moments, times
+from tggm.special.characteristic import log_mass, mass, multiply, numerator, numerator_moments
 
 _MAX_ITER = 80
 _BLOCK = 16  # nodes per pass of the loop
@@ -42,14 +42,14 @@ _MAX_NODES = 8192
 
 
 class Sum(NamedTuple):
-    """One sum Y per row, less any constant."""
+    """One sum Y per row, without constants."""
 
     alpha: Array  # (rows, m) location of x_k before truncation
     coef: Array  # (rows, m) c_k
     noise: Array  # (rows,) s1 > 0
 
     def tilted(self, lam: Array) -> "Sum":
-        """Return the sum under the density tilted by λ, less the shift s1 λ of the noise."""
+        """Return the sum under the density tilted by λ, without the shift s1 λ of the noise."""
         return self._replace(alpha=self.alpha + self.coef * lam[:, None])
 
     def mean_var(self) -> tuple[Array, Array]:
@@ -76,7 +76,7 @@ class Sum(NamedTuple):
     def characteristic(self, t: Array) -> Array:
         """Return Π E[e^{i t c (x − max(α, 0))}] over variables; t of shape (rows, nodes)."""
         psi = numerator(self.alpha[:, :, None], self.coef[:, :, None] * t[:, None, :])
-        return jnp.prod(times((1 / mass(self.alpha))[:, :, None], psi), 1)
+        return jnp.prod(multiply((1 / mass(self.alpha))[:, :, None], psi), 1)
 
 
 def digits(dtype: np.dtype[Any]) -> float:
@@ -113,7 +113,7 @@ def saddle(sums: Sum, y: Array) -> Array:
         newton = lam - f / slope
         inside = (newton > low) & (newton < high)
         middle = jnp.sqrt(low) * jnp.sqrt(high)
-        # every fourth step bisects: near a sharp bend Newton steps inside the bracket may be tiny
+        # every fourth step bisects: where K' is strongly curved, Newton steps inside the bracket may be tiny
         new = jnp.where(inside & (n % 4 != 3), newton, middle)
         active = active & (jnp.abs(f) > 0.02 * jnp.sqrt(slope))
         return n + 1, jnp.where(active, new, lam), low, high, active
@@ -149,14 +149,14 @@ class Contour(NamedTuple):
     log_scale: Array  # (rows,) K(λ) − λy
 
 
-def vertical(sums: Sum, y: Array, lam: Array, at_least: Array | None = None) -> Contour:
+def vertical_contour(sums: Sum, y: Array, lam: Array, at_least: Array | None = None) -> Contour:
     """Return the line through λ, with a period of at least `at_least`."""
     tilted = sums.tilted(lam)
     T = period(sums, lam, y)
     T = T if at_least is None else jnp.maximum(T, at_least)
     step = 2 * jnp.pi / T
     offset = tilted.anchor() + sums.noise * lam - y
-    # where the last possible node is not negligible, the noise is too small to be resolved: widen it
+    # where the last possible node is not negligible, the noise is too small to be resolved: increase it
     end = step * _MAX_NODES
     size = jnp.abs(tilted.characteristic(end[:, None]))[:, 0]
     left = jnp.log(size) - 0.5 * sums.noise * end**2 > -digits(y.dtype)
@@ -218,7 +218,7 @@ class Averages(NamedTuple):
 
 def averages(sums: Sum, y: Array) -> Averages:
     """Return averages of a block of rows; not differentiable."""
-    contour = vertical(sums, y, saddle(sums, y))
+    contour = vertical_contour(sums, y, saddle(sums, y))
     alpha, coef = contour.tilted.alpha, contour.tilted.coef
     scale = 1 / mass(alpha)
     centre = standard_moments(alpha)[0]
@@ -228,7 +228,7 @@ def averages(sums: Sum, y: Array) -> Averages:
         N, g, second = lax.optimization_barrier(
             numerator_moments(alpha[:, :, None], coef[:, :, None] * t[:, None, :], centre[:, :, None])
         )
-        return jnp.prod(times(scale[:, :, None], N), 1), g, second
+        return jnp.prod(multiply(scale[:, :, None], N), 1), g, second
 
     def gather(s: Array, F: Array, g: Array, second: Array) -> tuple[Array, ...]:
         Fs, Fk = F * s, F[:, None, :]
@@ -259,7 +259,7 @@ def log_density(sums: Sum, y: Array) -> Array:
     """
 
     def compute(sums: Sum, y: Array) -> Array:
-        contour = vertical(sums, y, saddle(sums, y))
+        contour = vertical_contour(sums, y, saddle(sums, y))
         return contour.log_scale + jnp.log(_integral(contour))
 
     out: Array = by_chunks(compute, sums, y)
@@ -276,11 +276,11 @@ def _log_density_jvp(primals: tuple[Sum, Array], tangents: tuple[Sum, Array]) ->
     return a.log_density, by_variable.sum(1) - a.s * d_y + 0.5 * a.s2 * d_sums.noise
 
 
-def clear_of_zero(sums: Sum, y: Array) -> Array:
+def saddle_off_pole(sums: Sum, y: Array) -> Array:
     """Return the saddle point, moved away from the pole at s = 0, with the sign of y − E[Y].
 
-    The least distance is 1.7 over the standard deviation, or 0.7 if the tail is nearly exponential and
-    E[e^{λY}] is huge at 1.7.
+    The least distance is 1.7 divided by the standard deviation, or 0.7 divided by it if the tail is nearly
+    exponential, so that E[e^{λY}] would be too large.
     """
     mean, var = sums.mean_var()
     side = jnp.where(y >= mean, 1.0, -1.0).astype(y.dtype)
@@ -296,8 +296,8 @@ def log_tails(sums: Sum, y: Array) -> tuple[Array, Array]:
     """
 
     def compute(sums: Sum, y: Array) -> tuple[Array, Array]:
-        lam = clear_of_zero(sums, y)
-        contour = vertical(sums, y, lam, (digits(y.dtype) + 2) / jnp.abs(lam))
+        lam = saddle_off_pole(sums, y)
+        contour = vertical_contour(sums, y, lam, (digits(y.dtype) + 2) / jnp.abs(lam))
         sign = lax.complex(jnp.sign(lam), jnp.zeros_like(lam))[:, None]
         tail = contour.log_scale + jnp.log(_integral(contour, lambda s: sign / s))
         tail = jnp.minimum(tail, -float(np.finfo(tail.dtype).tiny))

@@ -1,9 +1,9 @@
 """Mean field and EP for `LowRank` precisions of rank one as a single GPU kernel.
 
 P = diag(d) + uuᵀ: the iteration of a row needs only sums over its units. A row is read once, iterated to
-convergence in registers, and its moments are written once; XLA would carry every intermediate through memory
-at each step. The mathematics is that of `mean_field` and `ep`. float32 on NVIDIA GPUs only; it uses only
-operations that the kernel language has.
+convergence in registers, and its moments are written once; XLA would write intermediate results to memory at
+each step. The mathematics is that of `mean_field` and `ep`. It needs float32 and an NVIDIA GPU, and uses only
+operations of the kernel language.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from tggm.special.coefficients import FITS
 SQRT_2PI, LOG_ROOT_2PI = 2.5066283, 0.9189385
 EPS = rounding(jnp.float32)
 WIDEST = 1024  # units that a block can hold in registers
-UNITS = 128  # to a warp
+UNITS = 128  # per warp
 
 
 class KernelRow(NamedTuple):
@@ -46,14 +46,14 @@ class Answer(NamedTuple):
     n_iter: Array
 
 
-def suits(tg: TruncatedGaussian) -> bool:
+def is_supported(tg: TruncatedGaussian) -> bool:
     """Return whether the kernel can solve this problem on a GPU."""
     P = tg.precision
     fits = isinstance(P, LowRank) and P.rank == 1 and P.size <= WIDEST and P.dtype == jnp.float32
     return fits and tg.limits is None
 
 
-def standard(alpha: Array, truncated: Array) -> tuple[Array, Array, Array]:
+def unit_moments(alpha: Array, truncated: Array) -> tuple[Array, Array, Array]:
     """Return mean, variance and log ∫ exp(−½h² + αh) dh of N(α, 1), given h ≥ 0 where it is truncated.
 
     Computed from one fit and one exponential at t = |α|, to about 1e-6. With R the hazard at −t, the mean is
@@ -95,9 +95,9 @@ def _inverse(u: Array, weight: Array) -> Array:
 def mean_field_row(row: KernelRow, max_iter: Array) -> Answer:
     """Run Newton's method for the mean-field problem of a row; see `mean_field`.
 
-    In units of 1/√P_kk only the coupling is left: with α = θ/√p, x = m√p, c = u/√p, e = d/p and w = 1 − e,
-    the residual is α − γ/√p − wx + c cᵀx and the Hessian diag(1/ω² − w) + ccᵀ. A point is accepted by the
-    slope along the step that led to it; otherwise half of the step is tried.
+    In units of 1/√P_kk only the coupling remains: with α = θ/√p, x = m√p, c = u/√p, e = d/p and w = 1 − e,
+    the residual is α − γ/√p − wx + c cᵀx and the Hessian diag(1/ω² − w) + ccᵀ. A step is accepted if the
+    slope at its end is small enough; otherwise half of it is tried.
     """
     gamma, d, u, truncated, present = row
     p = d + u * u
@@ -113,7 +113,7 @@ def mean_field_row(row: KernelRow, max_iter: Array) -> Answer:
 
     def step_(carry: Any) -> Any:
         i, trial, base, base_x, step, length, most, _ = carry
-        x, omega2 = standard(trial, truncated)[:2]
+        x, omega2 = unit_moments(trial, truncated)[:2]
         r = trial - target - w * x + C * _sum(C * x)
         good = _sum(r * (x - base_x)) <= most
         inverse = 1 / (e * omega2 + (1 - omega2))
@@ -130,20 +130,20 @@ def mean_field_row(row: KernelRow, max_iter: Array) -> Answer:
         going = (~(good & last)).astype(jnp.int32)
         return i + 1, base + length * step, base, base_x, step, length, most, going
 
-    # Without truncation every unit would be left with c; a unit whose mean would be negative starts from c.
-    # One Newton step of each unit towards its own solution given c saves two thirds of a common step.
+    # `c` is `target` − C Cᵀx at the solution without truncation. A unit whose mean is negative there starts
+    # from `c`. One Newton step of each unit alone, with `c` fixed, then saves two thirds of a joint step.
     x = gamma / d
     whole = root * (x - u * (_sum(u * x) * _inverse(u, 1 / d)) / d)
     c = e * whole
     start = jnp.where(truncated & (whole < 0), c, whole)
-    x, omega2 = standard(start, truncated)[:2]
+    x, omega2 = unit_moments(start, truncated)[:2]
     start = start - (start - w * x - c) / (e * omega2 + (1 - omega2))
     start = jnp.where(truncated, jnp.maximum(start, c), start)  # x ≥ 0, so α ≥ c
     one = jnp.ones((1, 1), gamma.dtype)
     first = (jnp.int32(0), start, start, start, start, one, jnp.inf * one, jnp.ones((1, 1), jnp.int32))
     count, alpha, base, *_, going = lax.while_loop(unfinished, step_, first)
     alpha = jnp.where(going > 0, base, alpha)  # the last accepted point
-    x, omega2, log_z = standard(alpha, truncated)
+    x, omega2, log_z = unit_moments(alpha, truncated)
     coupling = C * _sum(C * x) - w * x
     terms = log_z - jnp.log(root) + (target - alpha - coupling / 2) * x
     n_iter = count + jnp.zeros_like(going)
@@ -171,7 +171,7 @@ def ep_row(row: KernelRow, max_iter: Array, tol: Array) -> Answer:
 
     def tilted(tau: Array, eta: Array) -> tuple[Array, Array, Array, Array, Array]:
         scale = lax.rsqrt(tau)
-        g, omega2, log_z = standard(eta * scale, truncated)
+        g, omega2, log_z = unit_moments(eta * scale, truncated)
         inverse = 1 / omega2
         return g * scale, omega2 * scale**2, tau * (inverse - 1), tau * scale * g * inverse - eta, log_z
 
@@ -195,17 +195,17 @@ def ep_row(row: KernelRow, max_iter: Array, tol: Array) -> Answer:
         return i + 1, lam + share * (new_lam - lam), nu + share * (new_nu - nu), new_mismatch, damping, count
 
     none = jnp.zeros_like(gamma)
-    # Sites of single walls on the untruncated Gaussian need two fifths fewer steps than sites of single
-    # units.
+    # Starting from the sites of single walls on the untruncated Gaussian needs two fifths fewer steps than
+    # starting from the sites of uncoupled units.
     lam, nu = tilted(*marginals(none, none)[4:6])[2:4]
     one = jnp.ones((1, 1), gamma.dtype)
     first = (jnp.int32(0), lam, nu, jnp.inf * one, one, jnp.zeros((1, 1), jnp.int32))
     _, lam, nu, mismatch, _, count = lax.while_loop(unfinished, sweep, first)
     mean, q, left, rest, tau, eta, K = marginals(lam, nu)
     hat_mean, hat_var, _, _, wall = tilted(tau, eta)
-    # (γ + ν)ᵀμ − Σ μ²/s, s the marginal variances, with the large parts cancelled by hand
+    # (γ + ν)ᵀμ − Σ μ²/s, s the marginal variances, with the large parts cancelled analytically
     E, s = d + lam, _sum(u * mean)
-    residual = gamma + nu - E * mean - u * s  # an error of the mean then counts squared
+    residual = gamma + nu - E * mean - u * s  # an error of the mean then enters squared
     terms = wall - 0.5 * (jnp.log(tau * left) + E * q * rest * mean**2) + residual * mean
     log_z = _sum(jnp.where(present, terms, 0.0)) + 0.5 * (s * s + jnp.log(K))
     return Answer(hat_mean, hat_var, log_z, (mismatch <= tol**2).astype(jnp.int32), count)

@@ -1,7 +1,7 @@
 """Means of h and covariances of W h for the last units of a truncated Gaussian.
 
-Mean field gives means m; covariances are its linear response, ∂m/∂γ = (diag(1/v) + P̃)⁻¹, which includes the
-correlations that the factors leave out. EP uses the covariance of its Gaussian.
+Mean field gives means m; covariances are its linear response, ∂m/∂γ = (diag(1/v) + P̃)⁻¹, which includes
+correlations that a factorised q does not have. EP uses the covariance of its Gaussian.
 """
 
 from functools import partial
@@ -14,7 +14,7 @@ from tggm import settings as check
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference._common import map_blocks
 from tggm.inference._ep import gaussian_sites, site_tolerance
-from tggm.inference._mean_field import Point, newton, solve, visit
+from tggm.inference._mean_field import Point, newton, point_at, solve
 from tggm.runtime import full_precision
 
 BLOCK = 512  # rows computed at once: EP holds several matrices per row
@@ -46,7 +46,7 @@ def linear_moments(
             r = jnp.pad(w, (rows.size - len(w), 0))
             return inverse(jnp.broadcast_to(r[None, :], rows.shift.shape))
 
-        return _last(means, W), jnp.einsum("ik,jbk->bij", W, _last(jax.vmap(column)(W), W))
+        return _last_units(means, W), jnp.einsum("ik,jbk->bij", W, _last_units(jax.vmap(column)(W), W))
 
     result: tuple[Array, Array] = map_blocks(block, (tg.shift, start), BLOCK)
     return result
@@ -63,23 +63,23 @@ def linear_mean(tg: TruncatedGaussian, W: Array, start: Array | None = None) -> 
     q = lax.stop_gradient(_factors(held, start))
     extra = _curvature(held, q)
     scale = held.precision.diagonal()[None, :] / q.omega2  # 1/v
-    residual = tg.precision.off_diagonal(q.mean) - tg.shift - visit(tg, q.theta).mean * scale
+    residual = tg.precision.off_diagonal(q.mean) - tg.shift - point_at(tg, q.theta).mean * scale
     step = lax.custom_linear_solve(
         lambda x: held.precision.off_diagonal(x) + scale * x,
         residual - lax.stop_gradient(residual),
         lambda _, r: solve(held, extra, r),
         symmetric=True,
     )
-    mean: Array = _last(q.mean - step, W)
+    mean: Array = _last_units(q.mean - step, W)
     return mean @ W.T
 
 
-def _last(v: Array, W: Array) -> Array:
+def _last_units(v: Array, W: Array) -> Array:
     return v[..., v.shape[-1] - W.shape[1] :]
 
 
 def _factors(tg: TruncatedGaussian, start: Array | None) -> Point:
-    means = visit(tg, tg.shift).mean if start is None else lax.stop_gradient(start)
+    means = point_at(tg, tg.shift).mean if start is None else lax.stop_gradient(start)
     return newton(tg, tg.shift - tg.precision.off_diagonal(means), jnp.int32(NEWTON_STEPS)).point
 
 

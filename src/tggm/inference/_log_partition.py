@@ -3,8 +3,8 @@
     ∂log Z/∂γ = E[h],     ∂log Z/∂P = −½ E[hhᵀ].
 
 No iteration is differentiated. Mean field and EP are stationary in the quantities that they iterate, so the
-derivative with those held fixed is the whole derivative. First derivatives only: a second derivative would
-miss the movement of the fixed point.
+derivative with those held fixed is the total derivative. Only first derivatives are correct: a second one
+would ignore that the fixed point moves.
 
 `estimate_log_z` and `estimate_moments` choose an engine; the former returns an error with log Z.
 """
@@ -35,8 +35,8 @@ def log_partition(
 ) -> Array:  # fmt: skip
     """Return log Z for each row, differentiable in `shift` and every parameter of the precision.
 
-    The engine is "ep", "mean_field" (a lower bound) or "exact"; it gets the options that it takes. `n_cycles`
-    and `max_iter` may be traced, and `start` holds means for mean field.
+    The engine is "ep", "mean_field" (a lower bound) or "exact"; options of other engines are ignored.
+    `n_cycles` and `max_iter` may be traced, and `start` holds means for mean field.
     """
     check.one_of("engine", engine, ENGINES)
     check.one_of("solver", solver, SOLVERS)
@@ -74,7 +74,7 @@ class Estimate(NamedTuple):
 
 
 def choose_engine(tg: TruncatedGaussian, engine: str) -> str:
-    """Return the engine for "auto": exact where there is an exact answer, EP elsewhere.
+    """Return the engine for "auto": exact where it supports the problem, EP elsewhere.
 
     Independent variables always have a closed form.
     """

@@ -3,12 +3,12 @@
 Approximates p(h) ∝ exp(−½ hᵀPh + γᵀh) in its box by q = Π N_T(θ_k/P_kk, 1/P_kk), which minimises KL(q ‖ p).
 With m and v the means and variances of q and P̃ = P − diag P, this is the minimum of
 
-    f(m) = Σ A_k*(m_k) + ½ mᵀP̃m − γᵀm − T(m),    gradient r = θ + P̃m − γ − T',    Hessian diag(1/v) + P̃ −
-    T″,
+    f(m) = Σ A_k*(m_k) + ½ mᵀP̃m − γᵀm − T(m),    gradient r = θ + P̃m − γ − T',
+    Hessian diag(1/v) + P̃ − T″,
 
-where T is zero or a concave term such as the class of a row. f is strictly convex: v_k ≤ 1/P_kk, so diag(1/v)
-+ P̃ = P + diag(1/v − P_kk) adds a nonnegative diagonal to P. −f is a lower bound on log Z. It is exact when P
-is diagonal, and loose when P has strong off-diagonals: see docs/choosing-an-engine.md.
+where T is zero, or the term of a row's class, with P − T″ positive definite. f is strictly convex, because
+v_k ≤ 1/P_kk, so that diag(1/v) + P̃ adds a nonnegative diagonal to P. −f is a lower bound on log Z, exact
+when P is diagonal, and loose when P has strong off-diagonals: see docs/choosing-an-engine.md.
 
 A Newton step solves H δm = −r and moves θ by δm / v. The squared Newton decrement −rᵀδm is twice the number
 of nats that the bound can still gain; the iteration stops when it is small. A step is accepted when the
@@ -47,8 +47,8 @@ from tggm.runtime import full_precision
 
 SOLVERS = ("newton", "cyclic")
 FACTOR_UP_TO = 64  # variables; for more, conjugate gradients are faster than one factorisation per row
-# Squared residual that conjugate gradients may leave, by bytes per number. In double precision inexact steps
-# of hard problems cost more steps than they save.
+# Squared residual at which conjugate gradients may stop, by bytes per number. In double precision inexact
+# steps are slower in total on difficult problems.
 ENOUGH = {4: 1e-8, 8: None}
 BLOCK = 2**14  # variables times rows of a block: its arrays fit the cache of one core
 SINGLE_STEPS = 20  # largest number of float32 steps before a float64 problem continues in float64
@@ -115,7 +115,7 @@ def newton_moments(tg: TruncatedGaussian, start: Array | None, max_iter: Array) 
         result: Moments = map_blocks(block, (tg.shift, start), max(1, BLOCK // m) if small else rows)
         return result
 
-    if start is None and _gpu_kernel.suits(tg):
+    if start is None and _gpu_kernel.is_supported(tg):
         kernel = partial(_gpu_kernel.run, _gpu_kernel.mean_field_row, "bound")
         result: Moments = lax.platform_dependent(tg, max_iter, cuda=kernel, default=general)
         return result
@@ -130,7 +130,7 @@ def _start_theta(tg: TruncatedGaussian, start: Array | None) -> Array:
     positive = mean * tg.precision.diagonal()[None, :]
     if tg.limits is not None:
         return positive
-    # a unit with a negative mean keeps only its uncoupled part
+    # θ of a unit with a negative mean excludes the low-rank part of P_kk
     return jnp.where(
         (mean > 0) | ~tg.truncated[None, :], positive, mean * uncoupled_precision(tg.precision)[None, :]
     )
@@ -169,7 +169,7 @@ class Term(NamedTuple):
 
     value: Array  # (rows,)
     gradient: Array  # (rows, m)
-    bend: Partial  # x ↦ T″ x, (rows, m); holds arrays with an axis of rows only
+    hessian: Partial  # x ↦ T″ x, (rows, m); holds arrays with an axis of rows only
 
 
 Terms = Callable[[Array], Term]
@@ -183,7 +183,7 @@ class Point(NamedTuple):
     omega2: Array  # (rows, m) variance times P_kk
     residual: Array  # (rows, m) gradient r of f
     term: Array  # (rows,) T
-    bend: Partial
+    hessian: Partial
 
 
 class NewtonState(NamedTuple):
@@ -201,7 +201,7 @@ def no_term(mean: Array) -> Term:
 
 
 def newton(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms = no_term) -> NewtonState:
-    """Minimise f for every row from natural parameters `start`; see the module's text."""
+    """Minimise f for every row from natural parameters `start`; see the docstring of the module."""
     if start.dtype != jnp.float64 or term is not no_term:
         return _iterate(tg, start, max_iter, term)
     single, rough = jax.tree.map(lambda a: a if a.dtype == bool else a.astype(jnp.float32), (tg, start))
@@ -222,14 +222,14 @@ def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) 
 
     def step(carry: tuple[Array, NewtonState]) -> tuple[Array, NewtonState]:
         i, (old, length, done, n_iter) = carry
-        bend = None if term is no_term else old.bend
-        delta = -solve(tg, p * (1 / old.omega2 - 1), old.residual, bend, ENOUGH[p.dtype.itemsize])
+        hessian = None if term is no_term else old.hessian
+        delta = -solve(tg, p * (1 / old.omega2 - 1), old.residual, hessian, ENOUGH[p.dtype.itemsize])
         decrement = -(old.residual * delta).sum(-1)
         last = jnp.abs(decrement) <= jnp.maximum(tol, _noise(tg, old, p))
         length = jnp.where(last, 1, length)
-        # bounded after it is shortened, so that a short step is a descent direction
+        # bounded after it is shortened, so that a short step goes downhill
         move = bounded_step(length[:, None] * delta, old.omega2 / p, old.mean, jnp.sqrt(p), walls)
-        new = visit(tg, old.theta + move, term)
+        new = point_at(tg, old.theta + move, term)
         path = new.mean - old.mean
         slope, new_slope = (old.residual * path).sum(-1), (new.residual * path).sum(-1)
         small = last | (jnp.abs(new_slope) <= 0.1 * length * decrement)  # false for NaN
@@ -241,14 +241,13 @@ def _iterate(tg: TruncatedGaussian, start: Array, max_iter: Array, term: Terms) 
         good = lax.cond((small | done).all(), lambda _: small, decreases, None)
         accept = good & ~done
         point = jax.tree.map(lambda a, b: jnp.where(accept.reshape(-1, *(1,) * (a.ndim - 1)), a, b), new, old)
-        # where the derivative along the step would be zero if it were linear
+        # the fraction at which the derivative along the step would be zero if it were linear
         shrink = jnp.clip(jnp.where(new_slope > slope, -slope / (new_slope - slope), 0.5), 0.1, 0.5)
         length = jnp.where(good, jnp.minimum(1, 2 * length), length * shrink)
         return i + 1, NewtonState(point, length, done | (good & last), n_iter + (~done).astype(jnp.int32))
 
-    first = NewtonState(
-        visit(tg, start, term), jnp.ones(rows, start.dtype), jnp.zeros(rows, bool), jnp.zeros(rows, jnp.int32)
-    )
+    length, done, n_iter = jnp.ones(rows, start.dtype), jnp.zeros(rows, bool), jnp.zeros(rows, jnp.int32)
+    first = NewtonState(point_at(tg, start, term), length, done, n_iter)
     return lax.while_loop(unfinished, step, (jnp.int32(0), first))[1]
 
 
@@ -271,12 +270,12 @@ def _loss_noise(tg: TruncatedGaussian, point: Point) -> Array:
     return 8 * rounding(terms.dtype) * (terms.sum(-1) + jnp.abs(_loss(tg, point)))
 
 
-def visit(tg: TruncatedGaussian, theta: Array, term: Terms = no_term) -> Point:
+def point_at(tg: TruncatedGaussian, theta: Array, term: Terms = no_term) -> Point:
     """Compute the moments of q and the gradient of f at θ."""
     mean, omega2 = unit_moments(theta, tg.precision.diagonal()[None, :], tg.walls())
     T = term(mean)
     residual = theta + tg.precision.off_diagonal(mean) - tg.shift - T.gradient
-    return Point(theta, mean, omega2, residual, T.value, T.bend)
+    return Point(theta, mean, omega2, residual, T.value, T.hessian)
 
 
 def bounded_step(delta: Array, var: Array, mean: Array, root: Array, walls: Walls) -> Array:
@@ -301,7 +300,7 @@ def bounded_step(delta: Array, var: Array, mean: Array, root: Array, walls: Wall
 
 
 def solve(
-    tg: TruncatedGaussian, extra: Array, r: Array, bend: Callable[[Array], Array] | None = None,
+    tg: TruncatedGaussian, extra: Array, r: Array, hessian: Callable[[Array], Array] | None = None,
     enough: float | None = None,
 ) -> Array:  # fmt: skip
     """Solve (P + diag(extra) − T″) x = r; with `enough`, only as accurately as a Newton step needs.
@@ -312,13 +311,13 @@ def solve(
     """
     P = tg.precision
     cheap = isinstance(P, LowRank | Diagonal) or (isinstance(P, Dense) and P.size <= FACTOR_UP_TO)
-    if bend is None and cheap:
+    if hessian is None and cheap:
         return P.factor(extra).solve(r)
     scale = extra + P.diagonal()[None, :]
 
     def product(x: Array) -> Array:
         flat = P.off_diagonal(x) + scale * x
-        return flat if bend is None else flat - bend(x)
+        return flat if hessian is None else flat - hessian(x)
 
     return conjugate_gradient(product, r, extra + uncoupled_precision(P)[None, :], enough)
 

@@ -1,21 +1,21 @@
 r"""Box probabilities and points in a box by quasi-Monte Carlo, with error estimates.
 
-All in logs and in float64: probabilities such as e⁻⁵⁰⁰ cost and err no more than others. Cost O(points · m²)
-and O(m³) per row; m up to a few hundred. `orthant` serves rows that share a precision, `weighted_points` and
-`candidates` a single box of `MultivariateTruncatedNormal`.
+Computations are in logs and in float64: probabilities such as e⁻⁵⁰⁰ need no more time and have no larger
+relative errors than others. The cost is O(points · m²) and O(m³) per row; m is up to a few hundred. `orthant`
+is for rows that share a precision, `weighted_points` and `candidates` for a `MultivariateTruncatedNormal`.
 
 **Separation of variables.**
 With h = μ + L z, L the Cholesky factor of the covariance, the limits of h bound each z_k given the earlier
-ones, so the probability is a nested integral of univariate normals. Drawing each z_k from its truncated
-normal turns it into the mean over the unit cube of a product of univariate probabilities. Free variables come
-last, where they integrate to one.
+ones, so the probability is a nested integral of univariate normals. With each z_k drawn from its truncated
+normal, it is the mean over the unit cube of a product of univariate probabilities. Free variables come last,
+where they integrate to one.
 
 **Minimax exponential tilting** draws z_k from N(μ_k, 1) instead, truncated to the same interval, with weight
 exp ψ,
 
     ψ(z; μ) = Σ_k ½ μ_k² − μ_k z_k + log(Φ(u_k + t_k) − Φ(l_k + t_k)),      t = −L̃z − μ,
 
-where L̃ is strictly lower triangular (the Cholesky factor with rows divided by its diagonal, less I). Botev
+where L̃ is strictly lower triangular (the Cholesky factor with rows divided by its diagonal, minus I). Botev
 (2017) takes the μ of the saddle point min_μ max_z ψ. Both z and μ can be eliminated. With r(t) the mean of a
 standard normal truncated to [l + t, u + t], U = I + L̃ and B = UUᵀ − I, it is the minimum of a convex
 function,
@@ -134,7 +134,7 @@ class SeparatedBox(NamedTuple):
 
     U: Array  # (m, m) Cholesky factor of the covariance, rows divided by its diagonal
     scale: Array  # (m,) that diagonal
-    mean: Array  # (m,) over scale
+    mean: Array  # (m,) divided by scale
     limits: Limits  # (m,) of (U z)_k
     tilt: Array  # (m,) mean of the normal that z_k is drawn from
     peak: Array  # logarithm of the largest weight a point can have; infinite if no tilt was found
@@ -181,7 +181,7 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
 
 def _average(box: SeparatedBox, n_sets: int, log_u: Array) -> tuple[Array, Array, Array]:
     """Return log probability, means and variances from each set of points u, given log u, (m, n_sets * n)."""
-    log_w, h = walk(box, log_u)
+    log_w, h = conditional_draws(box, log_u)
     log_w, h = log_w.reshape(n_sets, -1), h.reshape(h.shape[0], n_sets, -1)
     top = log_w.max(-1, keepdims=True)
     w = jnp.exp(log_w - top)
@@ -231,7 +231,7 @@ def ordered_cholesky(covariance: Array, limits: Limits) -> tuple[Array, Array]:
 
     At each step the variable with the smallest probability to be in its interval, given that the earlier ones
     are at their truncated means, is taken next (Gibson, Glasbey and Elston, 1994): the first integrals then
-    carry most of the variation. Free variables come last. `limits` are those of h less its mean.
+    carry most of the variation. Free variables come last. `limits` are those of h minus its mean.
     """
     m = covariance.shape[0]
     free = ~(jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper))
@@ -269,7 +269,7 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
         _, s = box_moments(-t, jnp.ones_like(t), *limits)
         Br = B @ s.mean
         value, slope = 0.5 * s.mean @ Br + (t * s.mean + s.log_mass).sum(), jnp.clip(1 - s.var, 0, 1)
-        # without equations in which r does not depend on t
+        # ignore equations in which r does not depend on t
         return s.mean, slope, value, jnp.where(slope > 0, jnp.abs(t + Br), 0).max()
 
     def unfinished(state: _Tilt) -> Array:
@@ -302,8 +302,8 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
     return tilt, jnp.where(reached, peak, jnp.inf)
 
 
-def walk(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
-    """Return log weights (n,) and values (m, n) over scale of points u (m, n); of free variables, the means.
+def conditional_draws(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
+    """Return log weights (n,) and values / scale (m, n) of points u (m, n); for free variables, the means.
 
     Computes in the dtype of `log_u`, and sums log weights in the dtype `total`, by default the same.
     """
@@ -327,11 +327,11 @@ def walk(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Arr
 
 
 def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -> Array:
-    """Return the quantile u of a standard normal in [low, high], to rounding error of the larger limit.
+    """Return the quantile of a standard normal in [low, high], to the rounding error of the larger limit.
 
     The box is mirrored so that a is the limit nearer to zero; the quantile is exceeded with probability Φ(−a)
-    less u times the mass. (`truncated_quantile` has all digits of narrow boxes, on which no weight depends,
-    but is slower.)
+    minus u times the mass. (`truncated_quantile` is accurate in narrow boxes, too, but slower; weights do not
+    need it.)
     """
     flipped = -low > high
     a = jnp.where(flipped, -high, low)
@@ -346,7 +346,7 @@ def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -
 def generator(n: int, dim: int) -> NDArray[np.float64]:
     r"""Return the generating vector z / n of a lattice of n points, n prime.
 
-    Each component minimises, the earlier ones being fixed, the squared worst-case error
+    Each component minimises, given the earlier ones, the squared worst-case error
 
     .. math::
         e^2(z) = -1 + \frac1n \sum_{i<n} \prod_j (1 + \gamma_j\, 2\pi^2 B_2(\{i z_j / n\})),
@@ -426,7 +426,7 @@ def weighted_points(
     shifts, noise = jax.random.split(jax.random.key(seed))
     z, shift = jnp.asarray(generator(n, m)), jax.random.uniform(shifts, (n_shifts, m), dtype=mean.dtype)
     box = jax.jit(separate)(covariance, mean, limits)
-    if single and bool(_moderate(box)):
+    if single and bool(_fits_float32(box)):
         box = jax.tree.map(lambda a: a.astype(jnp.float32) if a.dtype == jnp.float64 else a, box)
     portions = [
         _portion(box, limits, z, shift, jax.random.fold_in(noise, first), float(first))
@@ -437,7 +437,7 @@ def weighted_points(
 
 
 @jax.jit
-def _moderate(box: SeparatedBox) -> Array:
+def _fits_float32(box: SeparatedBox) -> Array:
     """Return whether float32 is accurate enough: no far limits, narrow boxes or near singularities."""
     ends = jnp.concatenate([jnp.where(jnp.isfinite(a), jnp.abs(a), 0) for a in (*box.limits, box.mean)])
     steep = jnp.maximum(jnp.abs(box.U).max(), jnp.abs(box.tilt).max())
@@ -454,20 +454,20 @@ def _portion(
     n_shifts, m = shift.shape
     u = tent_points(z, PORTION, shift, first).astype(box.U.dtype)
     least = _EPS_SINGLE if u.dtype == jnp.float32 else _EPS
-    log_w, h = walk(box, jnp.log(jnp.clip(u, least, 1 - least)), z.dtype)
-    h = _placed(box, limits, h.astype(z.dtype), noise)
+    log_w, h = conditional_draws(box, jnp.log(jnp.clip(u, least, 1 - least)), z.dtype)
+    h = _reorder(box, limits, h.astype(z.dtype), noise)
     return log_w.reshape(n_shifts, PORTION), h.reshape(m, n_shifts, PORTION).transpose(1, 2, 0)
 
 
-def _placed(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
+def _reorder(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
     """Return values in the order and units of the variables, and inside the box."""
 
-    def completed(h: Array) -> Array:
+    def complete(h: Array) -> Array:
         free = ~box.truncated[:, None]
         z = jnp.where(free, jax.random.normal(noise, h.shape, h.dtype), 0)
         return h + jnp.where(free, box.U.astype(z.dtype) @ z, 0)
 
-    h = lax.cond(box.truncated.all(), lambda h: h, completed, h)  # `walk` returns the means of free variables
+    h = lax.cond(box.truncated.all(), lambda h: h, complete, h)  # `h` has the means of free variables
     h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)]
     return jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
 
@@ -476,12 +476,12 @@ def _placed(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array:
 def candidates(covariance: Array, mean: Array, limits: Limits, key: Array, n: int) -> tuple[Array, Array]:
     """Propose n points, (n, m), from the tilted normal; return them and whether each is accepted.
 
-    The probability is the weight over its largest value (Botev, 2017); without a bound none is accepted.
+    A point is accepted with the probability weight / largest weight (Botev, 2017); without a bound, never.
     """
     points, noise, coin = jax.random.split(key, 3)
     u = jax.random.uniform(points, (mean.shape[0], n), dtype=mean.dtype, minval=_EPS)
     box = separate(covariance, mean, limits)
-    log_w, h = walk(box, jnp.log(u))
+    log_w, h = conditional_draws(box, jnp.log(u))
     chance = jnp.log(jax.random.uniform(coin, (n,), dtype=mean.dtype, minval=_EPS))
-    h = _placed(box, limits, h, noise)
+    h = _reorder(box, limits, h, noise)
     return h.T, chance <= log_w - box.peak

@@ -2,14 +2,14 @@
 
 `gibbs` draws one variable after the other from its univariate truncated normal. It is exact in the limit for
 any precision matrix and mixes slowly when variables are strongly correlated. A sweep costs O(m²) per chain
-and row; all chains of all rows move together. Draws invert the distribution function in logs, so they are
-accurate for variables any number of standard deviations behind their wall.
+and row; all chains of all rows are updated together. Draws invert the distribution function in logs, so they
+are accurate for means any number of standard deviations outside of the limits.
 
 `hmc` moves particles along ellipses that are reflected at the walls. With potential −log p and kinetic energy
 ½ vᵀPv a particle moves along h(t) = μ + v sin t + (h₀ − μ) cos t, known in closed form, as are the times at
 which a variable reaches a limit. Nothing is discretised, and only trajectories with too many reflections are
-rejected. It mixes well under strong correlations, and is slow when variables are many standard deviations
-behind their walls, because they are reflected often. Each reflection costs O(m) per chain and row, each
+rejected. It mixes well under strong correlations, and is slow when means are many standard deviations outside
+of the limits, because there are many reflections. Each reflection costs O(m) per chain and row, each
 trajectory O(m²).
 
 A. Pakman and L. Paninski, Exact Hamiltonian Monte Carlo for truncated multivariate Gaussians, JCGS 23 (2014).
@@ -47,8 +47,8 @@ def _sample(
 ) -> Moments:  # fmt: skip
     """Check the arguments, divide the draws among the chains and run them, all in parallel.
 
-    `method` returns a step from the states of all chains to the next ones, (m, walkers), and conditional
-    moments if it knows them; walker = chain * rows + row.
+    `method` returns a step from the states of all chains to the next ones, (m, walkers), and to conditional
+    moments or None; walker = chain * rows + row.
     """
     for name, value in {"n": n, "n_chains": n_chains, "burn_in": burn_in, "thin": thin}.items():
         check.count(name, value, least=0 if name == "burn_in" else 1)
@@ -90,7 +90,7 @@ def _run(
 def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None) -> Array:
     """Return first states of all chains, shape (m, n_chains * rows), the chains of a row `rows` apart.
 
-    By default the means of the coordinates without couplings.
+    The default is the means of the coordinates without couplings.
     """
     rows, m = tg.shift.shape
     if init is None:
@@ -206,7 +206,7 @@ def _sweep(P: Array, walls: Walls, gamma: Array, key: Array, h: Array) -> tuple[
     return lax.scan(variable, h, (jnp.arange(m, dtype=jnp.int32), P, walls, gamma, u))
 
 
-class _Flight(NamedTuple):
+class _Trajectory(NamedTuple):
     h: Array  # (m, walkers) position
     v: Array  # (m, walkers) velocity
     left: Array  # (walkers,) time still to travel
@@ -229,7 +229,7 @@ def hmc(
     Parameters
     ----------
     tg, key, n, n_chains, init
-        As in `gibbs`; the result, too, but `n_iter` counts trajectories.
+        As in `gibbs`. The result is also the same, but `n_iter` counts trajectories.
     burn_in, thin : int
         Trajectories before the first draw, and between draws.
     max_bounces : int, optional
@@ -255,21 +255,21 @@ def _hmc_step(tg: TruncatedGaussian, n_chains: int, max_bounces: Array) -> Step:
 
     def step(key: Array, h: Array) -> tuple[Array, None]:
         v = root.T @ jax.random.normal(key, h.shape, h.dtype)
-        return _fly(mean, covariance, lower, upper, h, v, max_bounces), None
+        return _end_of_trajectory(mean, covariance, lower, upper, h, v, max_bounces), None
 
     return step
 
 
-def _fly(
+def _end_of_trajectory(
     mean: Array, covariance: Array, lower: Array, upper: Array | None, h: Array, v: Array, max_bounces: Array
 ) -> Array:
     """Return each particle's place after time π/2, or its start if it was reflected too often."""
 
-    def flying(flight: _Flight) -> Array:
-        return (flight.left > 0).any() & (flight.n_bounces <= max_bounces)
+    def unfinished(state: _Trajectory) -> Array:
+        return (state.left > 0).any() & (state.n_bounces <= max_bounces)
 
-    def to_next_wall(flight: _Flight) -> _Flight:
-        offset, v, left = flight.h - mean, flight.v, flight.left
+    def to_next_wall(state: _Trajectory) -> _Trajectory:
+        offset, v, left = state.h - mean, state.v, state.left
         time = _hit_time(mean - lower, offset, v)
         if upper is not None:
             other = _hit_time(upper - mean, -offset, -v)
@@ -287,15 +287,15 @@ def _fly(
         # the lower wall is reached going down and the upper one going up; rounding must not change that
         up = jnp.abs(v) if upper is None else jnp.where(wall == upper, -1, 1) * jnp.abs(v)
         inward = jnp.where(at_wall, up, 0).sum(0) / jnp.diagonal(covariance)[k]
-        return _Flight(h, v + 2 * covariance[:, k] * inward[None, :], left - t[0], flight.n_bounces + 1)
+        return _Trajectory(h, v + 2 * covariance[:, k] * inward[None, :], left - t[0], state.n_bounces + 1)
 
     left = jnp.full(h.shape[1:], 0.5 * math.pi, h.dtype)
-    end = lax.while_loop(flying, to_next_wall, _Flight(h, v, left, jnp.int32(0)))
+    end = lax.while_loop(unfinished, to_next_wall, _Trajectory(h, v, left, jnp.int32(0)))
     return jnp.where((end.left > 0)[None, :], h, end.h)
 
 
 def _hit_time(mean: Array, offset: Array, v: Array) -> Array:
-    """Return the first time at which mean + v sin t + offset cos t falls through zero, or infinity.
+    """Return the first time at which mean + v sin t + offset cos t decreases to zero, or infinity.
 
     `mean` is relative to a wall, and infinite where there is none.
     """

@@ -4,7 +4,7 @@ Given x the output is y = b1 + Σ w_k h_k + ε with independent truncated normal
 distribution function are Fourier integrals along a line through the saddle point, exact to rounding error in
 the tails, too. Marginals of several outputs are of the same kind; their joint density needs an engine.
 
-Quantities that are needed often come from the characteristic function of each row's mixture on a grid.
+Quantities at many points are computed from the characteristic function of each row's mixture on a grid.
 If |Y − y| < 2R almost surely, Y and a point y both lying within R of the centre, functions of Y − y may be
 replaced by their periodic versions of period 4R, whose Fourier series run over odd frequencies
 t_j = (2j + 1) π / 2R: a square wave for sign(Y − y), a triangular wave for |Y − y|. With φ the
@@ -37,11 +37,11 @@ from tggm.special import standard_moments
 Complexes = np.ndarray[Any, np.dtype[np.complex128]]
 
 _CHUNK = 2048  # sums per compiled call; fewer are padded to a power of two, so that few programs are compiled
-_FEW, _MANY = 16, 256  # nodes of a block, and of those after the first _FEW_BLOCKS
+_FEW, _MANY = 16, 256  # nodes of each of the first _FEW_BLOCKS blocks, and of each later one
 _FEW_BLOCKS = 16
 _MAX_NODES = 4096
 _NEGLIGIBLE = 1e-15
-_FORMED = 2**21  # complex numbers formed at a time when a series is summed
+_SERIES_SIZE = 2**21  # complex numbers of a series that are computed at once
 _density = jax.jit(log_density)
 _tails = jax.jit(log_tails)
 
@@ -117,10 +117,10 @@ class ExactPredictive(ScalarPredictive):
         mean = self._bias[:, None] + np.einsum("knm,km->kn", g, self._coef)
         return mean, np.einsum("knm,km->kn", v, self._coef**2) + self._noise[:, None]
 
-    def _each(
+    def _apply(
         self, function: Callable[..., Any], member: Ints, row: Ints, *values: Floats, least: int = 64
     ) -> Any:
-        """Apply a compiled function of (sums, values) to pairs of member and row, padded to `least`."""
+        """Apply a compiled function of (sums, values) to pairs (member, row), at least `least` by padding."""
         parts = []
         for start in range(0, len(row), _CHUNK):
             at = slice(start, start + _CHUNK)
@@ -138,15 +138,15 @@ class ExactPredictive(ScalarPredictive):
         """Apply a compiled function of (sums, y) to every member at pairs (row, z); results (K, pairs)."""
         K = len(self._mix)
         y = z[None, :] - self._bias[:, None]
-        found = self._each(function, np.repeat(np.arange(K), len(rows)), np.tile(rows, K), y.ravel())
+        found = self._apply(function, np.repeat(np.arange(K), len(rows)), np.tile(rows, K), y.ravel())
         return jax.tree.map(lambda v: v.reshape(K, len(rows)), found)
 
-    def _mixed(self, log: Floats) -> Floats:
+    def _mix_logs(self, log: Floats) -> Floats:
         mixed: Floats = logsumexp(log + np.log(self._mix)[:, None], axis=0)
         return mixed
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
-        if len(rows) == len(self):  # one point a row
+        if len(rows) == len(self):  # one point per row
             return self._tilted_density(rows, z)
         log = np.full(len(z), -np.inf)
         density = self._bulk(rows, z)[1]
@@ -157,11 +157,11 @@ class ExactPredictive(ScalarPredictive):
         return log
 
     def _tilted_density(self, rows: Ints, z: Floats) -> Floats:
-        return self._mixed(self._members(_density, rows, z))
+        return self._mix_logs(self._members(_density, rows, z))
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         low, high = self._members(_tails, rows, z)
-        return self._mixed(low), self._mixed(high)
+        return self._mix_logs(low), self._mix_logs(high)
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         R, x = self._spectrum.R[rows], z - self._moments[0][rows]
@@ -183,7 +183,7 @@ class ExactPredictive(ScalarPredictive):
         """Return Σ Re E, Σ Im E/(2j+1), Σ Re E/(2j+1)² with E = φ(t_j) e^{−i t_j x}, at pairs."""
         R, phi = self._spectrum
         odd = 2 * np.arange(phi.shape[1]) + 1.0
-        out, step = np.empty((3, len(x))), max(1, _FORMED // len(odd))
+        out, step = np.empty((3, len(x))), max(1, _SERIES_SIZE // len(odd))
         for start in range(0, len(x), step):
             at = slice(start, start + step)
             E = phi[rows[at]] * _odd_powers(np.exp(-0.5j * np.pi * x[at] / R[rows[at]]), len(odd))
@@ -197,7 +197,7 @@ class ExactPredictive(ScalarPredictive):
         centre = self._moments[0]
         member, place = np.repeat(np.arange(K), N), np.tile(np.arange(N), K)
         shift = self._bias[member] - centre[place]
-        R = self._each(_radius, member, place, -shift).reshape(K, N).max(0)
+        R = self._apply(_radius, member, place, -shift).reshape(K, N).max(0)
         blocks = [np.zeros((N, 0), np.complex128)]
         active, begin = np.arange(K * N), 0
         while active.size and begin < _MAX_NODES:
@@ -205,7 +205,7 @@ class ExactPredictive(ScalarPredictive):
             size = _FEW if begin < _FEW * _FEW_BLOCKS else _MANY
             first = np.full(len(active), float(begin))
             compute = partial(_characteristic, size)
-            block = self._each(compute, k, n, shift[active], R[n], first, least=1024 // size)
+            block = self._apply(compute, k, n, shift[active], R[n], first, least=1024 // size)
             begin += size
             blocks.append(np.zeros((N, size), np.complex128))
             np.add.at(blocks[-1], n, self._mix[k][:, None] * block)
@@ -270,11 +270,11 @@ class ExactJointPredictive(JointPredictive[ExactPredictive]):
 
     def cov(self) -> Floats:
         """Return the covariance of the outputs, (N, n, n): within members and between them."""
-        mean, within = self._within()
+        mean, within = self._joint_moments()
         away = mean - mean.mean(0, keepdims=True)
         return self._scaled(within.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away))
 
-    def _within(self) -> tuple[Floats, Floats]:
+    def _joint_moments(self) -> tuple[Floats, Floats]:
         """Return means (K, N, n) and covariances (K, N, n, n) of each member."""
         _, coef, bias, noise = self._arrays
         g, v = self._parts[0].latent_moments()
@@ -285,7 +285,7 @@ class ExactJointPredictive(JointPredictive[ExactPredictive]):
     def _log_density_of(self, z: Floats) -> Floats:
         members = np.array(self._joint_log_density(z), dtype=np.float64)
         if (lost := np.isnan(members)).any():  # noise too small for the engine: use Gaussians
-            mean, cov = self._within()
+            mean, cov = self._joint_moments()
             members[lost] = log_densities(z[None] - mean, factors(cov))[lost]
         mixed: Floats = logsumexp(members, axis=0) - np.log(len(members))
         return mixed

@@ -52,7 +52,7 @@ from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock, assign_folds, bucket, membership, sparse_rows
 
 CAPACITY = 1024  # epochs of one compiled call at most; the length of a buffer
-MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # squares of σ0 and 1/σ0 stay finite
+MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # for which the squares of σ0 and 1/σ0 are finite
 INIT = ("paper", "scaled", "sharp", "small")
 FLOATS = (np.float64, np.float32)
 BLOCK = 512  # rows predicted at once
@@ -62,8 +62,8 @@ FAR = 1e7  # standard deviations; single precision cannot square larger differen
 def input_columns(X: Any, how: bool | str) -> Columns:
     """Return the map that standardises the inputs.
 
-    True treats each column by itself, "whole" all columns as one (pixels), False changes nothing. A sparse
-    table keeps its zeros: it is divided by the root of the mean square of a column.
+    True standardises each column, "whole" all columns as one (for pixels), False none. A sparse table keeps
+    its zeros: it is divided by one number that makes the mean square of a column 1.
     """
     d = X.shape[1]
     if not how:
@@ -79,7 +79,7 @@ def input_columns(X: Any, how: bool | str) -> Columns:
 
 
 def prepare(X: Any, columns: Columns, dtype: Any) -> Any:
-    """Standardise a dense table, or make `SparseRows` with as many places as the fullest row needs."""
+    """Standardise a dense table, or make `SparseRows` that have room for the fullest row."""
     if sparse.issparse(X):
         found: Any = sparse_rows(X, columns.scale, dtype)
     elif columns.fits_float32():  # no float64 copy of a large table
@@ -94,7 +94,7 @@ def prepare(X: Any, columns: Columns, dtype: Any) -> Any:
 
 
 def pad(rows: Any, size: int | None = None) -> Any:
-    """Add rows of zeros to every array, up to `size` or to one of a few sizes, so that few shapes compile."""
+    """Pad arrays with rows of zeros to `size`, by default one of a few sizes: few shapes are compiled."""
 
     def one(a: NDArray[Any]) -> NDArray[Any]:
         missing = (bucket(len(a)) if size is None else size) - len(a)
@@ -114,7 +114,7 @@ def predictions(what: str, model: Model, rows: Rows, engine: str, dtype: Any) ->
         for begin in range(0, count, BLOCK):
             block = jax.tree.map(lambda a, at=slice(begin, begin + BLOCK): a[at], rows)
             kept = min(BLOCK, count - begin)
-            parts.append([np.asarray(a)[:, :kept] for a in _predicted(what, engine, model, pad(block, size))])
+            parts.append([np.asarray(a)[:, :kept] for a in _predict(what, engine, model, pad(block, size))])
     return [np.concatenate(each, axis=1).astype(np.float64) for each in zip(*parts, strict=True)]
 
 
@@ -124,7 +124,7 @@ def _joint_log_density(model: Model, X: Floats, Y: Floats) -> Floats:
 
 @partial(jax.jit, static_argnums=(0, 1))
 @full_precision
-def _predicted(what: str, engine: str, model: Model, rows: Rows) -> tuple[Array, ...]:
+def _predict(what: str, engine: str, model: Model, rows: Rows) -> tuple[Array, ...]:
     def one(member: Model) -> tuple[Array, ...]:
         if what == "joint_density":
             return (Objective("ep")(member, rows, jnp.zeros(())),)
@@ -222,10 +222,10 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if noise is not None and learned and self.method == "bp":
             with precision(dtype):
                 model = subtract_unit_variance(model, rows.X)
-        self._keep(jax.tree.map(np.asarray, model), result)
+        self._store(jax.tree.map(np.asarray, model), result)
 
-    def _keep(self, model: Model, result: Trained) -> None:
-        """Store the fitted model, its parameters in the units of the data, and the course of training."""
+    def _store(self, model: Model, result: Trained) -> None:
+        """Store the fitted model, its parameters in the units of the data, and the training history."""
         self.model_ = model
         double: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), model)
         hidden, output = double.hidden, double.likelihood.output
@@ -282,20 +282,20 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
     noise : float, array or None, default 0.5
         Variance σ1² of the output noise in standardised units, one or one per output; None learns it.
     init : {"paper", "scaled", "sharp", "small"}, default "paper"
-        Initial weights and biases N(0, 0.01); of a scale that suits σ0 and the numbers of units; three times
-        such weights; a tenth of them.
+        Initial weights and biases: N(0, 0.01); scaled by σ0 and the numbers of units; three times as large; a
+        tenth as large.
     solver : {"cyclic", "newton"}, default "cyclic"
         E-step of "meanfield": the paper's Algorithm 1, or Newton's method to convergence.
     n_cycles : int or (int, int), default 10
         Cycles of the cyclic solver, or their numbers at the first and at the last step.
     prior : {"same", "posterior"}, default "same"
-        Start of the mean field of the prior of undirected layers: as the posterior's, or its means.
+        Start of mean field for the prior of undirected layers: that of the posterior, or the posterior means.
     optimizer : str or optax optimiser, default "rmsprop"
         Name of an optimiser of `tggm.training`, or an object with `init` and `update`.
     learning_rate : float, default 0.01
         Step size.
     schedule : str, default "constant"
-        Course of the step size.
+        Schedule of the step size.
     batch_size, max_epochs : int, default 50 and 1000
         Rows of a mini-batch, and passes over the rows at most.
     weight_decay : float, default 0.0
@@ -325,7 +325,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         Weights and biases from each hidden layer to the next.
     n_iter_, best_epoch_, history_, undone_, converged_
         Number of epochs, best epoch of each member, objective and held-out score of each epoch, steps that
-        were undone, and whether training ended regularly.
+        were undone, and whether training ended without interruption or failures.
     """
 
     methods: ClassVar = ("meanfield", "ep", "bp", "moments", "exact")
@@ -390,13 +390,13 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for."""
         dtype = np.dtype(self.dtype)
-        rows = Rows(self._standardised(X, dtype), None)
+        rows = Rows(self._standardise(X, dtype), None)
         mean, var = predictions("variances", self.model_, rows, self._engine, dtype)
-        centre = self._shaped(mean.mean(0) * self._y.scale + self._y.shift)
+        centre = self._reshape(mean.mean(0) * self._y.scale + self._y.shift)
         if not return_std:
             return centre
         var = np.maximum(var, np.finfo(dtype).tiny)
-        return centre, self._shaped(np.sqrt(var.mean(0) + mean.var(0)) * self._y.scale)
+        return centre, self._reshape(np.sqrt(var.mean(0) + mean.var(0)) * self._y.scale)
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
         """Return the predictive distribution of each row, a mixture over members.
@@ -404,7 +404,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         One hidden layer gives exact densities; several outputs have exact marginals and a joint density by
         EP. Several layers give Gaussians with the moments of y.
         """
-        Z, y, dtype = self._standardised(X, np.float64), self._y, np.float64
+        Z, y, dtype = self._standardise(X, np.float64), self._y, np.float64
         one = len(y.shift) == 1
         model: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), self.model_)
         at: Any = 0 if one else slice(None)
@@ -422,10 +422,10 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         density = partial(_joint_log_density, model, Z)
         return ExactJointPredictive(located, W1, b1, s0, s1, joint_log_density=density, **units)
 
-    def _standardised(self, X: ArrayLike, dtype: Any) -> Any:
+    def _standardise(self, X: ArrayLike, dtype: Any) -> Any:
         return prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(dtype))
 
-    def _shaped(self, values: Floats) -> Floats:
+    def _reshape(self, values: Floats) -> Floats:
         return values[:, 0] if self.vector_target_ else values
 
 

@@ -46,7 +46,7 @@ from tggm.inference import (
 from tggm.models import Directed, Gaussian, Identity, Latent, Model, Network, Output, Probit, Shallow, part
 from tggm.models.layers import LOG_2PI, propagate, stack_parts, training_nodes
 from tggm.precision import Diagonal, Layered, LowRank
-from tggm.runtime import full_precision, sequenced
+from tggm.runtime import compute_after, full_precision
 from tggm.special.probit import Expansion, expand_factorised, expand_probit, log_probit
 from tggm.training import Rows
 
@@ -94,7 +94,7 @@ class UndirectedLayers(Directed):
     def gaussian(self, X: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
         """Return all layers given x, with UᵀU and `pull` added to precision and shift of the last layer.
 
-        The supplement divides the output's blocks by σ0² too; they belong to the output's own variance.
+        The supplement divides the output's blocks by σ0² too; the output's own variance is correct.
         """
         s0, dtype = self.gauge, self.W0.dtype
         blocks = [(jnp.eye(W.shape[1], dtype=dtype) + W.T @ W) / s0 for W in self.W]
@@ -144,7 +144,7 @@ def mean(model: Model, X: Any) -> Array:
 
 @dataclass(frozen=True)
 class Objective:
-    """What `tggm.training.train` maximises, one number for each row; equal objects share a compiled program.
+    """The objective of `tggm.training.train`, one number per row; equal objects share a compiled program.
 
     - "bp": the log-density for squared error, or cross-entropy, of E[y | x]: the paper's TGGM-BP;
     - "moments": that of the Gaussian with mean and covariance of y given x; for classes, of their scores;
@@ -153,9 +153,9 @@ class Objective:
     - "exact": log p(y | x) of one output of one layer by Fourier inversion.
 
     Mean field bounds the posterior's log Z from below. In an undirected deep model log Z of the prior is
-    approximated, too, and their difference is not a bound. `prior` says where the prior's mean field starts:
-    from the same means as the posterior's ("same"), or from the posterior's means, as the paper advises
-    ("posterior"); it matters for a few cycles only.
+    approximated, too, and their difference is not a bound. `prior` sets where mean field of the prior starts:
+    from the start of the posterior ("same"), or from the posterior's means, as the paper advises
+    ("posterior"). It matters only for few cycles.
     """
 
     method: str
@@ -175,7 +175,7 @@ class Objective:
         first, last = self.cycles
         cycles = jnp.round(first + progress * (last - first)).astype(jnp.int32)
         number = isinstance(model.likelihood, Gaussian)
-        return self._of_numbers(model, rows, cycles) if number else self._of_classes(model, rows, cycles)
+        return self._regression(model, rows, cycles) if number else self._classification(model, rows, cycles)
 
     def score(self, model: Model, rows: Rows) -> Array:
         """Return the objective of held-out rows, but by moments where predictions after EM use moments."""
@@ -189,7 +189,7 @@ class Objective:
         return model.weight_norm()
 
     @full_precision
-    def _of_numbers(self, model: Model, rows: Rows, cycles: Array) -> Array:
+    def _regression(self, model: Model, rows: Rows, cycles: Array) -> Array:
         r"""Return the log-likelihood as a difference of log-partition functions (§3.1).
 
         .. math::
@@ -214,7 +214,7 @@ class Objective:
         return found
 
     @full_precision
-    def _of_classes(self, model: Model, rows: Rows, cycles: Array) -> Array:
+    def _classification(self, model: Model, rows: Rows, cycles: Array) -> Array:
         """Return the log-likelihood of each row's class from log Z of units and scores together.
 
         Off the diagonal the precision of units and scores has −W1ᵀT⁻¹; the paper prints −W1ᵀ.
@@ -230,7 +230,8 @@ class Objective:
             hidden.gaussian(rows.X, W1), W1, b1, self._expansion(label), start=begin, solver=self.solver,
             steps=jnp.int32(MAX_ITER) if self.solver == "newton" else cycles,
         )  # fmt: skip
-        near = self.solver == "newton" or self.prior == "posterior"  # Newton's answer depends on no start
+        # Newton's solution does not depend on the start
+        near = self.solver == "newton" or self.prior == "posterior"
         return value - self._prior_log_z(prior, value, start, means if near else None, cycles)
 
     def _log_z(self, tg: TruncatedGaussian, start: Array | None, cycles: Array) -> Array:
@@ -246,7 +247,7 @@ class Objective:
         if start is None:  # one layer: independent units, in closed form
             return self._log_z(prior, None, cycles)
         start = start if means is None else lax.stop_gradient(means)
-        return self._log_z(sequenced(prior, after), start, cycles)
+        return self._log_z(compute_after(prior, after), start, cycles)
 
     def _expansion(self, label: Array) -> Callable[[Array], Expansion]:
         """Return the function η → S_c and its derivatives: log-probability of the class, or its bound."""
@@ -282,7 +283,7 @@ def by_density(model: Model, rows: Rows) -> Array:
 def subtract_unit_variance(members: Model, X: Any) -> Model:
     """Subtract the units' mean variance from a noise that was learned by back-propagation.
 
-    Back-propagation takes exp(log_noise) for the whole variance v of y given x. At least v / 100 is left.
+    Back-propagation treats exp(log_noise) as the whole variance v of y given x. At least v / 100 remains.
     """
 
     def one(model: Model) -> Model:
@@ -302,7 +303,7 @@ def draw_members(
     """Draw `count` models as one with a leading axis, NumPy arrays; `noise` is None for classes."""
     likelihood = Probit if noise is None else Gaussian
     if init == "paper":
-        drawn = [_paper(rng, n_inputs, layers, n_outputs, s0, likelihood) for _ in range(count)]
+        drawn = [_draw_paper(rng, n_inputs, layers, n_outputs, s0, likelihood) for _ in range(count)]
         model = stack_parts(drawn, dtype)
     else:
         network = Network(layers, Identity, Directed, likelihood, linear=False)
@@ -315,7 +316,7 @@ def draw_members(
     return Model(model.features, kind(**vars(model.hidden)), likelihood)
 
 
-def _paper(
+def _draw_paper(
     rng: np.random.Generator, d: int, layers: tuple[int, ...], n: int, s0: float, likelihood: Any
 ) -> Model:
     """Draw every weight and bias from N(0, 0.01), as the paper does."""

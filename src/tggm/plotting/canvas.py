@@ -58,7 +58,7 @@ def one_output(name: str, value: ArrayLike, rows: int | None = None) -> Floats:
     return vector
 
 
-def checked_levels(levels: ArrayLike) -> list[float]:
+def check_levels(levels: ArrayLike) -> list[float]:
     """Return probabilities of nested intervals, widest first."""
     values = sorted(np.atleast_1d(np.asarray(levels, dtype=float)).tolist(), reverse=True)
     if not values or not all(0 < level < 1 for level in values):

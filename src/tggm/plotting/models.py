@@ -58,7 +58,7 @@ def plot_explanation(
 ) -> Any:
     """Draw the parts of one row of `model.explain` from the base to its prediction, the largest first.
 
-    `output` is the output or class if there are several; columns after the first `most` are added up.
+    `output` selects one of several outputs or classes; columns after the first `most` are added up.
     """
     base, parts = float(np.ravel(explanation.base)[output or 0]), explanation.parts[row]
     parts = parts if parts.ndim == 1 else parts[:, output or 0]
@@ -73,7 +73,7 @@ def plot_explanation(
     colours = [MODEL if size >= 0 else REFERENCE for size in sizes]
     ax.barh(place, sizes, left=ends - sizes, color=colours, height=0.6)
     for k, (size, end) in enumerate(zip(sizes, ends, strict=True)):
-        ax.annotate(_formatted(size, "+"), (end, k), (4 if size >= 0 else -4, 0), textcoords="offset points",
+        ax.annotate(_format(size, "+"), (end, k), (4 if size >= 0 else -4, 0), textcoords="offset points",
                     ha="left" if size >= 0 else "right", va="center", color=DATA)  # fmt: skip
     ax.axvline(base, color=GREY, linewidth=1, linestyle=":")
     ax.axvline(ends[-1], color=DATA, linewidth=1)
@@ -81,7 +81,7 @@ def plot_explanation(
     ax.invert_yaxis()
     ax.use_sticky_edges = False  # leave space for the numbers at the ends of the bars
     ax.margins(x=0.18)
-    ax.set_xlabel(f"from {_formatted(base)} on average to {_formatted(ends[-1])}")
+    ax.set_xlabel(f"from {_format(base)} on average to {_format(ends[-1])}")
     return ax
 
 
@@ -99,7 +99,7 @@ def plot_importances(
     return ax
 
 
-def _formatted(value: float, sign: str = "") -> str:
+def _format(value: float, sign: str = "") -> str:
     """Format a number with three digits, large ones without an exponent."""
     return f"{value:{sign},.0f}" if 1e3 <= abs(value) < 1e12 else f"{value:{sign}.3g}"
 

@@ -17,7 +17,7 @@ from tggm.plotting.canvas import (
     MODEL,
     REFERENCE,
     axes_or_new,
-    checked_levels,
+    check_levels,
     one_output,
     percent,
     shade,
@@ -87,11 +87,11 @@ def _pit(dist: ScalarPredictive, y: ArrayLike) -> Floats:
 def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, ax: Any = None) -> Any:
     """Draw the predictive mean and central interval of each row against the observation.
 
-    Rows whose interval does not contain the observation are marked; about 1 − `level` of them should be.
+    Rows whose interval does not contain the observation are marked: about 1 − `level` of all if calibrated.
     """
     y = one_output("y", y)
     mean = one_output("dist", dist.mean(), len(y))
-    lower, upper = (one_output("dist", end, len(y)) for end in dist.interval(checked_levels(level)[0]))
+    lower, upper = (one_output("dist", end, len(y)) for end in dist.interval(check_levels(level)[0]))
     missed = (y < lower) | (y > upper)
     ax = axes_or_new(ax)
     for rows, colour, marker, text in (
@@ -125,7 +125,7 @@ def plot_fan(
     x = one_output("x", x)
     order = np.argsort(x, kind="stable")
     ax = axes_or_new(ax)
-    widest_first = checked_levels(levels)
+    widest_first = check_levels(levels)
     for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
         lower, upper = (one_output("dist", end, len(x))[order] for end in dist.interval(level))
         label = f"{percent(level)} interval"

@@ -47,8 +47,8 @@ class Dense(Precision):
 class DenseFactor:
     """One Cholesky factor L per row, and its inverse R.
 
-    All methods are products only. Independent batched triangular solves would run at the same time on a CPU,
-    wait for threads of the same pool, and may never end (jaxlib 0.10).
+    All methods use products only: independent batched triangular solves run at the same time on a CPU and may
+    deadlock on its thread pool (jaxlib 0.10).
     """
 
     L: Array

@@ -5,7 +5,7 @@ from the first layer gives the Schur complements
 
     C_0 = A_0,   C_{l+1} = A_{l+1} − B_l C_l⁻¹ B_lᵀ,   log det = Σ log det C_l,
 
-and, going back, the blocks of the inverse in the places of those of P, with G_l = B_l C_l⁻¹,
+and, from the last layer back, the blocks of the inverse at the positions of those of P, with G_l = B_l C_l⁻¹,
 
     Σ_LL = C_L⁻¹,   Σ_ll = C_l⁻¹ + G_lᵀ Σ_{l+1,l+1} G_l,   Σ_{l+1,l} = −Σ_{l+1,l+1} G_l.
 
@@ -84,7 +84,7 @@ class Layered(Precision):
 
     @full_precision
     def off_diagonal(self, v: Array) -> Array:
-        """Return P v less its diagonal part, block by block."""
+        """Return P v without its diagonal part, block by block."""
         parts = self.split(v)
         out = [p @ a for p, a in zip(parts, self.diagonal_blocks, strict=True)]
         for i, b in enumerate(self.lower_blocks):

@@ -4,8 +4,8 @@ The Woodbury identity needs an n×n matrix per row, n the number of rows of U:
 
     K = I + U E⁻¹ Uᵀ,  E = diag(d + extra),    (E + UᵀU)⁻¹ = E⁻¹ − E⁻¹ Uᵀ K⁻¹ U E⁻¹,    det = det E · det K.
 
-Cost O(m n²) per row and no m×m matrix. Small K are inverted by elimination over all rows at once, with rows
-along the last axis: much faster than one factorisation per row.
+The cost is O(m n²) per row, and no m×m matrix is formed. A small K is inverted by elimination over all rows
+at once, with rows along the last axis, which is much faster than one factorisation per row.
 """
 
 import jax.numpy as jnp
@@ -118,7 +118,7 @@ class LowRankFactor:
         n = len(self.U)
         pairs = (self.U[:, None] * self.U[None]).reshape(n * n, -1)
         q = self.inverse.reshape(n * n, -1).T @ pairs
-        # the difference is positive in exact arithmetic, and after rounding
+        # the difference is positive in exact arithmetic; rounding must not change that
         return jnp.maximum(1 - q / self.E, rounding(self.E.dtype)) / self.E
 
     def log_det(self) -> Array:

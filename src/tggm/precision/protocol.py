@@ -66,8 +66,7 @@ T = TypeVar("T")
 def pytree(cls: type[T]) -> type[T]:
     """Make a frozen dataclass whose fields are the children of a pytree.
 
-    Rebuilding skips the constructor, so that validation does not run again, or fail on placeholders, each
-    time JAX flattens the object.
+    JAX rebuilds such objects often, also from placeholders: rebuilding skips the constructor and its checks.
     """
     made: Any = dataclass(frozen=True, eq=False)(cls)
     names = [field.name for field in fields(made)]
@@ -125,7 +124,7 @@ def require_positive(name: str, array: Array) -> None:
 
 
 def require_positive_definite(name: str, matrix: Array) -> None:
-    """Raise unless the matrix is symmetric positive definite; the error has its smallest eigenvalue."""
+    """Raise unless the matrix is symmetric positive definite; the error names its smallest eigenvalue."""
     if not is_concrete(matrix):
         return
     values = np.asarray(matrix, dtype=np.float64)

@@ -34,12 +34,12 @@ class Feature(NamedTuple):
 class Case:
     """A model and labelled rows."""
 
-    given: Any  # the model as the user has it
-    model: Any  # the same, of encoded rows
-    rows: Any  # as the user has them
+    given: Any  # the model of the user
+    model: Any  # the same model for encoded rows
+    rows: Any  # as given by the user
     X: Floats  # (rows, d) encoded
     y: NDArray[Any]  # (rows,)
-    numbers: Ints  # (rows,) of the rows in the user's table, from 1
+    numbers: Ints  # (rows,) row numbers in the user's table, from 1
     given_rows: int
     target: str
     features: tuple[Feature, ...]
@@ -58,17 +58,17 @@ class Case:
 
     @cached_property
     def outcome(self) -> NDArray[Any]:
-        """The targets: numbers, or numbers of classes."""
+        """Return the targets: numbers, or positions of classes."""
         return np.searchsorted(self.model.classes_, self.y) if self.is_class else self.y.astype(float)
 
     @cached_property
     def predictions(self) -> dict[str, Any]:
-        """Distributions or log-probabilities of the rows, by the model and the baselines."""
+        """Return distributions or log-probabilities of the rows, by the model and the baselines."""
         return predictions(self.model, self.X, self.baselines, self.X)
 
     @property
     def prediction(self) -> Any:
-        """The predictions of the model."""
+        """Return the predictions of the model."""
         return self.predictions["model"]
 
     def log_score(self, name: str = "model") -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.plotting.canvas import CLASS_COLOURS, DATA, MODEL, axes_or_new, shade
 from tggm.report._case import Case, Feature, sample
-from tggm.report._page import shortened
+from tggm.report._page import shorten
 
 GRID = 13  # values of a feature
 FEW = 8  # a feature with at most this many values is drawn at each of them
@@ -71,7 +71,7 @@ def effect(case: Case, feature: Feature, level: float) -> Effect:
 
 def plot_effect(case: Case, found: Effect, ax: Any) -> Any:
     """Draw one effect: a line with a band, or points with bars if the feature is discrete."""
-    ax, columns = axes_or_new(ax), [found.mean.shape[1] - 1]  # of two probabilities the second
+    ax, columns = axes_or_new(ax), [found.mean.shape[1] - 1]  # the second of two classes
     if found.mean.shape[1] > 2:  # those with the largest range
         columns = sorted(np.argsort(-np.ptp(found.mean, axis=0), kind="stable")[:CLASSES_DRAWN].tolist())
     for c in columns:
@@ -82,7 +82,7 @@ def plot_effect(case: Case, found: Effect, ax: Any) -> Any:
             )
         elif len(columns) == 1:
             ax.fill_between(found.place, found.lower[:, c], found.upper[:, c], linewidth=0, color=shade(0.25))
-        label = shortened(case.labels[c]) if case.is_class else None
+        label = shorten(case.labels[c]) if case.is_class else None
         style = "o" if found.discrete else "-"
         ax.plot(found.place, found.mean[:, c], style, color=colour, linewidth=1.8, label=label)
     if found.discrete:

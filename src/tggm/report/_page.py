@@ -100,7 +100,7 @@ def picture(draw: Callable[[Any], Any], name: str, alt: str, height: float) -> A
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         ax = figure.add_subplot()
         draw(ax)
-        _thin_ticks(ax)
+        _reduce_ticks(ax)
         _shorten_names(ax)
         buffer = io.StringIO()
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -108,7 +108,7 @@ def picture(draw: Callable[[Any], Any], name: str, alt: str, height: float) -> A
     return Markup(_inline(buffer.getvalue(), name, alt))
 
 
-def _thin_ticks(ax: Any) -> None:
+def _reduce_ticks(ax: Any) -> None:
     """Use few ticks if their numbers are long, so that they do not touch."""
     from matplotlib.ticker import AutoLocator, MaxNLocator
 
@@ -121,10 +121,10 @@ def _shorten_names(ax: Any) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         labels = [label.get_text() for label in axis.get_ticklabels()]
         if any(len(label) > LETTERS for label in labels):  # numbers have no text yet
-            axis.set_ticks(axis.get_majorticklocs(), list(map(shortened, labels)))
+            axis.set_ticks(axis.get_majorticklocs(), list(map(shorten, labels)))
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """Shorten a name to `LETTERS` characters, keeping both ends."""
     half = LETTERS // 2
     return name if len(name) <= LETTERS else f"{name[: half - 1]}…{name[-half:]}"
@@ -142,8 +142,8 @@ def _inline(svg: str, name: str, alt: str) -> str:
     body = body.replace("xlink:href=", "href=")
     body = re.sub(r'href="#([^"]*)"', rf'href="#{name}-\1"', body)
     body = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", body)
-    body = re.sub(r'(?<= d=")[^"]*', lambda found: _rounded(found[0]), body)
-    body = re.sub(r' [xy]="[^"]*"', lambda found: _rounded(found[0]), body)
+    body = re.sub(r'(?<= d=")[^"]*', lambda found: _round(found[0]), body)
+    body = re.sub(r' [xy]="[^"]*"', lambda found: _round(found[0]), body)
     body = re.sub(r'<g id="[^"]*">', "<g>", body)  # nothing refers to groups
     body = re.sub(r"\s*\n\s*", "\n", body).strip()
     label = f"{name}-title"
@@ -164,6 +164,6 @@ def _attributes(found: re.Match[str]) -> str:
     return "".join(attributes)
 
 
-def _rounded(numbers: str) -> str:
+def _round(numbers: str) -> str:
     """Round coordinates to a tenth of a point."""
     return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), numbers)

@@ -60,7 +60,7 @@ def quality(case: Case) -> Context:
 
 
 def verdict(gain: Floats, name: str) -> str:
-    """Compare with a baseline: the mean difference of log-scores must exceed two standard errors."""
+    """Compare with a baseline: a clear difference of mean log-scores exceeds two standard errors."""
     mean = float(gain.mean())
     error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else float("inf")
     about = f"{abs(mean):.3f} ± {error:.3f} nats per row" if np.isfinite(error) else "one row"
@@ -158,7 +158,7 @@ def interval_calibration(case: Case) -> Context:
 
 
 def coverage_verdict(level: float, inside: float, count: int) -> str:
-    """Compare the coverage with the level; two standard errors can be chance."""
+    """Compare the coverage with the level; a difference of two standard errors can be chance."""
     error = np.sqrt(level * (1 - level) / count)
     text = f"{100 * inside:.0f} % of the observations are inside the {100 * level:.3g} % intervals"
     if abs(inside - level) <= 2 * error:
@@ -190,7 +190,7 @@ def predicted(case: Case, level: float) -> Context:
 
 
 def width(case: Case) -> Context:
-    """Draw the standard deviations of the rows, divided into noise and disagreement."""
+    """Draw the standard deviations of the rows, split into noise and disagreement."""
     _, noise, disagreement = case.model.predict(case.X, return_std="parts")
     total = np.hypot(noise, disagreement)
     order = np.argsort(total)
@@ -241,7 +241,7 @@ def class_calibration(case: Case) -> Context:
 
 
 def confidence_verdict(confidence: Floats, right: Bools) -> str:
-    """Compare the mean probability with the accuracy; two standard errors can be chance."""
+    """Compare the mean probability with the accuracy; a difference of two standard errors can be chance."""
     gap = right.mean() - confidence.mean()
     error = np.sqrt(np.mean(confidence * (1 - confidence)) / len(confidence))
     text = (

@@ -83,7 +83,7 @@ def drift_warnings(model: "BaseEstimator", X: Floats, names: Sequence[str]) -> l
     """Return sentences on inputs of a model of arrays that differ from the training rows.
 
     In N rows like the training rows the mean of a standardised column is normal with deviation 1/√N. A shift
-    is reported if it exceeds `ERRORS` of these and `SHIFT` deviations; extreme values if they are frequent.
+    is reported if it exceeds `ERRORS` times that and `SHIFT`; extreme values are reported if frequent.
     """
     scale, found = model.fitted_.scales.x, []
     if not scale.shift.any():  # the model was fitted to sparse rows and has no means

@@ -1,12 +1,12 @@
 r"""Values of the normal truncated to a box [lower, upper], each within a few units in the last place.
 
-No formula is safe everywhere, so there are three, and one is selected without branches. The limits, in units
-of σ from μ, are first mirrored, if necessary, so that a is the one nearer to zero. With the width w, the
+No single formula is accurate everywhere. Three are evaluated, and one is selected without branches. The
+limits, in units of σ from μ, are mirrored, if necessary, so that a is the one nearer to zero. With width w,
 centre c, δ = w c, R(t) = φ(t)/Φ(−t), G_t = R(t) − t, and p and q = p e^{−δ} the densities at the limits:
 
 * **tail**, a ≥ −¼ and δ > 3. The half-line beyond a is a mixture of the box and of the half-line beyond b,
   with weight ρ = e^{−δ} R_a/R_b: the cumulants of the box follow from those of the half-lines, which are
-  fitted (`tggm.special.kernels`). As b grows ρ vanishes, which leaves the half-line.
+  fitted (`tggm.special.kernels`). As b grows, ρ vanishes and the half-line remains.
 * **middle**, a < −¼ and w > 2.5. Textbook formulas: mean p − q, variance 1 + a p − b q − mean², and so on.
 * **narrow**, the rest: w ≤ 2.5 and δ ≤ 3. With h = c + uw/2 the density is proportional to exp(−κu − εu²) on
   [−1, 1], κ = δ/2 and ε = w²/8. Its mean and variance V are fitted; its third and fourth cumulant use
@@ -34,8 +34,8 @@ from tggm.special import kernels
 from tggm.special.coefficients import FITS, NARROW
 
 FAR = 1e8  # a limit this far from zero counts as infinite; its fourth power is finite in float32
-WIDE = 2.5  # where the formulas change, in w
-STEEP = 3.0  # and in δ; a steeper and narrower box has a ≥ 0
+WIDE = 2.5  # w at which the formulas change
+STEEP = 3.0  # δ at which they change; a box with a larger δ and a smaller w has a ≥ 0
 START = 0.25  # the fits start this far left of zero
 LOG_SQRT_2PI = 0.9189385332046727
 _PAIRS = {"float32": 4, "float64": 7}
@@ -50,8 +50,8 @@ class Box(NamedTuple):
     w: Array  # width
     flipped: Array  # whether it was mirrored
     delta: Array  # (b² − a²) / 2, not negative
-    narrow: Array  # whether to use the narrow formula,
-    middle: Array  # the middle one, or else the tail
+    narrow: Array  # whether to use the narrow formula
+    middle: Array  # whether to use the middle formula; if neither, the tail
 
 
 class BoxMoments(NamedTuple):
@@ -69,7 +69,7 @@ class BoxMoments(NamedTuple):
 
 @jax.custom_jvp
 def box(mu: Array, sigma: Array, lower: Array, upper: Array) -> Box:
-    """Return the mirrored box; the width keeps all its digits."""
+    """Return the mirrored box; its width is computed from the limits, without cancellation."""
     a, b, width = (lower - mu) / sigma, (upper - mu) / sigma, (upper - lower) / sigma
     flipped = -a > b  # also where both round to the same number
     low, high = jnp.where(flipped, -b, a), jnp.where(flipped, -a, b)
@@ -159,8 +159,8 @@ def _narrow(at: Box) -> tuple[Array, Array]:
     return (0.5 * w) ** 3 * third, (0.5 * w) ** 4 * fourth
 
 
-def _fall_below_one(delta: Array) -> Array:
-    """Return 1 − e^{−δ}; `jnp.expm1` errs by 100 units in the last place in float32."""
+def _one_minus_exp(delta: Array) -> Array:
+    """Return 1 − e^{−δ}; `jnp.expm1` has errors of 100 units in the last place in float32."""
     half = 0.5 * jnp.minimum(delta, STEEP)
     small = 2 * _sinh(half, _SINH_TERMS[str(delta.dtype)]) * jnp.exp(-half)
     return jnp.where(delta < 1, small, 1 - jnp.exp(-delta))
@@ -193,21 +193,21 @@ def mirrored_moments(at: Box) -> BoxMoments:
     q = p * fall
 
     odds, d = q / Rb, w + Gb - Gt
-    first, mean_m = a * p - b * q, p * _fall_below_one(at.delta)
+    first, mean_m = a * p - b * q, p * _one_minus_exp(at.delta)
     Va, Vb = kernels.tail("var", t), kernels.tail("var", b)
     tail_var = Va + odds * (Va - Vb - d * d * (1 + odds))
     tail_low = Gt - odds * d
 
-    def chosen(tail: Array, middle_: Array, narrow_: Array) -> Array:
+    def select(tail: Array, middle_: Array, narrow_: Array) -> Array:
         return jnp.where(narrow, narrow_, jnp.where(middle, middle_, tail))
 
-    low, var = chosen(tail_low, mean_m - a, low_n), chosen(tail_var, 1 + first - mean_m * mean_m, var_n)
+    low, var = select(tail_low, mean_m - a, low_n), select(tail_var, 1 + first - mean_m * mean_m, var_n)
     inside = 1 - outside
     log = jnp.log(jnp.where(middle, inside, p))
     return BoxMoments(
         jnp.where(middle, log - (outside - (1 - inside)) / inside, -0.5 * a * a - LOG_SQRT_2PI - log),
-        chosen(1 / p, kernels.SQRT_2PI * inside, jnp.exp(kappa - 0.5 * half * half) / p),
-        chosen(a + low, mean_m, 0.5 * (a + at.b) + half * m),
+        select(1 / p, kernels.SQRT_2PI * inside, jnp.exp(kappa - 0.5 * half * half) / p),
+        select(a + low, mean_m, 0.5 * (a + at.b) + half * m),
         low, jnp.where(narrow, half * (1 - m), jnp.where(middle, b - mean_m, w - low)), var, p, q,
     )  # fmt: skip
 

@@ -4,12 +4,12 @@ For h ~ N(α, 1) truncated to h ≥ 0 and any complex s, with z = α + s,
 
     E[e^{sh}] = e^{L(z) − L(α)},  L(z) = z²/2 + log Φ(z),  L' = g = z + φ(z)/Φ(z),  L'' = ω² = 1 + z g − g².
 
-On Re z ≤ 0 everything is a quotient of Laplace transforms, x = −z/√2:
+On Re z ≤ 0 all quantities are quotients of Laplace transforms, x = −z/√2:
 
     J_n(x) = (2/√π) ∫₀^∞ vⁿ e^{−v² − 2xv} dv,    e^L ∝ J₀ = erfcx(x),    g = √2 J₁/J₀,    g² + ω² = 2 J₂/J₀,
 
-all three from one polynomial (`tools/precompute/coefficients.py`). On Re z > 0 the reflection
-Φ(z) = 1 − ½ e^{−z²/2} erfcx(z/√2) is used, scaled by e^{−iτα}, so that no large phase is formed.
+and one polynomial gives all three (`tools/precompute/coefficients.py`). On Re z > 0 the reflection
+Φ(z) = 1 − ½ e^{−z²/2} erfcx(z/√2) is used, scaled by e^{−iτα}, so that no phase is large.
 """
 
 import math
@@ -47,7 +47,7 @@ def laplace(x: Array, y: Array, order: int = 0) -> tuple[Array, ...]:
     J0 = u * (_C + u * (_C * _L + u * (_C * (_L**2 - 0.5) + u * V)))
     if order == 0:
         return (J0,)
-    A = u * W - _C * _L  # V less c L (L² − ½): no terms of J₁ cancel
+    A = u * W - _C * _L  # V minus c L (L² − ½): no terms of J₁ cancel
     u2 = u * u
     J1 = u2 * (0.5 * _C - u * (A - _L * (u * V)))
     if order == 1:
@@ -60,7 +60,7 @@ def _cis(t: Array) -> Array:
     """Return e^{it}, faster than the library sine and cosine: a quarter of the angle, doubled twice."""
     turns = jnp.round(t * (0.5 / math.pi))
     x = (t - turns * 6.28125) - turns * 0.00193530717958647692  # 2π in two parts: the first product is exact
-    x = jnp.clip(0.25 * x, -1, 1)  # beyond 1/eps the phase has no digits, but must stay finite
+    x = jnp.clip(0.25 * x, -1, 1)  # beyond 1/eps no digit of the phase is right, but it must stay finite
     x2 = x * x
     s, c1 = jnp.zeros_like(x), jnp.zeros_like(x)  # sin x / x, and cos x − 1
     for k in range(8 if t.dtype == np.float64 else 5, 0, -1):
@@ -72,25 +72,25 @@ def _cis(t: Array) -> Array:
     return lax.complex(1 + c1, s)
 
 
-def times(factor: Array, z: Array) -> Array:
+def multiply(factor: Array, z: Array) -> Array:
     """Multiply a complex array by a real one."""
     return lax.complex(factor * z.real, factor * z.imag)
 
 
-def _pieces(alpha: Array, tau: Array) -> tuple[Array, Array]:
+def _line_weights(alpha: Array, tau: Array) -> tuple[Array, Array]:
     """Return the weights of the line, e^{−τ²/2}, and of its negative half, e^{−α²/2 − iατ}."""
-    return jnp.exp(-0.5 * tau * tau), times(jnp.exp(-0.5 * jnp.maximum(alpha, 0) ** 2), _cis(-alpha * tau))
+    return jnp.exp(-0.5 * tau * tau), multiply(jnp.exp(-0.5 * jnp.maximum(alpha, 0) ** 2), _cis(-alpha * tau))
 
 
 def numerator(alpha: Array, tau: Array) -> Array:
     """Return E[e^{iτ(h − max(α, 0))}] · `mass`(α).
 
-    The shift by max(α, 0) leaves no large phase; callers add its sum over variables once.
+    The shift by max(α, 0) keeps phases small; callers add its sum over variables once.
     """
     alpha, tau = jnp.broadcast_arrays(alpha, tau)
     positive = alpha > 0
     (J0,) = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.where(positive, tau, -tau) * _ROOT_HALF)
-    line, turn = _pieces(alpha, tau)
+    line, turn = _line_weights(alpha, tau)
     half = -0.5 * (turn * J0)
     return jnp.where(positive, lax.complex(line + half.real, half.imag), J0)
 
@@ -98,7 +98,7 @@ def numerator(alpha: Array, tau: Array) -> Array:
 def numerator_moments(alpha: Array, tau: Array, centre: Array) -> tuple[Array, Array, Array]:
     """Return `numerator`, and E[h] and E[(h − centre)²] under the tilt iτ.
 
-    For α > 0 they are quotients of the moments of the whole line less those of its negative half,
+    For α > 0 they are quotients of the moments of the whole line minus those of its negative half,
 
         N_n = e^{−τ²/2} (1,  z,  1 + (z − c)²) − e^{−α²/2 − iατ} (½J₀,  −J₁/√2,  J₂ + √2 c J₁ + ½ c² J₀).
 
@@ -109,8 +109,8 @@ def numerator_moments(alpha: Array, tau: Array, centre: Array) -> tuple[Array, A
     positive = alpha > 0
     J0, J1, J2 = laplace(jnp.abs(alpha) * _ROOT_HALF, jnp.where(positive, tau, -tau) * _ROOT_HALF, order=2)
     J1 = math.sqrt(2) * J1
-    square, cross = 2 * J2 + times(centre * centre, J0), times(2 * centre, J1)
-    line, turn = _pieces(alpha, tau)
+    square, cross = 2 * J2 + multiply(centre * centre, J0), multiply(2 * centre, J1)
+    line, turn = _line_weights(alpha, tau)
     half, line = 0.5 * turn, lax.complex(line, jnp.zeros_like(line))
     away = lax.complex(alpha - centre, tau)
     N = jnp.where(positive, line - half * J0, J0)

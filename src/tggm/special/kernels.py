@@ -4,7 +4,7 @@ For h ~ N(alpha, 1) given h >= 0 the hazard r = φ/Φ, the mean g, the variance 
 
     g = alpha + r,   ω² = 1 − r g,   κ3 = r (g² − ω²),   κ4 = r (3 g ω² − g³ − κ3),
 
-which cancel when alpha << 0. So there is one change of form, at or near alpha = 0:
+which cancel when alpha << 0. So the formulas change once, at or near alpha = 0:
 
 * left of it, with t = −alpha, each cumulant is a polynomial in u = 1 − 2(c + start)/(t + c) over a power of
   t + c, fitted on the whole half-line by ``tools/precompute/coefficients.py``: nothing cancels;
@@ -12,8 +12,8 @@ which cancel when alpha << 0. So there is one change of form, at or near alpha =
   r(alpha) = E / (√(2π) − E/R), and the formulas above are safe.
 
 Both sides are evaluated and one is selected: no branches, so the same code is vectorised on a CPU and a GPU.
-Functions that share work repeat it here; the compiler merges equal expressions. Each derivative is another
-function of this file, so derivatives of every order are correct:
+Functions compute shared subexpressions again; the compiler merges equal expressions. Each derivative is
+another function of this file, so derivatives of every order are correct:
 
     (log Φ)' = r,   r' = −r g,   (r g)' = −κ3,   g' = ω²,   (ω²)' = κ3,   κ3' = κ4,   (r E[h²])' = −alpha κ3.
 
@@ -33,11 +33,11 @@ from tggm.special.coefficients import FITS
 
 T = TypeVar("T")
 SQRT_2PI = 2.5066282746310002
-# Right of this the limits are reached in every dtype; its fourth power is still finite in float32.
+# Above this value all functions equal their limits in every dtype; its fourth power is finite in float32.
 FAR = 1e8
 
 _POWER = {"mean": 1, "var": 2, "third": 3, "fourth": 4}
-# the bits of a number that are kept in one of half the length
+# masks of the bits that hold the leading half of the digits
 _HALF_LENGTH: dict[str, Any] = {"float32": np.uint32(0xFFFFF000), "float64": np.uint64(0xFFFFFFFFF8000000)}
 
 
@@ -55,13 +55,13 @@ def _slope(function: Any, slope: Callable[..., Array]) -> None:
     function.defjvp(jvp)
 
 
-def near(a: Array) -> Array:
+def clip_far(a: Array) -> Array:
     """Clip the argument to finite values, for products whose other factor has reached its limit."""
     return jnp.clip(a, -1e30, FAR)
 
 
 def tail(name: str, t: Array, *, times_t: bool = False) -> Array:
-    """Return the fitted cumulant at alpha = -t, for t not below the start of its fit, or t times it."""
+    """Return the fitted cumulant at alpha = -t, or t times it; t is not below the start of the fit."""
     start, c, coefficients = FITS[str(t.dtype)][name]
     w = 1 / (t + c)
     u = 1 - 2 * (c + start) * w
@@ -81,7 +81,7 @@ def _horner(coefficients: tuple[float, ...], u: Array) -> Array:
 
 
 def _clenshaw(coefficients: tuple[float, ...], u: Array) -> Array:
-    """Return the sum of c_k T_k(u): twice the work, but safe where the monomials would cancel."""
+    """Return the sum of c_k T_k(u) at twice the cost, for fits in which the monomials would cancel."""
     b1, b2 = jnp.full_like(u, coefficients[-1]), jnp.zeros_like(u)
     for c in coefficients[-2:0:-1]:
         b1, b2 = 2 * u * b1 - b2 + c, b1
@@ -97,8 +97,8 @@ def half_length(x: Array) -> Array:
 def residual(numerator: Array, denominator: Array, quotient: Array) -> Array:
     """Return the rounding error of a quotient, numerator / denominator - quotient, to a few digits.
 
-    Zero outside 0 < quotient < 40, where it does not matter. All products are exact, so the compiler may fuse
-    them.
+    It is zero outside 0 < quotient < 40, where it is not needed. All products are exact, so the compiler may
+    fuse them.
     """
     n, d, q = numerator, denominator, quotient
     q1, d1 = half_length(q), half_length(d)
@@ -133,11 +133,11 @@ def _left(name: str, a: Array) -> Array:
 
 
 def _right(a: Array, low: Array | None = None) -> tuple[Array, Array, Array, Array]:
-    """Return the hazard over a scale, the scale, mean and variance; undefined left of the change of form."""
+    """Return hazard / scale, the scale, mean and variance; undefined left of the change of form."""
     t = _fold(a)
     R = jnp.minimum(t + tail("mean", t), FAR)
     a = jnp.minimum(t, FAR)
-    # scaled, so that products with powers of a are exact where the exponential itself is no longer normal
+    # scaled, so that products with powers of a are exact where the exponential itself is subnormal
     shift = jnp.where(a > 8, 32.0, 0.0).astype(a.dtype)
     scale = jnp.where(a > 8, math.exp(-32), 1.0).astype(a.dtype)
     E = gaussian(a, low, shift)
@@ -149,9 +149,9 @@ def _right(a: Array, low: Array | None = None) -> tuple[Array, Array, Array, Arr
 def _mean_or_hazard(a: Array) -> Array:
     """Return the mean g left of the change of form, the hazard r right of it.
 
-    It ends in a division because XLA computes a division once for all its users, but repeats cheaper
-    operations, here the polynomial, for each. (The fit of the variance has its own c for the same reason:
-    sharing 1 / (t + c) would cost an array in memory.)
+    It ends in a division because XLA computes a division once, but repeats cheaper operations, here the
+    polynomial, for each use of the result. (The fit of the variance has its own c for the same reason: a
+    shared 1 / (t + c) would need an array in memory.)
     """
     start, c, coefficients = FITS[str(a.dtype)]["mean"]
     t, left = _fold(a), _left("mean", a)
@@ -194,7 +194,7 @@ def fourth(a: Array) -> Array:
 
 
 @_differentiable
-def decay(a: Array) -> Array:
+def variance_loss(a: Array) -> Array:
     """Return r g = 1 − ω²: the product on the right, the difference on the left."""
     r, scale, g, _ = _right(a)
     return jnp.where(_left("var", a), 1 - tail("var", _fold(a)), r * g * scale)
@@ -227,7 +227,7 @@ def log_ndtr(a: Array) -> Array:
 
 
 def log_ndtr_and_hazard(a: Array) -> tuple[Array, Array]:
-    """Return log Φ(a) and φ(a) / Φ(a) in half of the time, with an error of a² roundings."""
+    """Return log Φ(a) and φ(a) / Φ(a) in half of the time, with an error of a² units in the last place."""
     t, left = jnp.abs(a), a < 0
     root = SQRT_2PI * (t + tail("mean", t))
     E = jnp.exp(-0.5 * t * t)
@@ -239,15 +239,15 @@ def log_ndtr_and_hazard(a: Array) -> tuple[Array, Array]:
 
 
 def log_complement(x: Array) -> Array:
-    """Return log(1 - x) for 0 <= x <= 1/2. `jnp.log1p` errs by 100 units in the last place in float64."""
+    """Return log(1 - x), 0 <= x <= 1/2; `jnp.log1p` has errors of 100 units in the last place in float64."""
     y = 1 - x
     return jnp.log(y) - (x - (1 - y)) / y
 
 
 _slope(log_ndtr, hazard)
-_slope(hazard, lambda a: -decay(a))
-_slope(decay, lambda a: -third(a))
-_slope(spread, lambda a, low: -near(a) * third(a, low))
+_slope(hazard, lambda a: -variance_loss(a))
+_slope(variance_loss, lambda a: -third(a))
+_slope(spread, lambda a, low: -clip_far(a) * third(a, low))
 _slope(third, lambda a, _: fourth(a))
 
 

@@ -9,7 +9,7 @@ With z_j ~ N(mu_j, sigma_j²) independent,
 
 The integrand is log-concave and entire, so the trapezoidal rule converges geometrically on any grid that
 covers its bulk. `log_probit` finds that bulk for one class per row; `log_probit_all` uses one grid per row
-for all classes, n evaluations of Φ per node instead of n². All is computed in logarithms.
+for all classes, n evaluations of Φ per node instead of n². All computations are in logarithms.
 
 `expand_probit` and `expand_factorised` are second-order expansions for unit variances. Both are concave
 functions of the means η of z ~ N(η, I), and for both η plus the gradient is the mean of z under the
@@ -21,7 +21,7 @@ bound over all components but s_c is explicit, which leaves
     F_c(\eta) = \max_u \Big[ -\tfrac12 (u - \eta_c)^2 + \sum_{j \ne c} \log\Phi(u - \eta_j) \Big]
         - \tfrac12 \log n \;\le\; \log P_c(\eta),
 
-with u the mean of s_c, whose variance is 1/n. The paper's supplement reaches the same point by cycling.
+with u the mean of s_c, whose variance is 1/n. The cycles of the paper's supplement have the same limit.
 """
 
 import math
@@ -43,8 +43,8 @@ Primals = tuple[Array, Array, Any]
 
 
 def default_nodes(n_classes: int, dtype: Any) -> int:
-    """Return the number of nodes for an error of 1e-8 (float64) or a few roundings (float32)."""
-    # the narrowest integrand has a width of 1/√n of the widest
+    """Return the number of nodes for an error of 1e-8 (float64) or a few rounding errors (float32)."""
+    # the narrowest integrand has 1/√n of the width of the widest
     width = 20 if np.dtype(dtype).itemsize == 8 else 10
     return int(np.ceil((16 + width * np.sqrt(n_classes)) / 8)) * 8
 
@@ -136,7 +136,7 @@ def _table(mean: Array, std: Array, own: Array, t: Array) -> tuple[Array, Array,
     """Return the log sum, weights of nodes, standardised nodes, and σ times the slope of each log factor."""
     terms = log_integrand(mean, std, own, t)
     value = log_sum(terms)
-    x = _standardised(mean, std, t)
+    x = _standardise(mean, std, t)
     p = jnp.exp(terms - value[:, None])[:, None, :]
     return value, p, x, jnp.where(own[:, :, None], x, -kernels.hazard(x))
 
@@ -166,7 +166,7 @@ def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     x = _shared_grid(mean, std, n_nodes)
     r = kernels.hazard(x)
     pdf = jnp.exp(-0.5 * x * x) * math.exp(-_LOG_ROOT_2PI)
-    cdf = jnp.where(x > 9, 1.0, pdf / r)  # beyond, both may underflow
+    cdf = jnp.where(x > 9, 1.0, pdf / r)  # both may underflow for x > 9
     below = cdf.prod(1, keepdims=True)
     p = (below * r).sum(-1) / std
     return p / p.sum(-1, keepdims=True)
@@ -206,7 +206,7 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
     """
     mu, sigma = (jnp.where(own, a, 0.0).sum(-1) for a in (mean, std))
     precision = 1 / sigma**2
-    # the mode for each rival by itself, with the asymptote of the hazard: all are left of the mode
+    # the mode for each rival alone, with the asymptote of the hazard; each is left of the mode
     share = std**2 / (std**2 + sigma[:, None] ** 2)
     t = (mean + (mu[:, None] - mean) * share).max(-1)
     inverse = 1 / std
@@ -215,14 +215,14 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
     def slopes(t: Array) -> ArrayPair:
         x = (t[:, None] - mean) * inverse
         slope = (kernels.hazard(x) * rivals).sum(-1) - (t - mu) * precision
-        return slope, (kernels.decay(x) * rivals**2).sum(-1) + precision
+        return slope, (kernels.variance_loss(x) * rivals**2).sum(-1) + precision
 
     def step(_: Array, carry: ArrayPair) -> ArrayPair:
         t, _ = carry
-        slope, bend = slopes(t)
-        return t + slope / bend, bend
+        slope, curvature = slopes(t)
+        return t + slope / curvature, curvature
 
-    # the curvature is that of the last but one point, which is accurate enough for a width
+    # the curvature is that of the last but one point, accurate enough for a width
     found: ArrayPair = lax.fori_loop(0, n_steps, step, (t, precision))
     return found
 
@@ -230,10 +230,10 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
 def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> ArrayPair:
     """Return equidistant nodes over the bulk of each row's integrand, (rows, n_nodes), and their distance."""
     mean, std = lax.stop_gradient((mean, std))
-    t, bend = mode(mean, std, own, n_steps)
+    t, curvature = mode(mean, std, own, n_steps)
     z = _reach_of(mean.dtype)
-    # log-curvature falls to the right, from `bend` to that of the class's own density
-    low = t - z / jnp.sqrt(bend)
+    # right of the mode the curvature decreases to that of the density of the class itself
+    low = t - z / jnp.sqrt(curvature)
     sigma = jnp.where(own, std, 0.0).sum(-1)
     right = z * sigma if mean.shape[1] <= MANY else _right_reach(mean, std, own, t, sigma, z)
     h = (t + right - low) / (n_nodes - 1)
@@ -241,10 +241,11 @@ def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) 
 
 
 def _right_reach(mean: Array, std: Array, own: Array, t: Array, sigma: Array, z: float) -> Array:
-    r"""Return the distance right of the mode t at which the integrand is exp(−z²/2) of it, at most z σ.
+    r"""Return the distance right of the mode t at which the integrand is exp(−z²/2) times its maximum.
 
-    The density of the class falls by s d + d²/2σ², s = (t − μ)/σ² its slope at t, and all rivals together
-    gain at most G = −Σ log Φ. With many classes the mode is far above the mean of one class, and s is large.
+    The log-density of the class falls by s d + d²/2σ², s = (t − μ)/σ² its slope at t, and Σ log Φ of the
+    rivals rises by at most G = −Σ log Φ. With many classes the mode is far above the mean, and s is large.
+    The result is at most z σ.
     """
     mu = jnp.where(own, mean, 0.0).sum(-1)
     x = (t[:, None] - mean) / std
@@ -254,13 +255,13 @@ def _right_reach(mean: Array, std: Array, own: Array, t: Array, sigma: Array, z:
     return jnp.minimum(sigma * loss / (pull + jnp.sqrt(pull**2 + loss)), z * sigma)
 
 
-def _standardised(mean: Array, std: Array, t: Array) -> Array:
+def _standardise(mean: Array, std: Array, t: Array) -> Array:
     return (t[:, None, :] - mean[:, :, None]) / std[:, :, None]
 
 
 def log_integrand(mean: Array, std: Array, own: Array, t: Array) -> Array:
     """Return the logarithm of the integrand at each node, (rows, nodes)."""
-    x = _standardised(mean, std, t)
+    x = _standardise(mean, std, t)
     log_pdf = -0.5 * x * x - (jnp.log(std) + _LOG_ROOT_2PI)[:, :, None]
     return jnp.where(own[:, :, None], log_pdf, kernels.log_ndtr(x)).sum(1)
 
@@ -286,10 +287,10 @@ def expand_probit(eta: Array, label: Array, n_nodes: int, n_steps: int) -> Expan
     own = own_class(eta, label)
     t, h = class_grid(eta, one, own, n_nodes, n_steps)
     value, p, x, slope = _table(eta, one, own, t)
-    bend = jnp.where(own[:, :, None], 1.0, kernels.decay(x))
+    curvature = jnp.where(own[:, :, None], 1.0, kernels.variance_loss(x))
     gradient = (p * slope).sum(-1)
     spread = slope - gradient[:, :, None]
-    hessian = jnp.matmul(p * spread, spread.mT, precision="highest") - _diagonal((p * bend).sum(-1))
+    hessian = jnp.matmul(p * spread, spread.mT, precision="highest") - _diagonal((p * curvature).sum(-1))
     return Expansion(jnp.minimum(value + jnp.log(h), 0.0), gradient, hessian)
 
 
@@ -299,10 +300,10 @@ def expand_factorised(eta: Array, label: Array, n_steps: int) -> Expansion:
     own = own_class(eta, label)
     u, _ = mode(eta, jnp.ones_like(eta), own, n_steps)
     x = u[:, None] - eta
-    bend = jnp.where(own, 1.0, kernels.decay(x))
+    second = jnp.where(own, 1.0, kernels.variance_loss(x))
     value = jnp.where(own, -0.5 * x * x, kernels.log_ndtr(x)).sum(-1)
     gradient = jnp.where(own, x, -kernels.hazard(x))
-    hessian = bend[:, :, None] * bend[:, None, :] / bend.sum(-1)[:, None, None] - _diagonal(bend)
+    hessian = second[:, :, None] * second[:, None, :] / second.sum(-1)[:, None, None] - _diagonal(second)
     return Expansion(value - 0.5 * math.log(eta.shape[1]), gradient, hessian)
 
 

@@ -20,13 +20,13 @@ from jax.typing import ArrayLike
 from tggm.special import kernels
 from tggm.special.box_kernels import START, STEEP, WIDE, Box, box_moments
 from tggm.special.coefficients import SURVIVAL_QUANTILE
-from tggm.special.truncated import compiled, evaluate, in_order, positive
+from tggm.special.truncated import above_or_nan, compile_jit, evaluate, positive_or_nan
 
 _LOG_2 = math.log(2)
 _LOG_2PI = math.log(2 * math.pi)
 _W0 = math.sqrt(2 * _LOG_2)
 _FAR = 650.0  # where the fit ends
-_TAIL = 2.0  # where `truncated_excess` changes form
+_TAIL = 2.0  # −α beyond which `truncated_excess` uses Newton steps
 
 _NODES = {"float32": 8, "float64": 14}
 
@@ -45,7 +45,7 @@ def survival_quantile(s: Array) -> Array:
     """
     upper = s > _LOG_2
     y = 2 * jnp.maximum(s, _FAR) - _LOG_2PI
-    # the two regions that need a logarithm do not overlap, so one serves both
+    # the two regions that need a logarithm do not overlap, so one logarithm is enough
     log = jnp.log(jnp.where(upper, y, -jnp.expm1(-jnp.minimum(s, _LOG_2))))
     w = jnp.sqrt(2 * jnp.where(upper, s, -log))
     v = SURVIVAL_QUANTILE["scale"] - SURVIVAL_QUANTILE["offset"] / (w + 4)
@@ -104,9 +104,10 @@ def truncated_quantile(
     return evaluate(_truncated_quantile, q=q, mu=mu, sigma=sigma, lower=lower, upper=upper)
 
 
-@compiled
+@compile_jit
 def _truncated_quantile(q: Array, mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:
-    q, sigma, upper = jnp.where((q >= 0) & (q <= 1), q, jnp.nan), positive(sigma), in_order(lower, upper)
+    q = jnp.where((q >= 0) & (q <= 1), q, jnp.nan)
+    sigma, upper = positive_or_nan(sigma), above_or_nan(lower, upper)
     at, s = box_moments(mu, sigma, lower, upper)
     below, above = jnp.where(at.flipped, 1 - q, q), jnp.where(at.flipped, q, 1 - q)
     middle = _middle(at, s.integral / kernels.SQRT_2PI, below, above)
@@ -140,16 +141,16 @@ def _narrow(at: Box, below: Array) -> Array:
     slope = jnp.clip(at.a * w, -WIDE * WIDE, STEEP)
     nodes, weights = np.polynomial.legendre.leggauss(_NODES[str(w.dtype)])
 
-    bend = 0.5 * w * w
+    curvature = 0.5 * w * w
 
-    def density(t: Array, slope: Array, bend: Array) -> Array:
-        return jnp.exp(-t * (slope + bend * t))
+    def density(t: Array, slope: Array, curvature: Array) -> Array:
+        return jnp.exp(-t * (slope + curvature * t))
 
     axis = (slice(None), *(None,) * w.ndim)
     place, share = (jnp.asarray(x[axis], w.dtype) for x in (0.5 * (1 + nodes), 0.5 * weights))
 
     def integral(t: Array) -> Array:
-        return (share * density(t[None] * place, slope[None], bend[None])).sum(0) * t
+        return (share * density(t[None] * place, slope[None], curvature[None])).sum(0) * t
 
     target = below * integral(jnp.ones_like(w))
     rate = slope + 0.5 * w * w
@@ -157,11 +158,11 @@ def _narrow(at: Box, below: Array) -> Array:
     t = jnp.where(jnp.abs(rate) < 1e-3, below, -jnp.log1p(-below * -jnp.expm1(-safe)) / safe)
 
     def step(_: int, t: Array) -> Array:
-        r = (integral(t) - target) / density(t, slope, bend)
+        r = (integral(t) - target) / density(t, slope, curvature)
         xi = slope + w * w * t
         return jnp.clip(t - r + 0.5 * xi * r * r - (2 * xi * xi + w * w) / 6 * r**3, 0, 1)
 
-    # a loop compiles faster
+    # a loop compiles faster than unrolled steps
     t = lax.fori_loop(0, 3 if w.dtype == jnp.float64 else 2, step, t)
     found: Array = t * at.w
     return found

@@ -66,25 +66,25 @@ def evaluate(function: Callable[..., T], **arguments: ArrayLike) -> T:
     return result
 
 
-def compiled(function: Callable[..., T]) -> Callable[..., T]:
+def compile_jit(function: Callable[..., T]) -> Callable[..., T]:
     """Compile a function, inlined into programs that call it."""
     return cast(Callable[..., T], jax.jit(function, inline=True))
 
 
-def positive(x: Array) -> Array:
+def positive_or_nan(x: Array) -> Array:
     """Return x where it is positive, NaN elsewhere."""
     return jnp.where(x > 0, x, jnp.nan)
 
 
-def in_order(lower: Array, upper: Array) -> Array:
+def above_or_nan(lower: Array, upper: Array) -> Array:
     """Return the upper limit where it is above the lower one, NaN elsewhere."""
     return jnp.where(upper > lower, upper, jnp.nan)
 
 
-def _either(
+def _dispatch(
     half_line: Callable[..., T], box: Callable[..., T], lower: ArrayLike, upper: ArrayLike, **given: ArrayLike
 ) -> T:
-    """Apply the faster function if the limits are the numbers zero and infinity."""
+    """Apply `half_line`, which is faster, if the limits are zero and infinity, otherwise `box`."""
     if isinstance(lower, int | float) and isinstance(upper, int | float) and (lower, upper) == (0, math.inf):
         return evaluate(half_line, **given)
     return evaluate(box, **given, lower=lower, upper=upper)
@@ -121,7 +121,7 @@ def standard_moments(alpha: ArrayLike, lower: ArrayLike = 0.0, upper: ArrayLike 
         g = \alpha + r(\alpha), \quad \omega^2 = 1 - r g,
         \qquad g' = \omega^2, \quad (\omega^2)' = r (g^2 - \omega^2) \qquad \text{for } h \ge 0.
     """
-    return _either(_standard_half_line, _standard_box, lower, upper, alpha=alpha)
+    return _dispatch(_standard_half_line, _standard_box, lower, upper, alpha=alpha)
 
 
 def truncated_mean(
@@ -134,9 +134,9 @@ def truncated_mean(
         \qquad a = \frac{l - \mu}{\sigma},\quad b = \frac{u - \mu}{\sigma},
 
     which for h >= 0 is :math:`\sigma\, g(\alpha) = \mu + \sigma\, \phi(\alpha) / \Phi(\alpha)`. Increasing in
-    `mu` and in both limits, and between them; for small `sigma` it is ``clip(mu, lower, upper)``.
+    `mu` and both limits, between the limits, and ``clip(mu, lower, upper)`` for small `sigma`.
     """
-    return _either(_half_line_mean, _box_mean, lower, upper, mu=mu, sigma=sigma)
+    return _dispatch(_half_line_mean, _box_mean, lower, upper, mu=mu, sigma=sigma)
 
 
 def truncated_var(
@@ -146,10 +146,10 @@ def truncated_var(
 
     .. math:: \sigma^2 \left(1 + \frac{a \phi(a) - b \phi(b)}{\Phi(b) - \Phi(a)} - \bar h^2\right),
 
-    with :math:`\bar h` the standardised mean, which for h >= 0 is :math:`\sigma^2 (1 - r g)`. Below
+    with :math:`\bar h` the standardised mean; for h >= 0 it is :math:`\sigma^2 (1 - r g)`. It is below
     ``sigma**2`` and below ``(upper - lower)**2 / 12``.
     """
-    return _either(_half_line_var, _box_var, lower, upper, mu=mu, sigma=sigma)
+    return _dispatch(_half_line_var, _box_var, lower, upper, mu=mu, sigma=sigma)
 
 
 def truncated_log_z(
@@ -163,7 +163,7 @@ def truncated_log_z(
     sign at the lower one. For h >= 0 it is :math:`\tfrac12 \theta^2 / p + \tfrac12 \log(2 \pi / p) + \log
     \Phi(\theta / \sqrt p)`, and convex.
     """
-    return _either(_half_line_log_z, _box_log_z, lower, upper, theta=theta, precision=precision)
+    return _dispatch(_half_line_log_z, _box_log_z, lower, upper, theta=theta, precision=precision)
 
 
 def truncated_entropy(mu: ArrayLike, sigma: ArrayLike) -> Array:
@@ -199,7 +199,7 @@ def _(primals: Pair, tangents: Pair) -> tuple[Pair, Pair]:
     alpha, low = ratio(mu, sigma)
     v, third = kernels.moments(alpha)[1], kernels.third(alpha, low)
     d_mean = v * dmu + kernels.spread(alpha, low) * dsigma
-    d_var = sigma * third * dmu + sigma * (2 * v - kernels.near(alpha) * third) * dsigma
+    d_var = sigma * third * dmu + sigma * (2 * v - kernels.clip_far(alpha) * third) * dsigma
     return _moments(mu, sigma), (d_mean, d_var)
 
 
@@ -214,7 +214,7 @@ def _log_product(x: Array, y: Array) -> Array:
 @jax.custom_jvp
 def _entropy(mu: Array, sigma: Array) -> Array:
     alpha = mu / sigma
-    near = kernels.near(alpha)
+    near = kernels.clip_far(alpha)
     R, upper = kernels.tails(alpha)
     integral = jnp.where(alpha < 0, SQRT_E / R, SQRT_2PIE * (1 - upper))
     energy = near * jnp.where(alpha < 0, kernels.moments(near)[0], kernels.hazard(near))
@@ -225,7 +225,7 @@ def _entropy(mu: Array, sigma: Array) -> Array:
 def _(primals: Pair, tangents: Pair) -> Pair:
     (mu, sigma), (dmu, dsigma) = primals, tangents
     alpha, low = ratio(mu, sigma)
-    near = kernels.near(alpha)
+    near = kernels.clip_far(alpha)
     slope = 0.5 * kernels.spread(alpha, low)
     change = 1 - 0.5 * near * kernels.spread(near, low)
     return _entropy(mu, sigma), slope / sigma * dmu + change / sigma * dsigma
@@ -301,27 +301,27 @@ def _(primals: Pair, tangents: Pair) -> Pair:
     return _log_mass(a, b), s.at_upper * db - s.at_lower * da
 
 
-_log_ndtr = compiled(kernels.log_ndtr)
-_hazard = compiled(kernels.hazard)
-_log_ndtr_interval = compiled(lambda a, b: _log_mass(a, in_order(a, b)))
-_standard_half_line = compiled(kernels.moments)
-_standard_box = compiled(
-    lambda alpha, lower, upper: _box(alpha, jnp.ones_like(alpha), lower, in_order(lower, upper))
+_log_ndtr = compile_jit(kernels.log_ndtr)
+_hazard = compile_jit(kernels.hazard)
+_log_ndtr_interval = compile_jit(lambda a, b: _log_mass(a, above_or_nan(a, b)))
+_standard_half_line = compile_jit(kernels.moments)
+_standard_box = compile_jit(
+    lambda alpha, lower, upper: _box(alpha, jnp.ones_like(alpha), lower, above_or_nan(lower, upper))
 )
-_half_line_mean = compiled(lambda mu, sigma: _moments(mu, positive(sigma))[0])
-_half_line_var = compiled(lambda mu, sigma: _moments(mu, positive(sigma))[1])
-_half_line_entropy = compiled(lambda mu, sigma: _entropy(mu, positive(sigma)))
-_half_line_log_z = compiled(lambda theta, precision: _log_z(theta, positive(precision)))
+_half_line_mean = compile_jit(lambda mu, sigma: _moments(mu, positive_or_nan(sigma))[0])
+_half_line_var = compile_jit(lambda mu, sigma: _moments(mu, positive_or_nan(sigma))[1])
+_half_line_entropy = compile_jit(lambda mu, sigma: _entropy(mu, positive_or_nan(sigma)))
+_half_line_log_z = compile_jit(lambda theta, precision: _log_z(theta, positive_or_nan(precision)))
 
 
-def _checked(function: Callable[..., T]) -> Callable[..., T]:
+def _compile_box(function: Callable[..., T]) -> Callable[..., T]:
     """Compile a function of a box: NaN for a scale that is not positive or limits in the wrong order."""
 
     def call(mu: Array, sigma: Array, lower: Array, upper: Array) -> T:
-        return function(mu, positive(sigma), lower, in_order(lower, upper))
+        return function(mu, positive_or_nan(sigma), lower, above_or_nan(lower, upper))
 
-    return compiled(call)
+    return compile_jit(call)
 
 
-_box_mean, _box_var = _checked(lambda *box: _box(*box)[0]), _checked(lambda *box: _box(*box)[1])
-_box_log_z = _checked(_log_z_of_box)
+_box_mean, _box_var = _compile_box(lambda *box: _box(*box)[0]), _compile_box(lambda *box: _box(*box)[1])
+_box_log_z = _compile_box(_log_z_of_box)
