@@ -150,9 +150,9 @@ def test_useless_columns_and_copies_of_the_target_cause_warnings():
         table = TableTransformer(ignore=["asked"]).fit(frame, label)
     assert [column.name for column in table.columns_] == ["good"]
     assert table.left_out_ == {
-        "asked": "as asked", "same": "it has the same value everywhere", "count": "it only counts the rows",
-        "customer_id": "it names the rows", "text": "its words hardly ever repeat ('note 0x', ...)",
-        "alive": "it repeats the target", "empty": "it is empty",
+        "asked": "as requested", "same": "it has the same value everywhere", "empty": "it is empty",
+        "count": "it only counts the rows", "customer_id": "it names the rows",
+        "text": "its words hardly ever repeat ('note 0x', ...)", "alive": "it repeats the target",
     }  # fmt: skip
     y = frame["good"] * 2 + 1
     with pytest.warns(TableWarning, match="good: the target is a multiple of it"):

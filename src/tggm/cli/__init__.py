@@ -145,7 +145,7 @@ def parser() -> Parser:
     text.option("--json", action="store_true", help="write JSON, for programs")
     rows.option("--strict", action="store_true", help="reject unknown categories and new missing values")
     labels.option(
-        "--threshold", type=PROBABILITY, metavar="P", help="choose the second of two classes from P on"
+        "--threshold", type=PROBABILITY, metavar="P", help="smallest probability to choose the second class"
     )
 
     names: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAMES"}
@@ -182,7 +182,7 @@ def parser() -> Parser:
     fit = command(commands.fit, [data, training, out, text], "model.tggm")
     fit.option("--test-size", type=PART, default=0.2, help="part of the rows held out for scores; 0: none")
     fit.option("--test-output", metavar="FILE", help="CSV file for the held-out rows")
-    fit.option("--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals: 0.9")
+    fit.option("--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals (0.9)")
     fit.option("--checkpoint", metavar="FILE", help="file of the state of the fit, to resume it")
     predict = command(commands.predict, [model, data, rows, labels, out, text], "-")
     predict.option("--interval", **interval, help="probability of the intervals of a regression")

@@ -100,7 +100,7 @@ def block_size(members: Model, rows: int) -> int:
 
 
 def padded_to(count: int, size: int) -> int:
-    """Return the padded number of rows of a block; small tables share one, so that results are equal."""
+    """Return the padded number of rows of a block; it is one size for small tables."""
     return size if count > size else max(LEAST, bucket(count))
 
 

@@ -307,7 +307,7 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
     different, rows = len(labels), int(known.sum())
     if task is None and numeric is None:
         table.refuse_mistakes(name)
-    found, reason = (task, "as asked") if task is not None else _choose_task(labels, numeric, whole)
+    found, reason = (task, "as requested") if task is not None else _choose_task(labels, numeric, whole)
     if found == "regression":
         _require_numbers(table, name, numeric)
     if different == 1:

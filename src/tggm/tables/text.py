@@ -2,7 +2,7 @@
 
 Numbers: ``5,969``, ``1.234,56``, ``$12,345``, ``163,461 km``, ``<0.5``. The meaning of a comma is decided for
 a whole column: groups of exactly three digits are thousands unless a word shows otherwise, such as ``0,25``
-or ``1.234,56``. A currency or unit may stand before or after the digits, the same one everywhere.
+or ``1.234,56``. A currency or unit may be before or after the digits, and must be the same everywhere.
 
 Dates: 2024-01-31 12:30, 31.01.2024, 1/31/24, 31 Jan 2024, January 31, 2024.
 """

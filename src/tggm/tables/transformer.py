@@ -39,8 +39,8 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     Numbers are unchanged; a gap becomes the median, and an extra column marks gaps. Few different words
     become indicators; many are target-encoded (out of fold for training rows). Ordered categories become
     their position, and dates a trend and sine and cosine of the position in year, week and day. Repeated
-    numbers are also target-encoded if that predicts better than neighbouring values. Columns that are
-    constant, number or identify the rows, or repeat the target are left out, with a `TableWarning`.
+    numbers are also target-encoded if that predicts better than neighbouring values. Columns are
+    left out, with a `TableWarning`, if they are constant, count or identify the rows, or repeat the target.
 
     An array of numbers keeps all its columns; only columns with gaps get an extra one.
 
@@ -152,7 +152,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         outcome = None if target is None or not target_encoding else Outcomes.of(target, is_class)
         self._set_names(tuple(table.columns), table.named)
         self._missing = (*self.missing, *table.missing)
-        self.left_out_ = dict.fromkeys(self.ignore, "as asked")
+        self.left_out_ = dict.fromkeys(self.ignore, "as requested")
         self.notes_: list[str] = []
         columns: list[Column] = []
         mistakes: list[str] = []
