@@ -152,3 +152,11 @@ def test_points_are_reused_if_they_are_accurate_enough():
     assert np.any(draw(5e-5).log_w != first.log_w)  # float32 is not accurate enough
     assert draw(1e-5).log_w.shape[1] > first.log_w.shape[1]
     assert np.all((first.h >= lower) & (first.h <= upper))
+
+
+def test_the_mode_of_jax_makes_no_difference():
+    """A sum with a float64 outside of the engine would be rounded to single precision, with a warning."""
+    dist = MultivariateTruncatedNormal([0.0, 0.0], [[1, 0.5], [0.5, 1]], [0, 0], [1, 2])
+    with jax.enable_x64(False):
+        single = dist.log_prob_box()
+    assert single == dist.log_prob_box()

@@ -170,7 +170,7 @@ class MultivariateTruncatedNormal:
         with jax.enable_x64(True):
             found = estimate_log_z(self._centre(), self._engine)
         rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
-        return BoxEstimate(float(found.value) + self._log_peak(), float(found.error + rounding))
+        return BoxEstimate(float(found.value) + self._log_peak(), float(found.error) + float(rounding))
 
     def moments(self, *, tol: float = 1e-2) -> MomentEstimates:
         """Return mean and covariance inside the box, with their errors.

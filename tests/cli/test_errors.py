@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.cli.commands import complaint
+from tests.cli.commands import complaint, rows, write
 from tggm.cli import main, message_for, run
 from tggm.cli.files import CommandError, check_output
 from tggm.cli.training import names_in
@@ -87,8 +87,8 @@ def test_a_broken_pipe_ends_without_a_message(words):
 def test_unsuitable_files_are_rejected(tmp_path, monkeypatch, capsys, words, sentence):
     monkeypatch.chdir(tmp_path)
     tables = {"one": ["1,2"], "gaps": ["1,2", "2,3", *["3,"] * 10]}
-    for name, rows in tables.items():
-        (tmp_path / f"{name}.csv").write_text("\n".join(["x,y", *rows, ""]))
+    for name, lines in tables.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,y", *lines, ""]))
     assert sentence in complaint(capsys, *words)
 
 
@@ -98,3 +98,25 @@ def test_names_with_commas():
     assert names_in(["id,x", "b, in m"], known) == ["id", "x", "b, in m"]
     assert names_in(['id, "b, in m"'], known) == ["id", "b, in m"]
     assert names_in(["id,y"], known) == ["id", "y"]  # unknown names are reported by the caller
+
+
+@pytest.mark.parametrize(("closed", "code"), [("2>&-", 0), ("<&-", 0), (">&-", 2)])
+def test_closed_streams(tmp_path, closed, code):
+    """Remarks are discarded; results cannot be written to a closed output."""
+    file = write(tmp_path / "t.csv", rows(60, 0))
+    command = f"'{sys.executable}' -m tggm fit '{file}' -t price --members 1 --epochs 1 --hidden 2"
+    output = "-" if code else str(tmp_path / "m.tggm")
+    done = subprocess.run([*["sh", "-c"], f"{command} -o {output} {closed}"], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    if code:
+        assert "standard output is closed" in done.stderr
+        return
+    command = f"'{sys.executable}' -m tggm predict {output} '{file}' 2>&-"
+    text = subprocess.run([*["sh", "-c"], command], capture_output=True, text=True, check=True).stdout
+    assert text.startswith("price,price_std,")
+
+
+def test_a_model_and_its_test_rows_need_two_files(tmp_path, capsys):
+    file, out = write(tmp_path / "t.csv", rows(60, 0)), str(tmp_path / "out")
+    words = ["fit", file, "-t", "price", "-o", out, "--test-output", out]
+    assert f"are both {out}; name two files" in complaint(capsys, *words)

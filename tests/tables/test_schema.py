@@ -56,6 +56,7 @@ def test_labels_are_whole_numbers_in_any_spelling():
         (["1"] * 5, "regression", "has one value only, '1'"),
         (["1.0", "1"] * 5, "regression", "has one value only"),
         (["1", "2", "x"] * 5, "regression", "has 'x', which is not a number"),
+        (["True", "False", "True"] * 5, "regression", "has .False., which is not a number"),
         ([f"w{k}" for k in range(9)] + ["w0"], None, "9 different values in 10 rows, too many to be classes"),
         (["2024-01-01", "2024-01-02"] * 3 + [None], None, "of t.csv holds dates or times .*days since"),
         (["1e200", "-1e201", "1", "2.5"], None, "has the number -1e\\+201, whose square is too large"),

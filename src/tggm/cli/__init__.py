@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     code: int | None = 0
+    _replace_closed_streams()
     try:
         with contextlib.suppress(SystemExit):  # after --help or --version
             given = parser().parse_args(arguments)
@@ -48,6 +49,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         print("tggm: " + " ".join(message.split()), file=sys.stderr)
         return 2
+
+
+def _replace_closed_streams() -> None:
+    """Keep the files of a command away from the descriptors of closed standard streams, as after `2>&-`.
+
+    Remarks are discarded and the input is empty; writing results to a closed output is an error.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            if name != "stdout":
+                setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def message_for(error: Exception) -> str | None:

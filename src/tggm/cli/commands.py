@@ -46,6 +46,10 @@ def fit(given: Any) -> int | None:
     resumes = given.checkpoint is not None and os.path.exists(given.checkpoint)
     for path in filter(None, (given.output, given.test_output)):
         check_output(path, given.force or resumes, given.data)
+    if given.test_output is not None and os.path.realpath(given.test_output) == os.path.realpath(
+        given.output
+    ):
+        raise CommandError(f"--output and --test-output are both {given.output}; name two files.")
     from tggm.cli.training import fit_folder, fit_table
     from tggm.storage import write_atomically
 
@@ -92,7 +96,8 @@ def _summary(facts: dict[str, Any]) -> str:
 
     lines = [
         "", f"data      {facts['rows']} rows to train on; {len(facts['columns'])} columns",
-        f"model     {'-'.join(map(str, facts['hidden']))} hidden units, {facts['members']} members, "
+        f"model     {'-'.join(map(str, facts['hidden']))} hidden units, "
+        f"{facts['members']} member{'s' * (facts['members'] > 1)}, "
         f"{facts['epochs']} epochs, {facts['seconds']:.1f} s",
     ]  # fmt: skip
     if facts["figures"]:

@@ -42,7 +42,7 @@ QUICK_STEPS = 2000  # gradient steps with --quick
 MOST_ROWS_OF_TEN = 50_000  # a regression with more rows gets five members instead of ten
 OPTIONS = ("hidden", "members", "epochs", "guarantee", "checkpoint")  # of `tggm fit`, besides --set
 NAMES = {"n_members": "--members", "max_epochs": "--epochs"} | {name: f"--{name}" for name in OPTIONS}
-FIXED = {"network", "random_state", "verbose"}  # not set by --set
+FIXED = {"checkpoint", "network", "random_state", "verbose"}  # not set by --set
 PLAIN_SECONDS = 10.0  # between lines of progress that are not on a terminal
 
 
@@ -111,7 +111,7 @@ def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
             settings[name] = literal_eval(word)
         except (ValueError, SyntaxError):
             settings[name] = word
-    if unknown := set(settings) - set(known):
+    if unknown := set(settings) - set(model.get_params()):
         name = NAMES[unknown.pop()]
         raise CommandError(f"{name} is for numbers, but the target has classes; leave it out.")
     return model.set_params(**settings)
@@ -178,7 +178,7 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     rows = table.take(target.known(table))
     y, without = target.values(rows), len(table) - len(rows)
     train, test = split(y, options.test_size, options.seed, stratified=target.is_class)
-    progress = Progress(options.quiet, y)
+    progress = Progress(options.quiet, y[train])
     progress.say(_start_message(target, reason, f"{len(train)} rows to train on, {len(test)} held out"))
     progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
     progress.note(rare_classes(y, target))

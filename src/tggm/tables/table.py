@@ -329,7 +329,8 @@ def _word(label: Any) -> str:
 
 def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
     if numeric is None:
-        strange = next(iter(table.odd_words(name, table.readable(name))))
+        words = sorted({word for word in table.words(name) if word is not None})
+        strange = next(iter(table.odd_words(name, table.readable(name))), words[0])
         raise TableError(
             f"the target {name!r} has {strange!r}, which is not a number; correct it, mark it as missing "
             f"(--missing {strange!r}), or use --task classification."

@@ -84,7 +84,7 @@ class CheckpointFile:
         except (OSError, TypeError) as error:
             if not self._reported:
                 reason = getattr(error, "strerror", None) or str(error)
-                self._note(f"no checkpoint could be written ({reason}); training continues without it")
+                self._note(f"{self._path} could not be written ({reason}); training continues without it")
             self._reported = True
         self._written = time.monotonic()
 
