@@ -66,6 +66,11 @@ def count_or_auto(name: str, value: Any) -> int | None:
     return None if isinstance(value, str) and value == "auto" else count(name, value)
 
 
+def neighbors(value: Any) -> int | None:
+    """Return the number of neighbours, 0 for False; None for "auto"."""
+    return 0 if value is False else count_or_auto("neighbors", value)
+
+
 def number_or_auto(name: str, value: Any, *, least: float) -> float | None:
     """Return a finite number of at least `least`; None for "auto"."""
     return None if isinstance(value, str) and value == "auto" else number(name, value, least=least)

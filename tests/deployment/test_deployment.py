@@ -98,6 +98,28 @@ def test_other_features_without_a_linear_part(reloaded, exported, features):
     assert_allclose(exported(model, {"X": ROWS})["mean"], model.predict(ROWS), **NEAR)
 
 
+@pytest.mark.parametrize("kind", ["student", "shaped", "log student"])
+def test_neighbors(reloaded, exported, kind):
+    model = regressor(kind, neighbors=3)
+    assert model.fitted_.neighbors is not None
+    copy, quantiles = reloaded(model), model.predict_quantiles(ROWS, LEVELS)
+    for found, value in zip(copy.predict(ROWS, True), model.predict(ROWS, True), strict=True):
+        assert_allclose(found, value, **SAME)
+    assert_allclose(copy.predict_quantiles(ROWS, LEVELS), quantiles, **SAME)
+    found = exported(model, {"X": ROWS}, quantiles=LEVELS)
+    assert_allclose(found["mean"], model.predict(ROWS), **NEAR)
+    assert_allclose(found["quantiles"], quantiles, **NEAR)
+
+
+def test_neighbors_of_a_classifier(reloaded, exported):
+    model = classifier(FOUR, neighbors=3)
+    p = model.predict_proba(ROWS)
+    assert np.abs(p - classifier(FOUR).predict_proba(ROWS)).max() > 1e-4
+    assert_allclose(np.exp(model.predict_log_proba(ROWS)), p, rtol=1e-9, atol=1e-300)
+    assert_allclose(reloaded(model).predict_proba(ROWS), p, rtol=0, atol=1e-8)
+    assert_allclose(exported(model, {"X": ROWS})["probabilities"], p, rtol=0, atol=1e-7)
+
+
 def test_several_outputs(reloaded, exported):
     model = regressor(outputs=2)
     copy, quantiles = reloaded(model), model.predict_quantiles(ROWS, LEVELS)

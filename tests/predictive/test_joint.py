@@ -92,17 +92,22 @@ def test_log_density_is_finite_far_out():
     assert np.isfinite(law(0.3, 0.3).logpdf([[1e200, -1e200]])).all()
 
 
+def joined(pools, members):
+    mixtures = [members.marginal(j) for j in range(members.n_outputs)]
+    return pooled_joint(pools, members, list(map(pooled, pools, mixtures)))
+
+
 def test_uncalibrated_members_are_returned_unchanged():
     members = ensemble()
-    assert pooled_joint((), members) is members
-    assert pooled_joint([Calibration(), Calibration()], members) is members
+    assert pooled_joint((), members, []) is members
+    assert pooled_joint([Calibration(), Calibration()], members, []) is members
 
 
 def test_marginals_are_calibrated_and_correlations_are_those_of_the_pool():
     pools = [Calibration("student", (0.5, 2.0, 0.1)), Calibration("student", (2.0, 0.3, 0.0))]
     for scale in ([1.0, 1.0], [10.0, 0.1]):
         members = ensemble(scale)
-        joint = pooled_joint(pools, members)
+        joint = joined(pools, members)
         for j, pool in enumerate(pools):
             assert_allclose(joint.std()[:, j], pooled(pool, members.marginal(j)).std(), rtol=1e-12)
     mean, cov = members._mean, members._cov
@@ -112,7 +117,7 @@ def test_marginals_are_calibrated_and_correlations_are_those_of_the_pool():
     S = np.outer(f, f) * C + np.outer(g, g) * B
     want = S[:, 0, 1] / np.sqrt(S[:, 0, 0] * S[:, 1, 1])
     # a joint of Gaussians with these pools has that correlation
-    plain = pooled_joint([Calibration("student", (*p.numbers[:2], 0.0)) for p in pools], members).cov()
+    plain = joined([Calibration("student", (*p.numbers[:2], 0.0)) for p in pools], members).cov()
     assert_allclose(plain[:, 0, 1] / np.sqrt(plain[:, 0, 0] * plain[:, 1, 1]), want, rtol=1e-9)
 
 

@@ -112,7 +112,7 @@ class Network:
         for level in reversed(range(1, len(layers))):
             J = (layers[level].slope[:, None, ...] * J) @ self.W[level][:, None]
             parts.append((J, layers[level - 1].own[:, None, ...]))
-        return Outputs(xp, mean, parts)
+        return Outputs(xp, mean, parts, layers[-1].mean)
 
     def _locations(self, xp: Any, x: Array) -> Array:
         """Return W0 ψ(x) + b0, (K, rows, m)."""
@@ -134,6 +134,7 @@ class Outputs(NamedTuple):
     xp: Any
     mean: Array  # (K, rows, n)
     parts: list[tuple[Array, Array]]  # by layer: sensitivities (K, n, rows, m), variances (K, 1, rows, m)
+    last: Array  # means of the units of the last layer, (K, rows, m)
 
     def variances(self) -> Array:
         """Return the variance of each output, (K, rows, n)."""
@@ -147,6 +148,10 @@ class Outputs(NamedTuple):
             pulled = xp.sum(by_output * J, axis=1, keepdims=True) * own
             total = total + xp.sum(J * pulled, axis=-1)
         return total.mT  # type: ignore[attr-defined]  # an array: there is at least one part
+
+    def places(self, projection: Floats) -> Array:
+        """Return the places of the rows, see `tggm.predictive.neighbors`."""
+        return self.xp.sum(self.last @ self.xp.asarray(np.asarray(projection, np.float64)), axis=0)
 
     def scores(self) -> tuple[Array, Array]:
         """Return means and deviations of the scores of classes as independent normals, (K, rows, n) each."""

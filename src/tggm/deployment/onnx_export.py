@@ -6,18 +6,21 @@ standard distribution, shifted and scaled row by row: its quantiles and moments 
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from tggm.deployment._network import COSINE_TERMS, class_log_mixture, log_ndtr
+from tggm.arrays import Floats
+from tggm.deployment._network import COSINE_TERMS, Outputs, class_log_mixture, log_ndtr
 from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
 from tggm.formulas import cos_turns, log_sum
+from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.neighbors import Neighbors, Rule, shares
 from tggm.storage import write_atomically
 from tggm.tables import Preparation
 from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 CLASS_NODES = 192  # of class probabilities: enough for scores 75 standard deviations apart
+CDF_REACH, CDF_POINTS = 10.0, 20_001  # grid of a distribution function, in arcsinh of the standardised value
 PARTS, SUBDIVISIONS = 16, 9  # for the quantiles of a mixture: errors of 1e-11 of the members' differences
 Array = Any  # of ndonnx
 
@@ -77,12 +81,17 @@ def export_onnx(
     found = network.outputs(xp, network.standardise(xp, X))
     if isinstance(predictor, NumPyClassifier):
         log_p = class_log_mixture(xp, *found.scores(), CLASS_NODES)
+        if predictor.neighbors_ is not None:
+            weight, label = _neighbors(xp, predictor.neighbors_, found)
+            votes = weight[:, None, :] @ _indicator(xp, label[..., None] == np.arange(log_p.shape[-1]))
+            rest = 1.0 - xp.sum(weight, axis=1, keepdims=True)
+            log_p = xp.log(rest * xp.exp(log_p) + votes[:, 0, :])
         labels = np.asarray(predictor.classes_)
         labels = labels.astype(str) if labels.dtype.kind == "O" else labels
         results = {"probabilities": xp.exp(log_p)}
         results["label"] = xp.take(xp.asarray(labels), xp.argmax(log_p, axis=-1))
     else:
-        results = _regression(xp, predictor, found.mean, found.variances(), levels)
+        results = _regression(xp, predictor, found, levels)
     graph = xp.build(inputs, results)
     onnx.helper.set_model_props(graph, {"quantiles": json.dumps(levels)})
     write_atomically(Path(path), graph.SerializeToString())
@@ -111,16 +120,21 @@ def _inputs(
 
 
 def _regression(
-    xp: Any, predictor: NumPyRegressor, mean: Array, var: Array, levels: list[float]
+    xp: Any, predictor: NumPyRegressor, outputs: Outputs, levels: list[float]
 ) -> dict[str, Array]:
     """Return mean, deviation and quantiles of every output, in the units of the target."""
     y, log = predictor.fitted_.scales.y, predictor._transform is not None
-    var = var + np.asarray(predictor.fitted_.noise)[:, None, :]
+    mean, var = outputs.mean, outputs.variances() + np.asarray(predictor.fitted_.noise)[:, None, :]
+    near = predictor.neighbors_
+    kernels = None if near is None else (*_neighbors(xp, near, outputs), near.rule)
     found: dict[str, list[Array]] = {"mean": [], "deviation": [], "quantiles": []}
     for j, pool in enumerate(predictor._pools):
-        law = _mixture if pool.kind == "linear" else _location_scale
         shift, scale = float(y.shift[j]), float(y.scale[j])
-        z = law(xp, mean[..., j], var[..., j], pool, levels, scale if log else None)
+        rest = xp, mean[..., j], var[..., j], pool, levels, scale if log else None
+        if kernels is not None:
+            z = _with_kernels(*rest, kernels, j)
+        else:
+            z = (_mixture if pool.kind == "linear" else _location_scale)(*rest)
         if log:
             centre = xp.exp(z[0] + shift)
             found["mean"].append(centre)
@@ -136,16 +150,46 @@ def _regression(
     return {name: a[:, 0, ...] if predictor.flat_target_ else a for name, a in stacked.items()}
 
 
-def _location_scale(
-    xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None
-) -> tuple[Array, Array, Array]:
-    """Return mean and variance of z, or log E exp(k · scale · z) for k = 1, 2, and the quantiles of z."""
+def _neighbors(xp: Any, near: Neighbors, outputs: Outputs) -> tuple[Array, Array]:
+    """Return weights and values of the neighbours, (rows, k, ...), by comparison with all stored rows."""
+    from spox.opset.ai.onnx import v21 as op  # a dependency of ndonnx
+
+    points, k = near.points.astype(np.float64), near.rule.count
+    place = outputs.places(near.projection)
+    square = xp.sum(place**2, axis=1, keepdims=True) - 2.0 * (place @ xp.asarray(points.T))
+    square = square + (points**2).sum(1)[None, :]
+    size = op.const(np.array([k]))
+    nearest = op.top_k(square.unwrap_spox(), size, largest=0)  # type: ignore[attr-defined]
+    least, index = map(xp.asarray, nearest)
+    weight = 1.0 if near.weight is None else _look_up(xp, near.weight.astype(np.float64), index)
+    found = shares(xp, xp.maximum(least, 0.0), weight, near.rule.radius, near.rule.share)
+    value = near.value.astype(np.float64) if near.value.ndim > 1 else near.value
+    return found, _look_up(xp, value, index)
+
+
+def _look_up(xp: Any, table: Floats, index: Array) -> Array:
+    """Return the entries of a table, (rows, ...), at an array of indices."""
+    from spox.opset.ai.onnx import v21 as op
+
+    gather = op.gather  # type: ignore[attr-defined]
+    return xp.asarray(gather(op.const(table), index.unwrap_spox()))
+
+
+def _pooled_moments(xp: Any, mean: Array, var: Array, pool: Calibration) -> tuple[Array, Array, Any]:
+    """Return centre and squared width of a calibrated distribution, and its standard form."""
     f, g, *shape = pool.numbers
     one = GaussianMixture(np.zeros((1, 1)), np.ones((1, 1)))
     standard = pooled(Calibration(pool.kind, (1.0, 1.0, *shape)), one)
     centre = xp.mean(mean, axis=0)
     between = xp.sum((mean - centre) ** 2, axis=0) / max(mean.shape[0] - 1, 1)
-    width2 = f**2 * xp.mean(var, axis=0) + g**2 * between
+    return centre, f**2 * xp.mean(var, axis=0) + g**2 * between, standard
+
+
+def _location_scale(
+    xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None
+) -> tuple[Array, Array, Array]:
+    """Return mean and variance of z, or log E exp(k · scale · z) for k = 1, 2, and the quantiles of z."""
+    centre, width2, standard = _pooled_moments(xp, mean, var, pool)
     quantiles = centre[..., None] + xp.sqrt(width2)[..., None] * standard.ppf(np.array([levels]))[0]
     if log_scale is None:
         return centre, width2 * float(standard.var()[0]), quantiles
@@ -153,28 +197,89 @@ def _location_scale(
     return centre * log_scale + width2 * first, centre * (2 * log_scale) + width2 * second, quantiles
 
 
+def _with_kernels(
+    xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None,
+    kernels: tuple[Array, Array, Rule], output: int,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Return the same of the mixture of the calibrated distribution with Gaussian kernels."""
+    weight, value, rule = kernels
+    centre, width2, standard = _pooled_moments(xp, mean, var, pool)
+    deviation = xp.sqrt(width2 * float(standard.var()[0]))
+    # the first component is the calibrated distribution
+    places = xp.concat([centre[None, ...], value[..., output].T + rule.slope * centre[None, ...]], axis=0)
+    weights = xp.concat([1.0 - xp.sum(weight, axis=1)[None, ...], weight.T], axis=0)
+    factor = np.append(1.0, np.full(rule.count, rule.width))
+    std = deviation[None, ...] * factor[:, None]
+    width = xp.sqrt(width2)[..., None]
+    own = centre[..., None] + width * standard.ppf(np.array([levels]))[0]
+    kernel = places[1:, :, None] + std[1:, :, None] * ndtri(np.asarray(levels))
+    ends = xp.concat([own[None, ...], kernel], axis=0)
+
+    def cdf(points: Array) -> Array:
+        normal = xp.exp(log_ndtr(xp, (points - places[1:, :, None, None]) / std[1:, :, None, None]))
+        base = _standard_cdf(xp, standard, (points - centre[..., None, None]) / width[..., None])
+        return xp.sum(weights[..., None, None] * xp.concat([base[None, ...], normal], axis=0), axis=0)
+
+    quantiles = _invert(xp, cdf, ends, levels)
+    if log_scale is None:
+        total = xp.sum(weights * places, axis=0)
+        return total, xp.sum(weights * (std**2 + (places - total) ** 2), axis=0), quantiles
+    return (*_log_moments(xp, places, std**2, xp.log(weights), log_scale), quantiles)
+
+
+def _standard_cdf(xp: Any, standard: ScalarPredictive, t: Array) -> Array:
+    """Interpolate the distribution function of a standard distribution, with errors below 1e-7.
+
+    It is a cubic in arcsinh t on a grid.
+    """
+    x = np.linspace(-CDF_REACH, CDF_REACH, CDF_POINTS)
+    grid, step = np.sinh(x), x[1] - x[0]
+    value = standard.cdf(grid[None, :])[0]
+    slope = step * standard.pdf(grid[None, :])[0] * np.cosh(x)
+    size = xp.abs(t)
+    asinh = xp.sign(t) * xp.minimum(xp.log(size + xp.sqrt(size**2 + 1.0)), CDF_REACH)
+    place = (asinh + CDF_REACH) / step
+    cell = xp.minimum(xp.floor(place), CDF_POINTS - 2.0)
+    u, k = place - cell, xp.astype(cell, xp.int64)
+    low, high, rise, end = (_look_up(xp, a, k) for a in (value[:-1], value[1:], slope[:-1], slope[1:]))
+    smooth = u**2 * (3 - 2 * u)
+    return low + smooth * (high - low) + u * (1 - u) * ((1 - u) * rise - u * end)
+
+
 def _mixture(
     xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None
 ) -> tuple[Array, Array, Array]:
-    """Return the same of a mixture of Gaussians with equal weights; quantiles by repeated subdivision."""
-    std, q = xp.sqrt(var), np.asarray(levels)
-    ends = mean[..., None] + std[..., None] * ndtri(q)
-    low = xp.min(ends, axis=0)  # (rows, levels)
+    """Return the same of a mixture of Gaussians with equal weights."""
+    std = xp.sqrt(var)
+    ends = mean[..., None] + std[..., None] * ndtri(np.asarray(levels))
+
+    def cdf(points: Array) -> Array:
+        unit = (points - mean[..., None, None]) / std[..., None, None]
+        return xp.mean(xp.exp(log_ndtr(xp, unit)), axis=0)
+
+    quantiles = _invert(xp, cdf, ends, levels)
+    if log_scale is None:
+        centre = xp.mean(mean, axis=0)
+        return centre, xp.mean(var + (mean - centre) ** 2, axis=0), quantiles
+    return (*_log_moments(xp, mean, var, -np.log(mean.shape[0]), log_scale), quantiles)
+
+
+def _log_moments(xp: Any, mean: Array, var: Array, log_weight: Any, scale: float) -> tuple[Array, Array]:
+    """Return log E exp(k · scale · z) of a mixture of Gaussians for k = 1, 2."""
+    terms = (log_weight + mean * s + var * (0.5 * s**2) for s in (scale, 2 * scale))
+    first, second = (log_sum(xp, each, 0)[0, ...] for each in terms)
+    return first, second
+
+
+def _invert(xp: Any, cdf: Callable[[Array], Array], ends: Array, levels: list[float]) -> Array:
+    """Return quantiles by repeated subdivision; `ends` are those of the components, (·, rows, levels)."""
+    q, low = np.asarray(levels), xp.min(ends, axis=0)
     width = xp.max(ends, axis=0) - low
     for _ in range(SUBDIVISIONS if levels else 0):
         width = width / PARTS
         points = low[..., None] + width[..., None] * np.arange(1.0, PARTS)
-        cdf = xp.exp(log_ndtr(xp, (points - mean[..., None, None]) / std[..., None, None]))
-        below = _indicator(xp, xp.mean(cdf, axis=0) < q[:, None])
-        low = low + width * xp.sum(below, axis=-1)
-    if log_scale is None:
-        centre = xp.mean(mean, axis=0)
-        return centre, xp.mean(var + (mean - centre) ** 2, axis=0), low + 0.5 * width
-    first, second = (
-        log_sum(xp, mean * s + var * (0.5 * s**2), 0)[0, ...] - np.log(mean.shape[0])
-        for s in (log_scale, 2 * log_scale)
-    )
-    return first, second, low + 0.5 * width
+        low = low + width * xp.sum(_indicator(xp, cdf(points) < q[:, None]), axis=-1)
+    return low + 0.5 * width
 
 
 def encode_column(column: Column, xp: Any, given: Array, mark: Array | None = None) -> list[Array]:

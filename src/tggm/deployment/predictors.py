@@ -17,6 +17,7 @@ from tggm.deployment._network import Network, class_log_mixture, network_of, nod
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, checked_calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.neighbors import Neighbors, checked_neighbors, mix_neighbors
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import flag
 from tggm.tables import Preparation, TableTransformer
@@ -31,6 +32,7 @@ class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
     """Prepare inputs, some rows at a time."""
 
     fitted_: Network
+    neighbors_: Neighbors | None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Raise TypeError: only models with JAX can be trained."""
@@ -79,6 +81,8 @@ class NumPyRegressor(PortablePredictor):
         given = meta["transform"]
         made._transform = None if given is None else checked_transform(given)
         made._pools = pools or (Calibration(),) * n
+        layer = made.fitted_.W1.shape[0], made.fitted_.W1.shape[2]
+        made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, n, n)
         made.flat_target_ = meta["vector_target"] is True
         if made.flat_target_ and n > 1:
             raise ValueError(f"a vector of {n} outputs")
@@ -114,12 +118,15 @@ class NumPyRegressor(PortablePredictor):
         mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
         var = np.concatenate([each.variances() for each in found], axis=1)
         var += np.asarray(self.fitted_.noise)[:, None, :]
-        dists: list[ScalarPredictive] = []
-        for j, pool in enumerate(self._pools):
-            units = {"loc": float(y.shift[j]), "scale": float(y.scale[j])}
-            dist = pooled(pool, GaussianMixture(mean[:, :, j], var[:, :, j], **units))
-            dists.append(dist if self._transform is None else self._transform.distribution(dist))
-        return dists
+        members = [
+            GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(y.shift[j]), scale=float(y.scale[j]))
+            for j in range(len(self._pools))
+        ]
+        dists = [pooled(*pair) for pair in zip(self._pools, members, strict=True)]
+        if self.neighbors_ is not None:
+            places = np.concatenate([each.places(self.neighbors_.projection) for each in found])
+            dists = mix_neighbors(self.neighbors_.near(places), dists, members)
+        return dists if self._transform is None else [self._transform.distribution(d) for d in dists]
 
     def _reshape(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one column as a vector if the target was a vector."""
@@ -139,6 +146,8 @@ class NumPyClassifier(PortablePredictor):
         made = cls()
         made.classes_ = restored_classes(meta)
         made.fitted_ = network_of(arrays, meta, classes=len(made.classes_))
+        layer = made.fitted_.W1.shape[0], made.fitted_.W1.shape[2]
+        made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, 0, len(made.classes_))
         return made._set_names(meta, table)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -155,7 +164,12 @@ class NumPyClassifier(PortablePredictor):
         """Return the logarithms of the probabilities, with an absolute error of 1e-6 above −1000."""
         parts = []
         for Z in self._blocks(X, accept_sparse="csr"):
-            mean, std = self.fitted_.outputs(np, Z).scores()
-            parts.append(class_log_mixture(np, mean, std, nodes_needed(mean, std)))
+            outputs = self.fitted_.outputs(np, Z)
+            mean, std = outputs.scores()
+            log_p = class_log_mixture(np, mean, std, nodes_needed(mean, std))
+            if self.neighbors_ is not None:
+                near = self.neighbors_.near(outputs.places(self.neighbors_.projection))
+                log_p = near.mix_classes(log_p, log=True)
+            parts.append(log_p)
         found: Floats = np.minimum(np.concatenate(parts), -np.finfo(np.float64).epsneg)
         return found

@@ -22,7 +22,7 @@ from tggm.estimators._fitted import Fitted
 from tggm.models import Model
 from tggm.models.layers import Product
 from tggm.predictive.class_mixture import class_mixture
-from tggm.predictive.member_moments import block_size, over_blocks, padded_to
+from tggm.predictive.member_moments import block_size, member_places, over_blocks, padded_to
 from tggm.runtime import GPU_COMPILER_OPTIONS, full_precision, precision
 from tggm.training.rows import bucket
 
@@ -60,8 +60,13 @@ def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
         """Compute each row with the nodes that it needs, independently of the other rows."""
         inputs = _rows(X[at], model, columns, by_scipy)
         count = jax.tree.leaves(inputs)[0].shape[-2]
-        mean, std = map(np.asarray, _scores(model, _pad(inputs, count, rows), by_scipy))
-        return class_mixture(mean, std, log=log)[:count]
+        padded = _pad(inputs, count, rows)
+        mean, std = map(np.asarray, _scores(model, padded, by_scipy))
+        found = class_mixture(mean, std, log=log)[:count]
+        if fitted.neighbors is None:
+            return found
+        points = np.asarray(member_places(model, padded, fitted.neighbors.projection, by_scipy))[:count]
+        return fitted.neighbors.near(points).mix_classes(found, log=log)
 
     with precision(fitted.dtype):
         parts = over_blocks(block, X.shape[0], size)

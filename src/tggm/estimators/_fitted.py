@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tggm.arrays import Floats
 from tggm.data.standardise import Scales, require_moderate
 from tggm.estimators._data import UNNAMED, Data, StreamData
+from tggm.estimators._neighbors import regression_neighbors
 from tggm.estimators._ridge import blend, linear_rows, ridge, start_at_ridge
 from tggm.estimators._settings import Settings
 from tggm.models import Gaussian, Model, Network
@@ -22,6 +23,7 @@ from tggm.predictive.member_moments import (
     new_row_predictions,
     sample_rows,
 )
+from tggm.predictive.neighbors import Neighbors
 from tggm.predictive.transforms import LogTransform
 from tggm.runtime import precision
 from tggm.tables.transformer import Columns
@@ -46,6 +48,7 @@ class Fitted:
     calibration: tuple[Calibration, ...] = ()  # of each output; empty: the plain mixture of members
     transform: LogTransform | None = None  # of the target, before it is standardised
     guarantee: Floats | None = None  # (n, M) sorted scores of calibration rows, see `predictive.conformal`
+    neighbors: Neighbors | None = None
 
     @property
     def dtype(self) -> str:
@@ -86,7 +89,7 @@ def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted
 
 
 def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
-    """Blend with ridge regression, calibrate, and score the calibration rows of a guarantee.
+    """Blend with ridge regression, calibrate, choose neighbours, and score the rows of a guarantee.
 
     The blend helps for few members and a fixed number of epochs; at the defaults its effect is small.
     """
@@ -104,6 +107,9 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
                 light = fitted.transform is not None
                 pools = tuple(map(partial(fit_calibration, light_tails=light), held))
                 fitted = replace(fitted, calibration=pools)
+                if settings.neighbors != 0 and all(each.kind != "linear" for each in pools):
+                    chosen = regression_neighbors(fitted.model, blocks, held, rows, pools, settings)
+                    fitted = replace(fitted, neighbors=chosen)
         if data.calibration_rows is not None:
             X_new, Y_new = data.calibration_rows
             X = fitted.scales.x.apply(X_new, most=fitted.network.features.most)
@@ -156,5 +162,5 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
 
 
 def replace_model(fitted: Fitted, model: Model) -> Fitted:
-    """Replace the model, keep encoder, scales and pooling rule, and remove the guarantee."""
-    return replace(fitted, model=jax.tree.map(np.asarray, model), guarantee=None)
+    """Replace the model, keep encoder, scales and pooling rule; remove guarantee and neighbours."""
+    return replace(fitted, model=jax.tree.map(np.asarray, model), guarantee=None, neighbors=None)

@@ -16,6 +16,7 @@ from tggm.arrays import Floats, Ints
 from tggm.estimators._class_predictions import mixture_of
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, fitted_of
+from tggm.estimators._neighbors import class_neighbors
 from tggm.estimators._ridge import OUTPUT
 from tggm.estimators._settings import Settings
 from tggm.models import Model
@@ -58,9 +59,9 @@ class HeldOutRows:
         most = -(-MOST_HELD // max(len(self.groups), 1))
         self._rows = [held[:most] for _, held in self.groups]
         self._X = block.data.X
-        rows = np.concatenate([np.zeros(0, np.int32), *self._rows])
-        self.label = np.asarray(block.data.y)[rows]
-        self.weight = np.asarray(block.weight, np.float64)[rows]
+        self.rows = np.concatenate([np.zeros(0, np.int32), *self._rows])
+        self.label = np.asarray(block.data.y)[self.rows]
+        self.weight = np.asarray(block.weight, np.float64)[self.rows]
 
     def log_probabilities(self, models: Sequence[Model]) -> Floats:
         """Return log-probabilities of the mixture of each group, (rows, n), with one model per group."""
@@ -76,11 +77,19 @@ class HeldOutRows:
 
 
 def pool_classes(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
-    """Blend with logistic regression, with the weight fitted on held-out rows."""
+    """Blend with logistic regression, with the weight fitted on held-out rows, and choose neighbours."""
     fitted = fitted_of(trained.params, data, settings)
-    if fitted.network.linear and not data.sparse and blocks.only is not None:
-        with precision(settings.dtype), blas_lock(False):
-            fitted = replace(fitted, model=blend_with_logistic(fitted.model, blocks.only))
+    with precision(settings.dtype):
+        if fitted.network.linear and not data.sparse and blocks.only is not None:
+            with blas_lock(False):
+                fitted = replace(fitted, model=blend_with_logistic(fitted.model, blocks.only))
+        if settings.neighbors != 0 and blocks.kept is not None:
+            held = HeldOutRows(blocks.kept)
+            if held.groups:
+                log_p = held.log_probabilities([fitted.model] * len(held.groups))
+                rows, first = np.unique(held.rows, return_index=True)
+                chosen = class_neighbors(fitted.model, blocks, rows, log_p[first], settings)
+                fitted = replace(fitted, neighbors=chosen)
     return fitted
 
 

@@ -5,7 +5,7 @@ Every array is checked against the stored settings and network, even if the chec
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores
+from tggm.predictive.neighbors import PREFIX, checked_neighbors
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
 from tggm.tables import Preparation, TableTransformer, Target
@@ -52,6 +53,7 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
         "vector_target": bool(fitted.flat),
         "calibration": [[each.kind, *each.numbers] for each in fitted.calibration],
         "transform": None if fitted.transform is None else fitted.transform.kind,
+        "neighbors": None if fitted.neighbors is None else asdict(fitted.neighbors.rule),
         "converged": bool(estimator.converged_),
         "importances": None if importances is None else importances.tolist(),
     }
@@ -97,6 +99,8 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
     arrays |= dict(zip(SCALES, (*fitted.scales.x, *fitted.scales.y), strict=True))
     if fitted.guarantee is not None:
         arrays[GUARANTEE] = fitted.guarantee
+    if fitted.neighbors is not None:
+        arrays |= fitted.neighbors.arrays()
     n = len(estimator.history_["epoch"])
     kept = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
     arrays |= {f"history.{name}": np.asarray(estimator.history_[name])[:, kept] for name in HISTORY}
@@ -163,7 +167,9 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     wanted |= {"best_epoch": (members,), "undone": (members,)}
     if GUARANTEE in arrays:
         wanted[GUARANTEE] = (n, arrays[GUARANTEE].shape[-1])
-    _require_arrays(arrays, wanted)
+    _require_arrays({name: a for name, a in arrays.items() if not name.startswith(PREFIX)}, wanted)
+    size = 0 if task is CLASSIFICATION else n
+    neighbors = checked_neighbors(arrays, meta["neighbors"], (members, network.units[-1]), size, n)
     model = one.replaced({name: arrays[_MODEL + name] for name in one.arrays()})
     model.check(settings.dtype)
     kinds = {arrays[_MODEL + name].dtype for name in one.arrays()}
@@ -192,9 +198,12 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     transform = None if meta["transform"] is None else checked_transform(meta["transform"])
     if transform is not None and any(each.has_heavy_tails for each in pools):
         raise ValueError("a transformed target has no mean if tails are heavier than a Gaussian's")
+    calibrated = bool(pools) and all(each.numbers for each in pools)
+    if neighbors is not None and classes is None and not calibrated:
+        raise ValueError("neighbours need calibrated members")
     scores = checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
-    return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores)
+    return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores, neighbors)
 
 
 def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:

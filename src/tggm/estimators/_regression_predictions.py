@@ -15,7 +15,9 @@ from tggm.predictive.member_moments import (
     joint_gaussian_mixture,
     member_means,
     member_moments,
+    places,
 )
+from tggm.predictive.neighbors import mix_neighbors
 from tggm.runtime import precision
 
 
@@ -32,11 +34,16 @@ def mixtures(fitted: Fitted, Z: Floats) -> list[GaussianMixture]:
         return gaussian_mixtures(fitted.model, Z, *fitted.scales.y)
 
 
-def pool(fitted: Fitted, found: list[GaussianMixture]) -> list[ScalarPredictive]:
-    """Return the calibrated distribution of each output, in units of the target."""
+def pool(fitted: Fitted, Z: Floats, found: list[GaussianMixture]) -> list[ScalarPredictive]:
+    """Return the distribution of each output, in units of the target: calibrated, and with neighbours."""
     pools: list[Any] = list(found)
     if fitted.calibration:
         pools = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
+    if fitted.neighbors is not None:
+        with precision(fitted.dtype):
+            X = Z.astype(fitted.dtype, copy=False)
+            near = fitted.neighbors.near(places(fitted.model, X, fitted.neighbors.projection))
+        pools = mix_neighbors(near, pools, found)
     if fitted.transform is not None:
         pools = [fitted.transform.distribution(each) for each in pools]
     return pools
@@ -44,7 +51,7 @@ def pool(fitted: Fitted, found: list[GaussianMixture]) -> list[ScalarPredictive]
 
 def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
     """Return the predictive distribution of each output, in units of the target."""
-    return pool(fitted, mixtures(fitted, Z))
+    return pool(fitted, Z, mixtures(fitted, Z))
 
 
 def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictive[Any]:
@@ -52,12 +59,13 @@ def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictiv
     if len(fitted.scales.y.shift) == 1:
         return marginals(fitted, Z)[0]
     members = joint_gaussian_mixture(fitted.model, Z, *fitted.scales.y)
-    return pooled_joint(fitted.calibration, members)
+    pools = pool(fitted, Z, [members.marginal(j) for j in range(members.n_outputs)])
+    return pooled_joint(fitted.calibration, members, pools)
 
 
 def mean(fitted: Fitted, Z: Floats) -> Floats:
     """Return the mean of each output, (rows, n)."""
-    if fitted.transform is not None:
+    if fitted.transform is not None or fitted.neighbors is not None:
         return np.stack([each.mean() for each in marginals(fitted, Z)], axis=1)
     y = fitted.scales.y
     with precision(fitted.dtype):
@@ -67,7 +75,7 @@ def mean(fitted: Fitted, Z: Floats) -> Floats:
 
 def mean_and_std(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each output, (rows, n) each."""
-    plain = all(each.kind == "linear" for each in fitted.calibration)
+    plain = all(each.kind == "linear" for each in fitted.calibration) and fitted.neighbors is None
     if fitted.transform is not None or not plain:
         pairs = [(each.mean(), each.std()) for each in marginals(fitted, Z)]
         centre, spread = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
@@ -83,7 +91,7 @@ def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, 
     members = mixtures(fitted, Z)
     found = []
     pools = fitted.calibration or (Calibration(),) * len(members)
-    for mixture, calibration, each in zip(members, pools, pool(fitted, members), strict=True):
+    for mixture, calibration, each in zip(members, pools, pool(fitted, Z, members), strict=True):
         _, noise, between = disagreement(mixture)
         f, g = calibration.factors
         share = f**2 * noise / (f**2 * noise + g**2 * between)

@@ -84,6 +84,7 @@ class Settings:
     target_transform: str | None = None
     calibrate: bool = False
     guarantee: float | None = None
+    neighbors: int | None = 0  # None for "auto"
 
     @classmethod
     def checked(cls, given: Mapping[str, Any], task: Task) -> "Settings":
@@ -119,6 +120,7 @@ class Settings:
                 "target_transform", given.get("target_transform"), ("auto", "log")
             ),
             calibrate=check.flag("calibrate", given.get("calibrate", False)),
+            neighbors=check.neighbors(given["neighbors"]),
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
         )
 

@@ -77,6 +77,10 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         images.
     validation_fraction : float, default 0.1
         Fraction of the rows that each member holds out; of four or more members, several share these.
+    neighbors : "auto", False or int, default "auto"
+        Whether the classes of the nearest training rows are mixed into the probabilities, and how many rows.
+        "auto" uses them if they predict held-out rows better. The model then contains labels of training
+        rows.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of the rows of each class; "balanced" makes all classes count equally.
     standardize : {"robust", True, "whole", False}, default "robust"
@@ -125,6 +129,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         weight_decay: float | str = "auto",
         dropout: float = 0.0,
         validation_fraction: float = 0.1,
+        neighbors: bool | int | str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         standardize: bool | str = "robust",
         dtype: str = "float32",
@@ -136,7 +141,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
         self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
         self.weight_decay, self.dropout, self.validation_fraction = weight_decay, dropout, validation_fraction
-        self.class_weight, self.standardize, self.dtype = class_weight, standardize, dtype
+        self.neighbors, self.class_weight = neighbors, class_weight
+        self.standardize, self.dtype = standardize, dtype
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "classification"

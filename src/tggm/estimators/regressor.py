@@ -91,6 +91,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         then predicts new rows better. Predictions are of the target itself.
     calibrate : bool, default True
         Fit the pooling rule on held-out rows; False gives the plain mixture of members.
+    neighbors : "auto", False or int, default "auto"
+        Whether the nearest training rows are mixed into the predictions, and how many. "auto" uses them if
+        they predict held-out rows better. A model with neighbours contains targets of training rows. They
+        need ``calibrate=True``.
     guarantee : float or None, default None
         Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows, at
         least level / (1 − level) and at most 10,000, is set aside and used for nothing else.
@@ -153,6 +157,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         standardize: bool | str = "robust",
         target_transform: str | None = "auto",
         calibrate: bool = True,
+        neighbors: bool | int | str = "auto",
         guarantee: float | None = None,
         dtype: str = "float32",
         random_state: Any = None,
@@ -164,7 +169,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
         self.weight_decay, self.validation_fraction = weight_decay, validation_fraction
         self.standardize, self.target_transform = standardize, target_transform
-        self.calibrate, self.guarantee, self.dtype = calibrate, guarantee, dtype
+        self.calibrate, self.neighbors = calibrate, neighbors
+        self.guarantee, self.dtype = guarantee, dtype
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "regression"

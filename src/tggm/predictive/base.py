@@ -154,15 +154,15 @@ class ScalarPredictive(ABC):
     def _solve(self, rows: Ints, p: Floats, tail: int | None) -> Floats:
         """Find quantiles by Newton's method; evaluate only pairs that have not converged.
 
-        Steps stay within Cantelli's bounds mean − std √(above/below) and mean + std √(below/above); the first
-        guess is the quantile of a Gaussian.
+        The first guess is the quantile of a Gaussian. Every third step halves the bracket: Newton's method
+        is slow where the density has several narrow peaks.
         """
         mean, std = self._moments[0][rows], np.sqrt(self._moments[1][rows])
-        below, above = np.maximum(p, _SMALLEST), np.maximum(1 - p, _SMALLEST)
-        low, high = mean - std * np.sqrt(above / below), mean + std * np.sqrt(below / above)
-        z: Floats = np.clip(mean + std * np.where(below < above, ndtri(below), -ndtri(above)), low, high)
+        low, high = self._bracket(rows, p)
+        guess = np.where(p < 0.5, ndtri(p), -ndtri(1 - p))
+        z: Floats = np.clip(mean + std * guess, low, high)
         active = np.arange(len(z))
-        for _ in range(_MAX_ITER):
+        for step_number in range(_MAX_ITER):
             x = z[active]
             f, slope, done = self._excess(rows[active], x, p[active], tail)
             high[active] = np.where(f >= 0, x, high[active])
@@ -170,12 +170,18 @@ class ScalarPredictive(ABC):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 step = x - f / slope
             lo, hi = low[active], high[active]
-            inside = (step > lo) & (step < hi)
+            inside = (step > lo) & (step < hi) & (step_number % 3 < 2)
             z[active] = np.where(done, x, np.where(inside, step, 0.5 * (lo + hi)))
             active = active[~(done | (hi - lo <= 4e-16 * np.maximum(np.abs(lo), np.abs(hi))))]
             if active.size == 0:
                 break
         return z
+
+    def _bracket(self, rows: Ints, p: Floats) -> tuple[Floats, Floats]:
+        """Return bounds of quantiles: Cantelli's mean − std √(above/below) and mean + std √(below/above)."""
+        mean, std = self._moments[0][rows], np.sqrt(self._moments[1][rows])
+        below, above = np.maximum(p, _SMALLEST), np.maximum(1 - p, _SMALLEST)
+        return mean - std * np.sqrt(above / below), mean + std * np.sqrt(below / above)
 
     def interval(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Compute the ends, (N,) each, of the central interval that contains y with probability `level`."""

@@ -43,7 +43,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from tggm import settings
-from tggm.arrays import Bools, Floats
+from tggm.arrays import Bools, Floats, Ints
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.student import (
@@ -145,6 +145,7 @@ def pooled(calibration: Calibration, members: GaussianMixture) -> ScalarPredicti
 class PooledRows(NamedTuple):
     """Held-out rows, predicted as if all members had held them out, (N,) each."""
 
+    centre: Floats  # mean of the members that held the row out
     error: Floats  # y − m
     var: Floats  # v
     between: Floats  # D
@@ -163,12 +164,18 @@ class HeldOut(NamedTuple):
     optimism: float = 1.0  # factor of squared errors: the members' epochs were chosen on these rows
 
     def usable(self, most: int) -> "HeldOut":
-        """Return at most `most` rows, evenly spaced, that have a weight and were held out."""
+        """Return at most `most` usable rows."""
+        return self.take(evenly_spaced(np.flatnonzero(self.usable_mask), most))
+
+    @property
+    def usable_mask(self) -> Bools:
+        """Return the rows that have a weight and were held out."""
         good = self.held_out_mask.any(0) & (self.weight > 0) & np.isfinite(self.weight) & np.isfinite(self.y)
-        good &= (np.isfinite(self.mean) & np.isfinite(self.var) & (self.var > 0)).all(0)
-        rows = np.flatnonzero(good)
-        if len(rows) > most:
-            rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+        finite: Bools = good & (np.isfinite(self.mean) & np.isfinite(self.var) & (self.var > 0)).all(0)
+        return finite
+
+    def take(self, rows: Ints) -> "HeldOut":
+        """Select rows."""
         mean, var, mask = self.mean[:, rows], self.var[:, rows], self.held_out_mask[:, rows]
         return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism)
 
@@ -182,7 +189,7 @@ class HeldOut(NamedTuple):
         reduction = (1.0 if estimated else _REDUCTION) * (w @ (scatter * (1 / k - 1 / K) / var))
         factor = np.clip(1 - reduction / squares, _LEAST_FACTOR, 1.0) if squares > 0 else 1.0
         error = np.sqrt(factor * self.optimism) * (self.y - centre)
-        return PooledRows(error, var, scatter, w / (w**2).sum(), estimated or K == 1)
+        return PooledRows(centre, error, var, scatter, w / (w**2).sum(), estimated or K == 1)
 
     def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
         """Return D of each row, as if no member had trained on it, and whether it is estimated from data."""
@@ -203,6 +210,11 @@ class HeldOut(NamedTuple):
         smooth = np.where(others, np.maximum(smooth - excess * square, _LEAST_SCATTER * smooth), fresh)
         smooth *= np.where(others, _ratio(w @ fresh, w @ smooth), 1.0)
         return var * (fresh + np.where(twice, 1 / mask.sum(0), 1.0) * (smooth - fresh)), True
+
+
+def evenly_spaced(rows: Ints, most: int) -> Ints:
+    """Return the rows, or `most` of them with equal distances in the list."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
 def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:

@@ -17,10 +17,14 @@ _TINY = float(np.finfo(np.float64).tiny)
 class GaussianMixture(ScalarPredictive):
     """Y = loc + scale · Z, where row i of Z is a mixture of N(mean_ki, var_ki) over members k.
 
-    `mean` and `var` have shape (K, N); members have equal weights.
+    `mean` and `var` have shape (K, N). `weight`, (K, N), sums to 1 in each row; by default members have
+    equal weights.
     """
 
-    def __init__(self, mean: ArrayLike, var: ArrayLike, *, loc: float = 0.0, scale: float = 1.0) -> None:
+    def __init__(
+        self, mean: ArrayLike, var: ArrayLike, *, weight: Floats | None = None, loc: float = 0.0,
+        scale: float = 1.0,
+    ) -> None:  # fmt: skip
         m, v = np.asarray(mean, dtype=np.float64), np.asarray(var, dtype=np.float64)
         if m.ndim != 2 or m.shape != v.shape or not len(m):
             raise ValueError(
@@ -30,55 +34,76 @@ class GaussianMixture(ScalarPredictive):
             raise ValueError(f"`var` must be positive; smallest is {v.min()!r}.")
         super().__init__(m.shape[1], len(m), loc, scale)
         self._mean, self._std = m, np.sqrt(v)
+        self._weight = np.broadcast_to(1 / len(m), m.shape) if weight is None else weight
 
     def __getitem__(self, rows: slice | Ints) -> "GaussianMixture":
-        units = {"loc": self._loc, "scale": self._scale}
-        return GaussianMixture(self._mean[:, rows], self._std[:, rows] ** 2, **units)
+        parts = self._mean[:, rows], self._std[:, rows] ** 2
+        return GaussianMixture(*parts, weight=self._weight[:, rows], loc=self._loc, scale=self._scale)
 
     def member_moments(self) -> tuple[Floats, Floats]:
         """Return mean and variance of each member."""
         return self._mean, self._std**2
+
+    @property
+    def components(self) -> tuple[Floats, Floats, Floats]:
+        """Return means, standard deviations and weights of z, (K, N) each."""
+        return self._mean, self._std, self._weight
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        centre: Floats = (self._weight * self._mean).sum(0)
+        var: Floats = (self._weight * (self._std**2 + (self._mean - centre) ** 2)).sum(0)
+        return centre, var
 
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         """Standardise z by each member; return it with the standard deviations, (K, pairs) each."""
         std = self._std[:, rows]
         return (z[None, :] - self._mean[:, rows]) / std, std
 
-    def _mixed(self, log: Floats) -> Floats:
+    def _mixed(self, log: Floats, rows: Ints | slice = slice(None)) -> Floats:
         """Average exponentials over members, in logarithms."""
-        mixed: Floats = logsumexp(log, axis=0, b=self._mix[:, None])
+        mixed: Floats = logsumexp(log, axis=0, b=self._weight[:, rows])
         return mixed
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
         u, std = self._standard(rows, z)
-        return self._mixed(-0.5 * u * u - np.log(std) - _HALF_LOG_2PI)
+        return self._mixed(-0.5 * u * u - np.log(std) - _HALF_LOG_2PI, rows)
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)
-        low, high = (np.minimum(self._mixed(log_ndtr(x)), 0.0) for x in (u, -u))  # weights are rounded
+        low, high = (np.minimum(self._mixed(log_ndtr(x), rows), 0.0) for x in (u, -u))  # weights are rounded
         return low, high
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)
-        return self._mix @ ndtr(u), exponential(self._log_density(rows, z))
+        cdf: Floats = (self._weight[:, rows] * ndtr(u)).sum(0)
+        return cdf, exponential(self._log_density(rows, z))
 
     def _quantiles(self, rows: Ints, q: Floats) -> Floats:
-        if len(self._mix) > 1:
+        if len(self._mean) > 1:
             return super()._quantiles(rows, q)
         quantiles: Floats = self._mean[0, rows] + self._std[0, rows] * ndtri(q)
         return quantiles
 
+    def _bracket(self, rows: Ints, p: Floats) -> tuple[Floats, Floats]:
+        each: Floats = self._mean[:, rows] + self._std[:, rows] * ndtri(p)
+        return each.min(0), each.max(0)
+
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        to_z = self._mix @ _mean_absolute(z[None, :] - self._mean[:, rows], self._std[:, rows])
+        each = mean_absolute(z[None, :] - self._mean[:, rows], self._std[:, rows])
         between = np.zeros(len(self))
-        for w, mean, std in zip(self._mix, self._mean, self._std, strict=True):
-            between += w * (self._mix @ _mean_absolute(mean - self._mean, np.hypot(std, self._std)))
-        return to_z, between[rows]
+        for mean, std, weight in zip(*self.components, strict=True):
+            apart = mean_absolute(mean - self._mean, np.hypot(std, self._std))
+            between += weight * (self._weight * apart).sum(0)
+        return (self._weight[:, rows] * each).sum(0), between[rows]
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        member = rng.choice(len(self._mix), size=(size, len(self)), p=self._mix)
+        below = np.cumsum(self._weight, axis=0)[:-1, None]
+        member = (rng.random((size, len(self))) > below).sum(0)
         row = np.arange(len(self))[None, :]
-        return self._mean[member, row] + self._std[member, row] * rng.standard_normal((size, len(self)))
+        noise = rng.standard_normal((size, len(self)))
+        draws: Floats = self._mean[member, row] + self._std[member, row] * noise
+        return draws
 
 
 class LognormalMixture(ScalarPredictive):
@@ -90,8 +115,8 @@ class LognormalMixture(ScalarPredictive):
     def __init__(self, log: GaussianMixture) -> None:
         super().__init__(len(log), 1, 0.0, 1.0)
         loc, scale = log.units
-        mean, var = log.member_moments()
-        self._log = GaussianMixture(loc + scale * mean, scale**2 * var)
+        mean, std, weight = log.components
+        self._log = GaussianMixture(loc + scale * mean, (scale * std) ** 2, weight=weight)
         self._mean, self._std = self._log._mean, self._log._std
 
     def __getitem__(self, rows: slice | Ints) -> "LognormalMixture":
@@ -128,16 +153,17 @@ class LognormalMixture(ScalarPredictive):
 
     def _distances(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
         """Use E|Y − y| = y (2 Φ(u) − 1) + m (1 − 2 Φ(u − σ)) and Margrabe's formula for E|Y − Y'|."""
-        mean, std, weights = self._mean, self._std, self._log._mix
+        mean, std, weight = self._log.components
         u, sigma = self._log._standard(rows, to_log(y))
         m = from_log(mean + 0.5 * std**2)
-        to_y = weights @ (y[None, :] * (2 * ndtr(u) - 1) + m[:, rows] * (1 - 2 * ndtr(u - sigma)))
+        each = y[None, :] * (2 * ndtr(u) - 1) + m[:, rows] * (1 - 2 * ndtr(u - sigma))
+        to_y = (weight[:, rows] * each).sum(0)
         between = np.zeros(len(self))
-        for w, mean_k, std_k, m_k in zip(weights, mean, std, m, strict=True):
+        for w, mean_k, std_k, m_k in zip(weight, mean, std, m, strict=True):
             width = np.hypot(std_k, std)
             d = (mean_k - mean + std_k**2) / width
             difference = m_k * (2 * ndtr(d) - 1) - m * (2 * ndtr(d - width) - 1)
-            between += w * (weights @ difference)
+            between += w * (weight * difference).sum(0)
         return to_y, between[rows]
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
@@ -155,7 +181,7 @@ def from_log(z: Floats) -> Floats:
     return np.where(z == np.inf, np.inf, np.exp(np.minimum(z, _LARGEST_EXPONENT)))
 
 
-def _mean_absolute(mean: Floats, std: Floats) -> Floats:
+def mean_absolute(mean: Floats, std: Floats) -> Floats:
     """Compute E|X| for X ~ N(mean, std²)."""
     u = mean / std
     value: Floats = std * (u * (2 * ndtr(u) - 1) + 2 * np.exp(-0.5 * u * u - _HALF_LOG_2PI))

@@ -26,7 +26,7 @@ from scipy.special import gammaln, logsumexp, ndtr, ndtri_exp
 
 from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive, Seed, checked_size, exponential, generator
-from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.calibration import Calibration
 from tggm.predictive.gaussian_mixture import GaussianMixture
 
 Marginal = TypeVar("Marginal", bound=ScalarPredictive)
@@ -169,7 +169,7 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         rows = np.arange(len(self))
-        k = rng.choice(len(self._mean), size=(size, len(rows)), p=self._parts[0]._mix)
+        k = rng.integers(len(self._mean), size=(size, len(rows)))
         noise = rng.standard_normal((size, len(rows), self.n_outputs))
         white = np.einsum("snij,snj->sni", self._root[k, rows[None, :]], noise)
         draws: Floats = self._mean[k, rows[None, :]] + white
@@ -221,14 +221,13 @@ class CopulaPredictive(JointPredictive[ScalarPredictive]):
 
 
 def pooled_joint(
-    calibrations: Sequence[Calibration], members: MultivariateGaussianMixture
-) -> MultivariateGaussianMixture | CopulaPredictive:
-    """Pool several outputs; return `members` if no marginal is calibrated."""
+    calibrations: Sequence[Calibration], members: MultivariateGaussianMixture,
+    marginals: Sequence[ScalarPredictive],
+) -> MultivariateGaussianMixture | CopulaPredictive:  # fmt: skip
+    """Join the pooled marginals of several outputs; return `members` if no marginal is calibrated."""
     if all(each.kind == "linear" for each in calibrations):
         return members
-    mixtures = [members.marginal(j) for j in range(members.n_outputs)]
-    marginals = [pooled(*pair) for pair in zip(calibrations, mixtures, strict=True)]
-    scale, mean = np.array([p.units[1] for p in mixtures]), members._mean
+    scale, mean = members._scale, members._mean
     K, mix = len(mean), np.full(len(mean), 1 / len(mean))
     away = mean - np.einsum("k,kni->ni", mix, mean)[None]
     between = np.einsum("k,kni,knj->nij", mix, away, away)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -134,6 +135,24 @@ def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[
     return [a.astype(np.float64) for a in joined]
 
 
+def last_layers(members: Model, X: Any) -> NDArray[Any]:
+    """Return E[h | x] of the units of the last layer, (members, rows, m)."""
+    return np.asarray(jax.jit(_layers)(members, X))
+
+
+def places(members: Model, X: Any, projection: Floats) -> Floats:
+    """Return Σ_k (last layer of member k) · projection_k, (rows, ·); see `predictive.neighbors`."""
+    count = jax.tree.leaves(X)[0].shape[-2]
+    size = block_size(members, count)
+    rows = padded_to(count, size)
+
+    def one(at: slice) -> NDArray[Any]:
+        some = jax.tree.map(lambda a: pad_rows(a[at], rows), X)
+        return np.asarray(member_places(members, some, projection))
+
+    return np.concatenate(over_blocks(one, count, size))[:count].astype(np.float64)
+
+
 def gaussian_mixtures(members: Model, X: Floats, shift: Floats, scale: Floats) -> list[GaussianMixture]:
     """Return the mixture of the members for each output, in the units y = shift + scale · z."""
     mean, var = member_moments(members, X, members.likelihood.output.b1.dtype)
@@ -171,3 +190,21 @@ def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
     with jax.default_matmul_precision("highest"):
         found: tuple[Array, ...] = jax.vmap(moments)(members)
     return found[:1] if method == "means" else found  # the compiler removes unused computations
+
+
+def _layers(members: Model, X: Any, per_member: bool = False) -> Array:
+    def one(member: Model, X: Any) -> Array:
+        return member.at(X)[1].mean
+
+    with jax.default_matmul_precision("highest"):
+        found: Array = jax.vmap(one, in_axes=(0, 0 if per_member else None))(members, X)
+    return found
+
+
+@partial(jax.jit, static_argnames="per_member", compiler_options=GPU_COMPILER_OPTIONS)
+def member_places(members: Model, X: Any, projection: Any, per_member: bool = False) -> Array:
+    """Compute `places` of one block of rows; `per_member`: each member has its own inputs."""
+    last = _layers(members, X, per_member)
+    with jax.default_matmul_precision("highest"):
+        found: Array = jnp.einsum("knm,kmr->nr", last, projection.astype(last.dtype))
+    return found

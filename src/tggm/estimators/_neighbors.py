@@ -1,0 +1,194 @@
+"""Choose and store the neighbours of a fit (`tggm.predictive.neighbors`)."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from tggm.arrays import Floats, Ints
+from tggm.estimators._settings import Settings
+from tggm.models import Model
+from tggm.predictive.calibration import Calibration, HeldOut, evenly_spaced
+from tggm.predictive.member_moments import last_layers, measured_targets, member_means, places
+from tggm.predictive.neighbors import (
+    COUNTS,
+    FEWEST,
+    KINDS,
+    MOST_STORED,
+    MOST_TRIED,
+    Candidates,
+    Losses,
+    Neighbors,
+    choose,
+    class_losses,
+    crps_losses,
+    find_held_out,
+    projections,
+)
+from tggm.training.rows import Blocks, RowBlock, held_out_groups, take
+
+SAMPLE = 2_000  # rows from which the projections are computed
+
+
+class Stored(NamedTuple):
+    """Training rows that may be neighbours."""
+
+    X: Any
+    y: Any  # as in the block
+    weight: Floats
+    numbers: Ints | None  # row numbers in the block; None for a stream, whose members trained on all of them
+
+
+class Found(NamedTuple):
+    """Held-out rows, the candidates for their neighbours, and what is stored if neighbours are used."""
+
+    asked: Ints  # numbers in the block, in the order of `candidates`
+    candidates: Candidates
+    stored: Stored
+    projection: Floats
+    points: Floats
+
+    @property
+    def row_weight(self) -> Floats | None:
+        """Return the weights of the stored rows with mean 1; None if all are equal."""
+        weight = self.stored.weight
+        if np.ptp(weight) <= 1e-6 * weight.max():
+            return None
+        return np.asarray(weight / weight.mean(), np.float32)
+
+
+def stored_rows(blocks: Blocks, classes: bool) -> Stored:
+    """Return at most `MOST_STORED` training rows with a weight and a measured target, at random."""
+    rng = np.random.default_rng(0)
+    if blocks.only is not None:
+        return _some_rows(blocks.only, len(blocks.only.weight), MOST_STORED, classes, rng)
+    assert blocks.each is not None
+    parts: list[Stored] = []
+    for block in blocks.each(0):
+        count = int(np.max(block.members.n_train))
+        most = round(MOST_STORED * min(1.0, block.share)) if blocks.n_rows > MOST_STORED else count
+        parts.append(_some_rows(block, count, most, classes, rng))
+    X, y, weight = jax.tree.map(lambda *a: np.concatenate(a), *(tuple(part[:3]) for part in parts))
+    return Stored(X, y, weight, None)
+
+
+def _some_rows(block: RowBlock, count: int, most: int, classes: bool, rng: np.random.Generator) -> Stored:
+    weight = np.asarray(block.weight, np.float64)[:count]
+    usable = weight > 0
+    if not classes:
+        usable &= np.isfinite(measured_targets(block.data.y)[:count]).all(1)
+    rows = np.flatnonzero(usable)
+    if len(rows) > most:
+        rows = np.sort(rng.choice(rows, most, replace=False))
+    data = take(block.data, rows)
+    return Stored(data.X, data.y, weight[rows], rows)
+
+
+def output_sizes(model: Model, classes: bool) -> Floats:
+    """Return the norm of the output weights of each unit of the last layer, (members, m).
+
+    Only differences between the scores of classes have an effect.
+    """
+    W1 = np.asarray(model.arrays()["likelihood.output.W1"], np.float64)
+    if classes:
+        W1 = W1 - W1.mean(1, keepdims=True)
+    sizes: Floats = np.sqrt((W1**2).sum(1))
+    return sizes
+
+
+def find_candidates(
+    model: Model, blocks: Blocks, asked: Ints, count: int | None, *, classes: bool
+) -> Found | None:
+    """Find the candidates for the neighbours of held-out rows, given by their numbers in the kept block."""
+    block, stored = blocks.kept, stored_rows(blocks, classes)
+    assert block is not None
+    groups = held_out_groups(block.members)
+    asked = evenly_spaced(asked, MOST_TRIED)
+    of_group: list[Ints] = []
+    for _, held in groups:
+        mine = np.isin(asked, held)
+        of_group.append(asked[mine])
+        asked = asked[~mine]
+    groups = [group for group, rows in zip(groups, of_group, strict=True) if len(rows)]
+    of_group = [rows for rows in of_group if len(rows)]
+    fewest = FEWEST if count is None else 1
+    if sum(map(len, of_group)) < fewest or len(stored.weight) < FEWEST:
+        return None
+    sizes = output_sizes(model, classes)
+    sample = take(stored.X, evenly_spaced(np.arange(len(stored.weight)), SAMPLE))
+    layers = last_layers(model, sample) * sizes[:, None, :]
+    everyone = list(range(len(sizes)))
+    projection = sizes[:, :, None] * projections(layers, [everyone, *(members for members, _ in groups)])
+    projection = projection.astype(np.float32)
+    shape = (-1, len(groups) + 1, projection.shape[2] // (len(groups) + 1))
+    points = places(model, stored.X, projection).reshape(shape)
+    queries = [
+        places(model, take(block.data.X, rows), projection).reshape(shape)[:, g]
+        for g, rows in enumerate(of_group, start=1)
+    ]
+    trained = [
+        np.ones(len(points), np.bool_) if stored.numbers is None else ~np.isin(stored.numbers, held)
+        for _, held in groups
+    ]
+    most = max(COUNTS) if count is None else count
+    candidates = find_held_out(points, queries, trained, most)
+    if candidates is None:
+        return None
+    own = projection[:, :, : shape[2]]
+    return Found(np.concatenate(of_group), candidates, stored, own, points[:, 0].astype(np.float32))
+
+
+def regression_neighbors(
+    model: Model, blocks: Blocks, held: list[HeldOut], rows: Ints, calibration: Sequence[Calibration],
+    settings: Settings,
+) -> Neighbors | None:  # fmt: skip
+    """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block."""
+    usable = np.logical_and.reduce([each.usable_mask for each in held])
+    found = find_candidates(model, blocks, rows[usable], settings.neighbors, classes=False)
+    if found is None:
+        return None
+    at = np.searchsorted(rows, found.asked)
+    parts = [each.take(at) for each in held]
+    pooled = [each.pooled() for each in parts]
+    laws = [
+        one.distribution(each.centre, each.var, each.between)
+        for one, each in zip(calibration, pooled, strict=True)
+    ]
+    Y = measured_targets(found.stored.y)
+    mean = member_means(model, found.stored.X, settings.dtype).mean(0)
+
+    def losses(slope: float, width: float) -> Losses:
+        each = []
+        for j, (law, part, own) in enumerate(zip(laws, parts, pooled, strict=True)):
+            centre = (Y[:, j] - slope * mean[:, j])[found.candidates.stored] + slope * own.centre[:, None]
+            each.append(crps_losses(law, part.y, centre, width))
+        return lambda v: np.mean([loss(v) for loss in each], axis=0)
+
+    weight, row_weight = parts[0].weight, found.row_weight
+    rule = choose(found.candidates, losses, KINDS, weight, row_weight, settings.neighbors)
+    if rule is None:
+        return None
+    value = (Y - rule.slope * mean).astype(np.float32)
+    return Neighbors(found.projection, found.points, value, row_weight, rule)
+
+
+def class_neighbors(
+    model: Model, blocks: Blocks, asked: Ints, log_p: Floats, settings: Settings
+) -> Neighbors | None:
+    """Choose neighbours of a classifier.
+
+    `asked` are numbers of held-out rows in the kept block, ascending, and `log_p` are their log-probabilities
+    by the members that held them out.
+    """
+    block = blocks.kept
+    assert block is not None
+    weight, label = np.asarray(block.weight, np.float64), np.asarray(block.data.y)
+    found = find_candidates(model, blocks, asked[weight[asked] > 0], settings.neighbors, classes=True)
+    if found is None:
+        return None
+    stored, rows = np.asarray(found.stored.y, np.int32), found.asked
+    own = log_p[np.searchsorted(asked, rows)]
+    loss, row_weight = class_losses(own, label[rows], stored[found.candidates.stored]), found.row_weight
+    rule = choose(found.candidates, lambda *_: loss, KINDS[:1], weight[rows], row_weight, settings.neighbors)
+    return None if rule is None else Neighbors(found.projection, found.points, stored, row_weight, rule)
