@@ -8,6 +8,7 @@ from scipy.stats import t as student_t
 
 from tggm.predictive import GaussianMixture, LognormalMixture
 from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.kernel_mixture import add_kernels
 
 LOC, SCALE = 2.0, 3.0
 MEMBERS = GaussianMixture(
@@ -17,6 +18,10 @@ MEMBERS = GaussianMixture(
     scale=SCALE,
 )
 LOGS = GaussianMixture([[0.0, 1.0], [0.6, 0.2]], [[0.3, 0.1], [0.2, 0.5]], loc=0.5, scale=1.5)
+WEIGHT, SHARE = np.array([[0.2, 0.7], [0.8, 0.3]]), np.array([0.9, 0.3])
+KERNELS = GaussianMixture(
+    [[0.5, 2.0], [-1.0, 2.2]], [[0.02, 0.03], [0.02, 0.03]], weight=WEIGHT, loc=LOC, scale=SCALE
+)
 CASES = {
     "mixture": MEMBERS,
     "student": pooled(Calibration("student", (0.7, 0.5, 0.25)), MEMBERS),
@@ -24,6 +29,13 @@ CASES = {
     "shaped": pooled(Calibration("shaped", (0.7, 0.5, 0.25, *np.linspace(-1, 1, 17))), MEMBERS),
     "light shaped": pooled(Calibration("shaped", (0.7, 2.0, 1e-3, *np.sin(np.arange(17)))), MEMBERS),
     "lognormal": LognormalMixture(LOGS),
+    "kernels": add_kernels(pooled(Calibration("student", (0.7, 0.5, 0.25)), MEMBERS), KERNELS, SHARE),
+    "shaped and kernels": add_kernels(
+        pooled(Calibration("shaped", (0.7, 0.5, 0.25, *np.linspace(-1, 1, 17))), MEMBERS), KERNELS, SHARE
+    ),
+    "gaussian and kernels": add_kernels(
+        pooled(Calibration("student", (0.7, 2.0, 0.0)), MEMBERS), KERNELS, SHARE
+    ),
     "one lognormal": LognormalMixture(GaussianMixture([[0.3, -1.0]], [[0.25, 1.0]])),
 }
 

@@ -198,6 +198,10 @@ def info(given: Any) -> None:
         f"hidden {fitted.layers_}, {settings['n_members']} members, {facts['epochs']} epochs, "
         f"{facts['parameters']:,} parameters",
     ]
+    if (near := fitted.fitted_.neighbors) is not None:
+        lines.append(
+            f"targets of {len(near.points):,} training rows, of which each prediction uses {near.rule.count}"
+        )
     if target.is_class:
         lines.append("classes: " + ", ".join(map(str, fitted.classes_.tolist())))
     lines += ["", "columns:", *(f"  {column.name}: {column.description}" for column in stored.columns)]

@@ -1,0 +1,101 @@
+"""Fits with neighbours: where they are used, and that they help where rows repeat."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tggm import TGGMClassifier, TGGMRegressor, load, save
+from tggm.data import from_arrays
+
+FAST = {"hidden": (12,), "features": None, "n_members": 4, "max_epochs": 8, "random_state": 0}
+
+
+def repeated(rng, rows=400):
+    """Return rows that occur about four times, with a target that a small network cannot fit."""
+    X = rng.normal(size=(rows // 4, 3))
+    level = rng.normal(size=rows // 4)
+    kind = rng.integers(0, rows // 4, rows)
+    return X[kind], level[kind] + 0.05 * rng.normal(size=rows), kind
+
+
+def crps(model, X, y):
+    return float(np.mean(model.predict_dist(X).crps(y)))
+
+
+def test_neighbors_are_used_where_rows_repeat(rng, tmp_path):
+    X, y, _ = repeated(rng)
+    fits = [TGGMRegressor(**FAST, neighbors=n).fit(X[:300], y[:300]) for n in (False, "auto")]
+    assert fits[0].fitted_.neighbors is None
+    assert fits[1].fitted_.neighbors is not None
+    plain, near = (crps(model, X[300:], y[300:]) for model in fits)
+    assert near < 0.6 * plain
+    assert_allclose(fits[1].predict(X), fits[1].predict_dist(X).mean())
+    save(fits[1], tmp_path / "m.tggm")
+    again = load(tmp_path / "m.tggm")
+    assert_array_equal(again.predict_quantiles(X), fits[1].predict_quantiles(X))
+    mean, noise, between = fits[1].predict(X, return_std="parts")
+    assert_allclose(np.hypot(noise, between), fits[1].predict(X, return_std=True)[1])
+    assert_allclose(mean, fits[1].predict(X))
+
+
+def test_neighbors_are_left_out_where_they_do_not_help(rng):
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + rng.normal(size=300)
+    fits = [TGGMRegressor(**FAST, neighbors=n).fit(X, y) for n in (False, "auto")]
+    assert fits[1].fitted_.neighbors is None
+    assert_array_equal(*(model.predict_quantiles(X) for model in fits))
+
+
+def test_neighbors_of_classes(rng):
+    X, _, kind = repeated(rng)
+    label = np.array(["a", "b", "c"])[rng.integers(0, 3, 100)[kind]]
+    fits = [TGGMClassifier(**FAST, neighbors=n).fit(X[:300], label[:300]) for n in (False, "auto")]
+    assert fits[1].fitted_.neighbors is not None
+    plain, near = (model.label_log_proba(X[300:], label[300:]).mean() for model in fits)
+    assert near > plain + 0.2
+    p = fits[1].predict_proba(X)
+    assert_allclose(p.sum(1), 1)
+    assert_allclose(np.exp(fits[1].predict_log_proba(X)), p, rtol=1e-4)
+
+
+def test_weights_censored_rows_several_outputs_and_logarithms(rng):
+    X, y, _ = repeated(rng, 200)
+    side = np.where(np.arange(200) % 5 == 0, 1, 0)
+    limited = TGGMRegressor(**FAST, neighbors=3).fit(X, y, censored=side)
+    assert len(limited.fitted_.neighbors.points) == 160
+    weight = 1.0 + (np.arange(200) % 2)
+    several = TGGMRegressor(**FAST, neighbors=3).fit(X, np.stack([y, -y], 1), weight)
+    assert_allclose(np.unique(several.fitted_.neighbors.weight), [2 / 3, 4 / 3], rtol=1e-6)
+    joint = several.predict_dist(X[:5])
+    assert_allclose(joint.mean(), several.predict(X[:5]))
+    assert np.isfinite(joint.logpdf(np.stack([y, -y], 1)[:5])).all()
+    logs = TGGMRegressor(**FAST, neighbors=3, target_transform="log").fit(X, np.exp(y))
+    assert (logs.predict_quantiles(X) > 0).all()
+    assert_allclose(logs.predict_dist(X).cdf(logs.predict_quantiles(X, [0.3])[:, 0]), 0.3)
+
+
+def test_streams_store_training_rows(rng):
+    X, y, _ = repeated(rng, 600)
+    model = TGGMRegressor(**FAST, neighbors=4).fit(from_arrays(X, y))
+    stored = model.fitted_.neighbors
+    assert 400 < len(stored.points) < 600
+    assert np.isfinite(model.predict_quantiles(X)).all()
+
+
+def test_explanations_and_guarantees_work_with_neighbors(rng):
+    X, y, _ = repeated(rng)
+    model = TGGMRegressor(**FAST, neighbors=3, guarantee=0.8).fit(X, y)
+    low, high = model.predict_interval(X, 0.8, guarantee=True)
+    assert np.mean((low <= y) & (y <= high)) > 0.7
+    found = model.explain(X[:3], X, n_walks=2)
+    assert_allclose(found.base + found.parts.sum(1), model.predict(X[:3]), rtol=1e-5, atol=1e-6)
+    model.recalibrate(X, y)
+    assert model.fitted_.neighbors is not None
+    model.partial_fit(X, y)
+    assert model.fitted_.neighbors is None
+
+
+@pytest.mark.parametrize("value", [True, 0, -1, 2.5, "yes", None])
+def test_a_wrong_number_of_neighbors_raises(rng, value):
+    with pytest.raises(ValueError, match="neighbors"):
+        TGGMRegressor(**FAST, neighbors=value).fit(*repeated(rng)[:2])
