@@ -6,6 +6,7 @@ Every array is checked against the stored settings and network, even if the chec
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from tggm.estimators._fitted import Fitted
 from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
-from tggm.predictive.conformal import checked_scores
+from tggm.predictive.conformal import STORED, checked_scores
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
 from tggm.tables import Preparation, TableTransformer, Target
@@ -33,7 +34,6 @@ SCALES = ("x.shift", "x.scale", "y.shift", "y.scale")
 HISTORY = ("train", "held_out")
 COUNTS = ("best_epoch", "undone", "history.epoch")  # integers; all other arrays are floating
 MOST_POINTS = 1000  # of a learning curve in a file
-GUARANTEE = "guarantee.scores"
 _MODEL = "model."
 
 
@@ -96,7 +96,7 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
     arrays = {_MODEL + name: np.asarray(a) for name, a in fitted.model.arrays().items()}
     arrays |= dict(zip(SCALES, (*fitted.scales.x, *fitted.scales.y), strict=True))
     if fitted.guarantee is not None:
-        arrays[GUARANTEE] = fitted.guarantee
+        arrays[STORED] = fitted.guarantee
     n = len(estimator.history_["epoch"])
     kept = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
     arrays |= {f"history.{name}": np.asarray(estimator.history_[name])[:, kept] for name in HISTORY}
@@ -108,7 +108,7 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
 def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
     """Return constructor arguments as JSON values; those that define the model are as in the fit."""
     given, fitted = estimator.get_params(deep=False), estimator.fitted_
-    found = {name: plain(value) for name, value in given.items() if name != "checkpoint"}
+    found = {name: plain(value) for name, value in given.items() if name not in ("checkpoint", "cv")}
     found |= {"n_members": len(fitted.model.arrays()["hidden.W0"]), "dtype": fitted.dtype}
     if given["network"] is not None:
         found["network"] = replace(fitted.network, likelihood=given["network"].likelihood).described()
@@ -116,6 +116,8 @@ def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
         found["hidden"] = list(fitted.network.units)
     if given["linear"] != "auto":
         found["linear"] = fitted.network.linear
+    # a file holds no splitter; `fit` asks for one
+    found["cv"] = plain(given["cv"]) if isinstance(given["cv"], Real) else None
     for name in ("optimizer", "random_state"):  # may be objects
         if not isinstance(found[name], int | str | None):
             raise TypeError(
@@ -161,8 +163,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     points = arrays["history.train"].shape[-1]
     wanted |= {f"history.{name}": (members, points) for name in HISTORY} | {"history.epoch": (points,)}
     wanted |= {"best_epoch": (members,), "undone": (members,)}
-    if GUARANTEE in arrays:
-        wanted[GUARANTEE] = (n, arrays[GUARANTEE].shape[-1])
+    if STORED in arrays:
+        wanted[STORED] = (n if task is REGRESSION else 1, arrays[STORED].shape[-1])
     _require_arrays(arrays, wanted)
     model = one.replaced({name: arrays[_MODEL + name] for name in one.arrays()})
     model.check(settings.dtype)
@@ -192,7 +194,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     transform = None if meta["transform"] is None else checked_transform(meta["transform"])
     if transform is not None and any(each.has_heavy_tails for each in pools):
         raise ValueError("a transformed target has no mean if tails are heavier than a Gaussian's")
-    scores = checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None
+    given = arrays.get(STORED)
+    scores = None if given is None else checked_scores(given, classes=task is not REGRESSION)
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
     return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores)
 
