@@ -195,7 +195,8 @@ def split_rows(
         return *split(y, options.test_size, options.seed, stratified=target.is_class), ""
     if target.is_class and len(strange := np.setdiff1d(y[test], y[train])):
         raise CommandError(
-            f"all rows of class {strange[0]!r} of {target.name!r} are in the test part; choose another part."
+            f"all rows of class {strange.tolist()[0]!r} of {target.name!r} are in the test part; choose "
+            "another part."
         )
     return train, test, how
 

@@ -114,7 +114,7 @@ def _numbered(groups: Any, count: int) -> Ints:
             raise ValueError(f"`groups` has no value in row {row + 1}; give each row without one a new one.")
         seen.setdefault(value, len(seen))
     if len(seen) < 2:
-        raise ValueError(f"`groups` must have at least two different values; got only {values[0]!r}.")
+        raise ValueError(f"`groups` must have at least two different values; got only {next(iter(seen))!r}.")
     return np.array([seen[value] for value in values.tolist()])
 
 
