@@ -1,6 +1,6 @@
 """Measure the coverage of guaranteed intervals and sets on small samples.
 
-    python experiments/guarantee.py [--fits 60]
+    python experiments/guarantee.py [--fits 60] [--noise cauchy normal skewed groups classes]
 
 Each repetition draws a sample, fits a small model with `guarantee=0.9` and few epochs, and counts how many of
 20 new rows are inside their intervals, or have their class in their sets. Noise is heavy-tailed; "groups" has
@@ -56,8 +56,9 @@ def work(n: int, noise: str, fits: int) -> dict[str, float]:
 if __name__ == "__main__":
     p = options(__doc__)
     p.add_argument("--fits", type=int, default=60)
+    p.add_argument("--noise", nargs="+", default=[*DRAWS, "groups", "classes"])
     args = p.parse_args()
-    tasks = [(n, noise, args.fits) for noise in DRAWS for n in (20, 50, 200)]
-    tasks += [(n, noise, args.fits) for noise in ("groups", "classes") for n in (100, 200)]
+    sizes = {"groups": (100, 200), "classes": (50, 200)}
+    tasks = [(n, noise, args.fits) for noise in args.noise for n in sizes.get(noise, (20, 50, 200))]
     out = args.out or RESULTS / "guarantee.json"
     complete(out, ("n", "noise", "fits"), work, tasks, jobs=args.jobs, force=args.force)
