@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.estimators.small import SMALL, settings_of, small_classifier, small_regressor
 from tggm import TGGMRegressor, load, save
 from tggm.data import from_arrays
+from tggm.estimators import from_state, to_state
 from tggm.estimators._data import read_labels, read_numbers
 from tggm.estimators._holdout import choose_calibration_rows, read_holdout
 from tggm.predictive.conformal import fewest_rows
@@ -217,6 +218,11 @@ def test_a_model_file_holds_no_splitter(tmp_path):
         again = load(tmp_path / "m.tggm")
         assert again.cv == stored
         assert_array_equal(again.predict(X), model.predict(X))
+    arrays, meta = to_state(model)
+    for wrong in ([], True, "5"):
+        changed = meta | {"settings": meta["settings"] | {"cv": wrong}}
+        with pytest.raises(ValueError, match="`cv` of a model file must be a number or null"):
+            from_state(TGGMRegressor, arrays, changed)
     assert model.partial_fit(X, Y).n_iter_ == 1  # holds no rows out
 
 

@@ -126,7 +126,7 @@ def pool_regression(
         if block is not None and (blends or settings.calibrate):
             members: Any = jax.tree.map(np.asarray, trained.params)
             again = fitted.model if blocks.partial else None
-            units = data.holdout.groups
+            units = data.holdout.units(data.n_kept)
             held = held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
             if blends:
                 numbers = linear_rows(fitted.model, block, rows)

@@ -38,7 +38,10 @@ class Holdout:
         return replace(self, groups=None if self.groups is None else self.groups[kept], folds=folds)
 
     def units(self, count: int) -> Ints | None:
-        """Return the unit of each of `count` rows whose targets must not encode each other's inputs."""
+        """Return the unit of each of `count` rows, which are held out together; None for single rows.
+
+        Target encodings use no targets of the same unit, and errors within a unit may be similar.
+        """
         if self.groups is not None or self.folds is None:
             return self.groups
         unit = np.arange(count) + len(self.folds)  # rows that are never held out are units of their own

@@ -131,6 +131,8 @@ def _restored_settings(meta: Meta) -> dict[str, Any]:
     settings = dict(meta["settings"])
     if "checkpoint" in settings:
         raise ValueError("a model file must not name a checkpoint")
+    if settings["cv"] is not None and type(settings["cv"]) not in (int, float):
+        raise ValueError("`cv` of a model file must be a number or null")
     if isinstance(settings["hidden"], list):
         settings["hidden"] = tuple(settings["hidden"])
     if settings["network"] is not None:

@@ -35,9 +35,10 @@ If members were trained again on all rows, because the folds left rows out, rows
 that held them out, K is the number of the predicting members, and these are the members that did train on the
 row. Rows that no member held out are ignored.
 
-Rows of a group have similar errors, and carry less information than independent rows. Their number is divided
-by the design effect (Kish, 1965) of the squared errors: the variance of their mean, with groups as sampling
-units, over that for independent rows, at least 1.
+Rows that are held out together, as a group or a fold of a splitter, may have similar errors, and carry less
+information than independent rows. Their number is divided by the design effect (Kish, 1965) of the squared
+errors: the variance of their mean, with groups as sampling units, over that for independent rows, at least
+1.
 
 If fewer than five rows are held out twice (as usual with fewer than four members), D is the variance of all
 members, which is too small and correlated with the error; only half of the reduction is applied.
@@ -170,7 +171,7 @@ class HeldOut(NamedTuple):
     weight: Floats  # (N,)
     optimism: float = 1.0  # factor of squared errors: the members' epochs were chosen on these rows
     again: Floats | None = None  # (K, N) means of members that were trained again, on all rows
-    group: Ints | None = None  # (N,)
+    group: Ints | None = None  # (N,) of rows that were held out together
 
     def usable(self, most: int) -> "HeldOut":
         """Return at most `most` rows, evenly spaced, that have a weight and were held out."""
