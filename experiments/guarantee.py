@@ -1,36 +1,52 @@
-"""Measure the coverage of guaranteed intervals on small samples with heavy-tailed noise.
+"""Measure the coverage of guaranteed intervals and sets on small samples.
 
-    python experiments/guarantee.py [--fits 60]
+    python experiments/guarantee.py [--fits 60] [--noise cauchy normal skewed groups classes]
 
-Each repetition draws a sample, fits `TGGMRegressor(guarantee=0.9)` with few epochs, and counts how many of 20
-new rows are inside their intervals. New rows of one repetition share its calibration rows, so the standard
-error is over repetitions. Results go to experiments/results/guarantee.json.
+Each repetition draws a sample, fits a small model with `guarantee=0.9` and few epochs, and counts how many of
+20 new rows are inside their intervals, or have their class in their sets. Noise is heavy-tailed; "groups" has
+groups of five rows that share most of their noise, and new rows of new groups. New rows of one repetition
+share its calibration rows, so the standard error is over repetitions. Results go to
+experiments/results/guarantee.json.
 """
 
 import numpy as np
 from store import RESULTS, complete, options
 
-from tggm import TGGMRegressor
+from tggm import TGGMClassifier, TGGMRegressor
 
 LEVEL = 0.9
 NEW = 20  # new rows per repetition
+SMALL = {"hidden": (8, 8), "n_members": 3, "max_epochs": 20, "guarantee": LEVEL}
+DRAWS = {"normal": "standard_normal", "cauchy": "standard_cauchy", "skewed": "standard_exponential"}
 
 
-def sample(rng: np.random.Generator, n: int, noise: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of three columns; the noise grows with the first."""
+def sample(rng: np.random.Generator, n: int, noise: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return rows of three columns, targets and groups; the noise grows with the first column."""
     X = rng.standard_normal((n, 3))
-    draws = {"normal": rng.standard_normal, "cauchy": rng.standard_cauchy, "skewed": rng.standard_exponential}
-    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * (1 + np.abs(X[:, 0])) * draws[noise](n)
+    mean, scale = np.sin(2 * X[:, 0]) + X[:, 1], 0.3 * (1 + np.abs(X[:, 0]))
+    if noise == "groups":
+        groups = np.arange(n) // 5
+        return X, mean + rng.standard_t(2, n // 5)[groups] + scale * rng.standard_normal(n), groups
+    if noise == "classes":
+        return X, np.digitize(mean + rng.standard_normal(n), [-1.0, 0.0, 1.0]), None
+    return X, mean + scale * getattr(rng, DRAWS[noise])(n), None
 
 
 def work(n: int, noise: str, fits: int) -> dict[str, float]:
     """Return the mean coverage and its distance from the level in standard errors."""
     rng, inside = np.random.default_rng([0, n]), []
     for _ in range(fits):
-        X, y = sample(rng, n + NEW, noise)
-        seed = int(rng.integers(2**31))
-        model = TGGMRegressor((8, 8), n_members=3, max_epochs=20, guarantee=LEVEL, random_state=seed)
-        low, high = model.fit(X[:n], y[:n]).predict_interval(X[n:], LEVEL, guarantee=True)
+        X, y, groups = sample(rng, n + NEW, noise)
+        seed, known = int(rng.integers(2**31)), None if groups is None else groups[:n]
+        if noise == "classes":
+            model = TGGMClassifier(**SMALL, random_state=seed).fit(X[:n], y[:n])
+            found = model.predict_set(X[n:], LEVEL)[:, :, None] & (
+                model.classes_[:, None] == y[n:, None, None]
+            )
+            inside.append(found.any((1, 2)).mean())
+            continue
+        model = TGGMRegressor(**SMALL, random_state=seed).fit(X[:n], y[:n], groups=known)
+        low, high = model.predict_interval(X[n:], LEVEL, guarantee=True)
         inside.append(np.mean((low <= y[n:]) & (y[n:] <= high)))
     error = max(float(np.std(inside)), 1e-9) / np.sqrt(fits)
     mean = float(np.mean(inside))
@@ -40,7 +56,9 @@ def work(n: int, noise: str, fits: int) -> dict[str, float]:
 if __name__ == "__main__":
     p = options(__doc__)
     p.add_argument("--fits", type=int, default=60)
+    p.add_argument("--noise", nargs="+", default=[*DRAWS, "groups", "classes"])
     args = p.parse_args()
-    tasks = [(n, noise, args.fits) for noise in ("cauchy", "normal", "skewed") for n in (20, 50, 200)]
+    sizes = {"groups": (100, 200), "classes": (50, 200)}
+    tasks = [(n, noise, args.fits) for noise in args.noise for n in sizes.get(noise, (20, 50, 200))]
     out = args.out or RESULTS / "guarantee.json"
     complete(out, ("n", "noise", "fits"), work, tasks, jobs=args.jobs, force=args.force)

@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
 
@@ -84,6 +85,26 @@ def flag_or_auto(name: str, value: Any) -> bool | None:
 def word_or_none(name: str, value: Any, allowed: Iterable[Any]) -> str | None:
     """Return one of the allowed words, or None."""
     return None if value is None else one_of(name, value, [word for word in allowed if word is not None])
+
+
+def hold_out(value: Any) -> Any:
+    """Return a fraction of the rows, a number of folds, an object with a method `split`, or None.
+
+    Pairs of rows to train on and rows to hold out become such an object.
+    """
+    if isinstance(value, list | tuple):
+        return check_cv(value)
+    if value is None or (hasattr(value, "split") and hasattr(value, "get_n_splits")):
+        return value
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if whole and value >= 2:
+        return int(value)
+    if whole or isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(
+            "`cv` must be a fraction between 0 and 1, a number of folds, at least 2, or a splitter such as "
+            f"GroupKFold(); got {value!r}."
+        )
+    return float(value)
 
 
 def optimizer(value: Any, names: Iterable[str]) -> Any:

@@ -5,11 +5,21 @@ import shlex
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import tggm
 from tests.cli.commands import answer, write
 from tggm.cli import run
-from tggm.cli.training import MOST_HELD_OUT, FitOptions, Progress, build_estimator, rare_classes, split
+from tggm.cli.files import CommandError
+from tggm.cli.training import (
+    MOST_HELD_OUT,
+    FitOptions,
+    Progress,
+    build_estimator,
+    rare_classes,
+    split,
+    split_rows,
+)
 from tggm.report.scores import figures_table, hint
 from tggm.tables import Target
 from tggm.training.loop import Trace
@@ -158,3 +168,56 @@ def test_progress_shows_the_time_left(monkeypatch, capsys):
         progress.progressed(done, trace)
     shown = "epoch 76/601  log-likelihood 0.000, 0.000 in validation  at most 1 min 45 s left\n"
     assert capsys.readouterr().err == shown
+
+
+def test_the_test_part_is_the_last_rows_or_whole_groups():
+    y, groups = np.arange(50.0), np.repeat([f"g{k}" for k in range(10)], 5)
+    target = Target("y", "regression", False)
+    train, test, _ = split_rows(y, groups, FitOptions("y", test_last=0.2), target)
+    assert (train.tolist(), test.tolist()) == (list(range(40)), list(range(40, 50)))
+    for share, count in ((0.2, 2), (0.01, 1), (0.99, 9)):
+        train, test, how = split_rows(y, groups, FitOptions("y", test_groups=share, seed=1), target)
+        assert how == f" ({count} of 10 groups)"
+        assert len(test) == 5 * count
+        assert not set(groups[test]) & set(groups[train])
+    kind = Target("y", "classification", False)
+    with pytest.raises(CommandError, match="all rows of class 'b' of 'y' are in the test part"):
+        split_rows(np.repeat(["a", "b"], [40, 10]), None, FitOptions("y", test_last=0.2), kind)
+
+
+def test_groups_of_the_command_line_equal_those_of_python(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    store, x = np.repeat(np.arange(30), 4), rng.normal(size=120)
+    y = x + rng.normal(size=30)[store]
+    file = write(tmp_path / "t.csv", np.column_stack([store, x, y]).tolist(), ("store", "x", "y"))
+    path, words = str(tmp_path / "m.tggm"), ["--groups", "store", "--test-groups", "0.3", "--members", "4"]
+    assert run(["fit", file, "-t", "y", "-o", path, *SMALL, *words, "--guarantee", "0.8"]) == 0
+    assert "36 held out (9 of 30 groups)" in capsys.readouterr().err
+    found = tggm.load(path)
+    assert found.feature_names_in_.tolist() == ["x"]
+    frame = pd.read_csv(file)
+    options, target = FitOptions("y", test_groups=0.3), Target("y", "regression", False)
+    train, _, _ = split_rows(y, frame["store"].astype(int).to_numpy(), options, target)
+    settings = {"hidden": (4, 3), "n_members": 4, "max_epochs": 10, "guarantee": 0.8, "random_state": 0}
+    part = frame.iloc[train]
+    model = tggm.TGGMRegressor(**settings).fit(part[["x"]], part["y"], groups=part["store"])
+    np.testing.assert_array_equal(found.fitted_.guarantee, model.fitted_.guarantee)
+    one = write(tmp_path / "one.csv", [(1, a, b) for a, b in zip(x, y, strict=True)], ("store", "x", "y"))
+    assert run(["fit", one, "-t", "y", "--groups", "store", "-o", path, "--force", *SMALL]) == 2
+    assert "--groups must have at least two different values" in capsys.readouterr().err
+
+
+def test_sets_of_classes_are_predicted(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=150)
+    kinds = np.array(["low", "mid", "top"])[np.digitize(x + 0.5 * rng.normal(size=150), [-0.5, 0.5])]
+    file, path = (
+        write(tmp_path / "t.csv", zip(x, kinds, strict=True), ("x", "kind")),
+        str(tmp_path / "m.tggm"),
+    )
+    assert run(["fit", file, "-t", "kind", "-o", path, *SMALL, "--guarantee", "0.8", "--quiet"]) == 0
+    lines = answer(capsys, "predict", path, file, "--guarantee", "--interval", "0.8", "--quiet").splitlines()
+    assert lines[0] == "kind,kind_probability,kind_set,p(low),p(mid),p(top)"
+    sets = [line.split(",")[2].split("|") for line in lines[1:]]
+    assert all(line.split(",")[0] in found for line, found in zip(lines[1:], sets, strict=True))
+    assert max(map(len, sets)) > 1

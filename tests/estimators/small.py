@@ -13,7 +13,7 @@ from tggm.tables.transformer import Columns
 PLAIN = {"features": None, "linear": False, "standardize": True}
 SMALL = {"hidden": (6,), "n_members": 2, "batch_size": 32, "random_state": 0, **PLAIN}
 MIXTURE = {"calibrate": False, "target_transform": None}  # of a regressor
-ALL_ROWS = {"validation_fraction": 1e-9}  # hold out no row
+ALL_ROWS = {"cv": 1e-9}  # hold out no row
 NAMES = np.array(["low", "middle", "high"])
 
 

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from tests.estimators.small import SMALL
-from tggm import TableTransformer, TGGMRegressor
+from tggm import TableTransformer, TGGMClassifier, TGGMRegressor, load, save
 from tggm.settings import generator
 
 QUICK = {**SMALL, "max_epochs": 30}
@@ -110,3 +110,70 @@ def test_levels_that_cannot_be_guaranteed_are_rejected(fitted):
         TGGMRegressor(**QUICK, guarantee=0.99).fit(X, y)
     with pytest.raises(ValueError, match=r"0\.95"):
         fitted.predict_interval(X, 0.95, guarantee=True)
+
+
+def test_recalibration_needs_twenty_rows():
+    X, y = sample(5)
+    model = TGGMRegressor(**QUICK).fit(X, y)
+    for n in (1, 2, 5, 19):
+        with pytest.raises(ValueError, match=f"`recalibrate` needs at least 20 rows; got {n}"):
+            model.recalibrate(X[:n], y[:n])
+    with pytest.raises(ValueError, match=r"at least 20 rows of equal weight; these weights are worth 1\.0"):
+        model.recalibrate(X, y, sample_weight=np.r_[1e6, np.ones(59)])
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        model.recalibrate(X, y, -np.ones(60))
+    few = model.recalibrate(X[:20], y[:20]).fitted_
+    weighted = model.recalibrate(X, y, np.arange(60) < 20).fitted_
+    assert few.calibration == weighted.calibration
+    assert_array_equal(few.guarantee, weighted.guarantee)
+
+
+def test_weights_adapt_the_width_to_shifted_rows():
+    """The noise is nine times as large in half of the rows, which the columns do not show."""
+    rng = np.random.default_rng(0)
+    X, quiet = rng.standard_normal((1500, 3)), np.where(rng.random(1500) < 0.5, 0.1, 0.9)
+    X[:, 2] = quiet > 0.5
+    y = X[:, 0] + quiet * rng.standard_normal(1500)
+    model = TGGMRegressor(**QUICK).fit(X[:, :2], y)
+    std = {}
+    for share in (0.05, 0.5, 0.95):  # of noisy rows among those to predict
+        weight = np.where(X[:, 2] > 0, share, 1 - share)
+        std[share] = model.recalibrate(X[:, :2], y, weight).predict(X[:, :2], return_std=True)[1].mean()
+        assert (model.fitted_.guarantee is None) == (share != 0.5)
+        truth = np.sqrt(share * 0.9**2 + (1 - share) * 0.1**2)
+        assert 0.7 < std[share] / truth < 1.6
+
+
+# ---- sets of classes ----
+
+
+@pytest.mark.parametrize("groups", [None, np.repeat(np.arange(60), 5)])
+def test_sets_of_classes_contain_the_label(groups, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 3))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + rng.standard_normal(900), [-0.7, 0.7])]
+    settings = {**QUICK, "hidden": (4,), "guarantee": 0.8}
+    model = TGGMClassifier(**settings).fit(X[:300], y[:300], groups=groups)
+    assert model.fitted_.guarantee.shape == (1, 30 if groups is None else 6)
+    found, p = model.predict_set(X[300:], 0.8), model.predict_proba(X[300:])
+    assert found[np.arange(600), p.argmax(1)].all()
+    inside = found[np.arange(600), np.searchsorted(model.classes_, y[300:])].mean()
+    assert inside > 0.8 - 3 * np.sqrt(0.16 / (2 + model.fitted_.guarantee.size))
+    assert found.mean() < 1
+    save(model, tmp_path / "m.tggm")
+    for backend in ("jax", "numpy"):
+        assert_array_equal(load(tmp_path / "m.tggm", backend=backend).predict_set(X[300:], 0.8), found)
+    with pytest.raises(ValueError, match="`level` must be at most"):
+        model.predict_set(X, 0.99)
+    with pytest.raises(ValueError, match=r"fit with TGGMClassifier\(guarantee=0.9\)"):
+        model.partial_fit(X, y).predict_set(X)
+
+
+def test_calibration_rows_of_classes_do_not_affect_training():
+    X, _ = sample(0)
+    y = X[:, 0] > 0
+    model = TGGMClassifier(**QUICK, guarantee=0.9).fit(X, y)
+    chosen = calibration_rows(model, 60, 9)
+    X[chosen] = 50.0
+    other = TGGMClassifier(**QUICK, guarantee=0.9).fit(X, y)
+    assert_array_equal(other.W0_, model.W0_)

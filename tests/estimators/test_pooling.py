@@ -89,7 +89,7 @@ def test_the_noise_starts_low_only_if_training_is_automatic(rng, settings, low):
     """Steps of a size that the user chose could be too large at first."""
     X = rng.standard_normal((60, 3))
     checked = settings_of(TGGMRegressor(hidden=4, **settings))
-    data = read_numbers(TGGMRegressor(), X, X[:, 0], None, None, checked, rng)
+    data = read_numbers(TGGMRegressor(), X, X[:, 0], None, None, None, checked, rng)
     model, _ = initialise(checked, data, rng)
     assert (model.arrays()[NOISE] < -6).all() == low
 
@@ -126,9 +126,9 @@ def test_logistic_regressions_are_of_the_training_rows_of_each_group(rng):
     weight = np.ones(90)
     weight[:5] = 0
     held = [np.arange(10, 30), np.arange(40, 60)]
-    found = regressions(X, y, weight, held, 3)
-    for logits, left in zip([*found.each, found.whole], [*held, np.zeros(0, int)], strict=True):
-        part = np.setdiff1d(np.arange(5, 90), left)
+    parts = [np.setdiff1d(np.arange(5, 90), left) for left in held]
+    found = regressions(X, y, weight, parts, 3)
+    for logits, part in zip([*found.each, found.whole], [*parts, np.arange(5, 90)], strict=True):
         same = [LogisticRegression(C=C, tol=1e-8).fit(X[part], y[part]) for C in np.logspace(-3, 2, 6)]
         score = X @ logits.A.T + logits.b
         p = np.exp(score - np.logaddexp.reduce(score, 1)[:, None])
@@ -138,11 +138,12 @@ def test_logistic_regressions_are_of_the_training_rows_of_each_group(rng):
 def test_classes_without_training_rows_are_rare_but_possible(rng):
     X, y = rows_of_classes(rng, 60, n=2)
     y[:3] = 2
-    found = regressions(X, y, np.ones(60), [np.arange(3), np.arange(30, 40)], 3)
+    parts = [np.arange(3, 60), np.r_[:30, 40:60]]
+    found = regressions(X, y, np.ones(60), parts, 3)
     score = X @ found.each[0].A.T + found.each[0].b
     p = np.exp(score[:, 2] - np.logaddexp.reduce(score, 1))
     assert 1e-4 < p.mean() < 0.05
-    assert regressions(X, np.zeros(60, int), np.ones(60), [np.arange(3)], 2) is None
+    assert regressions(X, np.zeros(60, int), np.ones(60), parts, 2) is None
 
 
 def test_a_blend_with_logistic_regression_mixes_the_scores(rng):
@@ -159,7 +160,7 @@ def test_a_blend_with_logistic_regression_mixes_the_scores(rng):
 @pytest.mark.parametrize("n", few([2, 3], "3"))
 def test_untrained_members_are_replaced_by_logistic_regression(rng, n):
     X, y = rows_of_classes(rng, 400, n=n)
-    settings = {"linear": True, "max_epochs": 1, "learning_rate": 1e-6, "validation_fraction": 0.3}
+    settings = {"linear": True, "max_epochs": 1, "learning_rate": 1e-6, "cv": 0.3}
     model = small_classifier(**settings).fit(X, y)
     other = LogisticRegression().fit(X, y).predict_proba(X)
     p = model.predict_proba(X)

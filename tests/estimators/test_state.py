@@ -90,7 +90,7 @@ STATES = {
     kind.task: to_state(untrained(kind(hidden=(3, 2), n_members=2), 2, 2, **more))
     for kind, more in (
         (TGGMRegressor, {"calibration": (STUDENT, STUDENT), "guarantee": np.ones((2, 9))}),
-        (TGGMClassifier, {}),
+        (TGGMClassifier, {"guarantee": np.full((1, 9), 0.5)}),
     )
 }
 KINDS = {kind.task: kind for kind in ESTIMATORS}

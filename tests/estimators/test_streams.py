@@ -58,18 +58,18 @@ def test_a_stream_of_labels():
 def test_a_stream_in_one_block_trains_like_the_table():
     """The same start, training rows and full batches, so that the order of rows does not matter."""
     A, b = X[:200].astype(np.float64), Y[:200]
-    settings = {"hidden": 4, "n_members": 2, "batch_size": 256, "validation_fraction": 1e-9, "max_epochs": 20}
+    settings = {"hidden": 4, "n_members": 2, "batch_size": 256, "cv": 1e-9, "max_epochs": 20}
     estimator = TGGMRegressor(**settings, linear=False, dtype="float64", random_state=0)
     checked = settings_of(estimator)
     rng = np.random.default_rng(0)
-    streamed = read_numbers(estimator, from_arrays(A, b), None, None, None, checked, rng)
+    streamed = read_numbers(estimator, from_arrays(A, b), None, None, None, None, checked, rng)
     rest = ~(A == streamed.X).all(1)  # a stream holds out at least one row
-    table = read_numbers(estimator, A[rest], b[rest], None, None, checked, rng)
+    table = read_numbers(estimator, A[rest], b[rest], None, None, None, checked, rng)
     table.scales = streamed.scales
     network, model = draw(checked, table, rng)
     found = []
     for data in (streamed, table):
-        blocks = data.blocks(checked, network.features.most, rng, checked.held_fraction)
+        blocks = data.blocks(checked, network.features.most, rng)
         found.append(train(model, blocks, checked.program(model, blocks, data, rng)))
     assert_allclose(found[0].train, found[1].train, rtol=1e-9)
     assert_allclose(*(each.state.params for each in found), rtol=1e-7, atol=1e-9)
@@ -78,10 +78,10 @@ def test_a_stream_in_one_block_trains_like_the_table():
 def test_a_stream_is_standardised_like_a_table():
     A, b = X[:200].astype(np.float64), Y[:200]
     for how in ("robust", True):
-        estimator = TGGMRegressor(standardize=how, random_state=0, validation_fraction=0.999)
+        estimator = TGGMRegressor(standardize=how, random_state=0, cv=0.999)
         settings, rng = settings_of(estimator), np.random.default_rng(0)
         given = ((A, b), (from_arrays(A, b), None))
-        in_memory, streamed = (read_numbers(estimator, *g, None, None, settings, rng) for g in given)
+        in_memory, streamed = (read_numbers(estimator, *g, None, None, None, settings, rng) for g in given)
         for found, expected in zip(streamed.scales, in_memory.scales, strict=True):
             assert_allclose(found.shift, expected.shift, rtol=1e-12)
             assert_allclose(found.scale, expected.scale, rtol=1e-12)

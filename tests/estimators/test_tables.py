@@ -165,7 +165,7 @@ def test_target_encoding_ignores_missing_targets(rng):
     Y = np.column_stack([y, np.where(rng.random(2000) < 0.2, np.nan, y)])
     frame = pd.DataFrame({"fare": fare, "word": [f"w{k}" for k in word]})
     model = TGGMRegressor(**TINY)
-    data = read_numbers(model, frame, Y, None, None, settings_of(model), rng)
+    data = read_numbers(model, frame, Y, None, None, None, settings_of(model), rng)
     names = data.columns.encoder.get_feature_names_out().tolist()
     for column in ("fare", "word"):
         one, two = (data.X[:, names.index(f"{column}: mean target {k}")] for k in (0, 1))

@@ -250,6 +250,32 @@ def test_squared_errors_are_multiplied_by_the_optimism():
     assert_allclose(larger.error**2, 1.2 * plain.error**2)
 
 
+def test_repeated_rows_of_a_group_count_once():
+    """Kish's design effect of groups of m equal rows is m."""
+    held, m = Ensemble(0).held_out(50), 6
+    copies = [np.repeat(a, m, axis=-1) for a in held[:5]]
+    many = HeldOut(*copies, 1.1, None, np.repeat(np.arange(50), m))
+    assert_allclose(many.pooled().weight.sum(), 50)
+    assert_allclose(many.usable(10**4).pooled().error[::m] ** 2, held.pooled().error ** 2 * 1.6, rtol=1e-9)
+    single = held._replace(group=np.arange(50), optimism=1.1).pooled()
+    assert_allclose(single.error, held._replace(optimism=1.1).pooled().error)
+
+
+def test_disagreement_if_members_were_trained_again():
+    """Only two members of each fold, and the members trained again, know the row; all others are far off."""
+    D, N, other = 0.3, 4000, Ensemble(1, D=0.3)
+    mean, var, y = other._rows(N)
+    mask = np.arange(10)[:, None] // 2 == np.arange(N)[None] % 5
+    scatter = mean - mean.mean(0) + y  # all of them trained on the row
+    rows = HeldOut(np.where(mask, mean, 1e3), var, mask, y, np.ones(N), again=scatter).pooled()
+    exact = D * var[0]  # the variance of the members, relative to that of the noise
+    assert rows.estimated
+    error = np.sqrt(2 / 9) * np.sqrt((exact**2).sum()) / exact.sum() * 3
+    assert abs(rows.between.sum() / exact.sum() - 1) < 4 * error
+    fresh = np.ma.array(mean, mask=~mask).var(0, ddof=1).filled()
+    assert np.corrcoef(rows.between, exact)[0, 1] > np.corrcoef(fresh, exact)[0, 1] + 0.1
+
+
 def test_unusable_rows_are_left_out():
     held = Ensemble(0).held_out(50)
     held.held_out_mask[:, :10] = False

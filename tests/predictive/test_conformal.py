@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose
 from tggm.predictive.conformal import (
     centre_and_width,
     checked_scores,
+    class_scores,
+    class_set,
     fewest_rows,
     quantile,
     scores_of,
@@ -53,7 +55,7 @@ def test_quantile_rank_includes_the_new_row():
     assert quantile(scores, 0.9) == 9
     assert quantile(scores, 0.5) == 5
     assert quantile(np.append(scores, np.nan), 0.9) == 9
-    with pytest.raises(ValueError, match=r"at most 0.9 for 9 calibration rows; .* at least 19 new rows"):
+    with pytest.raises(ValueError, match=r"at most 0.9 for 9 calibration rows; .* 19 are needed"):
         quantile(scores, 0.95)
     with pytest.raises(ValueError, match="`level` must be between 0 and 1"):
         quantile(scores, 1.0)
@@ -67,7 +69,34 @@ def test_fewest_rows_is_the_smallest_sufficient_number(level):
         quantile(np.ones(M - 1), level)
 
 
+def test_the_score_of_a_class_is_the_probability_of_more_probable_ones(rng):
+    p = rng.dirichlet(np.ones(4), 50).round(1)  # many ties
+    expected = [[row[row > one].sum() for one in row] for row in p]
+    assert_allclose(class_scores(p), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("sharpness", [0.3, 1.0, 3.0])
+def test_sets_of_classes_hold_the_level(rng, sharpness):
+    """The model is under- or overconfident, or right; sets are those of its own probabilities."""
+    level, n, R, inside, size = 0.9, 40, 4000, 0, 0.0
+    for _ in range(R):
+        truth = rng.dirichlet(np.full(5, 0.5), n + 1)
+        label = (truth.cumsum(1) > rng.random((n + 1, 1))).argmax(1)
+        p = truth**sharpness + 1e-12
+        p /= p.sum(1, keepdims=True)
+        scores = sorted_scores(class_scores(p[:n])[np.arange(n), label[:n]][None])[0]
+        found = class_set(p[n:], scores, level)[0]
+        assert found[p[n].argmax()]
+        inside, size = inside + found[label[n]], size + found.sum()
+    error = np.sqrt(level * (1 - level) / R)
+    assert level - 4 * error < inside / R < level + 1 / (n + 1) + 0.03 + 4 * error  # scores of 0 are ties
+    assert size / R < 3.5
+
+
 def test_invalid_scores_in_files_are_rejected():
+    for wrong in ([[0.0, 1.1]], [[0.0, np.nan]], [[0.0], [0.0]]):
+        with pytest.raises(ValueError, match="scores of classes must be one list of numbers from 0 to 1"):
+            checked_scores(wrong, classes=True)
     assert_allclose(checked_scores([[0.0, 1.0, np.nan]]), [[0.0, 1.0, np.nan]])
     assert_allclose(checked_scores([[0.0, np.inf, np.inf]]), [[0.0, np.inf, np.inf]])
     with pytest.raises(ValueError, match="must not be negative and must be ascending"):

@@ -108,14 +108,14 @@ def test_a_rule_is_chosen_only_if_neighbors_help(rng):
 
 def test_places_of_held_out_rows_use_the_members_of_their_group(rng):
     """Rows of a group are compared only with rows that it trained on, in its own units."""
-    points = rng.normal(size=(60, 3, 4))
-    points[:, 2] *= 100
+    points = rng.normal(size=(60, 2, 4))
+    points[:, 1] *= 100
     trained = [np.arange(60) >= 20, np.arange(60) < 40]
-    found = find_held_out(points, [points[:20, 1], points[40:, 2]], trained, 5)
+    found = find_held_out(points[:, 0], points, [points[:20, 0], points[40:, 1]], trained, 5)
     assert found.stored[:20].min() >= 20
     assert found.stored[20:].max() < 40
     assert 0.3 < np.median(found.distance[20:]) / np.median(found.distance[:20]) < 3
-    same = find_held_out(np.zeros((60, 2, 4)), [np.zeros((5, 4))], [np.ones(60, bool)], 5)
+    same = find_held_out(np.zeros((60, 4)), np.zeros((60, 1, 4)), [np.zeros((5, 4))], [np.ones(60, bool)], 5)
     assert same is None
     assert_allclose(typical_distance(np.array([[0.0], [0.0], [1.0], [3.0]])), 1.5)
 

@@ -193,15 +193,24 @@ def parser() -> Parser:
         return one
 
     fit = command(commands.fit, [data, training, out, text], "model.tggm")
-    fit.option("--test-size", type=PART, default=0.2, help="part of the rows held out for scores; 0: none")
+    fit.option("--groups", metavar="COLUMN", help="column whose rows are held out together; it is no input")
+    part = fit.add_mutually_exclusive_group()
+    held: dict[str, Any] = {"type": PART, "metavar": "P"}
+    part.add_argument(
+        "--test-size", **held, default=0.2, help="part of the rows held out for scores; 0: none"
+    )
+    part.add_argument("--test-groups", **held, help="part of the groups held out for scores instead")
+    part.add_argument("--test-last", **held, help="part of the rows held out for scores, the last ones")
     fit.option("--test-output", metavar="FILE", help="CSV file for the held-out rows")
-    fit.option("--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals (0.9)")
+    fit.option(
+        "--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals or sets (0.9)"
+    )
     fit.option("--checkpoint", metavar="FILE", help="file of the state of the fit, to resume it")
     predict = command(commands.predict, [model, data, rows, labels, out, text], "-")
     predict.option("--interval", **interval, help="probability of the intervals of a regression")
     predict.option("--quantiles", type=LEVELS, default=[], help="levels of quantiles, such as 0.05,0.5,0.95")
     predict.option("--parts", action="store_true", help="add noise and disagreement of networks")
-    predict.option("--guarantee", action="store_true", help="interval with guaranteed coverage")
+    predict.option("--guarantee", action="store_true", help="interval or set with guaranteed coverage")
     predict.option("--explain", action="store_true", help="add the contribution of each input")
     predict.option("--inputs", action="store_true", help="put the columns of DATA first")
     command(commands.evaluate, [model, data, rows, labels, out, text], "-")

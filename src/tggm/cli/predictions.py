@@ -20,6 +20,7 @@ BLOCK = 100_000  # rows predicted at once
 LOSS = 0.5  # decrease of the mean log-score since the fit, in nats, that is reported
 LEAST_ROWS = 20  # from which it is reported
 Columns = dict[str, NDArray[Any]]
+_FIT = "With the command line: tggm fit --guarantee"
 
 
 class Inputs(NamedTuple):
@@ -109,9 +110,7 @@ def _numbers(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Colu
         try:
             low, high = model.predict_interval(rows, given.interval, guarantee=True)
         except ValueError as error:
-            raise CommandError(
-                f"{error} With the command line: tggm fit --guarantee {given.interval:g}."
-            ) from None
+            raise CommandError(f"{error} {_FIT} {given.interval:g}.") from None
     columns = {name: mean, f"{name}_std": std, f"{name}_low": low, f"{name}_high": high}
     if given.parts:
         _, noise, disagreement = model.predict(rows, return_std="parts")
@@ -123,6 +122,13 @@ def _classes(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Colu
     p = model.predict_proba(rows)
     best = _choose_class(p, given.threshold)
     columns = {name: model.classes_[best], f"{name}_probability": p[np.arange(len(p)), best]}
+    if given.guarantee:
+        try:
+            found = model.predict_set(rows, given.interval)
+        except ValueError as error:
+            raise CommandError(f"{error} {_FIT} {given.interval:g}.") from None
+        labels = np.array([str(label) for label in model.classes_.tolist()])
+        columns[f"{name}_set"] = np.array(["|".join(labels[row]) for row in found], dtype=object)
     return columns | {f"p({label})": p[:, k] for k, label in enumerate(model.classes_.tolist())}
 
 

@@ -40,7 +40,7 @@ LEAST_ROWS = 10
 MOST_HELD_OUT = 10_000  # rows; the scores are then precise enough
 QUICK_STEPS = 2000  # gradient steps with --quick
 MOST_ROWS_OF_TEN = 50_000  # a regression with more rows gets five members instead of ten
-OPTIONS = ("hidden", "members", "epochs", "guarantee", "checkpoint")  # of `tggm fit`, besides --set
+OPTIONS = ("hidden", "members", "epochs", "guarantee", "groups", "checkpoint")  # of `tggm fit`, besides --set
 NAMES = {"n_members": "--members", "max_epochs": "--epochs"} | {name: f"--{name}" for name in OPTIONS}
 FIXED = {"checkpoint", "network", "random_state", "verbose"}  # not set by --set
 PLAIN_SECONDS = 10.0  # between lines of progress that are not on a terminal
@@ -58,7 +58,10 @@ class FitOptions:
     guarantee: float | None = None
     checkpoint: str | None = None
     seed: int = 0
+    groups: str | None = None  # column of the groups
     test_size: float = 0.2
+    test_groups: float | None = None
+    test_last: float | None = None
     ignore: Sequence[str] = ()
     categorical: Sequence[str] = ()
     missing: Sequence[str] = ()
@@ -139,7 +142,7 @@ def input_columns(table: Table, options: FitOptions) -> Table:
     columns = {
         name: words.get(name, column)
         for name, column in table.columns.items()
-        if name not in (options.target, *ignore)
+        if name not in (options.target, options.groups, *ignore)
     }
     categories = {**dict.fromkeys(words, ()), **table.categories}
     return Table(table.source, columns, table.decimal, categories, table.origin, tuple(options.missing))
@@ -161,6 +164,43 @@ def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> t
     return np.setdiff1d(np.arange(len(y)), test), np.sort(test)
 
 
+def groups_of(table: Table, options: FitOptions) -> NDArray[Any] | None:
+    """Return the group of each row as a word; raise if a row has none."""
+    if options.groups is None:
+        if options.test_groups is not None:
+            raise CommandError("--test-groups needs --groups COLUMN, the column with the group of each row.")
+        return None
+    table.require([options.groups])
+    if without := int((~table.known(options.groups)).sum()):
+        raise CommandError(
+            f"--groups {options.groups}: {without} rows have no value there; fill it, or leave them out."
+        )
+    return np.asarray(table.words(options.groups))
+
+
+def split_rows(
+    y: NDArray[Any], groups: NDArray[Any] | None, options: FitOptions, target: Target
+) -> tuple[Ints, Ints, str]:
+    """Return rows to train on, rows to hold out, and a word on the latter."""
+    rows = np.arange(len(y))
+    if options.test_last is not None:
+        first = len(y) - min(round(options.test_last * len(y)), MOST_HELD_OUT)
+        train, test, how = rows[:first], rows[first:], " (the last)"
+    elif options.test_groups is not None and groups is not None:
+        names, place = np.unique(groups.astype(str), return_inverse=True)
+        count = min(max(round(options.test_groups * len(names)), 1), len(names) - 1)
+        held = np.isin(place, np.random.default_rng(options.seed).permutation(len(names))[:count])
+        train, test, how = rows[~held], rows[held], f" ({count} of {len(names)} groups)"
+    else:
+        return *split(y, options.test_size, options.seed, stratified=target.is_class), ""
+    if target.is_class and len(strange := np.setdiff1d(y[test], y[train])):
+        raise CommandError(
+            f"all rows of class {strange.tolist()[0]!r} of {target.name!r} are in the test part; choose "
+            "another part."
+        )
+    return train, test, how
+
+
 def rare_classes(labels: NDArray[Any], target: Target, least: int = 5) -> list[str]:
     """Return a note on classes with fewer than `least` rows."""
     classes, count = np.unique(labels, return_counts=True)
@@ -177,22 +217,27 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     target, reason = find_target(table, options)
     rows = table.take(target.known(table))
     y, without = target.values(rows), len(table) - len(rows)
-    train, test = split(y, options.test_size, options.seed, stratified=target.is_class)
+    groups = groups_of(rows, options)
+    train, test, how = split_rows(y, groups, options, target)
     progress = Progress(options.quiet, y[train])
-    progress.say(_start_message(target, reason, f"{len(train)} rows to train on, {len(test)} held out"))
+    progress.say(_start_message(target, reason, f"{len(train)} rows to train on, {len(test)} held out{how}"))
     progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
     progress.note(rare_classes(y, target))
     inputs = input_columns(rows, options)
     X, begin = inputs.take(train), time.perf_counter()
-    model = train_model(options, target, len(train), (X, y[train]), progress)
+    groups = None if groups is None else groups[train]
+    model = train_model(options, target, len(train), (X, y[train]), progress, groups)
     model.fitted_ = replace(model.fitted_, target=target.name)
     progress.note(encoding_notes(model, inputs))
     held = rows.take(test) if len(test) else None
-    return _result(model, target, table.source, X, y[train], len(train), held, begin, progress, options)
+    found = table.source, X, y[train], groups, len(train), held
+    return _result(model, target, *found, begin, progress, options)
 
 
 def fit_folder(path: str, options: FitOptions) -> FitResult:
     """Fit to the rows of a folder of Parquet files; rows are held out by a hash of their numbers."""
+    if options.groups is not None or options.test_groups is not None or options.test_last is not None:
+        raise CommandError("--groups, --test-groups and --test-last are for one file, not for a folder.")
     folder = Folder(path, options.missing)
     sample = folder.sample()
     target, reason = find_target(sample, options)
@@ -226,7 +271,8 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
     stream = Stream(pieces, table=transformer, target=target.name)
     model = train_model(options, target, len(folder), (stream,), progress)
     held = stack_tables(test, path) if test else None
-    return _result(model, target, path, X, y, sum(trained.values()), held, begin, progress, options)
+    found = path, X, y, None, sum(trained.values()), held
+    return _result(model, target, *found, begin, progress, options)
 
 
 def _start_message(target: Target, reason: str, summary: str) -> str:
@@ -234,11 +280,11 @@ def _start_message(target: Target, reason: str, summary: str) -> str:
 
 
 def _result(
-    model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], rows: int,
-    test: Table | None, begin: float, progress: "Progress", options: FitOptions,
+    model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], groups: Any,
+    rows: int, test: Table | None, begin: float, progress: "Progress", options: FitOptions,
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return the result."""
-    features, figures = training_features(model.table_, X, y, target.is_class), {}
+    features, figures = training_features(model.table_, X, y, target.is_class, groups), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` reports these
         encoded: Any = None if test is None else model.table_.transform(test)
@@ -264,8 +310,9 @@ def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False
 
 
 def train_model(
-    options: FitOptions, target: Target, n_rows: int, data: tuple[Any, ...], progress: "Progress"
-) -> Any:
+    options: FitOptions, target: Target, n_rows: int, data: tuple[Any, ...], progress: "Progress",
+    groups: Any = None,
+) -> Any:  # fmt: skip
     """Return a fitted estimator; its warnings become notes."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -282,12 +329,12 @@ def train_model(
         warnings.simplefilter("always")
         warnings.showwarning = show
         try:
-            model.fit(*data, observer=None if options.quiet else progress)
+            model.fit(*data, groups=groups, observer=None if options.quiet else progress)
         except CheckpointError as error:
             raise CommandError(str(error)) from None
         except ValueError as error:
             argument = re.match(r"`(\w+)`", str(error))
-            if argument is None or argument[1] not in model.get_params():
+            if argument is None or argument[1] not in (*model.get_params(), "groups"):
                 raise
             message = re.sub(r"`(\w+)`", lambda m: NAMES.get(m[1], f"--set {m[1]}"), str(error))
             raise CommandError(message) from None

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.data.standardise import require_moderate
 from tggm.deployment._network import Network, class_log_mixture, network_of, nodes_needed
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, checked_calibration, pooled
+from tggm.predictive.conformal import STORED, checked_scores, class_set
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.neighbors import Neighbors, checked_neighbors, mix_neighbors
 from tggm.predictive.transforms import checked_transform
@@ -148,6 +149,8 @@ class NumPyClassifier(PortablePredictor):
         made.fitted_ = network_of(arrays, meta, classes=len(made.classes_))
         layer = made.fitted_.W1.shape[0], made.fitted_.W1.shape[2]
         made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, 0, len(made.classes_))
+        given = arrays.get(STORED)
+        made._scores = None if given is None else checked_scores(given, classes=True)
         return made._set_names(meta, table)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -159,6 +162,14 @@ class NumPyClassifier(PortablePredictor):
         """Return the probability of each class, (n_rows, n_classes), in the order of `classes_`."""
         limits = np.finfo(np.float64)
         return np.clip(np.exp(self.predict_log_proba(X)), limits.tiny, 1 - limits.epsneg)
+
+    def predict_set(self, X: ArrayLike, level: float = 0.9) -> Bools:
+        """Return which classes are in the prediction set of each row, (n_rows, n_classes)."""
+        if self._scores is None:
+            raise ValueError(
+                f"no rows were set aside for sets: fit with TGGMClassifier(guarantee={level:g})."
+            )
+        return class_set(self.predict_proba(X), self._scores[0], level)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithms of the probabilities, with an absolute error of 1e-6 above −1000."""

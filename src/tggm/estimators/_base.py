@@ -258,7 +258,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         else:
             network, model = self.fitted_.network, self.fitted_.model
             _require_same_model(settings, self.fitted_, data)
-        blocks = data.blocks(settings, network.features.most, rng, 0.0)
+        blocks = data.blocks(settings, network.features.most, rng)
         optimizer, state = self._state or (None, None)
         program = settings.one_pass(model, blocks, data, rng)
         # a new optimiser starts with a new state

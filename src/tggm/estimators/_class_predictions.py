@@ -15,13 +15,14 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.data.standardise import Columns
 from tggm.estimators._data import model_inputs
 from tggm.estimators._fitted import Fitted
 from tggm.models import Model
 from tggm.models.layers import Product
 from tggm.predictive.class_mixture import class_mixture
+from tggm.predictive.conformal import class_set
 from tggm.predictive.member_moments import block_size, member_places, over_blocks, padded_to
 from tggm.runtime import GPU_COMPILER_OPTIONS, full_precision, precision
 from tggm.training.rows import bucket
@@ -45,6 +46,15 @@ def log_probabilities(fitted: Fitted, X: Any) -> Floats:
     log_p = _evaluate(fitted, X, log=True)
     log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
     return log_p
+
+
+def sets(fitted: Fitted, X: Any, level: float) -> Bools:
+    """Return which classes are in the set of each row, (rows, n)."""
+    if fitted.guarantee is None:
+        raise ValueError(
+            f"no rows were set aside for sets of classes: fit with TGGMClassifier(guarantee={level:g})."
+        )
+    return class_set(probabilities(fitted, X), fitted.guarantee[0], level)
 
 
 def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:

@@ -24,6 +24,7 @@ from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, NORMAL_QUARTILES, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
+from tggm.estimators._holdout import Holdout, fraction_of, leaves_rows_out, read_holdout
 from tggm.estimators._labels import (
     Labels,
     class_weights,
@@ -34,7 +35,6 @@ from tggm.estimators._labels import (
 from tggm.estimators._ridge import log_is_better
 from tggm.estimators._settings import MOST_PERIODIC, Settings
 from tggm.models.layers import Incomplete
-from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
@@ -45,7 +45,6 @@ from tggm.training.rows import (
     Membership,
     RowBlock,
     Rows,
-    assign_folds,
     bucket,
     membership,
     sparse_rows,
@@ -113,31 +112,33 @@ class Data:
     flat: bool = True  # whether the target is a vector
     transform: LogTransform | None = None
     classes: NDArray[Any] | None = None
-    calibration_rows: tuple[Floats, Floats] | None = None  # inputs and targets set aside for a guarantee
+    calibration_rows: tuple[Any, Any] | None = None  # inputs and targets set aside for a guarantee
+    holdout: Holdout = Holdout()  # noqa: RUF009  # immutable
 
     def __post_init__(self) -> None:
         self.sparse, self.n_kept = bool(sparse.issparse(self.X)), len(self.weight)
         self.mean_weight = float(self.weight.mean())
 
-    def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
-        """Assign rows to members, each of which holds out `fraction`, and return the single block."""
+    def blocks(self, settings: Settings, most: float, rng: np.random.Generator) -> Blocks:
+        """Assign rows to members, and return the single block."""
         standard = _standardise(self.X, self.y, self.scales, settings.dtype, most)
         data = jax.tree.map(partial(_pad, settings.dtype), standard)
         weight = _pad(settings.dtype, self.weight / self.mean_weight)
-        rows = np.arange(len(self.weight))
-        members = membership(assign_folds(rng, rows, fraction, settings.n_members))
-        return Blocks.of(RowBlock(members, data, weight))
+        folds = self.holdout.assign(rng, self.n_kept, settings.n_members)
+        partial_ = leaves_rows_out(folds, self.n_kept)
+        return Blocks.of(RowBlock(membership(folds), data, weight), partial=partial_)
 
 
 class StreamData:
     """A stream: all members hold out the same rows and see the rows of a block in different orders."""
 
     mean_weight, sparse, transform, calibration_rows = 1.0, False, None, None
+    holdout = Holdout()
 
     def __init__(self, stream: Stream, settings: Settings, rng: np.random.Generator, *, labels: bool) -> None:
         self.stream = stream
         self.survey = survey(stream, int(rng.integers(2**63)), labels)
-        self.X, self._y, self._bound = self.survey.held(settings.held_fraction)
+        self.X, self._y, self._bound = self.survey.held(fraction_of(settings.cv))
         self.n_kept = len(self.X)
         extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
         self._extents: list[Extent] = extents
@@ -162,7 +163,7 @@ class StreamData:
             return encoded_labels(y, self.classes)
         return Targets(np.asarray(y, np.float64).reshape(len(y), -1), None)
 
-    def blocks(self, settings: Settings, most: float, rng: np.random.Generator, fraction: float) -> Blocks:
+    def blocks(self, settings: Settings, most: float, rng: np.random.Generator) -> Blocks:
         """Return blocks of one shape, each followed by the held-out rows."""
         self._require_moderate()
         seed, count = int(rng.integers(2**31)), self.survey.count - self.n_kept
@@ -228,18 +229,28 @@ def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
     """Return the stream given to `fit`; None if it was given ordinary arrays."""
     if isinstance(X, Stream):
         if y is not None or any(value is not None for value in rest):
-            raise ValueError("a stream has its own targets; `y`, weights and limits cannot be given with it.")
+            raise ValueError(
+                "a stream has its own targets; `y`, weights, groups and limits cannot be given with it."
+            )
         return X
     mapped = isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > STREAM_BYTES and y is not None
     return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
 
 
-def _encode(estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools) -> tuple[Any, Columns]:
+def _encode(
+    estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools, holdout: Holdout
+) -> tuple[Any, Columns]:
     """Return the selected rows as numbers, and the columns; fit the encoder of a table to these rows."""
     if not isinstance(X, Table):
         return X if rows.all() else X[rows], Columns(X.shape[1])
     encoder = TableTransformer(task=estimator.task)
-    return encoder.fit_transform(X.take(rows), None if y is None else y[rows]), Columns.of(encoder)
+    units = holdout.units(int(rows.sum()))
+    return encoder.fit_transform(X.take(rows), None if y is None else y[rows], units), Columns.of(encoder)
+
+
+def _encode_more(X: Any, rows: Bools, columns: Columns) -> Any:
+    """Return other rows of the same table as numbers."""
+    return X[rows] if columns.encoder is None else columns.encoder.transform(X.take(rows))
 
 
 def _name_of(y: Any) -> str:
@@ -248,14 +259,14 @@ def _name_of(y: Any) -> str:
 
 
 def read_numbers(
-    estimator: Any, X: Any, y: Any, weight: Any, censored: Any, settings: Settings,
+    estimator: Any, X: Any, y: Any, weight: Any, censored: Any, groups: Any, settings: Settings,
     rng: np.random.Generator, *, encode_target: bool = True,
 ) -> Data | StreamData:  # fmt: skip
     """Read the rows of a regression.
 
     Rows of weight 0 or without any target are left out. With `guarantee`, calibration rows are set aside.
     """
-    if (stream := as_stream(X, y, weight, censored)) is not None:
+    if (stream := as_stream(X, y, weight, censored, groups)) is not None:
         if settings.guarantee is not None:
             raise ValueError(
                 "`guarantee` must be None for a stream, which has no calibration rows; call `recalibrate` "
@@ -268,12 +279,10 @@ def read_numbers(
     X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
-    chosen = None
-    if settings.guarantee is not None:
-        chosen = choose_calibration_rows(targets, kept, settings.guarantee, rng)
-        kept &= ~chosen
+    measured, level = kept & targets.measured_rows, settings.guarantee
+    holdout, kept, chosen = read_holdout((X, y, groups), settings.cv, kept, measured, level, rng)
     known = y_ if y_.ndim == 1 else targets.Y
-    inputs, columns = _encode(estimator, X_, known if encode_target else None, kept)
+    inputs, columns = _encode(estimator, X_, known if encode_target else None, kept, holdout)
     targets_, weights = targets.of(kept), weight_[kept]
     transform = read_transform(settings.target_transform, inputs, targets_, weights)
     if transform is not None:
@@ -282,21 +291,21 @@ def read_numbers(
     scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
     calibration = None
     if chosen is not None:
-        encoder = columns.encoder
-        X_chosen = X_[chosen] if encoder is None else encoder.transform(X_.take(chosen))
-        calibration = X_chosen, targets.of(chosen).Y
+        calibration = _encode_more(X_, chosen, columns), targets.of(chosen).Y
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], _name_of(y), y_.ndim == 1,
-        transform, calibration_rows=calibration,
+        transform, calibration_rows=calibration, holdout=holdout,
     )  # fmt: skip
 
 
 def read_labels(
-    estimator: Any, X: Any, y: Any, weight: Any, settings: Settings, rng: np.random.Generator, *,
-    classes: ArrayLike | None = None, encode_target: bool = True,
+    estimator: Any, X: Any, y: Any, weight: Any, groups: Any, settings: Settings,
+    rng: np.random.Generator, *, classes: ArrayLike | None = None, encode_target: bool = True,
 ) -> Data | StreamData:  # fmt: skip
     """Read the rows of a classification; `classes` is the list of all labels, by default those of `y`."""
-    if (stream := as_stream(X, y, weight)) is not None:
+    if (stream := as_stream(X, y, weight, groups)) is not None:
+        if settings.guarantee is not None:
+            raise ValueError("`guarantee` must be None for a stream, which has no calibration rows.")
         if settings.class_weight is not None:
             raise ValueError(f"`class_weight` must be None for a stream; got {settings.class_weight!r}.")
         return StreamData(stream, settings, rng, labels=True)
@@ -305,13 +314,22 @@ def read_labels(
     check_classification_targets(y_)
     weight_ = row_weights(weight, y_)
     rows = weight_ > 0
-    X_, columns = _encode(estimator, X_, y_ if encode_target else None, rows)
+    holdout, rows, chosen = read_holdout((X, y, groups), settings.cv, rows, rows, settings.guarantee, rng)
+    X_kept, columns = _encode(estimator, X_, y_ if encode_target else None, rows, holdout)
     known = known_classes(y_ if classes is None else classes)
-    inputs, label, weights = weighted_rows(X_, y_[rows], weight_[rows], settings.class_weight, known)
+    inputs, label, weights, kept = weighted_rows(
+        X_kept, y_[rows], weight_[rows], settings.class_weight, known
+    )
     scales = Scales(
         standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
     )
-    return Data(inputs, label, weights, columns, scales, len(known), _name_of(y), classes=known)
+    calibration = None
+    if chosen is not None:
+        calibration = _encode_more(X_, chosen, columns), encoded_labels(y_[chosen], known)
+    return Data(
+        inputs, label, weights, columns, scales, len(known), _name_of(y), classes=known,
+        calibration_rows=calibration, holdout=holdout.of(kept),
+    )  # fmt: skip
 
 
 def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
@@ -341,7 +359,7 @@ def read_more_labels(estimator: Any, X: Any, y: Any, weight: Any, class_weight: 
     X_ = new_rows(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32])
     y_ = check_targets(X_, y)
     check_classification_targets(y_)
-    inputs, label, weights = weighted_rows(X_, y_, weight, class_weight, fitted.classes)
+    inputs, label, weights, _ = weighted_rows(X_, y_, weight, class_weight, fitted.classes)
     return Data(
         inputs, label, weights, fitted.columns, fitted.scales, len(fitted.classes), fitted.target,
         classes=fitted.classes,
@@ -443,24 +461,6 @@ def _has_long_tail(y: Floats) -> bool:
     return bool(np.abs(y - middle).max() > LONG_TAIL * (high - low) / NORMAL_QUARTILES)
 
 
-def choose_calibration_rows(targets: Targets, kept: Bools, level: float, rng: np.random.Generator) -> Bools:
-    """Draw calibration rows for guaranteed intervals, from the rows whose targets are all measured.
-
-    They are used neither for training nor for choices, so they are exchangeable with new rows.
-    """
-    complete = np.flatnonzero(kept & targets.measured_rows)
-    count, fewest = len(complete), fewest_rows(level)
-    if 2 * fewest > count:
-        raise ValueError(
-            f"`guarantee` is {level:g}, for which {fewest} rows are set aside; at least {2 * fewest} rows "
-            f"with measured targets are needed, and there are {count}. Pass a smaller level, or None."
-        )
-    chosen = np.zeros(len(kept), np.bool_)
-    size = min(max(fewest, round(SHARE * count)), MOST_ROWS)
-    chosen[complete[rng.permutation(count)[:size]]] = True
-    return chosen
-
-
 def row_weights(sample_weight: Any, X: Any) -> Floats:
     """Return one nonnegative weight per row, 1 by default; not all of them 0."""
     rows = X.shape[0]
@@ -497,15 +497,15 @@ def require_squares(deviations: Floats) -> Floats:
 
 def weighted_rows(
     X: Any, y: Any, sample_weight: Any, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]
-) -> tuple[Any, Labels, Floats]:
-    """Return the rows of positive weight, their labels, and weights times those of their classes."""
+) -> tuple[Any, Labels, Floats, Bools]:
+    """Return the rows of positive weight, their labels, weights times those of their classes, and a mask."""
     label, weight = encoded_labels(y, classes), row_weights(sample_weight, X)
     if class_weight is not None:
         weight = weight * class_weights(class_weight, classes, label, weight)[label]
     kept = weight > 0
     if not kept.any():
         raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
-    return (X, label, weight) if kept.all() else (X[kept], label[kept], weight[kept])
+    return (X, label, weight, kept) if kept.all() else (X[kept], label[kept], weight[kept], kept)
 
 
 # ---- standardised rows ----

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tggm.arrays import Floats
 from tggm.data.standardise import Scales, require_moderate
 from tggm.estimators._data import UNNAMED, Data, StreamData
+from tggm.estimators._holdout import Holdout
 from tggm.estimators._neighbors import regression_neighbors
-from tggm.estimators._ridge import blend, linear_rows, ridge, start_at_ridge
+from tggm.estimators._ridge import blend, linear_rows, out_of_fold, ridge, start_at_ridge
 from tggm.estimators._settings import Settings
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration, fit_calibration
@@ -27,10 +28,12 @@ from tggm.predictive.neighbors import Neighbors
 from tggm.predictive.transforms import LogTransform
 from tggm.runtime import precision
 from tggm.tables.transformer import Columns
-from tggm.training import Trained
+from tggm.training import Program, Trained, train
+from tggm.training.progress import Printer
 from tggm.training.rows import Blocks
 
 _MOST = float(np.finfo(np.float64).max)
+LEAST_ROWS = 20  # to recalibrate: the width then has a standard error of 1 / √40, a sixth
 _ROUNDING = 1e-6  # relative widening of intervals, so that rounding puts no repeated target outside
 
 
@@ -59,7 +62,7 @@ class Fitted:
 def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Model, Blocks]:
     """Draw the members and assign rows to them; linear parts start at ridge regression."""
     network, model = draw(settings, data, rng)
-    blocks = data.blocks(settings, network.features.most, rng, settings.held_fraction)
+    blocks = data.blocks(settings, network.features.most, rng)
     block = blocks.only
     numeric = isinstance(data, Data) and data.classes is None and data.y.complete
     if block is not None and network.linear and numeric and isinstance(model.likelihood, Gaussian):
@@ -79,6 +82,28 @@ def draw(settings: Settings, data: Data | StreamData, rng: np.random.Generator) 
     )  # fmt: skip
 
 
+def retrain(
+    trained: Trained, program: Program, blocks: Blocks, data: Data | StreamData, settings: Settings,
+    rng: np.random.Generator,
+) -> Trained:  # fmt: skip
+    """Train new members on all rows if the folds left rows out; the history stays that of the folds.
+
+    They are trained to the place in the schedule that was best for held-out rows, the median of the members.
+    """
+    if not (blocks.partial and isinstance(data, Data)):
+        return trained
+    whole = replace(data, holdout=Holdout())
+    model, rows = initialise(settings, whole, rng)
+    again = replace(settings, time_budget=None, checkpoint=None).program(model, rows, whole, rng)
+    share = (np.median(trained.best_epoch) + 1) / program.max_epochs
+    again = replace(again, max_epochs=max(1, round(share * again.max_epochs)), milestones=None)
+    found = train(model, rows, again, Printer(held=False) if settings.verbose else None)
+    interrupted = trained.interrupted or found.interrupted
+    return replace(
+        trained, params=found.params, interrupted=interrupted, failed=trained.failed | found.failed
+    )
+
+
 def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted:
     """Return the trained members without pooling."""
     network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
@@ -88,27 +113,38 @@ def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted
     )  # fmt: skip
 
 
-def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
+def pool_regression(
+    trained: Trained, final: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings
+) -> Fitted:
     """Blend with ridge regression, calibrate, choose neighbours, and score the rows of a guarantee.
 
-    The blend helps for few members and a fixed number of epochs; at the defaults its effect is small.
+    The blend helps for few members and a fixed number of epochs; at the defaults its effect is small. `final`
+    are the predicting members; `trained` held rows out.
     """
-    fitted = fitted_of(trained.params, data, settings)
+    fitted = fitted_of(final.params, data, settings)
     complete = isinstance(data, Data) and data.y.complete
     blends = complete and fitted.network.linear and isinstance(fitted.model.likelihood, Gaussian)
     block, rows = blocks.kept, sample_rows(data.n_kept)
     with precision(settings.dtype):
         if block is not None and (blends or settings.calibrate):
-            held = held_out_predictions(fitted.model, block, rows, data.n_kept, settings.dtype)
+            members: Any = jax.tree.map(np.asarray, trained.params)
+            again = fitted.model if blocks.partial else None
+            units = data.holdout.units(data.n_kept)
+            held = held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
             if blends:
-                model, held = blend(fitted.model, held, ridge(*linear_rows(fitted.model, block, rows)))
+                numbers = linear_rows(fitted.model, block, rows)
+                linear = ridge(*numbers)
+                if not data.holdout.is_random:
+                    linear = out_of_fold(linear, *numbers, block.members, rows)
+                model, held = blend(fitted.model, held, linear)
                 fitted = replace(fitted, model=model)
             if settings.calibrate:
                 light = fitted.transform is not None
                 pools = tuple(map(partial(fit_calibration, light_tails=light), held))
                 fitted = replace(fitted, calibration=pools)
                 if settings.neighbors != 0 and all(each.kind != "linear" for each in pools):
-                    chosen = regression_neighbors(fitted.model, blocks, held, rows, pools, settings)
+                    pair = members if blocks.partial else fitted.model, fitted.model
+                    chosen = regression_neighbors(*pair, blocks, held, rows, pools, settings)
                     fitted = replace(fitted, neighbors=chosen)
         if data.calibration_rows is not None:
             X_new, Y_new = data.calibration_rows
@@ -123,11 +159,20 @@ def model_targets(fitted: Fitted, Y: Floats) -> Floats:
     return fitted.scales.y.apply(Y if fitted.transform is None else fitted.transform.forward(Y))
 
 
-def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
-    """Calibrate on new rows, with inputs and targets on the scale of the model."""
+def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats) -> Fitted:
+    """Calibrate on new rows, with inputs and targets on the scale of the model.
+
+    There is no guarantee with unequal weights: it would need the weight of every row to predict.
+    """
+    effective = weight.sum() ** 2 / (weight**2).sum()
+    if effective < LEAST_ROWS:
+        equal = f" of equal weight; these weights are worth {effective:.1f}" if np.ptp(weight) else ""
+        raise ValueError(
+            f"`recalibrate` needs at least {LEAST_ROWS} rows{equal or f'; got {len(Z)}'}. Pass more rows."
+        )
     with precision(fitted.dtype):
-        rows = new_row_predictions(fitted.model, Z, Y, fitted.dtype)
-        scores = conformal_scores(fitted, Z, Y)
+        rows = new_row_predictions(fitted.model, Z, Y, weight, fitted.dtype)
+        scores = None if np.ptp(weight) else conformal_scores(fitted, Z, Y)
     light = fitted.transform is not None
     pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
     return replace(fitted, calibration=pools, guarantee=scores)

@@ -13,16 +13,17 @@ import jax
 import numpy as np
 
 from tggm.arrays import Floats, Ints
-from tggm.estimators._class_predictions import mixture_of
+from tggm.estimators._class_predictions import mixture_of, probabilities
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, fitted_of
 from tggm.estimators._neighbors import class_neighbors
 from tggm.estimators._ridge import OUTPUT
 from tggm.estimators._settings import Settings
 from tggm.models import Model
+from tggm.predictive.conformal import class_scores, sorted_scores
 from tggm.runtime import blas_lock, precision
 from tggm.training import Trained
-from tggm.training.rows import Blocks, RowBlock, held_out_groups
+from tggm.training.rows import Blocks, Fold, RowBlock, held_out_groups
 
 STRENGTHS = np.logspace(-3, 2, 6)  # inverse penalties
 ENOUGH, FOLDS = 3000, 5  # rows and folds used to choose the penalty
@@ -76,29 +77,44 @@ class HeldOutRows:
         return log_p
 
 
-def pool_classes(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
-    """Blend with logistic regression, with the weight fitted on held-out rows, and choose neighbours."""
-    fitted = fitted_of(trained.params, data, settings)
+def pool_classes(
+    trained: Trained, final: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings
+) -> Fitted:
+    """Blend with logistic regression, choose neighbours, and score the calibration rows of a guarantee.
+
+    All choices use held-out rows. `final` are the predicting members; `trained` held rows out.
+    """
+    fitted = fitted_of(final.params, data, settings)
+    model: Any = jax.tree.map(np.asarray, trained.params)
     with precision(settings.dtype):
         if fitted.network.linear and not data.sparse and blocks.only is not None:
             with blas_lock(False):
-                fitted = replace(fitted, model=blend_with_logistic(fitted.model, blocks.only))
+                random = data.holdout.is_random
+                fitted = replace(fitted, model=blend_with_logistic(model, fitted.model, blocks.only, random))
         if settings.neighbors != 0 and blocks.kept is not None:
             held = HeldOutRows(blocks.kept)
             if held.groups:
-                log_p = held.log_probabilities([fitted.model] * len(held.groups))
+                pair = model if blocks.partial else fitted.model, fitted.model
+                log_p = held.log_probabilities([pair[0]] * len(held.groups))
                 rows, first = np.unique(held.rows, return_index=True)
-                chosen = class_neighbors(fitted.model, blocks, rows, log_p[first], settings)
+                chosen = class_neighbors(*pair, blocks, rows, log_p[first], settings)
                 fitted = replace(fitted, neighbors=chosen)
+    if data.calibration_rows is not None:
+        X_new, label = data.calibration_rows
+        scores = class_scores(probabilities(fitted, X_new))[np.arange(len(label)), label]
+        fitted = replace(fitted, guarantee=sorted_scores(scores[None, :]))
     return fitted
 
 
-def blend_with_logistic(model: Model, block: RowBlock) -> Model:
-    """Return members whose scores are blended with the regression; the weight is a MAP estimate."""
+def blend_with_logistic(model: Model, final: Model, block: RowBlock, random: bool = True) -> Model:
+    """Return `final` with scores blended with the regression; the weight is a MAP estimate for `model`.
+
+    The penalty is chosen on random rows if rows were held out at random, else on the held-out rows.
+    """
     held = HeldOutRows(block)
-    found = _regressions_of_block(model, block, held)
+    found = _regressions_of_block(model, block, held, random)
     if found is None:
-        return model
+        return final
     rows = held.weight.sum() ** 2 / (held.weight**2).sum()  # effective number
     losses: list[float] = []
     for share in SHARES:
@@ -107,7 +123,7 @@ def blend_with_logistic(model: Model, block: RowBlock) -> Model:
         losses.append(float(rows * loss + 0.5 * ((share - EXPECTED) / SPREAD) ** 2))
         if losses[-1] > losses[0] or (len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]):
             break  # the loss has one minimum, up to rounding
-    return blend_scores(model, found.whole, SHARES[int(np.argmin(losses))])
+    return blend_scores(final, found.whole, SHARES[int(np.argmin(losses))])
 
 
 def blend_scores(model: Model, logits: Logits, share: float) -> Model:
@@ -120,34 +136,48 @@ def blend_scores(model: Model, logits: Logits, share: float) -> Model:
     return model.with_arrays({OUTPUT + "W1": rest * W1, OUTPUT + "A": A, OUTPUT + "b1": b1})
 
 
-def _regressions_of_block(model: Model, block: RowBlock, held: HeldOutRows) -> Regressions | None:
+def _regressions_of_block(
+    model: Model, block: RowBlock, held: HeldOutRows, random: bool
+) -> Regressions | None:
     """Return the regressions on the inputs of the model's linear part; None for large tables."""
     n, d = np.shape(model.arrays()[OUTPUT + "A"])[1:]
     weight = np.asarray(block.weight, np.float64)
     if len(weight) > MOST_ROWS or n * d > MOST_NUMBERS or not held.weight.any():
         return None
     X = np.asarray(model.features.inputs(block.data.X), np.float64)
-    return regressions(X, np.asarray(block.data.y), weight, [rows for _, rows in held.groups], n)
+    members = block.members
+    parts = [np.sort(np.asarray(members.train[k])[: int(members.n_train[k])]) for (k, *_), _ in held.groups]
+    folds = None if random else list(zip(parts, [rows for _, rows in held.groups], strict=True))
+    return regressions(X, np.asarray(block.data.y), weight, parts, n, folds)
 
 
-def regressions(X: Floats, label: Ints, weight: Floats, held: list[Ints], n: int) -> Regressions | None:
-    """Fit all regressions with the cross-validated penalty; None if a group trains on one class only."""
+def regressions(
+    X: Floats, label: Ints, weight: Floats, parts: list[Ints], n: int, folds: list[Fold] | None = None
+) -> Regressions | None:
+    """Fit all regressions with the cross-validated penalty; None if a group trains on one class only.
+
+    `parts` are the training rows of each group of members; the penalty is chosen on `folds`, by default
+    random ones.
+    """
     used = np.flatnonzero(weight > 0)
-    parts = [np.setdiff1d(used, rows) for rows in held]
     if any(len(np.unique(label[part])) < 2 for part in parts):
         return None
-    strength = [_strength(X[used], label[used], weight[used], n)]
+    strength = [_strength(X, label, weight, n, _random_folds(used, n) if folds is None else folds)]
     *each, whole = (_path(X[part], label[part], weight[part], n, strength)[0] for part in (*parts, used))
     return Regressions(each, whole)
 
 
-def _strength(X: Floats, label: Ints, weight: Floats, n: int) -> float:
-    """Return the inverse penalty with the best cross-validated log-likelihood."""
-    order = np.random.default_rng(0).permutation(len(X))[:ENOUGH]
+def _random_folds(used: Ints, n: int) -> list[Fold]:
+    """Return training and held-out rows of random folds of at most 3,000 rows."""
+    order = used[np.random.default_rng(0).permutation(len(used))[:ENOUGH]]
     fold = np.arange(len(order)) % FOLDS
+    return [(order[fold != k], order[fold == k]) for k in range(1 if _large(order, n) else FOLDS)]
+
+
+def _strength(X: Floats, label: Ints, weight: Floats, n: int, folds: list[Fold]) -> float:
+    """Return the inverse penalty with the best cross-validated log-likelihood."""
     loss = np.zeros(len(STRENGTHS))
-    for k in range(1 if _large(order, n) else FOLDS):
-        part, rest = order[fold == k], order[fold != k]
+    for rest, part in folds:
         if len(part) and len(np.unique(label[rest])) > 1:
             path = _path(X[rest], label[rest], weight[rest], n, STRENGTHS)
             loss += [weight[part] @ _losses(X[part] @ A.T + b[None], label[part]) for A, b in path]

@@ -85,6 +85,13 @@ def _some_rows(block: RowBlock, count: int, most: int, classes: bool, rng: np.ra
     return Stored(data.X, data.y, weight[rows], rows)
 
 
+def _projections(model: Model, X: Any, groups: Sequence[Sequence[int]], classes: bool) -> Floats:
+    """Return the projections of last layers multiplied by the size of their output weights."""
+    sizes = output_sizes(model, classes)
+    found = projections(last_layers(model, X) * sizes[:, None, :], groups)
+    return np.asarray(sizes[:, :, None] * found, np.float32)
+
+
 def output_sizes(model: Model, classes: bool) -> Floats:
     """Return the norm of the output weights of each unit of the last layer, (members, m).
 
@@ -98,9 +105,12 @@ def output_sizes(model: Model, classes: bool) -> Floats:
 
 
 def find_candidates(
-    model: Model, blocks: Blocks, asked: Ints, count: int | None, *, classes: bool
+    model: Model, final: Model, blocks: Blocks, asked: Ints, count: int | None, *, classes: bool
 ) -> Found | None:
-    """Find the candidates for the neighbours of held-out rows, given by their numbers in the kept block."""
+    """Find the candidates for the neighbours of held-out rows, given by their numbers in the kept block.
+
+    The members of `model` held rows out; those of `final` predict. They differ if folds leave rows out.
+    """
     block, stored = blocks.kept, stored_rows(blocks, classes)
     assert block is not None
     groups = held_out_groups(block.members)
@@ -115,37 +125,36 @@ def find_candidates(
     fewest = FEWEST if count is None else 1
     if sum(map(len, of_group)) < fewest or len(stored.weight) < FEWEST:
         return None
-    sizes = output_sizes(model, classes)
     sample = take(stored.X, evenly_spaced(np.arange(len(stored.weight)), SAMPLE))
-    layers = last_layers(model, sample) * sizes[:, None, :]
-    everyone = list(range(len(sizes)))
-    projection = sizes[:, :, None] * projections(layers, [everyone, *(members for members, _ in groups)])
-    projection = projection.astype(np.float32)
-    shape = (-1, len(groups) + 1, projection.shape[2] // (len(groups) + 1))
-    points = places(model, stored.X, projection).reshape(shape)
+    everyone = list(range(len(model.arrays()["hidden.W0"])))
+    own = _projections(final, sample, [everyone], classes)
+    theirs = _projections(model, sample, [members for members, _ in groups], classes)
+    shape = (-1, len(groups), theirs.shape[2] // len(groups))
+    points, compared = places(final, stored.X, own), places(model, stored.X, theirs).reshape(shape)
     queries = [
-        places(model, take(block.data.X, rows), projection).reshape(shape)[:, g]
-        for g, rows in enumerate(of_group, start=1)
+        places(model, take(block.data.X, rows), theirs).reshape(shape)[:, g]
+        for g, rows in enumerate(of_group)
     ]
     trained = [
-        np.ones(len(points), np.bool_) if stored.numbers is None else ~np.isin(stored.numbers, held)
-        for _, held in groups
+        np.ones(len(points), np.bool_)
+        if stored.numbers is None
+        else np.isin(stored.numbers, np.asarray(block.members.train[members[0]]))
+        for members, _ in groups
     ]
     most = max(COUNTS) if count is None else count
-    candidates = find_held_out(points, queries, trained, most)
+    candidates = find_held_out(points, compared, queries, trained, most)
     if candidates is None:
         return None
-    own = projection[:, :, : shape[2]]
-    return Found(np.concatenate(of_group), candidates, stored, own, points[:, 0].astype(np.float32))
+    return Found(np.concatenate(of_group), candidates, stored, own, points.astype(np.float32))
 
 
 def regression_neighbors(
-    model: Model, blocks: Blocks, held: list[HeldOut], rows: Ints, calibration: Sequence[Calibration],
-    settings: Settings,
+    model: Model, final: Model, blocks: Blocks, held: list[HeldOut], rows: Ints,
+    calibration: Sequence[Calibration], settings: Settings,
 ) -> Neighbors | None:  # fmt: skip
     """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block."""
     usable = np.logical_and.reduce([each.usable_mask for each in held])
-    found = find_candidates(model, blocks, rows[usable], settings.neighbors, classes=False)
+    found = find_candidates(model, final, blocks, rows[usable], settings.neighbors, classes=False)
     if found is None:
         return None
     at = np.searchsorted(rows, found.asked)
@@ -169,12 +178,13 @@ def regression_neighbors(
     rule = choose(found.candidates, losses, KINDS, weight, row_weight, settings.neighbors)
     if rule is None:
         return None
+    mean = mean if final is model else member_means(final, found.stored.X, settings.dtype).mean(0)
     value = (Y - rule.slope * mean).astype(np.float32)
     return Neighbors(found.projection, found.points, value, row_weight, rule)
 
 
 def class_neighbors(
-    model: Model, blocks: Blocks, asked: Ints, log_p: Floats, settings: Settings
+    model: Model, final: Model, blocks: Blocks, asked: Ints, log_p: Floats, settings: Settings
 ) -> Neighbors | None:
     """Choose neighbours of a classifier.
 
@@ -184,7 +194,7 @@ def class_neighbors(
     block = blocks.kept
     assert block is not None
     weight, label = np.asarray(block.weight, np.float64), np.asarray(block.data.y)
-    found = find_candidates(model, blocks, asked[weight[asked] > 0], settings.neighbors, classes=True)
+    found = find_candidates(model, final, blocks, asked[weight[asked] > 0], settings.neighbors, classes=True)
     if found is None:
         return None
     stored, rows = np.asarray(found.stored.y, np.int32), found.asked

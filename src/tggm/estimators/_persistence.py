@@ -6,6 +6,7 @@ Every array is checked against the stored settings and network, even if the chec
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict, replace
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from tggm.estimators._fitted import Fitted
 from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
-from tggm.predictive.conformal import checked_scores
+from tggm.predictive.conformal import STORED, checked_scores
 from tggm.predictive.neighbors import PREFIX, checked_neighbors
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
@@ -34,7 +35,6 @@ SCALES = ("x.shift", "x.scale", "y.shift", "y.scale")
 HISTORY = ("train", "held_out")
 COUNTS = ("best_epoch", "undone", "history.epoch")  # integers; all other arrays are floating
 MOST_POINTS = 1000  # of a learning curve in a file
-GUARANTEE = "guarantee.scores"
 _MODEL = "model."
 
 
@@ -98,7 +98,7 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
     arrays = {_MODEL + name: np.asarray(a) for name, a in fitted.model.arrays().items()}
     arrays |= dict(zip(SCALES, (*fitted.scales.x, *fitted.scales.y), strict=True))
     if fitted.guarantee is not None:
-        arrays[GUARANTEE] = fitted.guarantee
+        arrays[STORED] = fitted.guarantee
     if fitted.neighbors is not None:
         arrays |= fitted.neighbors.arrays()
     n = len(estimator.history_["epoch"])
@@ -112,7 +112,7 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
 def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
     """Return constructor arguments as JSON values; those that define the model are as in the fit."""
     given, fitted = estimator.get_params(deep=False), estimator.fitted_
-    found = {name: plain(value) for name, value in given.items() if name != "checkpoint"}
+    found = {name: plain(value) for name, value in given.items() if name not in ("checkpoint", "cv")}
     found |= {"n_members": len(fitted.model.arrays()["hidden.W0"]), "dtype": fitted.dtype}
     if given["network"] is not None:
         found["network"] = replace(fitted.network, likelihood=given["network"].likelihood).described()
@@ -120,6 +120,8 @@ def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
         found["hidden"] = list(fitted.network.units)
     if given["linear"] != "auto":
         found["linear"] = fitted.network.linear
+    # a file holds no splitter; `fit` asks for one
+    found["cv"] = plain(given["cv"]) if isinstance(given["cv"], Real) else None
     for name in ("optimizer", "random_state"):  # may be objects
         if not isinstance(found[name], int | str | None):
             raise TypeError(
@@ -133,6 +135,8 @@ def _restored_settings(meta: Meta) -> dict[str, Any]:
     settings = dict(meta["settings"])
     if "checkpoint" in settings:
         raise ValueError("a model file must not name a checkpoint")
+    if settings["cv"] is not None and type(settings["cv"]) not in (int, float):
+        raise ValueError("`cv` of a model file must be a number or null")
     if isinstance(settings["hidden"], list):
         settings["hidden"] = tuple(settings["hidden"])
     if settings["network"] is not None:
@@ -165,8 +169,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     points = arrays["history.train"].shape[-1]
     wanted |= {f"history.{name}": (members, points) for name in HISTORY} | {"history.epoch": (points,)}
     wanted |= {"best_epoch": (members,), "undone": (members,)}
-    if GUARANTEE in arrays:
-        wanted[GUARANTEE] = (n, arrays[GUARANTEE].shape[-1])
+    if STORED in arrays:
+        wanted[STORED] = (n if task is REGRESSION else 1, arrays[STORED].shape[-1])
     _require_arrays({name: a for name, a in arrays.items() if not name.startswith(PREFIX)}, wanted)
     size = 0 if task is CLASSIFICATION else n
     neighbors = checked_neighbors(arrays, meta["neighbors"], (members, network.units[-1]), size, n)
@@ -201,7 +205,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     calibrated = bool(pools) and all(each.numbers for each in pools)
     if neighbors is not None and classes is None and not calibrated:
         raise ValueError("neighbours need calibrated members")
-    scores = checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None
+    given = arrays.get(STORED)
+    scores = None if given is None else checked_scores(given, classes=task is not REGRESSION)
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
     return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores, neighbors)
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tggm.arrays import Floats
+from tggm.arrays import Floats, Ints
 from tggm.models import Model
 from tggm.predictive.calibration import HeldOut
-from tggm.training.rows import RowBlock
+from tggm.training.rows import Membership, RowBlock, held_out_groups
 
 LEAST_ERROR = 1e-4  # smallest squared error of a standardised target to which W1 is scaled
 NEARLY_LINEAR = 0.05  # squared error of the regression below which the noise starts at this error
@@ -104,6 +104,19 @@ def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
     })  # fmt: skip
 
 
+def out_of_fold(
+    linear: Ridge, X: Floats, Y: Floats, weight: Floats, members: Membership, rows: Ints
+) -> Ridge:
+    """Replace leave-one-out predictions of held-out rows by those from the members' training rows."""
+    left_out = linear.left_out.copy()
+    for (member, *_), held in held_out_groups(members):
+        train = np.asarray(members.train[member])[: int(members.n_train[member])]
+        used, new = np.isin(rows, train), np.isin(rows, held)
+        found = ridge(X[used], Y[used], weight[used])
+        left_out[new] = X[new] @ found.A.T + found.b
+    return linear._replace(left_out=left_out)
+
+
 def blend(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list[HeldOut]]:
     """Blend the members, and their held-out predictions, with the linear model, output by output."""
     share, noise = (np.array(pair) for pair in zip(*map(_share, held, linear.left_out.T), strict=True))
@@ -119,7 +132,11 @@ def blend(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list
         NOISE: log_noise,
     })  # fmt: skip
     blended = [
-        each._replace(mean=(1 - w) * each.mean + w * left[None, :], var=(1 - w) ** 2 * each.var + more)
+        each._replace(
+            mean=(1 - w) * each.mean + w * left[None, :],
+            var=(1 - w) ** 2 * each.var + more,
+            again=None if each.again is None else (1 - w) * each.again,
+        )
         for each, left, w, more in zip(held, linear.left_out.T, share, noise, strict=True)
     ]
     return made, blended
@@ -139,7 +156,8 @@ def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
     K, k = len(mask), mask[:, rows].sum(0)
     mean = (held.mean[:, rows] * mask[:, rows]).sum(0) / k
     var = (held.var[:, rows] * mask[:, rows]).sum(0) / k
-    more = held.mean[:, rows].var(0, ddof=1 if K > 1 else 0) * (1 / k - 1 / K)
+    spread = held.mean if held.again is None else held.again
+    more = spread[:, rows].var(0, ddof=1 if K > 1 else 0) * (1 / k - 1 / K)
     w = held.weight[rows] / (var + var.mean())
     error, step = held.y[rows] - mean, left_out[rows] - mean
     farther = np.maximum(error**2, (error - step) ** 2)

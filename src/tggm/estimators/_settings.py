@@ -72,7 +72,7 @@ class Settings:
     max_epochs: int | None  # None for "auto"
     time_budget: float | None
     weight_decay: float | None  # None for "auto"
-    held_fraction: float
+    cv: Any  # fraction, number of folds, splitter; None after loading a model with a splitter
     standardize: bool | str
     dtype: str
     random_state: Any
@@ -107,7 +107,7 @@ class Settings:
             max_epochs=check.count_or_auto("max_epochs", given["max_epochs"]),
             time_budget=None if budget is None else check.number("time_budget", budget, above=0),
             weight_decay=check.number_or_auto("weight_decay", given["weight_decay"], least=0),
-            held_fraction=check.number("validation_fraction", given["validation_fraction"], above=0, below=1),
+            cv=check.hold_out(given["cv"]),
             standardize=given["standardize"],
             dtype=check.precision(given["dtype"]),
             random_state=given["random_state"],
@@ -156,10 +156,11 @@ class Settings:
         else:
             epochs, rate, milestones = self.max_epochs, self.learning_rate, None
             patience = float(max(LEAST_PATIENCE, epochs // 4))
+        budget = None if self.time_budget is None else self.time_budget / (2 if blocks.partial else 1)
         muon = "muon" if rows >= LEAST_MUON else "adam"
         plan, hyper = self._plan(model, blocks, data, batch, muon, rate, epochs, patience)
         return Program(
-            plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, budget=self.time_budget,
+            plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, budget=budget,
             checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
 from tggm import settings as check
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.data import Stream
 from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
@@ -19,11 +20,12 @@ from tggm.estimators._data import (
     require_rows,
     require_two_classes,
 )
-from tggm.estimators._fitted import Fitted, initialise
+from tggm.estimators._fitted import Fitted, initialise, retrain
 from tggm.estimators._labels import encoded_labels
 from tggm.estimators._logistic import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
+from tggm.predictive.base import require_level
 from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, train
@@ -75,8 +77,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     dropout : float, default 0.0
         Fraction of the inputs that are dropped at random in every training step; 0.1 to 0.3 may help for
         images.
-    validation_fraction : float, default 0.1
-        Fraction of the rows that each member holds out; of four or more members, several share these.
+    cv : float, int or splitter, default 0.1
+        Which rows members hold out, as in `TGGMRegressor`.
     neighbors : "auto", False or int, default "auto"
         Whether the classes of the nearest training rows are mixed into the probabilities, and how many rows.
         "auto" uses them if they predict held-out rows better. The model then contains labels of training
@@ -86,6 +88,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     standardize : {"robust", True, "whole", False}, default "robust"
         How inputs are standardised: each column without its outliers ("robust"), each column (True), the
         table as one column ("whole", for pixels), or not at all. A sparse table is divided by one number.
+    guarantee : float or None, default None
+        Highest level of sets of classes with guaranteed coverage, see `predict_set`. Rows are set aside as in
+        `TGGMRegressor`.
     dtype : {"float32", "float64"}, default "float32"
         Type of the numbers.
     random_state : int, RandomState or None, default None
@@ -128,10 +133,11 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         time_budget: float | None = None,
         weight_decay: float | str = "auto",
         dropout: float = 0.0,
-        validation_fraction: float = 0.1,
+        cv: Any = 0.1,
         neighbors: bool | int | str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         standardize: bool | str = "robust",
+        guarantee: float | None = None,
         dtype: str = "float32",
         random_state: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -140,9 +146,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
         self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
         self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
-        self.weight_decay, self.dropout, self.validation_fraction = weight_decay, dropout, validation_fraction
-        self.neighbors, self.class_weight = neighbors, class_weight
-        self.standardize, self.dtype = standardize, dtype
+        self.weight_decay, self.dropout, self.cv = weight_decay, dropout, cv
+        self.neighbors, self.class_weight, self.standardize = neighbors, class_weight, standardize
+        self.guarantee, self.dtype = guarantee, dtype
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "classification"
@@ -173,6 +179,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         eval_set: tuple[Any, ArrayLike] | None = None,
         observer: Observer | None = None,
     ) -> Self:
@@ -184,7 +191,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
             As in `TGGMRegressor.fit`. A sparse matrix is never made dense as a whole.
         y : array_like, shape (n_rows,)
             Labels: numbers, strings or booleans, of at least two classes.
-        sample_weight, observer
+        sample_weight, groups, observer
             As in `TGGMRegressor.fit`.
         eval_set
             As in `TGGMRegressor.fit`; `evals_result_` has "log_loss" and "accuracy", both before the
@@ -192,16 +199,18 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         """
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
         rng = check.generator(settings.random_state)
-        data = read_labels(self, X, y, sample_weight, settings, rng)
+        data = read_labels(self, X, y, sample_weight, groups, settings, rng)
         require_two_classes(data)
         model, blocks = initialise(settings, data, rng)
         if observer is None and settings.verbose:
             observer = Printer(held=True)
         if eval_set is not None:
             observer = EvaluationObserver(self, settings, data, model, eval_set, observer)
-        trained = train(model, blocks, settings.program(model, blocks, data, rng), observer)
-        fitted = pool_classes(trained, blocks, data, settings)
-        self._store(fitted, trained, blocks.kept, observer)
+        program = settings.program(model, blocks, data, rng)
+        trained = train(model, blocks, program, observer)
+        final = retrain(trained, program, blocks, data, settings, rng)
+        fitted = pool_classes(trained, final, blocks, data, settings)
+        self._store(fitted, final, None if blocks.partial else blocks.kept, observer)
         return self
 
     def partial_fit(
@@ -216,12 +225,12 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         The first call needs `classes`, the labels of all calls, unless `y` contains all of them. It also fits
         the standardisation to these rows. For tables see `TGGMRegressor.partial_fit`.
         """
-        settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
-        first = not hasattr(self, "fitted_")
+        checked = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
+        settings, first = replace(checked, guarantee=None, cv=0.0), not hasattr(self, "fitted_")
         if first:
             given: dict[str, Any] = {"classes": classes, "encode_target": False}
             rng = check.generator(settings.random_state)
-            data = require_rows(read_labels(self, X, y, sample_weight, settings, rng, **given))
+            data = require_rows(read_labels(self, X, y, sample_weight, None, settings, rng, **given))
         else:
             if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
                 raise ValueError(
@@ -259,6 +268,19 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         """Return the log-odds of the second class, (n_rows,), or the log-probabilities of several classes."""
         log_p = self.predict_log_proba(X)
         return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
+
+    def predict_set(self, X: ArrayLike, level: float = 0.9) -> Bools:
+        """Return which classes are in the prediction set of each row, shape (n_rows, n_classes).
+
+        The set has the most probable classes, with as much total probability as the M calibration rows that
+        the constructor's `guarantee` set aside need. The class of a new row is in its set with a probability
+        of at least `level`, if these rows and the new one are exchangeable; see `predict_interval` of
+        `TGGMRegressor` for what this means, also with `groups`. The set always contains the most probable
+        class. So the probability is about the accuracy if that is higher than `level`. ValueError if M is
+        too small for `level`.
+        """
+        require_level(level)
+        return compute.sets(self.fitted_, self._inputs(X), level)
 
     def label_log_proba(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-probability of each row's label, shape (n_rows,)."""

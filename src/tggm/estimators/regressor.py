@@ -15,13 +15,20 @@ from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _regression_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
-from tggm.estimators._data import read_more_numbers, read_numbers, require_positive, require_rows
+from tggm.estimators._data import (
+    read_more_numbers,
+    read_numbers,
+    require_positive,
+    require_rows,
+    row_weights,
+)
 from tggm.estimators._fitted import (
     guaranteed_interval,
     initialise,
     model_targets,
     pool_regression,
     recalibrate_model,
+    retrain,
 )
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.models import Network
@@ -81,8 +88,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
         "auto" is 0.3 (n_features − 16), at least 0.1.
-    validation_fraction : float, default 0.1
-        Fraction of the rows that each member holds out; of four or more members, several share these.
+    cv : float, int or splitter, default 0.1
+        Which rows members hold out for early stopping, pooling and calibration. A float is the fraction that
+        each member holds out at random; of four or more members, several share these. An integer is a number
+        of folds. A splitter of scikit-learn, such as GroupKFold() or TimeSeriesSplit(), splits the rows of
+        `fit`. Folds are assigned to members in turn, at least two members each; with too few members only
+        the last folds are used. If its training parts leave rows out, its members only choose the number of
+        steps and calibrate, and members trained on all rows predict.
     standardize : {"robust", True, False}, default "robust"
         Whether inputs and targets are standardised. "robust" ignores values more than ten robust
         deviations from the median.
@@ -97,7 +109,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         need ``calibrate=True``.
     guarantee : float or None, default None
         Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows, at
-        least level / (1 − level) and at most 10,000, is set aside and used for nothing else.
+        least level / (1 − level) and at most 10,000, is set aside and used for nothing else; of `groups`,
+        a tenth of the groups.
     dtype : {"float32", "float64"}, default "float32"
         Type of the numbers in training and in means. Densities are always computed in double precision.
     random_state : int, RandomState or None, default None
@@ -153,7 +166,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         max_epochs: int | str = "auto",
         time_budget: float | None = None,
         weight_decay: float | str = "auto",
-        validation_fraction: float = 0.1,
+        cv: Any = 0.1,
         standardize: bool | str = "robust",
         target_transform: str | None = "auto",
         calibrate: bool = True,
@@ -167,7 +180,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
         self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
         self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
-        self.weight_decay, self.validation_fraction = weight_decay, validation_fraction
+        self.weight_decay, self.cv = weight_decay, cv
         self.standardize, self.target_transform = standardize, target_transform
         self.calibrate, self.neighbors = calibrate, neighbors
         self.guarantee, self.dtype = guarantee, dtype
@@ -196,6 +209,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         censored: ArrayLike | None = None,
         eval_set: tuple[Any, ArrayLike] | None = None,
         observer: Observer | None = None,
@@ -212,6 +226,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             Targets. With several outputs NaN is a missing target.
         sample_weight : array_like, shape (n_rows,), optional
             Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
+        groups : array_like, shape (n_rows,), optional
+            Group of each row, such as its patient or store. Whole groups are held out, so that widths are
+            those for rows of new groups. A splitter in `cv` gets them, too.
         censored : array_like, shape (n_rows,), optional
             1 or "right" where the true value is at least `y`, −1 or "left" where it is at most `y`, 0 or
             "none" where `y` was measured; for one output. Predictions are of the true value.
@@ -223,15 +240,17 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """
         settings = Settings.checked(self.get_params(deep=False), REGRESSION)
         rng = check.generator(settings.random_state)
-        data = read_numbers(self, X, y, sample_weight, censored, settings, rng)
+        data = read_numbers(self, X, y, sample_weight, censored, groups, settings, rng)
         model, blocks = initialise(settings, data, rng)
         if observer is None and settings.verbose:
             observer = Printer(held=True)
         if eval_set is not None:
             observer = EvaluationObserver(self, settings, data, model, eval_set, observer)
-        trained = train(model, blocks, settings.program(model, blocks, data, rng), observer)
-        fitted = pool_regression(trained, blocks, data, settings)
-        self._store(fitted, trained, blocks.kept, observer)
+        program = settings.program(model, blocks, data, rng)
+        trained = train(model, blocks, program, observer)
+        final = retrain(trained, program, blocks, data, settings, rng)
+        fitted = pool_regression(trained, final, blocks, data, settings)
+        self._store(fitted, final, None if blocks.partial else blocks.kept, observer)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -241,29 +260,36 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         rows may be passed again. Encoder and pooling rule of `fit` are kept, but its guarantee is removed.
         """
         given = Settings.checked(self.get_params(deep=False), REGRESSION)
-        settings, first = replace(given, guarantee=None, target_transform=None), not hasattr(self, "fitted_")
-        if first:
+        settings = replace(given, guarantee=None, target_transform=None, cv=0.0)
+        if first := not hasattr(self, "fitted_"):
             rng = check.generator(settings.random_state)
-            found = read_numbers(self, X, y, sample_weight, None, settings, rng, encode_target=False)
+            found = read_numbers(self, X, y, sample_weight, None, None, settings, rng, encode_target=False)
             data = require_rows(found)
         else:
             data = read_more_numbers(self, X, y, sample_weight)
         self._train_one_pass(data, settings, first)
         return self
 
-    def recalibrate(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def recalibrate(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Calibrate on rows that no member was trained on; the members do not change.
 
-        Use it when the data have drifted: widths adapt to the new rows, means do not. A few dozen rows are
-        enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows, see
-        `predict_interval` and docs/uncertainty.md.
+        Use it when the data have drifted: widths adapt to the new rows, means do not. It needs 20 rows; a few
+        dozen are enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows,
+        see `predict_interval` and docs/uncertainty.md.
+
+        `sample_weight` makes the rows represent others: the weight of a row is the ratio of the density of
+        the rows to predict to that of these rows. Unequal weights must be worth 20 rows, (Σw)² / Σw², and
+        remove the guarantee.
         """
         Z = self._inputs(X)
         Y = self._targets(y, len(Z))
         if not np.isfinite(Y).all():
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
         require_positive(self.fitted_.transform, Y)
-        self.fitted_ = recalibrate_model(self.fitted_, Z, model_targets(self.fitted_, Y))
+        weight = row_weights(sample_weight, Z)
+        kept = weight > 0
+        Y = model_targets(self.fitted_, Y[kept])
+        self.fitted_ = recalibrate_model(self.fitted_, Z[kept], Y, weight[kept])
         return self
 
     def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:
@@ -317,8 +343,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         new rows. It holds for every distribution and every model, if the rows are exchangeable (for example
         drawn independently from one distribution). The probability of one fit has a standard deviation of
         √(level (1 − level) / (M + 2)). The guarantee does not hold for a single x, a group of rows, or after
-        a drift. Rows with limits (`censored`) are left out, and weights are ignored. ValueError if M is too
-        small for `level`.
+        a drift. After a fit with `groups`, M is the number of groups set aside, with one calibration row
+        each; the guarantee is then for a row of a new group, if groups are exchangeable. Rows with limits
+        (`censored`) are left out, and weights are ignored. ValueError if M is too small for `level`.
         """
         if guarantee:
             require_level(level)

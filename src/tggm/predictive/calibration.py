@@ -31,6 +31,15 @@ scaled by one factor, so that their mean square becomes that of averages over K 
 A member stops at the epoch that is best for the n rows that it held out, which makes their log-likelihood too
 high by 1/n nats per row, as in Akaike's criterion: squared errors are multiplied by 1 + 2/n (`optimism`).
 
+If members were trained again on all rows, because the folds left rows out, rows are predicted by the members
+that held them out, K is the number of the predicting members, and these are the members that did train on the
+row. Rows that no member held out are ignored.
+
+Rows that are held out together, as a group or a fold of a splitter, may have similar errors, and carry less
+information than independent rows. Their number is divided by the design effect (Kish, 1965) of the squared
+errors: the variance of their mean, with groups as sampling units, over that for independent rows, at least
+1.
+
 If fewer than five rows are held out twice (as usual with fewer than four members), D is the variance of all
 members, which is too small and correlated with the error; only half of the reduction is applied.
 """
@@ -149,7 +158,7 @@ class PooledRows(NamedTuple):
     error: Floats  # y − m
     var: Floats  # v
     between: Floats  # D
-    weight: Floats  # with the sum (Σw)² / Σw², the number of rows of equal weight with the same information
+    weight: Floats  # with the sum (Σw)² / Σw² / design effect, the number of rows of equal information
     estimated: bool  # whether D is estimated from data
 
 
@@ -162,6 +171,8 @@ class HeldOut(NamedTuple):
     y: Floats  # (N,)
     weight: Floats  # (N,)
     optimism: float = 1.0  # factor of squared errors: the members' epochs were chosen on these rows
+    again: Floats | None = None  # (K, N) means of members that were trained again, on all rows
+    group: Ints | None = None  # (N,) of rows that were held out together
 
     def usable(self, most: int) -> "HeldOut":
         """Return at most `most` usable rows."""
@@ -177,7 +188,9 @@ class HeldOut(NamedTuple):
     def take(self, rows: Ints) -> "HeldOut":
         """Select rows."""
         mean, var, mask = self.mean[:, rows], self.var[:, rows], self.held_out_mask[:, rows]
-        return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism)
+        again = None if self.again is None else self.again[:, rows]
+        group = None if self.group is None else self.group[rows]
+        return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism, again, group)
 
     def pooled(self) -> PooledRows:
         """Predict usable rows as if all members had held them out; the mean is over those that did."""
@@ -185,22 +198,25 @@ class HeldOut(NamedTuple):
         centre, var = (np.where(mask, a, 0.0).sum(0) / k for a in (self.mean, self.var))
         w = self.weight / self.weight.sum()
         scatter, estimated = self._scatter(centre, var, w)
-        squares = w @ ((self.y - centre) ** 2 / var)
+        square = (self.y - centre) ** 2 / var
+        squares = w @ square
         reduction = (1.0 if estimated else _REDUCTION) * (w @ (scatter * (1 / k - 1 / K) / var))
         factor = np.clip(1 - reduction / squares, _LEAST_FACTOR, 1.0) if squares > 0 else 1.0
-        error = np.sqrt(factor * self.optimism) * (self.y - centre)
-        return PooledRows(centre, error, var, scatter, w / (w**2).sum(), estimated or K == 1)
+        effect = 1.0 if self.group is None else _design_effect(square, w, self.group)
+        error = np.sqrt(factor * (1 + effect * (self.optimism - 1))) * (self.y - centre)
+        return PooledRows(centre, error, var, scatter, w / (w**2).sum() / effect, estimated or K == 1)
 
     def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
         """Return D of each row, as if no member had trained on it, and whether it is estimated from data."""
         mask = self.held_out_mask
-        twice, others = mask.sum(0) >= 2, (~mask).sum(0) >= 2
+        fitted, mean = (~mask, self.mean) if self.again is None else (np.ones_like(mask), self.again)
+        twice, others = mask.sum(0) >= 2, fitted.sum(0) >= 2
         if twice.sum() < _FEWEST_ROWS:
-            return _scatter_where(np.ones_like(mask), self.mean), False
-        fresh, trained = (_scatter_where(which, self.mean) / var for which in (mask, ~mask))
+            return _scatter_where(np.ones_like(mask), mean), False
+        fresh, trained = _scatter_where(mask, self.mean) / var, _scatter_where(fitted, mean) / var
         if not (twice & others).any():  # for example two of three members: there are no two others
-            mean = np.average(fresh[twice], weights=w[twice])
-            return var * np.where(twice, fresh + (mean - fresh) / mask.sum(0), mean), True
+            usual = np.average(fresh[twice], weights=w[twice])
+            return var * np.where(twice, fresh + (usual - fresh) / mask.sum(0), usual), True
         w = np.where(twice & others, w, 0.0)
         square = (self.y - centre) ** 2 / var
         square = np.minimum(square, _OUTLIER * np.median(square))
@@ -283,6 +299,14 @@ def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
 def _ratio(a: Floats, b: Floats) -> float:
     """Divide two sums; 1 if the divisor is not positive."""
     return float(a / b) if b > 0 else 1.0
+
+
+def _design_effect(square: Floats, w: Floats, group: Ints) -> float:
+    """Return the variance of the weighted mean of clipped squares over that for independent rows."""
+    square = np.minimum(square, _OUTLIER * np.median(square))
+    part = w * (square - w @ square)
+    sums = np.bincount(np.unique(group, return_inverse=True)[1], part)
+    return max(_ratio((sums**2).sum(), (part**2).sum()), 1.0)
 
 
 def _scatter_where(where: Bools, values: Floats) -> Floats:

@@ -14,6 +14,11 @@ M + 1 is uniform. With q the ⌈(M + 1) · level⌉-th smallest of the M scores,
 
 This holds for every model. Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World; Lei,
 G'Sell, Rinaldo, Tibshirani & Wasserman (2018), J. Am. Statist. Ass. 113.
+
+For classes the score is that of adaptive prediction sets without randomisation (Romano, Sesia & Candès,
+2020, NeurIPS 33): the total probability of the classes that are more probable than the observed one. The set
+has all classes with a score of at most q. It contains the most probable class, whose score is 0; a randomised
+set could be empty, and would change from call to call.
 """
 
 import math
@@ -21,12 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from tggm.arrays import Floats
+from tggm.arrays import Bools, Floats
 from tggm.predictive.base import require_level
 from tggm.predictive.calibration import DISAGREEMENT
 
 MOST_ROWS = 10_000  # calibration rows: coverage is then within 0.01 of the level in 999 of 1,000 fits
 SHARE = 0.1  # of all rows, if that is enough for the level
+STORED = "guarantee.scores"  # array of a model file
+SAME = 1e-6  # probabilities of a row differ by less between blocks of rows and backends
 _ROUNDING = 1e-9
 
 
@@ -47,19 +54,39 @@ def centre_and_width(mean: Floats, var: Floats) -> tuple[Floats, Floats]:
     return mean.mean(0), np.sqrt(var.mean(0) + DISAGREEMENT * between)
 
 
+def class_scores(probability: Floats) -> Floats:
+    """Compute the total probability of the classes that are more probable than each, shape (rows, n)."""
+    order = np.argsort(-probability, axis=1, kind="stable")
+    ranked = np.take_along_axis(probability, order, axis=1)
+    above = np.cumsum(ranked, axis=1) - ranked
+    place = np.arange(ranked.shape[1])
+    # classes of equal probability have the score of the first of them
+    first = np.maximum.accumulate(np.where(np.diff(ranked, axis=1, prepend=2.0) < 0, place, 0), axis=1)
+    scores = np.empty_like(above)
+    np.put_along_axis(scores, order, np.take_along_axis(above, first, axis=1), axis=1)
+    return scores
+
+
+def class_set(probability: Floats, scores: Floats, level: float) -> Bools:
+    """Return which classes are in the set of each row, (rows, n), for sorted scores of calibration rows."""
+    return class_scores(probability) <= quantile(scores, level) + SAME
+
+
 def sorted_scores(scores: Floats) -> Floats:
     """Sort the scores of each output, (n, M), in ascending order; NaN last."""
     return np.sort(scores[:, :MOST_ROWS], axis=1)
 
 
-def checked_scores(scores: Any) -> Floats:
-    """Check scores read from a file: ascending and not negative, NaN last."""
+def checked_scores(scores: Any, *, classes: bool = False) -> Floats:
+    """Check scores read from a file: ascending and not negative, NaN last; of classes, at most 1."""
     found = np.asarray(scores, np.float64)
     known = [row[~np.isnan(row)] for row in found]
     if any((row < 0).any() or (row[1:] < row[:-1]).any() for row in known):
         raise ValueError("scores of calibration rows must not be negative and must be ascending")
     if any(np.isnan(found[j, : len(row)]).any() for j, row in enumerate(known)):
         raise ValueError("missing scores must come last")
+    if classes and (len(found) != 1 or not (found <= 1 + SAME).all()):
+        raise ValueError("scores of classes must be one list of numbers from 0 to 1")
     return found
 
 
@@ -71,6 +98,6 @@ def quantile(scores: Floats, level: float) -> float:
     if rank > count:
         raise ValueError(
             f"`level` must be at most {count / (count + 1):.4g} for {count} calibration rows; got {level:g}. "
-            f"Fit with guarantee={level:g}, or `recalibrate` with at least {fewest_rows(level)} new rows."
+            f"{fewest_rows(level)} are needed: fit with guarantee={level:g}."
         )
     return float(scores[rank - 1])

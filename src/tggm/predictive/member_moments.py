@@ -63,8 +63,13 @@ def sample_rows(count: int) -> Any:
     return np.sort(np.random.default_rng(0).choice(count, MOST_HELD, replace=False))
 
 
-def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, dtype: Any) -> list[HeldOut]:
-    """Predict training rows by every member; record which members held them out."""
+def held_out_predictions(
+    model: Model, block: RowBlock, rows: Any, count: int, dtype: Any, again: Model | None, groups: Any
+) -> list[HeldOut]:
+    """Predict training rows by every member; record which members held them out.
+
+    `again` are the predicting members, if they were trained again on all rows; `groups` are the rows' groups.
+    """
     X, Y = np.asarray(block.data.X)[rows], measured_targets(block.data.y)[rows]
     mean, var = member_moments(model, X, dtype)
     mask, weight = np.zeros((len(mean), count), np.bool_), np.asarray(block.weight, np.float64)[rows]
@@ -74,16 +79,23 @@ def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, d
     known = np.isfinite(Y)
     # the epoch of each member was chosen on its held-out rows
     optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
-    y, each = np.where(known, Y, 0.0), range(Y.shape[1])
-    return [HeldOut(mean[..., j], var[..., j], mask, y[:, j], weight * known[:, j], optimism) for j in each]
+    y, group = np.where(known, Y, 0.0), None if groups is None else np.asarray(groups)[rows]
+    more = None if again is None else member_moments(again, X, dtype)[0]
+    return [
+        HeldOut(
+            mean[..., j], var[..., j], mask, y[:, j], weight * known[:, j], optimism,
+            None if more is None else more[..., j], group,
+        )
+        for j in range(Y.shape[1])
+    ]  # fmt: skip
 
 
-def new_row_predictions(model: Model, X: Floats, Y: Floats, dtype: Any) -> list[HeldOut]:
+def new_row_predictions(model: Model, X: Floats, Y: Floats, weight: Floats, dtype: Any) -> list[HeldOut]:
     """Predict new rows by every member; inputs and targets are standardised."""
     mean, var = member_moments(model, X, dtype)
     mask = np.ones(mean.shape[:2], np.bool_)
     each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
-    return [HeldOut(m, v, mask, y, np.ones(len(y))) for m, v, y in each]
+    return [HeldOut(m, v, mask, y, weight) for m, v, y in each]
 
 
 def block_size(members: Model, rows: int) -> int:

@@ -210,21 +210,22 @@ class Candidates(NamedTuple):
 
 
 def find_held_out(
-    stored: Floats, asked: Sequence[Floats], trained: Sequence[Bools], most: int
+    points: Floats, compared: Floats, asked: Sequence[Floats], trained: Sequence[Bools], most: int
 ) -> Candidates | None:
     """Find neighbours of held-out rows; None if rows are too few or at one place.
 
-    `stored` has the places of stored rows, (rows, groups + 1, dimensions), the first by all members. Group g
-    of members held out the rows at `asked[g]` and trained on the stored rows `trained[g]`.
+    `points` are the places of stored rows by the members that predict, and `compared`, (rows, groups,
+    dimensions), those by each group of members that held rows out. Group g held out the rows at `asked[g]`
+    and trained on the stored rows `trained[g]`.
     """
     most = min([most, *(int(mask.sum()) - 1 for mask in trained)])
     if most < 1:
         return None
-    typical = typical_distance(stored[:, 0])
+    typical = typical_distance(points)
     parts = []
-    for g, (points, mask) in enumerate(zip(asked, trained, strict=True), start=1):
-        own = stored[mask, g]
-        distance, index = find(cKDTree(own), points, most)
+    for g, (queries, mask) in enumerate(zip(asked, trained, strict=True)):
+        own = compared[mask, g]
+        distance, index = find(cKDTree(own), queries, most)
         parts.append((distance / typical_distance(own), np.flatnonzero(mask)[index]))
     distance, index = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Candidates(distance, index, typical) if np.isfinite(distance).all() and typical else None

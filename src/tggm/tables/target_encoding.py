@@ -6,7 +6,7 @@ For a value with n rows whose targets sum to s, the encoding is the posterior me
 
 with the variances within and between values estimated by an analysis of variance; for classes it is the
 log-odds of that share. Training rows are encoded out of fold, by the other four fifths of the rows, so that
-no row's own target is among its inputs.
+no row's own target is among its inputs. Rows of one group are in one fold: their targets are not, either.
 
 Repeated numbers, such as fares or amounts of a tax form, can act as words; smooth functions do not fit them.
 """
@@ -39,9 +39,10 @@ class Outcomes(NamedTuple):
     values: Floats  # (rows, outputs), NaN where missing; zeros and ones for classes
     names: tuple[str, ...]  # of the outputs
     is_class: bool
+    groups: Any = None  # (rows,) of the rows; those of one group are in one fold
 
     @classmethod
-    def of(cls, y: NDArray[Any], is_class: bool) -> "Outcomes | None":
+    def of(cls, y: NDArray[Any], is_class: bool, groups: Any = None) -> "Outcomes | None":
         """Convert the targets of `fit`; None if there are too many outputs.
 
         Two classes need one column, for the second class.
@@ -56,7 +57,7 @@ class Outcomes(NamedTuple):
             values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
             count = values.shape[1]
             names = [f"target {k}" for k in range(count)] if count > 1 else ["target"]
-        return cls(values, tuple(names), is_class) if len(names) <= MOST_OUTPUTS else None
+        return cls(values, tuple(names), is_class, groups) if len(names) <= MOST_OUTPUTS else None
 
 
 def encode_codes(code: Ints, size: int, outcome: Outcomes) -> Floats:
@@ -67,7 +68,9 @@ def encode_codes(code: Ints, size: int, outcome: Outcomes) -> Floats:
 def encode_out_of_fold(code: Ints, size: int, outcome: Outcomes) -> Floats:
     """Return the encoding of each row's code by the rows of the other folds, shape (rows, outputs)."""
     found = np.empty((len(code), outcome.values.shape[1]))
-    fold = np.random.default_rng(0).permutation(len(code)) % FOLDS
+    groups = np.arange(len(code)) if outcome.groups is None else np.asarray(outcome.groups)
+    names, place = np.unique(groups, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[place]
     for k in range(FOLDS):
         others = fold != k
         rest = outcome._replace(values=outcome.values[others])
@@ -155,7 +158,8 @@ def beats_neighbours(x: Floats, levels: tuple[float, ...], commonest: float, out
     counted = (code < len(levels)) & ((x != commonest) | (2 * (x == commonest).sum() < len(x)))
     if counted.sum() < LEAST_ROWS:
         return False
-    encoded = encode_out_of_fold(code, len(levels) + 1, Outcomes(y, outcome.names, False))
+    groups = None if outcome.groups is None else np.asarray(outcome.groups)[some]
+    encoded = encode_out_of_fold(code, len(levels) + 1, Outcomes(y, outcome.names, False, groups))
     error = ((y - encoded) ** 2).sum(1)
     least = LEAST_GAIN * y.var(0).sum()
     for width in (LEAST_WIDTH, max(LEAST_WIDTH, len(x) // 40), max(LEAST_WIDTH, len(x) // 10), len(x)):

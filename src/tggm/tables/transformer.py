@@ -93,13 +93,13 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.fit_transform(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
         """Learn how to encode the columns, and return the numbers of the training rows.
 
         Target encodings are out of fold: they differ from those of ``fit(X, y).transform(X)``, which use each
-        row's own target.
+        row's own target. Rows of one group are in one fold.
         """
-        table, outcome = self._learn(X, y)
+        table, outcome = self._learn(X, y, groups=groups)
         left_out = [f"{name} ({why})" for name, why in self.left_out_.items() if name not in self.ignore]
         listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
         if listed or self.notes_:
@@ -135,7 +135,9 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         made._set_names(preparation.names, preparation.named)
         return made
 
-    def _learn(self, X: Any, y: Any, target_encoding: bool = True) -> tuple[Table, Outcomes | None]:
+    def _learn(
+        self, X: Any, y: Any, target_encoding: bool = True, groups: Any = None
+    ) -> tuple[Table, Outcomes | None]:
         """Learn each column; raise `TableError` that lists all mistakes, or if no column is left.
 
         Return the table, and the targets for target encodings.
@@ -149,7 +151,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             raise ValueError(f"`y` has {len(target)} targets, but `X` has {len(table)} rows.")
         if target is not None and self.task == "auto":
             is_class = type_of_target(target, input_name="y") in ("binary", "multiclass")
-        outcome = None if target is None or not target_encoding else Outcomes.of(target, is_class)
+        outcome = None if target is None or not target_encoding else Outcomes.of(target, is_class, groups)
         self._set_names(tuple(table.columns), table.named)
         self._missing = (*self.missing, *table.missing)
         self.left_out_ = dict.fromkeys(self.ignore, "as requested")
@@ -234,11 +236,13 @@ def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransfo
     return made
 
 
-def training_features(transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool) -> Floats:
+def training_features(
+    transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool, groups: Any = None
+) -> Floats:
     """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
-        return transformer._encode(table, Outcomes.of(y, is_class))
+        return transformer._encode(table, Outcomes.of(y, is_class, groups))
 
 
 # ---- kinds of columns ------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ GROUPED = 4  # from this many members on, several hold out the same rows
 ENOUGH_HELD = 250  # rows held out by at least one member
 _QUEUED = 2  # blocks read ahead
 Index = NDArray[np.int32]
+Fold = tuple[Index, Index]  # rows to train on, rows to hold out
 T = TypeVar("T")
 
 
@@ -78,8 +79,12 @@ def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: floa
 
 
 def assign_folds(
-    rng: np.random.Generator, rows: NDArray[np.integer], fraction: float, members: int
-) -> list[tuple[Index, Index]]:
+    rng: np.random.Generator,
+    rows: NDArray[np.integer],
+    fraction: float,
+    members: int,
+    units: NDArray[np.integer] | None = None,
+) -> list[Fold]:
     """Return the rows that each member trains on and those that it holds out, about `fraction` of all.
 
     The rows are split at random into folds, one for each group of members, and split again if there are more
@@ -87,18 +92,42 @@ def assign_folds(
     number of groups is the smallest that holds out 250 rows, but at least two, so that at least half of the
     members train on each row; each group has at least two members. With fewer than four members each has its
     own fold.
+
+    Rows of one unit are held out together if `units` has the unit of each row; units are then counted instead
+    of rows, and at least one is held out.
     """
-    count = round(fraction * len(rows))
+    size = len(rows) if units is None else len(np.unique(units))
+    count = max(round(fraction * size), units is not None and fraction > 0)
     if not count:
         none = np.zeros(0, np.int32)
         return [(rng.permutation(rows).astype(np.int32), none) for _ in range(members)]
     folds = members if members < GROUPED else int(np.clip(-(-ENOUGH_HELD // count), 2, members // 2))
-    parts = max(2, round(len(rows) / count))
-    found: list[tuple[Index, Index]] = []
+    found: list[Fold] = []
     while len(found) < folds:
-        cuts = np.array_split(rng.permutation(rows).astype(np.int32), parts)
-        found += [(np.concatenate(cuts[:k] + cuts[k + 1 :]), held) for k, held in enumerate(cuts)]
+        found += random_folds(rng, rows, max(2, round(size / count)), units)
     return [found[k * folds // members] for k in range(members)]
+
+
+def random_folds(
+    rng: np.random.Generator,
+    rows: NDArray[np.integer],
+    parts: int,
+    units: NDArray[np.integer] | None = None,
+) -> list[Fold]:
+    """Split rows, or whole units, at random into folds."""
+    if units is None:
+        cuts = np.array_split(rng.permutation(rows).astype(np.int32), parts)
+    else:
+        names, place = np.unique(units, return_inverse=True)
+        fold = (rng.permutation(len(names)) * parts // len(names))[place]
+        cuts = [rows[fold == k].astype(np.int32) for k in range(parts)]
+    return [(np.concatenate(cuts[:k] + cuts[k + 1 :]), held) for k, held in enumerate(cuts)]
+
+
+def folds_in_turn(folds: list[Fold], members: int) -> list[Fold]:
+    """Assign folds to members in turn, at least two each; with too few members only the last are used."""
+    used = folds[-max(1, members // 2) :]
+    return [used[k % len(used)] for k in range(members)]
 
 
 def _pad_lists(lists: list[Index]) -> tuple[Index, Index]:
@@ -108,7 +137,7 @@ def _pad_lists(lists: list[Index]) -> tuple[Index, Index]:
     return out.astype(np.int32), np.array([len(a) for a in lists], np.int32)
 
 
-def membership(parts: list[tuple[Index, Index]]) -> Membership:
+def membership(parts: list[Fold]) -> Membership:
     """Stack the row numbers (train, held) of several members."""
     train, n_train = _pad_lists([train for train, _ in parts])
     held, n_held = _pad_lists([held for _, held in parts])
@@ -145,13 +174,14 @@ class Blocks:
     identity: Any = ()  # arrays that identify these rows, for checkpoints
     only: RowBlock | None = None  # the block of a table in memory
     kept: RowBlock | None = None  # rows available after training: all, or the held-out rows of a stream
+    partial: bool = False  # members leave out rows that they do not hold out, and are trained again on all
 
     @classmethod
-    def of(cls, block: RowBlock) -> "Blocks":
+    def of(cls, block: RowBlock, *, partial: bool = False) -> "Blocks":
         """Make the single block of a table in memory."""
         members = block.members
         rows = int(np.max(members.n_train))
-        return cls(None, 1, rows, members.train.shape[1], block, block, block)
+        return cls(None, 1, rows, members.train.shape[1], block, block, block, partial)
 
     def steps(self, batch_size: int) -> int:
         """Return the number of gradient steps in a pass."""
