@@ -104,7 +104,8 @@ class Network:
                     lambda *at: formulas.unit_averages(weights, formulas.unit_nodes(moments, places, *at)),
                 )
             )  # fmt: skip
-        mean = layers[-1].mean @ self.W1.mT + self.b1[:, None, :]
+        h = layers[-1].mean
+        mean = h @ self.W1.mT + self.b1[:, None, :]
         if self.A is not None:
             mean = mean + x @ self.A.mT
         J: Array = self.W1[:, :, None, :]
@@ -112,7 +113,7 @@ class Network:
         for level in reversed(range(1, len(layers))):
             J = (layers[level].slope[:, None, ...] * J) @ self.W[level][:, None]
             parts.append((J, layers[level - 1].own[:, None, ...]))
-        return Outputs(xp, mean, parts)
+        return Outputs(xp, mean, parts, h)
 
     def _locations(self, xp: Any, x: Array) -> Array:
         """Return W0 ψ(x) + b0, (K, rows, m)."""
@@ -134,6 +135,7 @@ class Outputs(NamedTuple):
     xp: Any
     mean: Array  # (K, rows, n)
     parts: list[tuple[Array, Array]]  # by layer: sensitivities (K, n, rows, m), variances (K, 1, rows, m)
+    h: Array  # (K, rows, m), means of the last layer
 
     def variances(self) -> Array:
         """Return the variance of each output, (K, rows, n)."""

@@ -19,6 +19,7 @@ from tggm.arrays import Floats, Ints
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, draw, fitted_of, replace_model
 from tggm.estimators._settings import Settings
+from tggm.predictive.marginal import averages
 from tggm.tables import TableTransformer
 from tggm.tables.inputs import new_rows
 from tggm.tables.table import warn
@@ -110,7 +111,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         check_is_fitted(self, "fitted_")
         what = self._explainable[0] if what == "auto" else check.one_of("what", what, self._explainable)
         walks = None if n_walks == "auto" else check.count("n_walks", n_walks)
-        numbers = new_rows(self, X, dtype=np.float64)
+        numbers = new_rows(self, X, unknown=True, dtype=np.float64)
         others, rng = self._background(numbers, background), check_random_state(random_state)
         return shapley_values(
             lambda rows: self._answers(rows, what), numbers, others, self._column_map(), walks, rng
@@ -150,6 +151,36 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
         rng = check_random_state(random_state)
         return permutation_importances(loss, numbers, self._column_map(), repeats, rng)
+
+    def novelty(self, X: Any) -> Floats:
+        """Return how unlike the training rows each row is, shape (n_rows,).
+
+        0 inside of the training rows and 1 at their edge; beyond, it grows with the distance, and the widths
+        of a regression grow with it. Columns with little effect on the prediction count little.
+        See docs/uncertainty.md.
+        """
+        check_is_fitted(self, "fitted_")
+        if (around := self.fitted_.neighbourhood) is None:
+            raise ValueError("`novelty` needs a model that was fitted to dense inputs by this version.")
+        Z = self.fitted_.standardised(new_rows(self, X, unknown=True, dtype=np.float64))
+        full, starts = self.fitted_.filled(Z)
+        return averages(around.novelty(full), starts)
+
+    def _warn_beyond(self, Z: Any) -> None:
+        """Warn about rows that are more than a range of the training rows away from them."""
+        around = self.fitted_.neighbourhood
+        if around is None or not len((pairs := around.beyond(Z)).row) or pairs.distance.max() <= 1:
+            return
+        far = pairs.distance * around.relevance(pairs.column).max(1) > 1
+        if far.any():
+            columns = self._column_map()
+            owners = np.unique(columns.used[columns.owner[pairs.column[far]]])
+            names = ", ".join(columns.names[k] for k in owners[:5].tolist()) + ", ..." * (len(owners) > 5)
+            share = len(np.unique(pairs.row[far])) / len(Z)
+            warn(
+                f"`X` has values more than one range of the training rows outside of it in {names} "
+                f"({100 * share:.2g} % of the rows); predictions there are extrapolations, see `novelty`."
+            )
 
     @property
     def feature_importances_(self) -> Floats:
@@ -200,7 +231,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             return numbers if len(numbers) >= LEAST_BACKGROUND else centre
         if not np.shape(given)[0]:
             raise ValueError("`background` must have at least one row; got none.")
-        found: Floats = new_rows(self, given, dtype=np.float64)
+        found: Floats = new_rows(self, given, unknown=True, dtype=np.float64)
         return found
 
     def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
@@ -264,7 +295,9 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         # a new optimiser starts with a new state
         trained = train(model, blocks, program, state=state if optimizer == settings.optimizer else None)
         fitted = fitted_of(trained.params, data, settings)
-        self._store(fitted if first else replace_model(self.fitted_, trained.params), trained)
+        self._store(
+            fitted.with_rows(data) if first else replace_model(self.fitted_, trained.params, data), trained
+        )
         self._state = settings.optimizer, jax.tree.map(np.asarray, trained.state)
 
 

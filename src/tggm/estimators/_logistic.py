@@ -77,7 +77,7 @@ class HeldOutRows:
 
 def pool_classes(trained: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings) -> Fitted:
     """Blend with logistic regression, with the weight fitted on held-out rows."""
-    fitted = fitted_of(trained.params, data, settings)
+    fitted = fitted_of(trained.params, data, settings).with_rows(data)
     if fitted.network.linear and not data.sparse and blocks.only is not None:
         with precision(settings.dtype), blas_lock(False):
             fitted = replace(fitted, model=blend_with_logistic(fitted.model, blocks.only))

@@ -20,6 +20,7 @@ from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores
+from tggm.predictive.novelty import checked_rows
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
 from tggm.tables import Preparation, TableTransformer, Target
@@ -34,6 +35,7 @@ HISTORY = ("train", "held_out")
 COUNTS = ("best_epoch", "undone", "history.epoch")  # integers; all other arrays are floating
 MOST_POINTS = 1000  # of a learning curve in a file
 GUARANTEE = "guarantee.scores"
+TRAIN = ("train.low", "train.high", "train.rows")
 _MODEL = "model."
 
 
@@ -97,6 +99,9 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
     arrays |= dict(zip(SCALES, (*fitted.scales.x, *fitted.scales.y), strict=True))
     if fitted.guarantee is not None:
         arrays[GUARANTEE] = fitted.guarantee
+    if fitted.train is not None:
+        low, high, rows = fitted.train
+        arrays |= dict(zip(TRAIN, (low, high, rows.astype(np.float32)), strict=True))
     n = len(estimator.history_["epoch"])
     kept = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
     arrays |= {f"history.{name}": np.asarray(estimator.history_[name])[:, kept] for name in HISTORY}
@@ -163,6 +168,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     wanted |= {"best_epoch": (members,), "undone": (members,)}
     if GUARANTEE in arrays:
         wanted[GUARANTEE] = (n, arrays[GUARANTEE].shape[-1])
+    if TRAIN[0] in arrays:
+        wanted |= dict(zip(TRAIN, ((d,), (d,), (len(arrays[TRAIN[2]]), d)), strict=True))
     _require_arrays(arrays, wanted)
     model = one.replaced({name: arrays[_MODEL + name] for name in one.arrays()})
     model.check(settings.dtype)
@@ -194,7 +201,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
         raise ValueError("a transformed target has no mean if tails are heavier than a Gaussian's")
     scores = checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
-    return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores)
+    train = checked_rows(*(arrays[name] for name in TRAIN)) if TRAIN[0] in arrays else None
+    return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores, train)
 
 
 def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:

@@ -260,7 +260,10 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
 
     def _inputs(self, X: ArrayLike) -> Any:
         """Encode new rows; the model standardises them."""
-        return new_rows(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        inputs = new_rows(self, X, unknown=True, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if isinstance(inputs, np.ndarray) and self.fitted_.train is not None:
+            self._warn_beyond(self.fitted_.standardised(inputs))
+        return inputs
 
     def _set_fitted(self, fitted: Fitted) -> None:
         super()._set_fitted(fitted)

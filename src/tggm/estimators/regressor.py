@@ -252,7 +252,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows, see
         `predict_interval` and docs/uncertainty.md.
         """
-        Z = self._inputs(X)
+        Z = np.nan_to_num(self._inputs(X))
         Y = self._targets(y, len(Z))
         if not np.isfinite(Y).all():
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
@@ -345,8 +345,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
 
     def _inputs(self, X: ArrayLike) -> Floats:
         """Encode and standardise new rows."""
-        table = new_rows(self, X, dtype=np.float64)
-        return compute.standardise(self.fitted_, table)
+        Z = compute.standardise(self.fitted_, new_rows(self, X, unknown=True, dtype=np.float64))
+        self._warn_beyond(Z)
+        return Z
 
     def _targets(self, y: ArrayLike, rows: int) -> Floats:
         """Return targets of new rows, (rows, n); raise if their number is wrong."""
