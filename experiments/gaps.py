@@ -6,7 +6,7 @@ A gap split sorts the rows by one column, trains on the outer thirds and tests o
 split trains on the middle and tests on the outer sixths. Columns with fewer than five values are left out.
 UCI sets have splits by every column; development tables by `--columns` columns, and the rows of their first
 split's training part (at most 2,000). Each run also scores the same fit without the rule that widens
-predictions away from the training rows ("narrow"). "random" trains and tests on the first split of the source.
+predictions away from the training rows ("narrow"). "random" is the first split of the source.
 Results go to experiments/results/gaps.json.
 """
 

@@ -198,6 +198,8 @@ def info(given: Any) -> None:
         f"hidden {fitted.layers_}, {settings['n_members']} members, {facts['epochs']} epochs, "
         f"{facts['parameters']:,} parameters",
     ]
+    if (train := fitted.fitted_.train) is not None:
+        lines.append(f"stored training rows, encoded: {len(train.rows)}, and the range of each input")
     if target.is_class:
         lines.append("classes: " + ", ".join(map(str, fitted.classes_.tolist())))
     lines += ["", "columns:", *(f"  {column.name}: {column.description}" for column in stored.columns)]

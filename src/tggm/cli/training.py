@@ -254,10 +254,7 @@ def _result(
 def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False) -> list[str]:
     """Return notes on values that were filled or pooled; with `strict` such values are errors."""
     notes: list[Note] = []
-    names = [column.name for column in model.table_.columns_]
-    if strict:
-        table.require(names)
-    table = table.completed(names)
+    table.require([column.name for column in model.table_.columns_])
     for column in model.table_.columns_:
         column.encode(table, notes)
     for note in notes:

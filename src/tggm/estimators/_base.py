@@ -53,7 +53,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return tags
 
     @abstractmethod
-    def _answers(self, X: Floats, what: str) -> Floats:
+    def _answers(self, X: Floats, of: str | float) -> Floats:
         """Return the predictions that are explained, (rows, k), for encoded inputs."""
 
     @abstractmethod
@@ -73,7 +73,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         X: Any,
         background: Any = None,
         *,
-        what: str = "auto",
+        of: str | float = "auto",
         n_walks: int | str = "auto",
         random_state: Any = 0,
     ) -> "Explanation":
@@ -90,9 +90,10 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         background : array_like or data frame, optional
             Rows that predictions are compared with, usually the training rows. By default the rows of `X` or,
             for fewer than 20 rows, one row with the mean of each input in training.
-        what : {"auto", "mean", "std"} or {"auto", "probability", "log-odds"}
-            Regression: the mean ("auto") or the standard deviation. Classification: probabilities ("auto"),
-            that of the second of two classes, or log-odds as in `decision_function`.
+        of : {"auto", "mean", "std"} or float, or {"auto", "probability", "log-odds"}
+            What to explain. Regression: the mean ("auto"), the standard deviation, or the quantile of this
+            probability. Classification: probabilities ("auto"), that of the second of two classes, or
+            log-odds as in `decision_function`.
         n_walks : int or "auto", default "auto"
             Number of walks, rounded up to an even number: each random order of the columns has its own
             background row and is used in both directions. "auto" makes about 512 predictions per row, and at
@@ -109,12 +110,13 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         from tggm.explanation import shapley_values
 
         check_is_fitted(self, "fitted_")
-        what = self._explainable[0] if what == "auto" else check.one_of("what", what, self._explainable)
+        if not (isinstance(of, float) and 0 < of < 1 and "std" in self._explainable):
+            of = self._explainable[0] if of == "auto" else check.one_of("of", of, self._explainable)
         walks = None if n_walks == "auto" else check.count("n_walks", n_walks)
         numbers = new_rows(self, X, unknown=True, dtype=np.float64)
         others, rng = self._background(numbers, background), check_random_state(random_state)
         return shapley_values(
-            lambda rows: self._answers(rows, what), numbers, others, self._column_map(), walks, rng
+            lambda rows: self._answers(rows, of), numbers, others, self._column_map(), walks, rng
         )
 
     def permutation_importances(

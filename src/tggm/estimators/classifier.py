@@ -270,9 +270,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         assert fitted.classes is not None
         self.classes_ = fitted.classes
 
-    def _answers(self, X: Floats, what: str) -> Floats:
+    def _answers(self, X: Floats, of: str | float) -> Floats:
         log_p = compute.log_probabilities(self.fitted_, X)
-        if what == "log-odds":
+        if of == "log-odds":
             return log_p[:, 1:] - log_p[:, :1] if log_p.shape[1] == 2 else log_p
         p = np.exp(log_p)
         return p[:, 1:] if p.shape[1] == 2 else p

@@ -360,9 +360,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """Return one column as a vector if the target was a vector."""
         return values[:, 0] if self.fitted_.flat else values
 
-    def _answers(self, X: Floats, what: str) -> Floats:
+    def _answers(self, X: Floats, of: str | float) -> Floats:
         Z = compute.standardise(self.fitted_, X)
-        return compute.mean_and_std(self.fitted_, Z)[1] if what == "std" else compute.mean(self.fitted_, Z)
+        if isinstance(of, float):
+            return np.stack([law.ppf(of) for law in compute.marginals(self.fitted_, Z)], axis=1)
+        return compute.mean_and_std(self.fitted_, Z)[1] if of == "std" else compute.mean(self.fitted_, Z)
 
     def _losses(self, X: Floats, y: Any) -> Floats:
         Y = np.asarray(y, np.float64).reshape(len(X), -1)

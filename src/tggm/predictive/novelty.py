@@ -37,6 +37,7 @@ FEWEST_ROWS = 20  # from which distances between rows are measured
 BLOCK = 4096  # rows, or pairs of row and column, computed at once
 NEIGHBOURS = 5
 EDGE = 0.9  # share of the training rows that are nearer to the others
+REACH = 1.0  # largest added deviation, in distances in the last layer, whose units are those of the target
 WIDER, MOST = 1.5, 2.0  # factor of the relative distance in the last layer, and its largest value
 STEP = 0.25  # of a range, over which slopes are computed
 SLOPE, CHANGE, CURVATURE, DOUBT = 0.5, 0.7, 0.5, 1.5  # factors of the terms above
@@ -106,8 +107,9 @@ class Neighbourhood:
 
     def variance(self, Z: Floats, base: Floats) -> Floats:
         """Return the variance to add to `base`, (N, n) each."""
-        ratio = np.clip(self._distance(Z) / self._radii[1] - 1, 0.0, MOST)
-        found = base * (WIDER * ratio[:, None]) ** 2
+        distance = self._distance(Z)[:, None]
+        ratio = np.clip(distance / self._radii[1] - 1, 0.0, MOST)
+        found = np.minimum(base * (WIDER * ratio) ** 2, (REACH * distance) ** 2)
         for some in self.beyond(Z).blocks():
             np.add.at(found, some.row, self._extrapolation(Z, some))
         return found
@@ -200,5 +202,6 @@ def added_variance(
 
 
 def _joined(latent: Floats) -> Floats:
-    """Join the units of all members, (N, K m)."""
-    return np.moveaxis(latent, 0, 1).reshape(latent.shape[1], -1)
+    """Join the units of all members, (N, K m), so that squared distances are means over members."""
+    joined: Floats = np.moveaxis(latent, 0, 1).reshape(latent.shape[1], -1) / np.sqrt(len(latent))
+    return joined
