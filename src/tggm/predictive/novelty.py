@@ -3,7 +3,8 @@ r"""Measure the distance of rows from the training rows, and widen predictions t
 Two distances are used. The first is measured in the last hidden layer, with z(x) = E[h | x] · |W1| of all
 members: the mean distance d to the five nearest of at most 500 training rows. It is compared with d₁, which
 90 % of these rows do not exceed. Values outside of the range of their column are clipped for it. The
-deviation is multiplied by √(1 + 2.25 t²), t = max(d/d₁ − 1, 0) and at most 2.
+deviation is multiplied by √(1 + 2.25 t²), t = max(d/d₁ − 1, 0) and at most 2; at most d is added to it, which
+has the units of the target.
 
 The second is the distance e_j of a value from the range of column j in the training rows. With s the slope of
 the mean along the column at the edge of the range (over a step h, a quarter of the range), s' that of the
