@@ -203,7 +203,7 @@ def test_unknown_categories_are_noted_and_rejected_with_strict(folder, tmp_path,
     assert run(["predict", str(folder / "m.tggm"), data]) == 0
     assert "note: garden: 1 row with rare or unknown categories ('perhaps')" in capsys.readouterr().err
     err = complaint(capsys, "predict", str(folder / "m.tggm"), data, "--strict")
-    assert "unknown categories ('perhaps'), taken as none of the known ones; correct the values" in err
+    assert "unknown categories ('perhaps'), taken as unknown; correct the values" in err
 
 
 def test_evaluate_warns_about_shifted_inputs(folder, tmp_path, capsys):

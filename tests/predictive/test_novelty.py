@@ -43,13 +43,13 @@ def test_beyond_the_range_the_variance_is_that_of_the_formula():
     around, e = neighbourhood(), 0.5
     relevance = around.relevance(np.array([0, 1]))[:, 0]
     V = 1.2**2 * around.train.rows[:, 0].var()
-    assert_allclose(relevance, [V / (V + WEAK), 0], atol=1e-3)
-    wanted = (0.6 * 1.2 * e) ** 2 + (1.5 * e) ** 2 * SLOPES.var(ddof=1)  # straight lines: no change of slope
+    assert_allclose(relevance, [V / (V + WEAK), 0], atol=0.02)  # by 64 rows
+    wanted = (0.7 * 1.2 * e) ** 2 + (1.5 * e) ** 2 * SLOPES.var(ddof=1)  # straight lines: no change of slope
     assert_allclose(around.variance(at(1.0 + e), np.zeros((1, 1))), relevance[0] ** 2 * wanted, rtol=1e-9)
     curved = neighbourhood(lambda x: np.stack([x**2, x**2]))
     rho = curved.relevance(np.array([0]))[0, 0]
     last, change = (1 - 0.5**2) / 0.5, (1 - 2 * 0.5**2 + 0) / 0.5  # secants over h = 1/2
-    wanted = (0.6 * last * e) ** 2 + (0.8 * change * (1 + 0.5 * e / 0.5) * e) ** 2
+    wanted = (0.7 * last * e) ** 2 + (1.0 * change * (1 + 0.5 * e / 0.5) * e) ** 2
     assert_allclose(curved.variance(at(-1.0 - e), np.zeros((1, 1))), rho**2 * wanted, rtol=1e-9)
 
 
@@ -60,7 +60,7 @@ def test_the_width_grows_and_never_falls_back():
     assert (np.diff(variance) > 0).all()
     novelty = around.novelty(Z)
     assert (np.diff(novelty) > 0).all()
-    assert_allclose(novelty[2], 1.25, atol=0.01)  # a quarter of the range beyond
+    assert_allclose(novelty[2], 1.25, atol=0.02)  # a quarter of the range beyond
     irrelevant = np.array([[0.0, 50.0]])
     assert around.variance(irrelevant, np.ones((1, 1))) < 1e-9
     assert around.novelty(irrelevant) < 1.1

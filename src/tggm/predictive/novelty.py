@@ -11,11 +11,11 @@ the mean along the column at the edge of the range (over a step h, a quarter of 
 step before, and s_k the slope under member k, the variance
 
 .. math::
-    \sum_j \rho_j^2 \big[(0.6\, s e)^2 + (0.8\, (s - s') (1 + 0.5\, e/h)\, e)^2
+    \sum_j \rho_j^2 \big[(0.7\, s e)^2 + ((s - s') (1 + 0.5\, e/h)\, e)^2
     + 1.5^2\,\mathrm{Var}_k(s_k)\, e^2\big]
 
 is added: the slope may end, change as it does within the range, or differ from its estimate. The relevance
-ρ_j = V/(V + 0.001) is small for columns with little effect; V is the share of the target's variance that
+ρ_j = V/(V + 0.03) is small for columns with little effect; V is the share of the target's variance that
 column j changes. Beyond two ranges e grows logarithmically.
 
 Inside of all ranges, and nearer to the training rows than d₁, nothing changes. The numbers were chosen on gap
@@ -41,9 +41,9 @@ EDGE = 0.9  # share of the training rows that are nearer to the others
 REACH = 1.0  # largest added deviation, in distances in the last layer, whose units are those of the target
 WIDER, MOST = 1.5, 2.0  # factor of the relative distance in the last layer, and its largest value
 STEP = 0.25  # of a range, over which slopes are computed
-SLOPE, CHANGE, CURVATURE, DOUBT = 0.6, 0.8, 0.5, 1.5  # factors of the terms above
+SLOPE, CHANGE, CURVATURE, DOUBT = 0.7, 1.0, 0.5, 1.5  # factors of the terms above
 MOST_LOG_VARIANCE = 1.0  # of a logarithm: the mean of its exponential grows with the variance
-WEAK = 1e-3  # share of the target's variance of a column with half of the relevance
+WEAK = 0.03  # share of the target's variance of a column with half of the relevance
 SAMPLE = 64  # rows of which the relevance is estimated
 FAR, GROWTH = 2.0, 0.1  # ranges beyond which distances grow logarithmically, and the factor of the logarithm
 
