@@ -108,7 +108,8 @@ def drift_warnings(model: "BaseEstimator", X: Floats, names: Sequence[str]) -> l
             f"{int(far.sum())} of {len(Z)} rows have a value more than ten standard deviations from the mean"
         )
     around = model.fitted_.neighbourhood
-    if around is not None and (beyond := around.novelty(Z) > BEYOND).mean() > MOST_BEYOND:
+    most = MOST_BEYOND + ERRORS * np.sqrt(MOST_BEYOND * (1 - MOST_BEYOND) / len(Z))
+    if around is not None and (beyond := around.novelty(Z) > BEYOND).mean() > most:
         text = f"{int(beyond.sum())} of {len(Z)} rows are unlike the training rows (novelty above {BEYOND:g})"
         found.append(f"{text}, so that their predictions are extrapolations")
     return [f"{text}; {REMEDY}" for text in found]
