@@ -82,7 +82,7 @@ def test_probabilities_of_two_classes_add_up(two):
 def test_bad_arguments_are_rejected(regressor):
     X, y = houses()
     for options, message in (
-        ({"what": "probability"}, r"`what` must be one of 'mean', 'std'; got 'probability'"),
+        ({"of": "probability"}, r"`of` must be one of 'mean', 'std'; got 'probability'"),
         ({"n_walks": 0}, "`n_walks` must be an integer of at least 1; got 0"),
         ({"background": X[:0]}, "`background` must have at least one row"),
     ):

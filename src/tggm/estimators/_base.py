@@ -181,7 +181,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             share = len(np.unique(pairs.row[far])) / len(Z)
             warn(
                 f"`X` has values more than one range of the training rows outside of it in {names} "
-                f"({100 * share:.2g} % of the rows); predictions there are extrapolations, see `novelty`."
+                f"({100 * share:.3g} % of the rows); predictions there are extrapolations, see `novelty`."
             )
 
     @property
