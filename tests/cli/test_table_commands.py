@@ -147,6 +147,7 @@ def test_predictions_of_a_regression(folder, tmp_path, capsys):
     np.testing.assert_allclose(columns["price"], model.predict(X), rtol=1e-9)
     dist = model.predict_dist(X)
     np.testing.assert_allclose(columns["price_std"], dist.std(), rtol=1e-5)
+    np.testing.assert_allclose(columns["novelty"], model.novelty(X), atol=6e-4)
     for name, level in (("price_low", 0.1), ("price_high", 0.9), ("price_q0.1", 0.1), ("price_q0.5", 0.5)):
         np.testing.assert_allclose(dist.cdf(columns[name]), level, atol=1e-6)
     assert run([*words, "--inputs", "-o", str(tmp_path / "p.parquet")]) == 0
@@ -203,7 +204,17 @@ def test_unknown_categories_are_noted_and_rejected_with_strict(folder, tmp_path,
     assert run(["predict", str(folder / "m.tggm"), data]) == 0
     assert "note: garden: 1 row with rare or unknown categories ('perhaps')" in capsys.readouterr().err
     err = complaint(capsys, "predict", str(folder / "m.tggm"), data, "--strict")
-    assert "unknown categories ('perhaps'), taken as none of the known ones; correct the values" in err
+    assert "unknown categories ('perhaps'), taken as unknown; correct the values" in err
+
+
+def test_absent_columns_are_noted_and_rejected_with_strict(folder, tmp_path, capsys):
+    data = write(tmp_path / "new.csv", [("no", "gas"), ("yes", "oil")], ("garden", "heating"))
+    assert run(["predict", str(folder / "m.tggm"), data]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("has no column 'area'; predictions average over its values in training") == 1
+    assert len(table_rows(captured.out)) == 2
+    assert "has no column 'area'" in complaint(capsys, "predict", str(folder / "m.tggm"), data, "--strict")
+    assert "stored training rows, encoded: " in answer(capsys, "info", str(folder / "m.tggm"))
 
 
 def test_evaluate_warns_about_shifted_inputs(folder, tmp_path, capsys):

@@ -58,7 +58,7 @@ def test_parts_of_a_table_add_up_to_the_prediction(regressor):
     assert size[0] < min(size[1], size[2]) / 4
     villa = (X["kind"] == "villa").to_numpy()
     assert 70 < found.parts[villa, 2].mean() - found.parts[~villa, 2].mean() < 130  # 100 was drawn
-    std = regressor.explain(X, what="std", n_walks=2)
+    std = regressor.explain(X, of="std", n_walks=2)
     assert_allclose(std.prediction, regressor.predict(X, return_std=True)[1], rtol=1e-6)
 
 
@@ -75,14 +75,14 @@ def test_probabilities_of_two_classes_add_up(two):
     X = houses()[0].drop(columns="same")
     found = two.explain(X, n_walks=4)
     assert_allclose(found.prediction, two.predict_proba(X)[:, 1], rtol=1e-6, atol=1e-12)
-    odds = two.explain(X, what="log-odds", n_walks=4)
+    odds = two.explain(X, of="log-odds", n_walks=4)
     assert_allclose(odds.prediction, two.decision_function(X), rtol=1e-6)
 
 
 def test_bad_arguments_are_rejected(regressor):
     X, y = houses()
     for options, message in (
-        ({"what": "probability"}, r"`what` must be one of 'mean', 'std'; got 'probability'"),
+        ({"of": "probability"}, r"`of` must be one of 'mean', 'std'; got 'probability'"),
         ({"n_walks": 0}, "`n_walks` must be an integer of at least 1; got 0"),
         ({"background": X[:0]}, "`background` must have at least one row"),
     ):

@@ -88,6 +88,7 @@ def test_large_values_without_standardisation_are_rejected(name):
         assert fitted(TGGMClassifier(**settings), A, np.arange(16) % 2, TOO_LARGE) is None
 
 
+@pytest.mark.filterwarnings("ignore:`X` has values more than one range")
 @pytest.mark.parametrize("bounded", [True, False])
 def test_new_rows_far_away_are_finite_if_features_are_bounded_or_rejected(bounded):
     settings = TINY if bounded else {**TINY, **PLAIN}

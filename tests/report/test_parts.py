@@ -80,8 +80,9 @@ def test_coverage_and_width_of_a_normal():
         assert width == pytest.approx(2 * stats.norm.ppf(0.5 + level / 2), rel=1e-6)
 
 
-def standardised_model(**settings):
-    fitted = SimpleNamespace(scales=SimpleNamespace(x=Columns(MEAN, SCALE)))
+def standardised_model(*, novelty=0.0, **settings):
+    around = SimpleNamespace(novelty=lambda Z: np.full(len(Z), novelty))
+    fitted = SimpleNamespace(scales=SimpleNamespace(x=Columns(MEAN, SCALE)), neighbourhood=around)
     return SimpleNamespace(fitted_=fitted, get_params=lambda deep: settings)
 
 
@@ -92,6 +93,12 @@ def rows(N, seed=0):
 @pytest.mark.parametrize("N", [1, 5, 50, 5000])
 def test_rows_like_the_training_rows_give_no_warning(N):
     assert not any(drift_warnings(standardised_model(), rows(N, seed), NAMES) for seed in range(100))
+
+
+def test_drift_warnings_count_rows_beyond_the_training_rows():
+    (text,) = drift_warnings(standardised_model(novelty=3.0), rows(50), NAMES)
+    assert "50 of 50 rows are unlike the training rows (novelty above 2), so that their predictions" in text
+    assert not drift_warnings(standardised_model(novelty=3.0), rows(1), NAMES)
 
 
 def test_drift_warnings_name_shifted_columns_and_count_extreme_rows():

@@ -35,11 +35,12 @@ def test_gaps_in_numbers_become_the_median_and_are_marked():
     X, notes = encode(how, t)
     np.testing.assert_array_equal(X, [[1, 0], [4, 1], [5, 0], [3, 0], [100, 0], [4, 1]])
     assert how.get_feature_names_out().tolist() == ["a", "a is missing"]
-    assert notes == [("a: 2 rows without a value, filled with the median 4", False, False)]
+    assert notes == [("a: 2 rows without a value, filled with the median 4", False, False, None)]
     X, (note,) = encode(fit(table(a=np.array([1.0, 2, 4]))), table(a=np.array([np.nan])))
     assert X.tolist() == [[2.0]]
     assert note.unseen
-    assert note.text.endswith("filled with the median 2; the training rows had no gaps there")
+    assert note.text.endswith("unknown: the training rows had no gaps there")
+    assert note.unknown.all()
 
 
 def test_commas_and_units_are_read_as_in_the_training_rows():
@@ -102,8 +103,8 @@ def test_rare_unknown_and_missing_categories():
     assert [note.unseen for note in notes] == [True, False]
     got, notes = encode(fit(table(c=["a", "b"] * 5)), table(c=["b", "new", None]))
     np.testing.assert_array_equal(got, [[0, 1], [0, 0], [0, 0]])
-    assert "taken as none of the known ones" in notes[0].text
-    assert "training rows did not have" in notes[1].text
+    assert "taken as unknown" in notes[0].text
+    assert "training rows had no gaps" in notes[1].text
     assert [note.unseen for note in notes] == [True, True]
 
 

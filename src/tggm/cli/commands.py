@@ -199,9 +199,10 @@ def info(given: Any) -> None:
         f"{facts['parameters']:,} parameters",
     ]
     if (near := fitted.fitted_.neighbors) is not None:
-        lines.append(
-            f"targets of {len(near.points):,} training rows, of which each prediction uses {near.rule.count}"
-        )
+        count = f"{len(near.points):,} training rows"
+        lines.append(f"contains the targets of {count}; a prediction uses {near.rule.count} of them")
+    if (train := fitted.fitted_.train) is not None:
+        lines.append(f"contains {len(train.rows)} encoded training rows and the range of each input")
     if target.is_class:
         lines.append("classes: " + ", ".join(map(str, fitted.classes_.tolist())))
     lines += ["", "columns:", *(f"  {column.name}: {column.description}" for column in stored.columns)]

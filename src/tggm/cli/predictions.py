@@ -43,6 +43,13 @@ def read_inputs(given: Any, *, targets: bool = False) -> Inputs:
     y: NDArray[Any] = np.empty(0)
     if targets:
         table, y = rows_with_target(model, stored, table, notes)
+    names = [column.name for column in model.table_.columns_]
+    if given.strict:
+        table.require(names)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        table = table.completed(names)
+    notes += [str(warning.message) for warning in found]
     notes += encoding_notes(model, table, strict=given.strict)
     for note in () if given.quiet else notes:
         say(f"note: {note}")
@@ -115,7 +122,8 @@ def _numbers(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Colu
     if given.parts:
         _, noise, disagreement = model.predict(rows, return_std="parts")
         columns |= {f"{name}_noise": noise, f"{name}_disagreement": disagreement}
-    return columns | {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(given.quantiles)}
+    columns |= {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(given.quantiles)}
+    return columns | _novelty(model, rows)
 
 
 def _classes(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Columns:
@@ -129,7 +137,13 @@ def _classes(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Colu
             raise CommandError(f"{error} {_FIT} {given.interval:g}.") from None
         labels = np.array([str(label) for label in model.classes_.tolist()])
         columns[f"{name}_set"] = np.array(["|".join(labels[row]) for row in found], dtype=object)
-    return columns | {f"p({label})": p[:, k] for k, label in enumerate(model.classes_.tolist())}
+    columns |= {f"p({label})": p[:, k] for k, label in enumerate(model.classes_.tolist())}
+    return columns | _novelty(model, rows)
+
+
+def _novelty(model: "BaseEstimator", rows: Table) -> Columns:
+    """Return how unlike the training rows each row is; nothing if the model stores no training rows."""
+    return {} if model.fitted_.train is None else {"novelty": model.novelty(rows).round(3)}
 
 
 def _choose_class(p: NDArray[Any], threshold: float | None) -> NDArray[Any]:

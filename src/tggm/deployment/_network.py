@@ -104,7 +104,8 @@ class Network:
                     lambda *at: formulas.unit_averages(weights, formulas.unit_nodes(moments, places, *at)),
                 )
             )  # fmt: skip
-        mean = layers[-1].mean @ self.W1.mT + self.b1[:, None, :]
+        h = layers[-1].mean
+        mean = h @ self.W1.mT + self.b1[:, None, :]
         if self.A is not None:
             mean = mean + x @ self.A.mT
         J: Array = self.W1[:, :, None, :]

@@ -11,14 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from tggm.arrays import Bools, Floats
+from tggm.arrays import Bools, Floats, Ints
 from tggm.data.standardise import require_moderate
 from tggm.deployment._network import Network, class_log_mixture, network_of, nodes_needed
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, checked_calibration, pooled
 from tggm.predictive.conformal import STORED, checked_scores, class_set
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.marginal import Marginal, fill_unknown, log_averages
 from tggm.predictive.neighbors import Neighbors, checked_neighbors, mix_neighbors
+from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance, checked_rows
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import flag
 from tggm.tables import Preparation, TableTransformer
@@ -26,6 +28,7 @@ from tggm.tables.inputs import new_rows
 from tggm.tables.schema import restored_classes
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: they fit in a processor's cache
+TRAIN = ("train.low", "train.high", "train.rows")
 MIN_ROWS = 32  # rows that are computed at once
 
 
@@ -50,17 +53,30 @@ class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
 
-    def _blocks(self, X: ArrayLike, **options: Any) -> Iterator[Floats]:
-        """Yield standardised inputs in blocks of rows that keep intermediate arrays small."""
-        network = self.fitted_
-        rows = new_rows(self, X, **{"dtype": np.float64, **options})
-        size = max(MIN_ROWS, BLOCK // max(b.size for b in (*network.b, network.b1)))
+    def _set_rows(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Set the training rows of a model file."""
+        self._train = checked_rows(*(arrays[name] for name in TRAIN)) if TRAIN[0] in arrays else None
+        if self._train is not None and self._train.rows.shape[1:] != self._train.low.shape:
+            raise ValueError("the stored training rows have another number of inputs than their ranges")
+
+    def _blocks(self, rows: Any) -> Iterator[Any]:
+        """Yield rows in blocks that keep intermediate arrays small."""
+        size = max(MIN_ROWS, BLOCK // max(b.size for b in (*self.fitted_.b, self.fitted_.b1)))
         for begin in range(0, rows.shape[0], size):
-            some = rows[begin : begin + size]
-            with np.errstate(over="ignore"):  # `require_moderate` reports values that are too large
-                Z = network.standardise(np, some.toarray() if sparse.issparse(some) else some)
-            require_moderate(Z, "`X`", "leave out rows so far from the training rows")
-            yield Z
+            yield rows[begin : begin + size]
+
+    def _inputs(self, X: ArrayLike, **options: Any) -> tuple[Any, Ints | None]:
+        """Return standardised inputs, with draws for unknown values (see `predictive.marginal`)."""
+        rows = new_rows(self, X, unknown=True, **{"dtype": np.float64, **options})
+        if sparse.issparse(rows):
+            return rows, None
+        return fill_unknown(self._standardise(rows), None if self._train is None else self._train.rows)
+
+    def _standardise(self, rows: Any) -> Floats:
+        with np.errstate(over="ignore"):  # `require_moderate` reports values that are too large
+            Z: Floats = self.fitted_.standardise(np, rows)
+        require_moderate(Z, "`X`", "leave out rows so far from the training rows")
+        return Z
 
 
 class NumPyRegressor(PortablePredictor):
@@ -81,9 +97,10 @@ class NumPyRegressor(PortablePredictor):
             raise ValueError(f"{len(pools)} calibrations for {n} outputs")
         given = meta["transform"]
         made._transform = None if given is None else checked_transform(given)
-        made._pools = pools or (Calibration(),) * n
+        made._calibration, made._pools = pools, pools or (Calibration(),) * n
         layer = made.fitted_.W1.shape[0], made.fitted_.W1.shape[2]
         made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, n, n)
+        made._set_rows(arrays)
         made.flat_target_ = meta["vector_target"] is True
         if made.flat_target_ and n > 1:
             raise ValueError(f"a vector of {n} outputs")
@@ -115,10 +132,14 @@ class NumPyRegressor(PortablePredictor):
 
     def _distributions(self, X: ArrayLike) -> list[ScalarPredictive]:
         """Return the calibrated distribution of each output, in the units of the target."""
-        found, y = [self.fitted_.outputs(np, Z) for Z in self._blocks(X)], self.fitted_.scales.y
+        (Z, starts), y = self._inputs(X), self.fitted_.scales.y
+        found = [self.fitted_.outputs(np, some) for some in self._blocks(Z)]
         mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
         var = np.concatenate([each.variances() for each in found], axis=1)
         var += np.asarray(self.fitted_.noise)[:, None, :]
+        around = None if self._train is None else Neighbourhood(self._train, self._means_and_layer)
+        most = np.inf if self._transform is None else MOST_LOG_VARIANCE
+        var += added_variance(around, Z, mean, var, self._calibration, most)
         members = [
             GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(y.shift[j]), scale=float(y.scale[j]))
             for j in range(len(self._pools))
@@ -127,7 +148,17 @@ class NumPyRegressor(PortablePredictor):
         if self.neighbors_ is not None:
             places = np.concatenate([each.places(self.neighbors_.projection) for each in found])
             dists = mix_neighbors(self.neighbors_.near(places), dists, members)
-        return dists if self._transform is None else [self._transform.distribution(d) for d in dists]
+        if self._transform is not None:
+            dists = [self._transform.distribution(dist) for dist in dists]
+        return dists if starts is None else [Marginal(dist, starts) for dist in dists]
+
+    def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
+        found = [self.fitted_.outputs(np, some) for some in self._blocks(Z)]
+        size = np.sqrt((self.fitted_.W1**2).sum(1))[:, None, :]
+        mean, layer = (
+            np.concatenate(a, axis=1) for a in zip(*((o.mean, o.last * size) for o in found), strict=True)
+        )
+        return mean, layer
 
     def _reshape(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one column as a vector if the target was a vector."""
@@ -151,6 +182,7 @@ class NumPyClassifier(PortablePredictor):
         made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, 0, len(made.classes_))
         given = arrays.get(STORED)
         made._scores = None if given is None else checked_scores(given, classes=True)
+        made._set_rows(arrays)
         return made._set_names(meta, table)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -174,7 +206,9 @@ class NumPyClassifier(PortablePredictor):
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithms of the probabilities, with an absolute error of 1e-6 above −1000."""
         parts = []
-        for Z in self._blocks(X, accept_sparse="csr"):
+        rows, starts = self._inputs(X, accept_sparse="csr")
+        for some in self._blocks(rows):
+            Z = self._standardise(some.toarray()) if sparse.issparse(some) else some
             outputs = self.fitted_.outputs(np, Z)
             mean, std = outputs.scores()
             log_p = class_log_mixture(np, mean, std, nodes_needed(mean, std))
@@ -182,5 +216,6 @@ class NumPyClassifier(PortablePredictor):
                 near = self.neighbors_.near(outputs.places(self.neighbors_.projection))
                 log_p = near.mix_classes(log_p, log=True)
             parts.append(log_p)
-        found: Floats = np.minimum(np.concatenate(parts), -np.finfo(np.float64).epsneg)
+        averaged = log_averages(np.concatenate(parts), starts)
+        found: Floats = np.minimum(averaged, -np.finfo(np.float64).epsneg)
         return found

@@ -19,6 +19,7 @@ from tggm.arrays import Floats, Ints
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, draw, fitted_of, replace_model
 from tggm.estimators._settings import Settings
+from tggm.predictive.marginal import averages
 from tggm.tables import TableTransformer
 from tggm.tables.inputs import new_rows
 from tggm.tables.table import warn
@@ -52,7 +53,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return tags
 
     @abstractmethod
-    def _answers(self, X: Floats, what: str) -> Floats:
+    def _answers(self, X: Floats, of: str | float) -> Floats:
         """Return the predictions that are explained, (rows, k), for encoded inputs."""
 
     @abstractmethod
@@ -72,7 +73,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         X: Any,
         background: Any = None,
         *,
-        what: str = "auto",
+        of: str | float = "auto",
         n_walks: int | str = "auto",
         random_state: Any = 0,
     ) -> "Explanation":
@@ -89,9 +90,10 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         background : array_like or data frame, optional
             Rows that predictions are compared with, usually the training rows. By default the rows of `X` or,
             for fewer than 20 rows, one row with the mean of each input in training.
-        what : {"auto", "mean", "std"} or {"auto", "probability", "log-odds"}
-            Regression: the mean ("auto") or the standard deviation. Classification: probabilities ("auto"),
-            that of the second of two classes, or log-odds as in `decision_function`.
+        of : {"auto", "mean", "std"} or float, or {"auto", "probability", "log-odds"}
+            What to explain. Regression: the mean ("auto"), the standard deviation, or the quantile of this
+            probability. Classification: probabilities ("auto"), that of the second of two classes, or
+            log-odds as in `decision_function`.
         n_walks : int or "auto", default "auto"
             Number of walks, rounded up to an even number: each random order of the columns has its own
             background row and is used in both directions. "auto" makes about 512 predictions per row, and at
@@ -108,12 +110,13 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         from tggm.explanation import shapley_values
 
         check_is_fitted(self, "fitted_")
-        what = self._explainable[0] if what == "auto" else check.one_of("what", what, self._explainable)
+        if not (isinstance(of, float) and 0 < of < 1 and "std" in self._explainable):
+            of = self._explainable[0] if of == "auto" else check.one_of("of", of, self._explainable)
         walks = None if n_walks == "auto" else check.count("n_walks", n_walks)
-        numbers = new_rows(self, X, dtype=np.float64)
+        numbers = new_rows(self, X, unknown=True, dtype=np.float64)
         others, rng = self._background(numbers, background), check_random_state(random_state)
         return shapley_values(
-            lambda rows: self._answers(rows, what), numbers, others, self._column_map(), walks, rng
+            lambda rows: self._answers(rows, of), numbers, others, self._column_map(), walks, rng
         )
 
     def permutation_importances(
@@ -150,6 +153,36 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
         rng = check_random_state(random_state)
         return permutation_importances(loss, numbers, self._column_map(), repeats, rng)
+
+    def novelty(self, X: Any) -> Floats:
+        """Return how unlike the training rows each row is, shape (n_rows,).
+
+        0 inside of the training rows and 1 at their edge; beyond, it grows with the distance, and the widths
+        of a regression grow with it. Columns with little effect on the prediction count little.
+        See docs/uncertainty.md.
+        """
+        check_is_fitted(self, "fitted_")
+        if (around := self.fitted_.neighbourhood) is None:
+            raise ValueError("`novelty` needs a model that was fitted to dense inputs by this version.")
+        Z = self.fitted_.standardised(new_rows(self, X, unknown=True, dtype=np.float64))
+        full, starts = self.fitted_.filled(Z)
+        return averages(around.novelty(full), starts)
+
+    def _warn_beyond(self, Z: Any) -> None:
+        """Warn about rows that are more than a range of the training rows away from them."""
+        around = self.fitted_.neighbourhood
+        if around is None or not len((pairs := around.beyond(Z)).row) or pairs.distance.max() <= 1:
+            return
+        far = pairs.distance * around.relevance(pairs.column).max(1) > 1
+        if far.any():
+            columns = self._column_map()
+            owners = np.unique(columns.used[columns.owner[pairs.column[far]]])
+            names = ", ".join(columns.names[k] for k in owners[:5].tolist()) + ", ..." * (len(owners) > 5)
+            share = len(np.unique(pairs.row[far])) / len(Z)
+            warn(
+                f"`X` has values more than one range of the training rows outside of it in {names} "
+                f"({100 * share:.3g} % of the rows); predictions there are extrapolations, see `novelty`."
+            )
 
     @property
     def feature_importances_(self) -> Floats:
@@ -200,7 +233,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             return numbers if len(numbers) >= LEAST_BACKGROUND else centre
         if not np.shape(given)[0]:
             raise ValueError("`background` must have at least one row; got none.")
-        found: Floats = new_rows(self, given, dtype=np.float64)
+        found: Floats = new_rows(self, given, unknown=True, dtype=np.float64)
         return found
 
     def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
@@ -264,7 +297,9 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         # a new optimiser starts with a new state
         trained = train(model, blocks, program, state=state if optimizer == settings.optimizer else None)
         fitted = fitted_of(trained.params, data, settings)
-        self._store(fitted if first else replace_model(self.fitted_, trained.params), trained)
+        self._store(
+            fitted.with_rows(data) if first else replace_model(self.fitted_, trained.params, data), trained
+        )
         self._state = settings.optimizer, jax.tree.map(np.asarray, trained.state)
 
 

@@ -15,7 +15,7 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tggm.arrays import Bools, Floats
+from tggm.arrays import Bools, Floats, Ints
 from tggm.data.standardise import Columns
 from tggm.estimators._data import model_inputs
 from tggm.estimators._fitted import Fitted
@@ -23,6 +23,7 @@ from tggm.models import Model
 from tggm.models.layers import Product
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.conformal import class_set
+from tggm.predictive.marginal import averages, log_averages
 from tggm.predictive.member_moments import block_size, member_places, over_blocks, padded_to
 from tggm.runtime import GPU_COMPILER_OPTIONS, full_precision, precision
 from tggm.training.rows import bucket
@@ -33,17 +34,19 @@ FAR = 1e7  # standard deviations
 
 def probabilities(fitted: Fitted, X: Any) -> Floats:
     """Return probabilities, (rows, n), that sum to 1; inputs are those of `fit`, encoded."""
-    p = _evaluate(fitted, X, log=False)
+    given, (X, starts) = X, _filled(fitted, X)
+    p = averages(_evaluate(fitted, X, log=False), starts)
     total = p.sum(1, keepdims=True)
     if not (total > 0.5).all():  # scores so far apart that all probabilities vanish
-        return np.exp(log_probabilities(fitted, X))
+        return np.exp(log_probabilities(fitted, given))
     result: Floats = p / total
     return result
 
 
 def log_probabilities(fitted: Fitted, X: Any) -> Floats:
     """Return log-probabilities, accurate even where a probability underflows."""
-    log_p = _evaluate(fitted, X, log=True)
+    X, starts = _filled(fitted, X)
+    log_p = log_averages(_evaluate(fitted, X, log=True), starts)
     log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
     return log_p
 
@@ -55,6 +58,16 @@ def sets(fitted: Fitted, X: Any, level: float) -> Bools:
             f"no rows were set aside for sets of classes: fit with TGGMClassifier(guarantee={level:g})."
         )
     return class_set(probabilities(fitted, X), fitted.guarantee[0], level)
+
+
+def _filled(fitted: Fitted, X: Any) -> tuple[Any, Ints | None]:
+    """Replace rows with unknown inputs by draws; inputs are not standardised."""
+    if not isinstance(X, np.ndarray) or not np.isnan(X).any():
+        return X, None
+    shift, scale = (a[None, :] for a in fitted.scales.x)
+    full, starts = fitted.filled(fitted.standardised(X))
+    whole = X if starts is None else np.repeat(X, np.diff(starts), axis=0)
+    return np.where(np.isnan(whole), shift + scale * full, whole), starts
 
 
 def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:

@@ -142,6 +142,7 @@ class StreamData:
         self.n_kept = len(self.X)
         extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
         self._extents: list[Extent] = extents
+        self.ends = extents[0].low, extents[0].high  # of the inputs
         self.columns, self.target = Columns(len(extents[0].mean), stream.names), stream.target
         if stream.table is not None:
             self.columns = Columns.of(stream.table)
@@ -335,7 +336,7 @@ def read_labels(
 def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
     """Read rows for a fitted regressor, with its encoder, transform and standardisation."""
     fitted = estimator.fitted_
-    options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
+    options: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
     X_ = new_rows(estimator, X, **options)
     y_ = check_targets(X_, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, None)

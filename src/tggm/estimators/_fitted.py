@@ -1,14 +1,14 @@
 """Store what predictions need (`Fitted`); draw the members before training, and pool them afterwards."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.arrays import Floats
+from tggm.arrays import Floats, Ints
 from tggm.data.standardise import Scales, require_moderate
 from tggm.estimators._data import UNNAMED, Data, StreamData
 from tggm.estimators._holdout import Holdout
@@ -18,13 +18,16 @@ from tggm.estimators._settings import Settings
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration, fit_calibration
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
+from tggm.predictive.marginal import averages, fill_unknown
 from tggm.predictive.member_moments import (
     held_out_predictions,
+    means_and_layer,
     member_moments,
     new_row_predictions,
     sample_rows,
 )
 from tggm.predictive.neighbors import Neighbors
+from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, TrainingRows, added_variance
 from tggm.predictive.transforms import LogTransform
 from tggm.runtime import precision
 from tggm.tables.transformer import Columns
@@ -52,11 +55,39 @@ class Fitted:
     transform: LogTransform | None = None  # of the target, before it is standardised
     guarantee: Floats | None = None  # (n, M) sorted scores of calibration rows, see `predictive.conformal`
     neighbors: Neighbors | None = None
+    train: TrainingRows | None = None  # ranges and some rows of the inputs; None for sparse inputs
 
     @property
     def dtype(self) -> str:
         """Return the dtype of the parameters."""
         return str(self.model.arrays()["hidden.W0"].dtype)
+
+    def standardised(self, X: Floats) -> Floats:
+        """Return encoded inputs on the scale of the model."""
+        return self.scales.x.apply(X, most=self.network.features.most)
+
+    def filled(self, Z: Floats) -> tuple[Floats, Ints | None]:
+        """Replace rows with unknown inputs by draws, see `predictive.marginal`."""
+        return fill_unknown(Z, None if self.train is None else self.train.rows)
+
+    def with_rows(self, data: Data | StreamData) -> "Fitted":
+        """Store the ranges of the inputs and some rows; of sparse inputs none."""
+        if data.sparse:
+            return self
+        low, high = self.standardised(_ends(data))
+        return replace(self, train=TrainingRows.of((low, high), self.standardised(data.X)))
+
+    @cached_property
+    def neighbourhood(self) -> Neighbourhood | None:
+        """Return the training rows under this model."""
+        if self.train is None:
+            return None
+        return Neighbourhood(self.train, partial(means_and_layer, self.model, self.dtype))
+
+
+def _ends(data: Data | StreamData) -> Floats:
+    """Return the smallest and the largest value of each input, (2, d)."""
+    return np.stack((data.X.min(0), data.X.max(0)) if isinstance(data, Data) else data.ends)
 
 
 def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Model, Blocks]:
@@ -121,7 +152,7 @@ def pool_regression(
     The blend helps for few members and a fixed number of epochs; at the defaults its effect is small. `final`
     are the predicting members; `trained` held rows out.
     """
-    fitted = fitted_of(final.params, data, settings)
+    fitted = fitted_of(final.params, data, settings).with_rows(data)
     complete = isinstance(data, Data) and data.y.complete
     blends = complete and fitted.network.linear and isinstance(fitted.model.likelihood, Gaussian)
     block, rows = blocks.kept, sample_rows(data.n_kept)
@@ -178,9 +209,22 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats) -> F
     return replace(fitted, calibration=pools, guarantee=scores)
 
 
+def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, Floats]:
+    """Return the members' means and variances, (K, N, n) each, widened away from the training rows."""
+    with precision(fitted.dtype):
+        mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    return mean, var + widening(fitted, Z, mean, var) if widen else var
+
+
+def widening(fitted: Fitted, Z: Floats, mean: Floats, var: Floats) -> Floats:
+    """Return the variance to add to that of each member, (N, n), given the members' moments."""
+    most = np.inf if fitted.transform is None else MOST_LOG_VARIANCE
+    return added_variance(fitted.neighbourhood, Z, mean, var, fitted.calibration, most)
+
+
 def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
     """Return the sorted scores of rows that no member was trained on, on the scale of the model."""
-    mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    mean, var = moments(fitted, Z)
     return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], Y[:, j]) for j in range(Y.shape[1])]))
 
 
@@ -192,12 +236,14 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
             f"TGGMRegressor(guarantee={level:g}), or call `recalibrate` with rows that the model was not "
             "trained on."
         )
-    with precision(fitted.dtype):
-        mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    Z, starts = fitted.filled(Z)
+    mean, var = moments(fitted, Z)
     y, ends = fitted.scales.y, []
     for j, scores in enumerate(fitted.guarantee):
         q = quantile(scores, level) * (1 + _ROUNDING)
         centre, width = centre_and_width(mean[:, :, j], var[:, :, j])
+        centre, square = averages(centre, starts), averages(centre**2 + width**2, starts)
+        width = width if starts is None else np.sqrt(square - centre**2)
         with np.errstate(over="ignore"):
             both = y.shift[j] + y.scale[j] * np.stack([centre - q * width, centre + q * width])
         both = np.clip(both, -_MOST, _MOST)
@@ -206,6 +252,11 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
     return lower, upper
 
 
-def replace_model(fitted: Fitted, model: Model) -> Fitted:
-    """Replace the model, keep encoder, scales and pooling rule; remove guarantee and neighbours."""
-    return replace(fitted, model=jax.tree.map(np.asarray, model), guarantee=None, neighbors=None)
+def replace_model(fitted: Fitted, model: Model, data: Data) -> Fitted:
+    """Replace the model after training on more rows: extend the ranges; remove guarantee and neighbours."""
+    train = fitted.train
+    if train is not None and not data.sparse:
+        low, high = fitted.standardised(_ends(data))
+        train = train._replace(low=np.minimum(train.low, low), high=np.maximum(train.high, high))
+    model = jax.tree.map(np.asarray, model)
+    return replace(fitted, model=model, guarantee=None, neighbors=None, train=train)

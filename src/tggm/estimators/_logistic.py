@@ -84,7 +84,7 @@ def pool_classes(
 
     All choices use held-out rows. `final` are the predicting members; `trained` held rows out.
     """
-    fitted = fitted_of(final.params, data, settings)
+    fitted = fitted_of(final.params, data, settings).with_rows(data)
     model: Any = jax.tree.map(np.asarray, trained.params)
     with precision(settings.dtype):
         if fitted.network.linear and not data.sparse and blocks.only is not None:

@@ -22,6 +22,7 @@ from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import STORED, checked_scores
 from tggm.predictive.neighbors import PREFIX, checked_neighbors
+from tggm.predictive.novelty import checked_rows
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
 from tggm.tables import Preparation, TableTransformer, Target
@@ -35,6 +36,7 @@ SCALES = ("x.shift", "x.scale", "y.shift", "y.scale")
 HISTORY = ("train", "held_out")
 COUNTS = ("best_epoch", "undone", "history.epoch")  # integers; all other arrays are floating
 MOST_POINTS = 1000  # of a learning curve in a file
+TRAIN = ("train.low", "train.high", "train.rows")
 _MODEL = "model."
 
 
@@ -101,6 +103,9 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
         arrays[STORED] = fitted.guarantee
     if fitted.neighbors is not None:
         arrays |= fitted.neighbors.arrays()
+    if fitted.train is not None:
+        low, high, rows = fitted.train
+        arrays |= dict(zip(TRAIN, (low, high, rows.astype(np.float32)), strict=True))
     n = len(estimator.history_["epoch"])
     kept = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
     arrays |= {f"history.{name}": np.asarray(estimator.history_[name])[:, kept] for name in HISTORY}
@@ -171,6 +176,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     wanted |= {"best_epoch": (members,), "undone": (members,)}
     if STORED in arrays:
         wanted[STORED] = (n if task is REGRESSION else 1, arrays[STORED].shape[-1])
+    if TRAIN[0] in arrays:
+        wanted |= dict(zip(TRAIN, ((d,), (d,), (len(arrays[TRAIN[2]]), d)), strict=True))
     _require_arrays({name: a for name, a in arrays.items() if not name.startswith(PREFIX)}, wanted)
     size = 0 if task is CLASSIFICATION else n
     neighbors = checked_neighbors(arrays, meta["neighbors"], (members, network.units[-1]), size, n)
@@ -208,7 +215,10 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     given = arrays.get(STORED)
     scores = None if given is None else checked_scores(given, classes=task is not REGRESSION)
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
-    return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores, neighbors)
+    train = checked_rows(*(arrays[name] for name in TRAIN)) if TRAIN[0] in arrays else None
+    return Fitted(
+        model, network, inputs, scales, target, flat, classes, pools, transform, scores, neighbors, train
+    )
 
 
 def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:

@@ -1,20 +1,20 @@
 """Predictive distributions of a fitted regressor, for standardised inputs Z."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tggm.arrays import Floats
 from tggm.data.standardise import require_moderate
-from tggm.estimators._fitted import Fitted
+from tggm.estimators._fitted import Fitted, moments, widening
 from tggm.predictive import GaussianMixture, JointPredictive, ScalarPredictive
 from tggm.predictive.calibration import Calibration, disagreement, pooled
 from tggm.predictive.joint import pooled_joint
+from tggm.predictive.marginal import Marginal, MarginalJoint, averages
 from tggm.predictive.member_moments import (
-    gaussian_mixtures,
     joint_gaussian_mixture,
     member_means,
-    member_moments,
     places,
 )
 from tggm.predictive.neighbors import mix_neighbors
@@ -23,15 +23,17 @@ from tggm.runtime import precision
 
 def standardise(fitted: Fitted, X: Floats) -> Floats:
     """Standardise encoded inputs; raise for values too large to compute with."""
-    Z: Floats = fitted.scales.x.apply(X, most=fitted.network.features.most)
+    Z = fitted.standardised(X)
     require_moderate(Z, "`X`", "leave out rows that are so far from the training rows")
     return Z
 
 
-def mixtures(fitted: Fitted, Z: Floats) -> list[GaussianMixture]:
+def mixtures(fitted: Fitted, mean: Floats, var: Floats) -> list[GaussianMixture]:
     """Return the mixture of members of each output, in units of the (transformed) target."""
-    with precision(fitted.dtype):
-        return gaussian_mixtures(fitted.model, Z, *fitted.scales.y)
+    return [
+        GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(shift), scale=float(scale))
+        for j, (shift, scale) in enumerate(zip(*fitted.scales.y, strict=True))
+    ]
 
 
 def pool(fitted: Fitted, Z: Floats, found: list[GaussianMixture]) -> list[ScalarPredictive]:
@@ -51,51 +53,59 @@ def pool(fitted: Fitted, Z: Floats, found: list[GaussianMixture]) -> list[Scalar
 
 def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
     """Return the predictive distribution of each output, in units of the target."""
-    return pool(fitted, Z, mixtures(fitted, Z))
+    full, starts = fitted.filled(Z)
+    found = pool(fitted, full, mixtures(fitted, *moments(fitted, full)))
+    return found if starts is None else [Marginal(each, starts) for each in found]
 
 
 def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictive[Any]:
     """Return the predictive distribution of all outputs."""
     if len(fitted.scales.y.shift) == 1:
         return marginals(fitted, Z)[0]
-    members = joint_gaussian_mixture(fitted.model, Z, *fitted.scales.y)
-    pools = pool(fitted, Z, [members.marginal(j) for j in range(members.n_outputs)])
-    return pooled_joint(fitted.calibration, members, pools)
+    full, starts = fitted.filled(Z)
+    members = joint_gaussian_mixture(fitted.model, full, *fitted.scales.y, partial(widening, fitted, full))
+    pools = pool(fitted, full, [members.marginal(j) for j in range(members.n_outputs)])
+    joint = pooled_joint(fitted.calibration, members, pools)
+    return joint if starts is None else MarginalJoint(joint, starts)
 
 
 def mean(fitted: Fitted, Z: Floats) -> Floats:
     """Return the mean of each output, (rows, n)."""
     if fitted.transform is not None or fitted.neighbors is not None:
         return np.stack([each.mean() for each in marginals(fitted, Z)], axis=1)
-    y = fitted.scales.y
+    y, (full, starts) = fitted.scales.y, fitted.filled(Z)
     with precision(fitted.dtype):
-        found: Floats = member_means(fitted.model, Z, fitted.dtype).mean(0) * y.scale + y.shift
-    return found
+        found = member_means(fitted.model, full, fitted.dtype).mean(0) * y.scale + y.shift
+    return averages(found, starts)
 
 
 def mean_and_std(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each output, (rows, n) each."""
     plain = all(each.kind == "linear" for each in fitted.calibration) and fitted.neighbors is None
-    if fitted.transform is not None or not plain:
+    if fitted.transform is not None or not plain or np.isnan(Z).any():
         pairs = [(each.mean(), each.std()) for each in marginals(fitted, Z)]
         centre, spread = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
         return centre, spread
     y = fitted.scales.y
-    with precision(fitted.dtype):
-        means, var = member_moments(fitted.model, Z, fitted.dtype)
+    means, var = moments(fitted, Z)
     return means.mean(0) * y.scale + y.shift, np.sqrt(var.mean(0) + means.var(0)) * y.scale
 
 
 def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, Floats]:
     """Return mean, noise and disagreement of members of each output; their squares add up to the variance."""
-    members = mixtures(fitted, Z)
+    Z, starts = fitted.filled(Z)
+    mean, var = moments(fitted, Z, widen=False)
+    added = widening(fitted, Z, mean, var)
+    members = mixtures(fitted, mean, var + added)
     found = []
     pools = fitted.calibration or (Calibration(),) * len(members)
-    for mixture, calibration, each in zip(members, pools, pool(fitted, Z, members), strict=True):
-        _, noise, between = disagreement(mixture)
+    for j, (calibration, law) in enumerate(zip(pools, pool(fitted, Z, members), strict=True)):
+        _, total, between = disagreement(members[j])
         f, g = calibration.factors
-        share = f**2 * noise / (f**2 * noise + g**2 * between)
-        found.append((each.mean(), each.std() * np.sqrt(share), each.std() * np.sqrt(1 - share)))
+        share = f**2 * (total - added[:, j]) / (f**2 * total + g**2 * between)
+        marginal = law if starts is None else Marginal(law, starts)
+        noise = averages(law.var() * share, starts)
+        found.append((marginal.mean(), np.sqrt(noise), np.sqrt(np.maximum(marginal.var() - noise, 0.0))))
     centre, noise, spread = (np.stack(part, axis=1) for part in zip(*found, strict=True))
     return centre, noise, spread
 

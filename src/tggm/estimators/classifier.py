@@ -288,16 +288,19 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
 
     def _inputs(self, X: ArrayLike) -> Any:
         """Encode new rows; the model standardises them."""
-        return new_rows(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        inputs = new_rows(self, X, unknown=True, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if isinstance(inputs, np.ndarray) and self.fitted_.train is not None:
+            self._warn_beyond(self.fitted_.standardised(inputs))
+        return inputs
 
     def _set_fitted(self, fitted: Fitted) -> None:
         super()._set_fitted(fitted)
         assert fitted.classes is not None
         self.classes_ = fitted.classes
 
-    def _answers(self, X: Floats, what: str) -> Floats:
+    def _answers(self, X: Floats, of: str | float) -> Floats:
         log_p = compute.log_probabilities(self.fitted_, X)
-        if what == "log-odds":
+        if of == "log-odds":
             return log_p[:, 1:] - log_p[:, :1] if log_p.shape[1] == 2 else log_p
         p = np.exp(log_p)
         return p[:, 1:] if p.shape[1] == 2 else p

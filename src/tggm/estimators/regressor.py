@@ -281,7 +281,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         the rows to predict to that of these rows. Unequal weights must be worth 20 rows, (Σw)² / Σw², and
         remove the guarantee.
         """
-        Z = self._inputs(X)
+        Z = np.nan_to_num(self._inputs(X))
         Y = self._targets(y, len(Z))
         if not np.isfinite(Y).all():
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
@@ -378,8 +378,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
 
     def _inputs(self, X: ArrayLike) -> Floats:
         """Encode and standardise new rows."""
-        table = new_rows(self, X, dtype=np.float64)
-        return compute.standardise(self.fitted_, table)
+        Z = compute.standardise(self.fitted_, new_rows(self, X, unknown=True, dtype=np.float64))
+        self._warn_beyond(Z)
+        return Z
 
     def _targets(self, y: ArrayLike, rows: int) -> Floats:
         """Return targets of new rows, (rows, n); raise if their number is wrong."""
@@ -392,9 +393,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """Return one column as a vector if the target was a vector."""
         return values[:, 0] if self.fitted_.flat else values
 
-    def _answers(self, X: Floats, what: str) -> Floats:
+    def _answers(self, X: Floats, of: str | float) -> Floats:
         Z = compute.standardise(self.fitted_, X)
-        return compute.mean_and_std(self.fitted_, Z)[1] if what == "std" else compute.mean(self.fitted_, Z)
+        if isinstance(of, float):
+            return np.stack([law.ppf(of) for law in compute.marginals(self.fitted_, Z)], axis=1)
+        return compute.mean_and_std(self.fitted_, Z)[1] if of == "std" else compute.mean(self.fitted_, Z)
 
     def _losses(self, X: Floats, y: Any) -> Floats:
         Y = np.asarray(y, np.float64).reshape(len(X), -1)

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from tggm.arrays import Floats
 from tggm.models import Incomplete, Model
 from tggm.predictive.calibration import HeldOut
-from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
-from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock
+from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, precision
 from tggm.training.rows import RowBlock, bucket
 from tggm.training.train import n_cores
 
@@ -47,6 +46,13 @@ def member_means(members: Model, X: Floats, dtype: Any) -> Floats:
     size = block_size(members, len(X))
     method = "means" if len(X) > size else "variances"
     return _by_blocks(method, members, X.astype(dtype, copy=False), size)[0]
+
+
+def means_and_layer(members: Model, dtype: Any, X: Floats) -> tuple[Floats, Floats]:
+    """Compute the means, (members, rows, n), and E[h] · |W1| of the last layer, (members, rows, m)."""
+    with precision(dtype):
+        mean, layer = _by_blocks("layer", members, X.astype(dtype, copy=False), block_size(members, len(X)))
+    return mean, layer
 
 
 def measured_targets(y: Any) -> NDArray[np.float64]:
@@ -165,22 +171,18 @@ def places(members: Model, X: Any, projection: Floats) -> Floats:
     return np.concatenate(over_blocks(one, count, size))[:count].astype(np.float64)
 
 
-def gaussian_mixtures(members: Model, X: Floats, shift: Floats, scale: Floats) -> list[GaussianMixture]:
-    """Return the mixture of the members for each output, in the units y = shift + scale · z."""
-    mean, var = member_moments(members, X, members.likelihood.output.b1.dtype)
-    return [
-        GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(shift[j]), scale=float(scale[j]))
-        for j in range(mean.shape[2])
-    ]
-
-
 def joint_gaussian_mixture(
-    members: Model, X: Floats, shift: Floats, scale: Floats
+    members: Model, X: Floats, shift: Floats, scale: Floats, widening: Callable[[Floats, Floats], Floats]
 ) -> MultivariateGaussianMixture:
-    """Return the mixture of the members for all outputs together, in double precision."""
+    """Return the mixture of the members for all outputs together, in double precision.
+
+    `widening` returns the variance to add, (N, n), from means and variances, (K, N, n) each.
+    """
     double = jax.tree.map(lambda a: np.asarray(a, np.float64), members)
     with jax.enable_x64(True), blas_lock():
         mean, cov = (np.asarray(a)[:, : len(X)] for a in _moments("moments", double, pad_rows(X)))
+    added = widening(mean, np.diagonal(cov, axis1=2, axis2=3))
+    cov = cov + added[None, :, :, None] * np.eye(len(scale))
     return MultivariateGaussianMixture(mean, cov, loc=shift, scale=scale)
 
 
@@ -192,10 +194,17 @@ def pad_rows(a: NDArray[Any], rows: int | None = None) -> NDArray[Any]:
 
 @partial(jax.jit, static_argnames="method", compiler_options=GPU_COMPILER_OPTIONS)
 def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
-    """Call a method of the likelihood for each member; "means" are the first part of "variances"."""
+    """Call a method of the likelihood for each member; "means" are the first part of "variances".
+
+    "layer" are the means and the last layer, see `means_and_layer`.
+    """
 
     def moments(member: Model) -> tuple[Array, Array]:
         likelihood, latent = member.at(X)
+        if method == "layer":
+            W1 = likelihood.output.W1
+            h, _ = latent.variances(W1)
+            return likelihood.output.of(h), h * jnp.sqrt((W1**2).sum(0))[None, :]
         both: tuple[Array, Array] = getattr(likelihood, "variances" if method == "means" else method)(latent)
         return both
 

@@ -25,6 +25,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 SHIFT = 0.5  # shift of a column's mean, in standard deviations, that is reported
 ERRORS = 5.0  # standard errors that it must exceed
 FAR = 10.0  # standard deviations beyond which training clips a value
+BEYOND, MOST_BEYOND = 2.0, 0.1  # novelty from which rows are counted, and their share that is reported
 SHARE = 0.01  # fraction of rows with such a value that is reported
 MENTIONED = 3  # columns
 REMEDY = "use `recalibrate` if means are still right; otherwise fit again with rows like these"
@@ -106,4 +107,9 @@ def drift_warnings(model: "BaseEstimator", X: Floats, names: Sequence[str]) -> l
         found.append(
             f"{int(far.sum())} of {len(Z)} rows have a value more than ten standard deviations from the mean"
         )
+    around = model.fitted_.neighbourhood
+    most = MOST_BEYOND + ERRORS * np.sqrt(MOST_BEYOND * (1 - MOST_BEYOND) / len(Z))
+    if around is not None and (beyond := around.novelty(Z) > BEYOND).mean() > most:
+        text = f"{int(beyond.sum())} of {len(Z)} rows are unlike the training rows (novelty above {BEYOND:g})"
+        found.append(f"{text}, so that their predictions are extrapolations")
     return [f"{text}; {REMEDY}" for text in found]

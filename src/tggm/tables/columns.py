@@ -13,6 +13,7 @@ from tggm.tables.table import Table, TableError
 from tggm.tables.target_encoding import Outcomes, TargetEncoding, encode_codes, encode_out_of_fold
 from tggm.tables.text import Dates, day_first, limit
 
+_NO_GAPS = "unknown: the training rows had no gaps there"
 MANY_ROWS = 10  # new rows from which a column without any known value causes a warning
 
 
@@ -22,6 +23,7 @@ class Note(NamedTuple):
     text: str
     unseen: bool  # whether the training rows had no such values
     doubtful: bool = False  # whether the values look wrong for this column, so that predictions warn
+    unknown: Bools | None = None  # rows whose value the training rows give no encoding for
 
 
 class Column(ABC):
@@ -129,9 +131,10 @@ class Number(Column):
         values, where = self._read(table)
         gaps, unseen = np.isnan(values) & (where < 0), not self.indicator
         if gaps.any():
-            known = "; the training rows had no gaps there" if unseen else ""
-            text = f"{self.name}: {_count(gaps)} without a value, filled with the median {self.fill:g}{known}"
-            notes.append(Note(text, unseen, bool(unseen and gaps.all() and len(gaps) >= MANY_ROWS)))
+            how = _NO_GAPS if unseen else f"filled with the median {self.fill:g}"
+            doubtful = bool(unseen and gaps.all() and len(gaps) >= MANY_ROWS)
+            text = f"{self.name}: {_count(gaps)} without a value, {how}"
+            notes.append(Note(text, unseen, doubtful, gaps if unseen else None))
         filled = np.where(np.isnan(values), self.fill, values)
         ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
         parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
@@ -186,6 +189,7 @@ def marks_of(table: Table, name: str) -> tuple[str, ...]:
 OTHER, MISSING = "(other)", "(missing)"
 MOST_WORDS = 20_000  # in a model file
 MOST_ROWS = 2**53  # of a word: exact in double precision
+LEAST_RARE = 10  # rows of rare words, or of gaps, from which their common encoding is used
 
 
 class _Words(Column):
@@ -197,16 +201,22 @@ class _Words(Column):
         if not self.levels or len(set(self.levels)) < len(self.levels):
             raise ValueError("the levels of a category must be distinct words")
 
-    def _codes(self, table: Table, notes: list[Note], taken: str, unseen: bool = True) -> Ints:
-        """Return the codes of `code_words`, and note unknown words."""
+    def _codes(self, table: Table, notes: list[Note], rare: bool, gaps: bool, unseen: bool = True) -> Ints:
+        """Return the codes of `code_words`, and note words and gaps that the training rows did not have.
+
+        `rare`: unknown words are encoded like rare words of training; `gaps`: the training rows had gaps.
+        """
         code = code_words(table, self.name, self.levels)
         unknown, known = code == len(self.levels), code < len(self.levels)
         if unknown.any():
             shown = _shown(dict.fromkeys(table.words(self.name)[unknown].tolist()))
+            taken = "taken together as other" if rare else "taken as unknown"
             text = f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}"
             doubtful = bool(unknown.sum() >= MANY_ROWS and not known.any())
             more = f"; no row has a known one ({_shown(self.levels)})" if doubtful else ""
-            notes.append(Note(text + more, unseen, doubtful))
+            notes.append(Note(text + more, unseen, doubtful, None if rare else unknown))
+        if not gaps and (lost := code == len(self.levels) + 1).any():
+            notes.append(Note(f"{self.name}: {_count(lost)} without a value, {_NO_GAPS}", True, False, lost))
         return code
 
 
@@ -232,11 +242,9 @@ class Category(_Words):
         return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
-        taken = "taken together as other" if self.other else "taken as none of the known ones"
-        code, size = self._codes(table, notes, taken), len(self.levels)
-        if (gaps := code == size + 1).any():
-            how = "a category of their own" if self.missing else "which the training rows did not have"
-            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, {how}", not self.missing))
+        code, size = self._codes(table, notes, self.other, self.missing), len(self.levels)
+        if self.missing and (gaps := code == size + 1).any():
+            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, a category of their own", False))
         indicators = np.eye(size + 2)[:, [*range(size), *[size] * self.other, *[size + 1] * self.missing]]
         return indicators[code]
 
@@ -266,7 +274,7 @@ class Ordinal(_Words):
         return f"grade from {self.levels[0]} to {self.levels[-1]}"
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
-        code = self._codes(table, notes, "taken as gaps")
+        code = self._codes(table, notes, False, self.indicator)
         gaps = code >= len(self.levels)
         parts = [np.where(gaps, self.fill, code), *[gaps] * self.indicator]
         return np.stack(parts, axis=1).astype(np.float64)
@@ -312,7 +320,8 @@ class Statistic(_Words):
         return f"one of {len(self.levels)} words, encoded by the mean target"
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
-        code = self._codes(table, notes, "taken together as other", not self.counts[-2])
+        rare, gaps = (count >= LEAST_RARE for count in self.counts[-2:])
+        code = self._codes(table, notes, rare, gaps, not self.counts[-2])
         if outcome is None:
             return self.lookup[code]
         out_of_fold = encode_out_of_fold(code, len(self.counts), outcome)
@@ -395,6 +404,8 @@ class DateColumn(Column):
                 raise self._error(table, example)
             text = f"{self.name}: {_count(wrong)} with words that are not dates ({example}), taken as gaps"
             notes.append(Note(text, True, True))
+        if not self.indicator and gaps.any():
+            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, {_NO_GAPS}", True, False, gaps))
         columns = [np.where(gaps, self.fill, (days - self.origin) / YEAR)]
         for part in self.parts:
             angle = 2 * np.pi * days / LENGTH[part]

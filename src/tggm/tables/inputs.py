@@ -73,13 +73,16 @@ def _target_errors(y: Any) -> Iterator[None]:
         ) from None
 
 
-def new_rows(estimator: Any, X: Any, **options: Any) -> Any:
-    """Return inputs of new rows as numbers without gaps."""
-    if getattr(estimator, "table_", None) is not None:
-        return estimator.table_.transform(X)
+def new_rows(estimator: Any, X: Any, *, unknown: bool = False, **options: Any) -> Any:
+    """Return inputs of new rows as numbers, without gaps; with `unknown`, NaN marks unknown values.
+
+    These are categories and gaps that the training rows did not have, and columns that `X` lacks.
+    """
+    if (encoder := getattr(estimator, "table_", None)) is not None:
+        return encoder.encode_known(X) if unknown else encoder.transform(X)
     check_is_fitted(estimator, "fitted_")
     if is_table(X):
-        X_ = _columns_by_name(estimator, X)
+        X_ = _columns_by_name(estimator, X, unknown)
     else:
         finite = True if sparse.issparse(X) else "allow-nan"
         asked = {name: value for name, value in options.items() if name not in TARGET_OPTIONS}
@@ -89,14 +92,21 @@ def new_rows(estimator: Any, X: Any, **options: Any) -> Any:
     gaps = np.isnan(X_)
     names = getattr(estimator, "feature_names_in_", [f"x{k}" for k in range(X_.shape[1])])
     shown = ", ".join(str(names[k]) for k in np.flatnonzero(gaps.any(0))[:5])
-    warn(f"`X` has gaps in columns without gaps in training ({shown}); the mean is used there.")
+    given = set(map(str, getattr(X, "columns", names)))  # `completed` has warned about the other columns
+    if gaps[:, [str(name) in given for name in names]].any():
+        how = "predictions average over their values in training" if unknown else "the mean is used there"
+        warn(f"`X` has gaps in columns without gaps in training ({shown}); {how}.")
+    if unknown:
+        return X_
     return np.where(gaps, estimator.fitted_.scales.x.shift.astype(X_.dtype)[None, :], X_)
 
 
-def _columns_by_name(estimator: Any, X: Any) -> Floats:
+def _columns_by_name(estimator: Any, X: Any, unknown: bool = False) -> Floats:
     """Return a table for a model of numbers: its columns in the model's order, if both have names."""
     table, known = as_table(X), getattr(estimator, "feature_names_in_", None)
     names = table.names if known is None or not table.named else [str(name) for name in known]
+    if unknown and known is not None and table.named:
+        table = table.completed(names)
     table.require(names)
     if len(names) != estimator.n_features_in_:
         raise ValueError(

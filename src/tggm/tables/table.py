@@ -61,6 +61,7 @@ class Table:
     missing: tuple[str, ...] = ()
     named: bool = True  # false for the columns of an array
     numeric: bool = False  # whether it is an array of numbers, of which all columns are kept
+    absent: tuple[str, ...] = ()  # columns of gaps that stand for columns that the table lacks
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # how words are read
 
     def __len__(self) -> int:
@@ -93,6 +94,22 @@ class Table:
             near = get_close_matches(missing[0], [name for name in self.columns if name not in names], n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {_names(self.names) or 'no columns'}."
             raise TableError(f"{self.source} has no column {_names(missing)}; {hint}")
+
+    def completed(self, names: Sequence[str]) -> "Table":
+        """Return the table with columns of gaps for those that it lacks, and warn.
+
+        Raise if it has none of them, or a column whose name looks like a misspelled one.
+        """
+        absent = tuple(name for name in names if name not in self.columns)
+        others = [name for name in self.columns if name not in names]
+        if not absent:
+            return self
+        if len(absent) == len(names) or any(get_close_matches(name, others, n=1) for name in absent):
+            self.require(names)
+        shown = _names(list(absent))
+        warn(f"{self.source} has no column {shown}; predictions average over its values in training.")
+        gaps = dict.fromkeys(absent, np.full(len(self), np.nan))
+        return replace(self, columns={**self.columns, **gaps}, absent=absent)
 
     def known(self, name: str) -> Bools:
         """Return which rows have a value in this column."""

@@ -113,6 +113,15 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         table.require([column.name for column in self.columns_])
         return self._encode(table)
 
+    def encode_known(self, X: Any) -> Any:
+        """Return the numbers of a table, NaN in the columns of values that the training rows did not have.
+
+        These are words, and gaps in columns without any; also columns that the table lacks, with a warning.
+        """
+        check_is_fitted(self, "columns_")
+        table = self._table(X)
+        return self._encode(table.completed([column.name for column in self.columns_]), unknown=True)
+
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of the result."""
         check_is_fitted(self, "columns_")
@@ -179,10 +188,20 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.columns_ = tuple(columns)
         return table, outcome
 
-    def _encode(self, table: Table, outcome: Outcomes | None = None) -> Floats:
-        """Encode all columns and warn about those that look wrong; `outcome` are targets of training rows."""
+    def _encode(self, table: Table, outcome: Outcomes | None = None, unknown: bool = False) -> Floats:
+        """Encode all columns and warn about those that look wrong; `outcome` are targets of training rows.
+
+        With `unknown`, the features of values that the training rows did not have are NaN.
+        """
         notes: list[Note] = []
-        parts = [column.encode(table, notes, outcome) for column in self.columns_]
+        parts = []
+        for column in self.columns_:
+            some: list[Note] = []
+            part = column.encode(table, some, outcome)
+            for note in some if unknown else ():
+                part[slice(0) if note.unknown is None else note.unknown] = np.nan
+            parts.append(part)
+            notes += [note for note in some if column.name not in table.absent]
         if doubts := [note.text for note in notes if note.doubtful and not table.numeric]:
             warn("; ".join(doubts))
         return np.concatenate(parts, axis=1)

@@ -1,0 +1,154 @@
+"""Rows unlike the training rows: beyond their range, with unknown words, gaps and columns."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import tggm
+from tests.cases import few
+from tggm import TableWarning, TGGMClassifier, TGGMRegressor
+from tggm.predictive.marginal import fill_unknown
+
+SETTINGS = {"n_members": 4, "max_epochs": 60, "random_state": 0}
+FUNCTIONS = {
+    "line": lambda x: 3 * x,
+    "square": np.square,
+    "sine": np.sin,
+    "exponential": np.exp,
+    "step": np.sign,
+}
+FAR = pytest.mark.filterwarnings("ignore:`X` has values more than one range")
+
+
+def fitted(name):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 2))
+    return TGGMRegressor(**SETTINGS).fit(X, FUNCTIONS[name](X[:, 0]) + 0.1 * rng.standard_normal(300))
+
+
+def at(*values):
+    return np.array([[value, 0.0] for value in values])
+
+
+@pytest.fixture(scope="module")
+def line():
+    return fitted("line")
+
+
+@FAR
+@pytest.mark.parametrize("name", few(["line", "square", "sine"], "square"))
+def test_intervals_beyond_the_range_hold_the_truth(name):
+    X = at(1.5, 2.0, 5.0)
+    low, high = fitted(name).predict_interval(X, 0.95)
+    truth = FUNCTIONS[name](X[:, 0])
+    assert ((low <= truth) & (truth <= high)).all()
+
+
+@FAR
+@pytest.mark.parametrize("name", few(list(FUNCTIONS), "step"))
+def test_widths_never_fall_back(name):
+    std = fitted(name).predict(at(0.9, 1.5, 2.0, 5.0, 20.0, 100.0), return_std=True)[1]
+    assert (np.diff(std) > 0).all()
+
+
+@FAR
+def test_a_line_has_useful_widths(line):
+    low, high = line.predict_interval(at(0.5, 5.0), 0.95)
+    assert low[1] <= 15 <= high[1]
+    assert (high - low)[1] / 2 < 3 * (15 - 3)
+    width = [float(np.diff(line.predict_interval(np.array([[0.5, x]]), 0.95), axis=0)[0, 0]) for x in (0, 20)]
+    assert width[1] < 1.1 * width[0]  # the second column has no effect
+    _, noise, doubt = line.predict(at(5.0), return_std="parts")
+    assert_allclose(np.hypot(noise, doubt), line.predict(at(5.0), return_std=True)[1])
+    assert doubt > 10 * noise
+
+
+def test_novelty_and_its_warning(line):
+    X = np.random.default_rng(1).uniform(-1, 1, (200, 2))
+    assert np.median(line.novelty(X)) < 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        line.predict(1.2 * X)  # near the edge
+    novelty = line.novelty(at(1.5, 2.0, 5.0))
+    assert (np.diff([1.0, *novelty]) > 0).all()
+    with pytest.warns(TableWarning, match=r"outside of it in x0 \(50 % of the rows\)") as caught:
+        line.predict(np.array([[5.0, 9.0], [0.0, 9.0]]))
+    assert len(caught) == 1
+
+
+@FAR
+def test_a_model_file_keeps_the_rows(line, tmp_path):
+    X = np.array([[0.3, 0.1], [4.0, 0.0], [np.nan, 0.5], [np.nan, np.nan]])
+    tggm.save(line, tmp_path / "m.tggm")
+    with pytest.warns(TableWarning, match=r"without gaps in training \(x0, x1\); predictions av"):
+        low, high = line.predict_interval(X)
+    for backend, same in (("jax", 0), ("numpy", 1e-4)):
+        again = tggm.load(tmp_path / "m.tggm", backend=backend)
+        with pytest.warns(TableWarning, match="gaps"):
+            assert_allclose(again.predict_interval(X), (low, high), rtol=same)
+    assert (high - low)[2] > 10 * (high - low)[0]
+    arrays, meta = tggm.estimators.to_state(line)
+    arrays["train.rows"] = arrays["train.rows"][:, :1]
+    with pytest.raises(ValueError, match=r"'train.rows' has shape \(300, 1\); expected \(300, 2\)"):
+        tggm.estimators.from_state(TGGMRegressor, arrays, meta)
+
+
+def stores():
+    """Return rows of 60 stores with effects of their own, the first 15 of which are new."""
+    rng = np.random.default_rng(0)
+    store, x = rng.integers(0, 60, 1200), rng.uniform(-2, 2, 1200)
+    y = rng.standard_normal(60)[store] + np.sin(x) + 0.3 * rng.standard_normal(1200)
+    return pd.DataFrame({"store": [f"s{s}" for s in store], "x": x}), y, store < 15
+
+
+def test_new_words_and_absent_columns_are_marginalised():
+    X, y, new = stores()
+    model = TGGMRegressor(**SETTINGS | {"max_epochs": 40}).fit(X[~new], y[~new])
+    low, high = model.predict_interval(X[~new], 0.9)
+    with pytest.warns(TableWarning, match="unknown categories"):
+        wide = model.predict_interval(X[new], 0.9)
+    assert 0.8 <= np.mean((wide[0] <= y[new]) & (y[new] <= wide[1])) <= 0.97
+    assert np.mean(high - low) < 0.6 * np.mean(wide[1] - wide[0])
+    both = pd.concat([X[~new][:50], X[new][:5]])
+    assert_allclose(np.array(model.predict_interval(both, 0.9))[:, :50], (low[:50], high[:50]), rtol=1e-5)
+    with pytest.warns(TableWarning, match="has no column 'store'; predictions average") as caught:
+        assert_allclose(model.predict_interval(X[new][["x"]], 0.9), wide, rtol=1e-5)
+    assert len(caught) == 1
+
+
+@pytest.mark.filterwarnings("ignore:`X` has gaps")
+def test_first_gaps_are_marginalised():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 2))
+    y = 2 * X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.standard_normal(600)
+    model = TGGMRegressor(**SETTINGS | {"max_epochs": 40}).fit(X[:400], y[:400])
+    gaps = np.column_stack([np.full(200, np.nan), X[400:, 1]])
+    low, high = model.predict_interval(gaps, 0.9)
+    assert 0.8 <= np.mean((low <= y[400:]) & (y[400:] <= high)) <= 0.97
+    law = model.predict_dist(gaps[:3])
+    assert_allclose(law.mean(), model.predict(gaps[:3]), rtol=1e-5)
+    assert_allclose(law.std(), model.predict(gaps[:3], return_std=True)[1], rtol=1e-5)
+    found = model.explain(gaps[:3], of=0.9, n_walks=2)
+    assert_allclose(found.prediction, law.ppf(0.9), rtol=1e-5)
+    with pytest.raises(ValueError, match="`of` must be"):
+        model.explain(gaps, of=1.5)
+
+
+@pytest.mark.filterwarnings("ignore:`X` has gaps")
+def test_class_probabilities_are_averages_over_draws(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2))
+    model = TGGMClassifier(n_members=2, max_epochs=5, random_state=0).fit(X, X[:, 0] + X[:, 1] > 0)
+    rows = np.array([[0.5, 0.2], [np.nan, 0.3]])
+    scale = model.fitted_.scales.x
+    full, starts = fill_unknown(scale.apply(rows), model.fitted_.train.rows)
+    each = model.predict_proba(scale.shift + scale.scale * full)
+    p = model.predict_proba(rows)
+    assert_allclose(p, [each[0], each[starts[1] :].mean(0)], rtol=1e-4)
+    assert_allclose(np.exp(model.predict_log_proba(rows)), p, rtol=1e-4)
+    tggm.save(model, tmp_path / "m.tggm")
+    assert_allclose(tggm.load(tmp_path / "m.tggm", backend="numpy").predict_proba(rows), p, rtol=1e-4)
+    assert model.novelty(np.array([[0.0, 0.0], [9.0, 0.0]]))[1] > 1.2
