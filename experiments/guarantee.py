@@ -39,7 +39,7 @@ def work(n: int, noise: str, fits: int) -> dict[str, float]:
         X, y, groups = sample(rng, n + NEW, noise)
         seed, known = int(rng.integers(2**31)), None if groups is None else groups[:n]
         if noise == "classes":
-            model = TGGMClassifier(**SMALL, random_state=seed).fit(X[:n], y[:n])
+            model = TGGMClassifier(**SMALL, linear=False, random_state=seed).fit(X[:n], y[:n])
             found = model.predict_set(X[n:], LEVEL)[:, :, None] & (
                 model.classes_[:, None] == y[n:, None, None]
             )
