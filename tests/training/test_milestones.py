@@ -49,6 +49,17 @@ def test_a_log_probability_near_zero_needs_a_gain_relative_to_itself():
     assert not Milestones((4, 12), 0.01, share=0.05).reached(held, 12)
 
 
+def test_a_separable_table_ends_training():
+    held = scores(-0.02, -0.01, -0.006, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.0045)
+    stones = Milestones((4, 12), 0.01, share=0.05, least=0.001)
+    assert not Milestones((4, 12), 0.01, share=0.05).reached(held, 12)
+    assert stones.reached(held, 12)  # 0.0005 nats are more than a twentieth of the log-loss
+    assert not stones.reached(2 * held + 0.0095, 12)  # 0.001 nats are enough
+    stones = Milestones((40, 120), 0.01, share=0.05, least=0.001)
+    assert stones.reached(scores(*[-0.1, -0.01, -0.0009, -0.02]), 4)  # 0.001 nats cannot be gained any more
+    assert not stones.reached(scores(*[-0.1, -0.01, -0.0011, -0.02]), 4)
+
+
 def test_training_ends_when_scores_have_fallen_below_their_best():
     stones = Milestones((40, 120), 0.1, fall=1.0)
     falling = np.concatenate([np.linspace(0, 3, 20), np.linspace(3, 0, 20)])

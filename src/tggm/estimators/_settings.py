@@ -42,6 +42,7 @@ class Task:
     fall: float  # stop when the held-out score is this far below its best (nats per row)
     share: float | None = None  # of the log-loss: sufficient gain if this is less than `gain`
     last: float = 0.0  # nats per row that the cycle before the last must gain; the last takes most time
+    least: float = 0.0  # smallest sufficient gain of a log-probability, nats per row
 
 
 REGRESSION = Task(
@@ -52,7 +53,7 @@ REGRESSION = Task(
 )  # fmt: skip
 CLASSIFICATION = Task(
     "classification", Probit, s0=1.0, units=100, average=0.999,
-    decay=lambda d: d / 40, cycle_rate=lambda rows: 1.0, batch=512, gain=0.01, fall=0.25, share=0.05,
+    decay=lambda d: d / 40, cycle_rate=lambda rows: 1.0, batch=512, gain=0.01, fall=0.25, share=0.05, least=0.001,
 )  # fmt: skip
 
 
@@ -150,7 +151,8 @@ class Settings:
         if self.max_epochs is None:
             epochs, patience = WHOLE * cycle, np.inf
             rate = self.learning_rate * task.cycle_rate(rows)
-            milestones = Milestones(cycle_ends(cycle)[:-1], task.gain, task.share, task.fall, task.last)
+            ends = cycle_ends(cycle)[:-1]
+            milestones = Milestones(ends, task.gain, task.share, task.fall, task.last, task.least)
         else:
             epochs, rate, milestones = self.max_epochs, self.learning_rate, None
             patience = float(max(LEAST_PATIENCE, epochs // 4))
