@@ -50,7 +50,9 @@ def test_a_log_probability_near_zero_needs_a_gain_relative_to_itself():
 
 
 def test_a_separable_table_ends_training():
-    held = scores(-0.02, -0.01, -0.006, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.0045)
+    held = scores(
+        -0.02, -0.01, -0.006, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.0045
+    )
     stones = Milestones((4, 12), 0.01, share=0.05, least=0.001)
     assert not Milestones((4, 12), 0.01, share=0.05).reached(held, 12)
     assert stones.reached(held, 12)  # 0.0005 nats are more than a twentieth of the log-loss

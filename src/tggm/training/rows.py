@@ -145,6 +145,7 @@ class Blocks:
     identity: Any = ()  # arrays that identify these rows, for checkpoints
     only: RowBlock | None = None  # the block of a table in memory
     kept: RowBlock | None = None  # rows available after training: all, or the held-out rows of a stream
+    factors: Any = None  # (members, d) of the steps of the weights of columns
 
     @classmethod
     def of(cls, block: RowBlock) -> "Blocks":
