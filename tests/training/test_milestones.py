@@ -69,6 +69,8 @@ def test_training_ends_when_scores_have_fallen_below_their_best():
     ends = [done for done in range(1, 40) if stones.reached(held[:, :done], done)]
     assert ends[0] == 32  # the mean of epochs 29 to 32 is the first that is more than 1 below
     assert not any(stones.reached(held[:, :20], done) for done in range(1, 20))
+    rising = np.stack([np.linspace(-40, 0, 40)] * 2)  # fast, and not below an earlier score
+    assert not any(stones.reached(rising[:, :done], done) for done in range(1, 40))
     still = np.stack([falling, np.full(40, 3.0)])  # one of two members has not fallen
     assert not stones.reached(still[:, :32], 32)
 

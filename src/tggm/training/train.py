@@ -88,8 +88,12 @@ class Milestones:
         """Return whether training ends here; `held` are the scores of the members after each epoch."""
         best = np.fmax.reduce(held, axis=1)
         if done % self.every == 0:
-            below = best[:, None] - held[:, -self.every :]
-            if np.nan_to_num(below, nan=0.0).mean() > self.fall or -self.least < best.mean() <= 0:
+            if -self.least < best.mean() <= 0:
+                return True
+            # epochs before the best are not below it: a fast rise must not end training
+            after = np.arange(held.shape[1])[None] > np.nan_to_num(held, nan=-np.inf).argmax(1)[:, None]
+            below = np.where(after, best[:, None] - held, 0.0)[:, -self.every :]
+            if np.nan_to_num(below, nan=0.0).mean() > self.fall:
                 return True
         if done not in self.epochs:
             return False
