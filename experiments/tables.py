@@ -141,7 +141,7 @@ def _wide(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _few(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return 200 columns, ten of them relevant: five linear, five nonlinear effects, two of which interact."""
+    """Return 200 columns, ten of them relevant: five linearly; two others interact."""
     X, slopes = rng.standard_normal((n, 200)), rng.standard_normal(5)
     y = X[:, :5] @ slopes + np.sin(2 * X[:, 5]) + np.abs(X[:, 6]) + X[:, 7] * X[:, 8] + (X[:, 9] > 0)
     return X, y + 0.3 * rng.standard_normal(n)
