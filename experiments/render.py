@@ -232,18 +232,18 @@ def weighing() -> str:
         both = pairs(
             *([run for run in group if run["variant"] == v] for v in ("default", "periodic")), "split"
         )
-        change, error = mean_error([100 * (a["crps"] / b["crps"] - 1) for a, b in both])
-        gain, spread_ = mean_error([a["ll"] - b["ll"] for a, b in both])
+        crps = [{"change": 100 * (a["crps"] / b["crps"] - 1)} for a, b in both]
+        gain = [{"gain": a["ll"] - b["ll"]} for a, b in both]
         rmse = [f"{np.mean([run['rmse'] for run in runs]):.4g}" for runs in zip(*both, strict=True)]
         time = np.median([a["cpu_s"] / b["cpu_s"] for a, b in both])
-        cells = [f"{change:+.1f} ± {error:.1f} %", f"{gain:+.3f} ± {spread_:.3f}", f"{time:.2f}"]
+        cells = [spread("change", "+.1f")(crps), spread("gain", "+.3f")(gain), f"{time:.2f}"]
         lines.append([name, str(len(both)), rmse[1], rmse[0], *cells])
     heads = [
         "table",
         "splits",
         "RMSE, periodic",
         "RMSE, default",
-        "CRPS",
+        "CRPS, %",
         "log-likelihood",
         "CPU time, ratio",
     ]
