@@ -31,6 +31,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one-member": {"n_members": 1},
     "adam": {"optimizer": "adam"},
     "one-layer": {"hidden": (50,)},
+    "periodic": {"features": "periodic"},  # columns are not weighed
+    "bounded": {"features": "bounded"},  # not weighed either
+    "200-200": {"hidden": (200, 200)},
 }
 
 
@@ -56,6 +59,7 @@ CLASSIFIER = (
     "one-member",
     "adam",
     "one-layer",
+    "200-200",
 )  # variants that exist for it
 
 

@@ -225,6 +225,31 @@ def changes(runs: list[Run]) -> str:
     return markdown(heads, lines)
 
 
+def weighing() -> str:
+    """Compare the default with periodic features of columns that are not weighed, table by table."""
+    lines = []
+    for name, group in grouped(rows("learner"), "table").items():
+        both = pairs(
+            *([run for run in group if run["variant"] == v] for v in ("default", "periodic")), "split"
+        )
+        crps = [{"change": 100 * (a["crps"] / b["crps"] - 1)} for a, b in both]
+        gain = [{"gain": a["ll"] - b["ll"]} for a, b in both]
+        rmse = [f"{np.mean([run['rmse'] for run in runs]):.4g}" for runs in zip(*both, strict=True)]
+        time = np.median([a["cpu_s"] / b["cpu_s"] for a, b in both])
+        cells = [spread("change", "+.1f")(crps), spread("gain", "+.3f")(gain), f"{time:.2f}"]
+        lines.append([name, str(len(both)), rmse[1], rmse[0], *cells])
+    heads = [
+        "table",
+        "splits",
+        "RMSE, periodic",
+        "RMSE, default",
+        "CRPS, %",
+        "log-likelihood",
+        "CPU time, ratio",
+    ]
+    return markdown(heads, lines)
+
+
 PARTS = {
     "no-fallback": "blend with a ridge regression after training",
     "no-shaped": "pool `shaped`",
@@ -560,6 +585,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
+        "weighing": weighing,
         "removed-parts": removed_parts,
         "features": lambda: changes(rows("features")),
         "repeated-numbers": lambda: pivot(rows("repeated_numbers"), "table", "variant", spread("ll", ".3f")),

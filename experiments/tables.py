@@ -6,7 +6,7 @@
 No table is in the paper, so defaults may be chosen on them. Twelve are arrays whose source has ten folds:
 split k tests on fold k. Six are CSV files with words and gaps, split 90 : 10 at random; a `TableTransformer`
 that is fitted to the training rows encodes them as numbers. Scikit-learn's diabetes is split in the same way.
-Eight are generated, each split with its own seed and 1,000 test rows. `RAW_TABLES` are the CSV files and four
+Nine are generated, each split with its own seed and 1,000 test rows. `RAW_TABLES` are the CSV files and four
 generated data frames.
 """
 
@@ -140,6 +140,13 @@ def _wide(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
     return X, X[:, 0] + np.sin(X[:, 1]) + 0.1 * rng.standard_normal(n)
 
 
+def _few(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return 200 columns, ten of them relevant: five linearly; two others interact."""
+    X, slopes = rng.standard_normal((n, 200)), rng.standard_normal(5)
+    y = X[:, :5] @ slopes + np.sin(2 * X[:, 5]) + np.abs(X[:, 6]) + X[:, 7] * X[:, 8] + (X[:, 9] > 0)
+    return X, y + 0.3 * rng.standard_normal(n)
+
+
 def _noise(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((n, 10)), rng.standard_normal(n)
 
@@ -163,6 +170,7 @@ def _prices(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
 
 GENERATED: dict[str, tuple[Callable[[int, Generator], tuple[np.ndarray, np.ndarray]], int]] = {
     "wide": (_wide, 20),  # name: function, training rows
+    "few": (_few, 300),
     "linear": (_linear, 300),
     "friedman1": (partial(_friedman, make_friedman1, 1.0), 500),
     "friedman2": (partial(_friedman, make_friedman2, 125.0), 500),  # Friedman (1991): signal to noise 3 : 1

@@ -49,6 +49,19 @@ def test_a_log_probability_near_zero_needs_a_gain_relative_to_itself():
     assert not Milestones((4, 12), 0.01, share=0.05).reached(held, 12)
 
 
+def test_a_separable_table_ends_training():
+    held = scores(
+        -0.02, -0.01, -0.006, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.005, -0.0045
+    )
+    stones = Milestones((4, 12), 0.01, share=0.05, least=0.001)
+    assert not Milestones((4, 12), 0.01, share=0.05).reached(held, 12)
+    assert stones.reached(held, 12)  # 0.0005 nats are more than a twentieth of the log-loss
+    assert not stones.reached(2 * held + 0.0095, 12)  # 0.001 nats are enough
+    stones = Milestones((40, 120), 0.01, share=0.05, least=0.001)
+    assert stones.reached(scores(*[-0.1, -0.01, -0.0009, -0.02]), 4)  # 0.001 nats cannot be gained any more
+    assert not stones.reached(scores(*[-0.1, -0.01, -0.0011, -0.02]), 4)
+
+
 def test_training_ends_when_scores_have_fallen_below_their_best():
     stones = Milestones((40, 120), 0.1, fall=1.0)
     falling = np.concatenate([np.linspace(0, 3, 20), np.linspace(3, 0, 20)])
@@ -56,6 +69,8 @@ def test_training_ends_when_scores_have_fallen_below_their_best():
     ends = [done for done in range(1, 40) if stones.reached(held[:, :done], done)]
     assert ends[0] == 32  # the mean of epochs 29 to 32 is the first that is more than 1 below
     assert not any(stones.reached(held[:, :20], done) for done in range(1, 20))
+    rising = np.stack([np.linspace(-40, 0, 40)] * 2)  # fast, and not below an earlier score
+    assert not any(stones.reached(rising[:, :done], done) for done in range(1, 40))
     still = np.stack([falling, np.full(40, 3.0)])  # one of two members has not fallen
     assert not stones.reached(still[:, :32], 32)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tggm import settings as check
+from tggm.estimators._relevance import weigh
 from tggm.models import Model, Network
 from tggm.models.layers import FEATURES, Gaussian, Likelihood, Probit
 from tggm.models.network import NARROW
@@ -42,6 +43,7 @@ class Task:
     fall: float  # stop when the held-out score is this far below its best (nats per row)
     share: float | None = None  # of the log-loss: sufficient gain if this is less than `gain`
     last: float = 0.0  # nats per row that the cycle before the last must gain; the last takes most time
+    least: float = 0.0  # smallest sufficient gain of a log-probability, nats per row
 
 
 REGRESSION = Task(
@@ -52,7 +54,8 @@ REGRESSION = Task(
 )  # fmt: skip
 CLASSIFICATION = Task(
     "classification", Probit, s0=1.0, units=100, average=0.999,
-    decay=lambda d: d / 40, cycle_rate=lambda rows: 1.0, batch=512, gain=0.01, fall=0.25, share=0.05,
+    decay=lambda d: d / 40, cycle_rate=lambda rows: 1.0, batch=512,
+    gain=0.01, fall=0.25, share=0.05, least=0.001,
 )  # fmt: skip
 
 
@@ -124,7 +127,7 @@ class Settings:
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
         )
 
-    def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:
+    def network_for(self, n_inputs: int, n_outputs: int, sparse: bool, smooth: bool = False) -> Network:
         """Return the network for data of these sizes.
 
         Classifiers with more than 200 columns, or a sparse table, have no linear part: it overfits.
@@ -134,7 +137,7 @@ class Settings:
         units = (self.task.units,) * (2 if n_outputs <= MOST_DEEP and not sparse else 1)
         features = self.features
         if features == "auto":
-            features = None if sparse else "periodic" if n_inputs <= MOST_PERIODIC else "bounded"
+            features = None if sparse else "bounded" if smooth or n_inputs > MOST_PERIODIC else "periodic"
         if sparse and features is not None:
             raise ValueError(f"`features` must be 'auto' or None for a sparse table; got {features!r}.")
         linear = self.task is REGRESSION or not (sparse or n_inputs > MOST_PERIODIC)
@@ -145,6 +148,11 @@ class Settings:
             linear=linear if self.linear is None else self.linear,
         )
 
+    @property
+    def weighs_columns(self) -> bool:
+        """Return whether columns may be weighed by their relevance, see `choose_weighing`."""
+        return self.features == "auto" and self.network is None and bool(self.standardize)
+
     def program(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the training program for the blocks of these data."""
         task, batch, rows = self.task, self._batch_size(blocks.n_rows, data.sparse), blocks.n_rows
@@ -152,7 +160,8 @@ class Settings:
         if self.max_epochs is None:
             epochs, patience = WHOLE * cycle, np.inf
             rate = self.learning_rate * task.cycle_rate(rows)
-            milestones = Milestones(cycle_ends(cycle)[:-1], task.gain, task.share, task.fall, task.last)
+            ends = cycle_ends(cycle)[:-1]
+            milestones = Milestones(ends, task.gain, task.share, task.fall, task.last, task.least)
         else:
             epochs, rate, milestones = self.max_epochs, self.learning_rate, None
             patience = float(max(LEAST_PATIENCE, epochs // 4))
@@ -188,8 +197,12 @@ class Settings:
         is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
         layout, capacity = Layout.of(model, axes=1), CAPACITY if blocks.only is not None else 1
         optimizer = automatic if is_auto else self.optimizer
+        rates = layout.rates(["hidden.s0"])
+        if blocks.factors is not None:
+            ones = model.with_arrays({name: np.ones_like(a) for name, a in model.arrays().items()})
+            rates = rates * layout.join_members(weigh(ones, blocks.factors))
         hyper = hyper_parameters(
-            self.n_members, layout.rates(["hidden.s0"]), self.dtype, learning_rate=rate, total_steps=steps,
+            self.n_members, rates, self.dtype, learning_rate=rate, total_steps=steps,
             weight_decay=decay / data.mean_weight,  # a row of weight 2 counts twice
             patience=patience * blocks.per_pass, clip=CLIP, average=self.task.average, dropout=self.dropout,
         )  # fmt: skip

@@ -51,7 +51,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         Number of hidden units in each layer, from the input to the output. "auto" is (100, 100), or 100 for
         sparse tables and for more than 100 classes.
     features : {"auto", "periodic", "bounded"} or None, default "auto"
-        As in `TGGMRegressor`; "auto" is None for sparse tables.
+        As in `TGGMRegressor`, without weights of columns; "auto" is None for sparse tables.
     linear : bool or "auto", default "auto"
         Whether scores have a linear part, and are blended with logistic regression (up to 20,000 rows; the
         weight is fitted on held-out rows). "auto" is True for dense tables of up to 200 columns.

@@ -63,7 +63,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         more than 100 outputs.
     features : {"auto", "periodic", "bounded"} or None, default "auto"
         Inputs of the first layer: "bounded" columns grow logarithmically beyond four deviations; "periodic"
-        adds learned cosines; None uses columns unchanged. "auto" is "periodic" up to 200 columns.
+        adds learned cosines; None uses columns unchanged. "auto" is "periodic" up to 200 columns, but
+        "bounded" for small tables if a smooth kernel predicts better than a rough one, and weighs the columns
+        of small tables by their relevance, see docs/choosing-a-method.md.
     linear : bool or "auto", default "auto"
         Whether the output has a linear part, which starts at ridge regression. Predictions are blended with
         ridge regression if that predicts held-out rows better. "auto" is True.

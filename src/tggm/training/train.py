@@ -77,6 +77,7 @@ class Milestones:
     share: float | None = None  # of the log-loss: required gain if it is smaller than `gain`
     fall: float = np.inf  # of the mean score below its best, which ends training
     last: float = 0.0  # gain required for the last cycle, which takes two thirds of the time
+    least: float = 0.0  # smallest required gain of a log-probability, whatever `share` of the log-loss is
 
     @property
     def every(self) -> int:
@@ -87,7 +88,11 @@ class Milestones:
         """Return whether training ends here; `held` are the scores of the members after each epoch."""
         best = np.fmax.reduce(held, axis=1)
         if done % self.every == 0:
-            below = best[:, None] - held[:, -self.every :]
+            if -self.least < best.mean() <= 0:
+                return True
+            # epochs before the best are not below it: a fast rise must not end training
+            after = np.arange(held.shape[1])[None] > np.nan_to_num(held, nan=-np.inf).argmax(1)[:, None]
+            below = np.where(after, best[:, None] - held, 0.0)[:, -self.every :]
             if np.nan_to_num(below, nan=0.0).mean() > self.fall:
                 return True
         if done not in self.epochs:
@@ -97,7 +102,9 @@ class Milestones:
             early = 1 + np.nan_to_num(held, nan=-np.inf).argmax(1) <= EARLY * done
             return bool(early.mean() > 0.5)
         before = np.fmax.reduce(held[:, : self.epochs[place - 1]], axis=1).mean()
-        gain = self.gain if self.share is None else min(self.gain, -self.share * best.mean())
+        gain = self.gain
+        if self.share is not None:
+            gain = max(self.least, min(gain, -self.share * best.mean()))
         if place == len(self.epochs) - 1:
             gain = max(gain, self.last)
         return bool(best.mean() - before < gain)
