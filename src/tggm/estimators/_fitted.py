@@ -152,10 +152,10 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
     """Calibrate on new rows, with inputs and targets on the scale of the model."""
     with precision(fitted.dtype):
         rows = new_row_predictions(fitted.model, Z, Y, fitted.dtype)
-        scores = conformal_scores(fitted, Z, Y)
     light = fitted.transform is not None
     pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
-    return replace(fitted, calibration=pools, guarantee=scores)
+    found = replace(fitted, calibration=pools)
+    return replace(found, guarantee=conformal_scores(found, Z, Y))  # widths depend on the calibration
 
 
 def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, Floats]:
