@@ -24,7 +24,14 @@ from tggm.predictive.member_moments import (
     new_row_predictions,
     sample_rows,
 )
-from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, TrainingRows, added_variance
+from tggm.predictive.novelty import (
+    MOST_LOG_VARIANCE,
+    MOST_NUMBERS,
+    MOST_ROWS,
+    Neighbourhood,
+    TrainingRows,
+    added_variance,
+)
 from tggm.predictive.transforms import LogTransform
 from tggm.runtime import precision
 from tggm.tables.transformer import Columns
@@ -69,7 +76,10 @@ class Fitted:
         if data.sparse:
             return self
         low, high = self.standardised(_ends(data))
-        return replace(self, train=TrainingRows.of((low, high), self.standardised(data.X)))
+        most = min(MOST_ROWS, MOST_NUMBERS // len(low))
+        chosen = np.sort(np.random.default_rng(0).permutation(len(data.X))[:most])
+        rows = self.standardised(data.X[chosen]).astype(np.float32).astype(np.float64)  # as in a model file
+        return replace(self, train=TrainingRows(low, high, rows))
 
     @cached_property
     def neighbourhood(self) -> Neighbourhood | None:
