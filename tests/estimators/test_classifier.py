@@ -40,6 +40,7 @@ def test_a_fit_learns_and_stores_its_history(table, fitted):
     assert not np.array_equal(small_classifier(random_state=1).fit(*table).W0_, fitted.W0_)
 
 
+@pytest.mark.filterwarnings("ignore:`X` has values more than one range")
 def test_probabilities_labels_and_scores_agree(table, fitted):
     X, y = table
     far = np.r_[X, 1e3 * X, 1e8 * X]
@@ -79,6 +80,7 @@ def test_a_large_shift_of_inputs_loses_no_digits(fitted, table):
     assert_allclose(moved.predict_proba(table[0] + 1e7), fitted.predict_proba(table[0]), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:`X` has values more than one range")
 @pytest.mark.parametrize("exponent", [3, 12, 37])
 def test_rows_far_away_have_probabilities(fitted, exponent):
     for sign in (-1, 1):

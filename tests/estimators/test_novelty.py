@@ -110,7 +110,9 @@ def test_new_words_and_absent_columns_are_marginalised():
     low, high = model.predict_interval(X[~new], 0.9)
     with pytest.warns(TableWarning, match="unknown categories"):
         wide = model.predict_interval(X[new], 0.9)
-    assert 0.8 <= np.mean((wide[0] <= y[new]) & (y[new] <= wide[1])) <= 0.97
+    # the coverage of 15 stores varies from draw to draw, the width of not knowing the store less
+    assert np.mean((wide[0] <= y[new]) & (y[new] <= wide[1])) >= 0.8
+    assert np.mean(wide[1] - wide[0]) == pytest.approx(2 * 1.645 * np.hypot(1, 0.3), rel=0.3)
     assert np.mean(high - low) < 0.6 * np.mean(wide[1] - wide[0])
     both = pd.concat([X[~new][:50], X[new][:5]])
     assert_allclose(np.array(model.predict_interval(both, 0.9))[:, :50], (low[:50], high[:50]), rtol=1e-5)

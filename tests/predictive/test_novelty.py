@@ -24,7 +24,7 @@ SLOPES = np.array([1.0, 1.4])  # of two members, along the first column
 def neighbourhood(function=lambda x: SLOPES[:, None] * x[None, :], rows=500):
     """Return rows in [−1, 1]² whose second column has no effect; z is the first column."""
     Z = np.random.default_rng(0).uniform(-1, 1, (rows, 2))
-    train = TrainingRows.of((np.array([-1.0, -1.0]), np.array([1.0, 1.0])), Z)
+    train = TrainingRows(np.array([-1.0, -1.0]), np.array([1.0, 1.0]), Z)
     return Neighbourhood(train, lambda Z: (function(Z[:, 0])[:, :, None], np.stack(2 * [Z[:, :1]])))
 
 
@@ -68,7 +68,7 @@ def test_the_width_grows_and_never_falls_back():
 
 def test_a_gap_between_the_rows_widens():
     Z = np.random.default_rng(0).uniform(0.5, 1, (400, 2)) * np.where(np.arange(400) % 2, 1, -1)[:, None]
-    train = TrainingRows.of((Z.min(0), Z.max(0)), Z)
+    train = TrainingRows(Z.min(0), Z.max(0), Z)
     around = Neighbourhood(train, lambda Z: (Z[None, :, :1], Z[None, :, :1]))
     base = np.full((3, 1), 4.0)
     variance = around.variance(at(0.75, -0.75, 0.0), base)[:, 0]

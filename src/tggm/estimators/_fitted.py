@@ -35,7 +35,14 @@ from tggm.predictive.member_moments import (
     sample_rows,
 )
 from tggm.predictive.neighbors import Neighbors
-from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, TrainingRows, added_variance
+from tggm.predictive.novelty import (
+    MOST_LOG_VARIANCE,
+    MOST_NUMBERS,
+    MOST_ROWS,
+    Neighbourhood,
+    TrainingRows,
+    added_variance,
+)
 from tggm.predictive.transforms import LogTransform
 from tggm.runtime import precision
 from tggm.tables.transformer import Columns
@@ -83,7 +90,10 @@ class Fitted:
         if data.sparse:
             return self
         low, high = self.standardised(_ends(data))
-        return replace(self, train=TrainingRows.of((low, high), self.standardised(data.X)))
+        most = min(MOST_ROWS, MOST_NUMBERS // len(low))
+        chosen = np.sort(np.random.default_rng(0).permutation(len(data.X))[:most])
+        rows = self.standardised(data.X[chosen]).astype(np.float32).astype(np.float64)  # as in a model file
+        return replace(self, train=TrainingRows(low, high, rows))
 
     @cached_property
     def neighbourhood(self) -> Neighbourhood | None:
@@ -229,10 +239,11 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats) -> F
         )
     with precision(fitted.dtype):
         rows = new_row_predictions(fitted.model, Z, Y, weight, fitted.dtype)
-        scores = None if np.ptp(weight) else conformal_scores(fitted, Z, Y)
     light = fitted.transform is not None
     pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
-    return replace(fitted, calibration=pools, guarantee=scores)
+    found = replace(fitted, calibration=pools)
+    scores = None if np.ptp(weight) else conformal_scores(found, Z, Y)  # widths depend on the calibration
+    return replace(found, guarantee=scores)
 
 
 def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, Floats]:

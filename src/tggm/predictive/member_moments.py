@@ -26,6 +26,7 @@ from tggm.training.train import n_cores
 NUMBERS = 2**18  # size of the widest array of all members in a block of rows
 LEAST, MOST = 64, 2048  # rows of a block
 MOST_HELD = 20_000  # held-out rows that are predicted
+LAYER_ROWS = 128  # rows of a block of `means_and_layer`
 ON_DEVICE = 16  # factor of both sizes on an accelerator, where each call is expensive
 
 T = TypeVar("T")
@@ -49,10 +50,14 @@ def member_means(members: Model, X: Floats, dtype: Any) -> Floats:
 
 
 def means_and_layer(members: Model, dtype: Any, X: Floats) -> tuple[Floats, Floats]:
-    """Compute the means, (members, rows, n), and E[h] · |W1| of the last layer, (members, rows, m)."""
+    """Compute the means, (members, rows, n), and E[h] · |W1| of the last layer, (members, rows, m).
+
+    All blocks have one size, so that one program is compiled.
+    """
+    padded = pad_rows(X.astype(dtype, copy=False), max(len(X), LAYER_ROWS))
     with precision(dtype):
-        mean, layer = _by_blocks("layer", members, X.astype(dtype, copy=False), block_size(members, len(X)))
-    return mean, layer
+        mean, layer = _by_blocks("layer", members, padded, LAYER_ROWS)
+    return mean[:, : len(X)], layer[:, : len(X)]
 
 
 def measured_targets(y: Any) -> NDArray[np.float64]:

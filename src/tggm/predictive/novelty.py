@@ -25,7 +25,7 @@ and tail splits of development tables (experiments/gaps.py).
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,13 +54,6 @@ class TrainingRows(NamedTuple):
     low: Floats
     high: Floats
     rows: Floats
-
-    @classmethod
-    def of(cls, ends: tuple[Floats, Floats], rows: Floats) -> Self:
-        """Choose the rows to store at random."""
-        most = min(MOST_ROWS, MOST_NUMBERS // rows.shape[1])
-        chosen = np.sort(np.random.default_rng(0).permutation(len(rows))[:most])
-        return cls(*ends, rows[chosen].astype(np.float32).astype(np.float64))
 
 
 def checked_rows(low: Floats, high: Floats, rows: Floats) -> TrainingRows:
