@@ -227,6 +227,15 @@ def exponential(log: Floats) -> Floats:
     return np.exp(log)
 
 
+def log_between(low: tuple[Floats, Floats], high: tuple[Floats, Floats]) -> Floats:
+    """Compute log P(a < Z ≤ b) from (log P(Z ≤ a), log P(Z > a)) and the same of b, in the smaller tail."""
+    right = low[0] > low[1]
+    most, rest = np.where(right, low[1], high[0]), np.where(right, high[1], low[0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log: Floats = most + np.log(-np.expm1(rest - most))
+    return np.where(np.isneginf(most), -np.inf, log)
+
+
 def generator(random_state: Seed) -> np.random.Generator:
     """Make a generator from a seed, a generator or scikit-learn's legacy state."""
     if isinstance(random_state, np.random.RandomState):

@@ -55,6 +55,18 @@ def measured_targets(y: Any) -> NDArray[np.float64]:
     return np.where(np.asarray(y.side) == 0, np.asarray(y.value, np.float64), np.nan)
 
 
+def interval_targets(y: Any) -> tuple[Floats, tuple[Floats, Floats] | None]:
+    """Return targets, NaN where one is missing, and the ends of the intervals that contain the values.
+
+    The ends are equal for a measured target; None if all targets are measured or missing.
+    """
+    if not isinstance(y, Incomplete):
+        return np.asarray(y, np.float64), None
+    value, side = np.asarray(y.value, np.float64), np.asarray(y.side)
+    ends = np.where(side < 0, -np.inf, value), np.where(side > 0, np.inf, value)
+    return value, ends if side.any() else None
+
+
 def sample_rows(count: int) -> Any:
     """Return the indices of `count` rows, or a random subset of `MOST_HELD`."""
     if count <= MOST_HELD:
@@ -64,7 +76,8 @@ def sample_rows(count: int) -> Any:
 
 def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, dtype: Any) -> list[HeldOut]:
     """Predict training rows by every member; record which members held them out."""
-    X, Y = np.asarray(block.data.X)[rows], measured_targets(block.data.y)[rows]
+    X, (Y, ends) = np.asarray(block.data.X)[rows], interval_targets(block.data.y)
+    Y = Y[rows]
     mean, var = member_moments(model, X, dtype)
     mask, weight = np.zeros((len(mean), count), np.bool_), np.asarray(block.weight, np.float64)[rows]
     for out, held, n in zip(mask, block.members.held, block.members.n_held, strict=True):
@@ -73,16 +86,21 @@ def held_out_predictions(model: Model, block: RowBlock, rows: Any, count: int, d
     known = np.isfinite(Y)
     # the epoch of each member was chosen on its held-out rows
     optimism = 1 + 2 / max(float(np.mean(block.members.n_held)), 1.0)
-    y, each = np.where(known, Y, 0.0), range(Y.shape[1])
-    return [HeldOut(mean[..., j], var[..., j], mask, y[:, j], weight * known[:, j], optimism) for j in each]
+    y, parts = np.where(known, Y, 0.0), []
+    for j in range(Y.shape[1]):
+        both = None if ends is None else (ends[0][rows, j], ends[1][rows, j])
+        parts.append(HeldOut(mean[..., j], var[..., j], mask, y[:, j], weight * known[:, j], optimism, both))
+    return parts
 
 
-def new_row_predictions(model: Model, X: Floats, Y: Floats, dtype: Any) -> list[HeldOut]:
-    """Predict new rows by every member; inputs and targets are standardised."""
+def new_row_predictions(model: Model, X: Floats, y: Any, dtype: Any) -> list[HeldOut]:
+    """Predict new rows by every member; inputs and targets, numbers or `Incomplete`, are standardised."""
+    Y, ends = interval_targets(y)
     mean, var = member_moments(model, X, dtype)
     mask = np.ones(mean.shape[:2], np.bool_)
-    each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
-    return [HeldOut(m, v, mask, y, np.ones(len(y))) for m, v, y in each]
+    both = [None] * Y.shape[1] if ends is None else [*zip(ends[0].T, ends[1].T, strict=True)]
+    each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, both, strict=True)
+    return [HeldOut(m, v, mask, y, np.ones(len(y)), ends=ends) for m, v, y, ends in each]
 
 
 def block_size(members: Model, rows: int) -> int:

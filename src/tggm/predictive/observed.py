@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.special import roots_legendre
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.base import ScalarPredictive, exponential
+from tggm.predictive.base import ScalarPredictive, exponential, log_between
 
 TERMS = 64  # of lattice sums on each side of the median
 _NARROW = 1e-6  # relative probability of a cell below which it is the density times the step
@@ -213,14 +213,12 @@ class Observed(ScalarPredictive):
         half, scale = 0.5 * (self.support.step or 0.0), self._latent.units[1]
         low, high = self.support.cell(y)
         below, above = self._latent_tails(rows, low), self._latent_tails(rows, high)
-        upper_half = below[0] > below[1]
-        most = np.where(upper_half, below[1], above[0])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            gap = most - np.where(upper_half, above[1], below[0])
-            log = most + np.log(-np.expm1(-gap))
+        log = log_between(below, above)
+        with np.errstate(divide="ignore"):
             centre = self._latent._log_density(rows, self._standard(y)) - math.log(scale)
             each = centre + np.log(2 * half)
-        log = np.where(np.isnan(gap) | (gap < _NARROW) & np.isfinite(low) & np.isfinite(high), each, log)
+        narrow = log < math.log(_NARROW) + np.minimum(above[0], below[1])
+        log = np.where(narrow & np.isfinite(low) & np.isfinite(high), each, log)
         if half:
             log = log - density * math.log(2 * half)
         elif density:
