@@ -24,6 +24,7 @@ CASES = {
     "shaped": pooled(Calibration("shaped", (0.7, 0.5, 0.25, *np.linspace(-1, 1, 17))), MEMBERS),
     "light shaped": pooled(Calibration("shaped", (0.7, 2.0, 1e-3, *np.sin(np.arange(17)))), MEMBERS),
     "lognormal": LognormalMixture(LOGS),
+    "shifted lognormal": LognormalMixture(LOGS, loc=-1.3),
     "one lognormal": LognormalMixture(GaussianMixture([[0.3, -1.0]], [[0.25, 1.0]])),
 }
 

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.predictive.test_distributions import CASES, grid_of
-from tggm.predictive import GaussianMixture, Observed
-from tggm.predictive.observed import TERMS, Support
+from tggm.predictive import GaussianMixture, Observed, Support
+from tggm.predictive.observed import TERMS
 
 LIMITS = {"between": (1.5, 6.0, None), "above": (1.2, None, None), "below": (None, 4.0, None)}
 LATTICES = {"grades": (1.0, 6.0, 1.0), "counts": (0.0, None, 1.0), "halves": (None, None, 0.5)}

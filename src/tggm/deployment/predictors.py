@@ -17,6 +17,8 @@ from tggm.deployment._network import Network, class_log_mixture, network_of, nod
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, checked_calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.observed import Observed
+from tggm.predictive.support import restored_support
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import flag
 from tggm.tables import Preparation, TableTransformer
@@ -78,6 +80,7 @@ class NumPyRegressor(PortablePredictor):
             raise ValueError(f"{len(pools)} calibrations for {n} outputs")
         given = meta["transform"]
         made._transform = None if given is None else checked_transform(given)
+        made._support = restored_support(meta["support"], n)
         made._pools = pools or (Calibration(),) * n
         made.flat_target_ = meta["vector_target"] is True
         if made.flat_target_ and n > 1:
@@ -118,7 +121,8 @@ class NumPyRegressor(PortablePredictor):
         for j, pool in enumerate(self._pools):
             units = {"loc": float(y.shift[j]), "scale": float(y.scale[j])}
             dist = pooled(pool, GaussianMixture(mean[:, :, j], var[:, :, j], **units))
-            dists.append(dist if self._transform is None else self._transform.distribution(dist))
+            dist = dist if self._transform is None else self._transform.distribution(dist)
+            dists.append(dist if self._support is None else Observed(dist, *self._support))
         return dists
 
     def _reshape(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from tggm.data.standardise import Scales, require_moderate
 from tggm.estimators._data import UNNAMED, Data, StreamData
 from tggm.estimators._ridge import blend, linear_rows, ridge, start_at_ridge
 from tggm.estimators._settings import Settings
+from tggm.estimators._support import Units, choose_support
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration, fit_calibration
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
@@ -22,6 +23,7 @@ from tggm.predictive.member_moments import (
     new_row_predictions,
     sample_rows,
 )
+from tggm.predictive.support import Support
 from tggm.predictive.transforms import LogTransform
 from tggm.runtime import precision
 from tggm.tables.transformer import Columns
@@ -46,6 +48,7 @@ class Fitted:
     calibration: tuple[Calibration, ...] = ()  # of each output; empty: the plain mixture of members
     transform: LogTransform | None = None  # of the target, before it is standardised
     guarantee: Floats | None = None  # (n, M) sorted scores of calibration rows, see `predictive.conformal`
+    support: Support | None = None  # of a single target
 
     @property
     def dtype(self) -> str:
@@ -81,7 +84,7 @@ def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted
     network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
     return Fitted(
         jax.tree.map(np.asarray, model), network, data.columns, data.scales, data.target, data.flat,
-        data.classes, transform=data.transform,
+        data.classes, transform=data.transform, support=data.plan.base,
     )  # fmt: skip
 
 
@@ -101,15 +104,38 @@ def pool_regression(trained: Trained, blocks: Blocks, data: Data | StreamData, s
                 model, held = blend(fitted.model, held, ridge(*linear_rows(fitted.model, block, rows)))
                 fitted = replace(fitted, model=model)
             if settings.calibrate:
-                light = fitted.transform is not None
+                light, plan = fitted.transform is not None, data.plan
+                if isinstance(data, Data) and plan.base is not None and plan.base.step is not None:
+                    held = [
+                        units_of(fitted).cells_of(plan.base, held[0], observed_targets(fitted, data)[rows])
+                    ]
                 pools = tuple(map(partial(fit_calibration, light_tails=light), held))
                 fitted = replace(fitted, calibration=pools)
+                if isinstance(data, Data) and plan.candidates:
+                    y = observed_targets(fitted, data)[rows]
+                    found = choose_support(plan, held[0], y, units_of(fitted), pools[0])
+                    fitted = replace(fitted, support=found[0], calibration=(found[1],))
         if data.calibration_rows is not None:
             X_new, Y_new = data.calibration_rows
             X = fitted.scales.x.apply(X_new, most=fitted.network.features.most)
             require_moderate(X, "`X`", "leave out rows that are so far from the others")
-            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, model_targets(fitted, Y_new)))
+            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, Y_new))
     return fitted
+
+
+def units_of(fitted: Fitted) -> Units:
+    """Return the units of a single target."""
+    return Units(float(fitted.scales.y.shift[0]), float(fitted.scales.y.scale[0]), fitted.transform)
+
+
+def observed_targets(fitted: Fitted, data: Data) -> Floats:
+    """Return the single targets of a fit as they were given, (rows,)."""
+    Y: Floats = data.y.Y if fitted.transform is None else fitted.transform.inverse(data.y.Y)
+    y = Y[:, 0]
+    if data.plan.base is None or data.y.side is None:
+        return y
+    (low, high), side = data.plan.base.ends, data.y.side[:, 0]
+    return np.where(side < 0, low, np.where(side > 0, high, y))
 
 
 def model_targets(fitted: Fitted, Y: Floats) -> Floats:
@@ -118,19 +144,28 @@ def model_targets(fitted: Fitted, Y: Floats) -> Floats:
 
 
 def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
-    """Calibrate on new rows, with inputs and targets on the scale of the model."""
+    """Calibrate on new rows, with inputs on the scale of the model."""
     with precision(fitted.dtype):
-        rows = new_row_predictions(fitted.model, Z, Y, fitted.dtype)
+        rows = new_row_predictions(fitted.model, Z, model_targets(fitted, Y), fitted.dtype)
         scores = conformal_scores(fitted, Z, Y)
+    if fitted.support is not None:
+        rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
     light = fitted.transform is not None
     pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
     return replace(fitted, calibration=pools, guarantee=scores)
 
 
 def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
-    """Return the sorted scores of rows that no member was trained on, on the scale of the model."""
+    """Return the sorted scores of rows that no member was trained on.
+
+    An interval that ends at a limit contains the limit wherever the centre is beyond it.
+    """
     mean, var = member_moments(fitted.model, Z, fitted.dtype)
-    return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], Y[:, j]) for j in range(Y.shape[1])]))
+    z = model_targets(fitted, Y)
+    if fitted.support is not None:
+        ends = units_of(fitted).ends(fitted.support._replace(step=None), Y[:, 0])
+        z = np.clip(mean[..., 0].mean(0), *ends)[:, None]
+    return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], z[:, j]) for j in range(z.shape[1])]))
 
 
 def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats, Floats]:
@@ -150,7 +185,8 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
         with np.errstate(over="ignore"):
             both = y.shift[j] + y.scale[j] * np.stack([centre - q * width, centre + q * width])
         both = np.clip(both, -_MOST, _MOST)
-        ends.append(both if fitted.transform is None else fitted.transform.inverse(both))
+        both = both if fitted.transform is None else fitted.transform.inverse(both)
+        ends.append(both if fitted.support is None else np.clip(both, *fitted.support.ends))
     lower, upper = np.stack(ends, axis=2)
     return lower, upper
 

@@ -20,6 +20,7 @@ from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import checked_scores
+from tggm.predictive.support import restored_support
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
 from tggm.tables import Preparation, TableTransformer, Target
@@ -51,7 +52,8 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
         "target": fitted.target,
         "vector_target": bool(fitted.flat),
         "calibration": [[each.kind, *each.numbers] for each in fitted.calibration],
-        "transform": None if fitted.transform is None else fitted.transform.kind,
+        "transform": None if fitted.transform is None else fitted.transform.shift,
+        "support": None if fitted.support is None else list(fitted.support),
         "converged": bool(estimator.converged_),
         "importances": None if importances is None else importances.tolist(),
     }
@@ -194,7 +196,10 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
         raise ValueError("a transformed target has no mean if tails are heavier than a Gaussian's")
     scores = checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
-    return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores)
+    support = restored_support(meta["support"], n)
+    if classes is not None and support is not None:
+        raise ValueError("a classifier has no support")
+    return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores, support)
 
 
 def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.data.standardise import require_moderate
 from tggm.estimators._fitted import Fitted
-from tggm.predictive import GaussianMixture, JointPredictive, ScalarPredictive
+from tggm.predictive import GaussianMixture, JointPredictive, Observed, ScalarPredictive
 from tggm.predictive.calibration import Calibration, disagreement, pooled
 from tggm.predictive.joint import pooled_joint
 from tggm.predictive.member_moments import (
@@ -39,6 +39,8 @@ def pool(fitted: Fitted, found: list[GaussianMixture]) -> list[ScalarPredictive]
         pools = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
     if fitted.transform is not None:
         pools = [fitted.transform.distribution(each) for each in pools]
+    if fitted.support is not None:
+        pools = [Observed(pools[0], *fitted.support)]
     return pools
 
 
@@ -57,7 +59,7 @@ def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictiv
 
 def mean(fitted: Fitted, Z: Floats) -> Floats:
     """Return the mean of each output, (rows, n)."""
-    if fitted.transform is not None:
+    if fitted.transform is not None or fitted.support is not None:
         return np.stack([each.mean() for each in marginals(fitted, Z)], axis=1)
     y = fitted.scales.y
     with precision(fitted.dtype):
@@ -68,7 +70,7 @@ def mean(fitted: Fitted, Z: Floats) -> Floats:
 def mean_and_std(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each output, (rows, n) each."""
     plain = all(each.kind == "linear" for each in fitted.calibration)
-    if fitted.transform is not None or not plain:
+    if fitted.transform is not None or fitted.support is not None or not plain:
         pairs = [(each.mean(), each.std()) for each in marginals(fitted, Z)]
         centre, spread = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
         return centre, spread

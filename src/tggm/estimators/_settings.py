@@ -10,6 +10,7 @@ from tggm import settings as check
 from tggm.models import Model, Network
 from tggm.models.layers import FEATURES, Gaussian, Likelihood, Probit
 from tggm.models.network import NARROW
+from tggm.predictive.support import Support, checked_support
 from tggm.training import OPTIMISERS, Milestones, Plan, Program, hyper_parameters
 from tggm.training.loop import WHOLE, Hyper, Layout, cycle_ends
 from tggm.training.rows import Blocks, bucket
@@ -84,6 +85,7 @@ class Settings:
     target_transform: str | None = None
     calibrate: bool = False
     guarantee: float | None = None
+    support: Support | str | None = None
 
     @classmethod
     def checked(cls, given: Mapping[str, Any], task: Task) -> "Settings":
@@ -120,6 +122,7 @@ class Settings:
             ),
             calibrate=check.flag("calibrate", given.get("calibrate", False)),
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
+            support=checked_support(given.get("support")),
         )
 
     def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:

@@ -193,13 +193,22 @@ class HeldOut(NamedTuple):
     optimism: float = 1.0  # factor of squared errors: the members' epochs were chosen on these rows
     ends: tuple[Floats, Floats] | None = None  # (N,) of the interval that contains the value; equal: y
 
-    def usable(self, most: int) -> "HeldOut":
-        """Return at most `most` rows, evenly spaced, that have a weight and were held out."""
+    @property
+    def usable_rows(self) -> Bools:
+        """Return whether each row has a weight and was held out."""
         good = self.held_out_mask.any(0) & (self.weight > 0) & np.isfinite(self.weight) & np.isfinite(self.y)
         good &= (np.isfinite(self.mean) & np.isfinite(self.var) & (self.var > 0)).all(0)
-        rows = np.flatnonzero(good)
+        return good
+
+    def usable(self, most: int) -> "HeldOut":
+        """Return at most `most` usable rows, evenly spaced."""
+        rows = np.flatnonzero(self.usable_rows)
         if len(rows) > most:
             rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+        return self.of(rows)
+
+    def of(self, rows: Any) -> "HeldOut":
+        """Select rows."""
         mean, var, mask = self.mean[:, rows], self.var[:, rows], self.held_out_mask[:, rows]
         ends = None if self.ends is None else (self.ends[0][rows], self.ends[1][rows])
         return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism, ends)

@@ -17,7 +17,6 @@ less than the error of the quadrature unless the latent law is narrower than a s
 
 import math
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,10 +24,10 @@ from scipy.special import roots_legendre
 
 from tggm.arrays import Floats, Ints
 from tggm.predictive.base import ScalarPredictive, exponential, log_between
+from tggm.predictive.support import ON_LATTICE, Support
 
 TERMS = 64  # of lattice sums on each side of the median
 _NARROW = 1e-6  # relative probability of a cell below which it is the density times the step
-_ON_LATTICE = 1e-6  # largest distance of a number from its multiple, in steps
 _ROWS = 512  # of one block of a quadrature
 _PLACES, _WEIGHTS = roots_legendre(6)
 # probabilities between which the quadrature has panels, and panels beyond, in logarithms of the distance
@@ -54,68 +53,6 @@ _LOWER = [
 _LEVELS = np.array([*_LOWER, 0.5, *(1 - p for p in reversed(_LOWER))])
 _BEYOND = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 75.0])
 _LEAST = -np.finfo(np.float64).max
-
-
-class Support(NamedTuple):
-    """Possible values of a target: limits, None without one, and the step of a lattice or None.
-
-    The lattice contains a limit, and 0 without limits.
-    """
-
-    lower: float | None = None
-    upper: float | None = None
-    step: float | None = None
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Return the limits; infinite without one."""
-        lower, upper, _ = self
-        return -math.inf if lower is None else lower, math.inf if upper is None else upper
-
-    def place(self, y: ArrayLike, towards: Any = np.round) -> Floats:
-        """Return the number of the lattice point next to y, counted from the first limit or 0."""
-        assert self.step is not None
-        place: Floats = towards((np.asarray(y, np.float64) - self._origin) / self.step)
-        return place
-
-    def point(self, place: Floats) -> Floats:
-        """Return lattice points by their numbers, as they are written: k / 10 instead of 0.1 k."""
-        assert self.step is not None
-        parts, first = 1 / self.step, self._origin / self.step
-        if abs(parts - round(parts)) < 1e-9 * parts and abs(first - round(first)) < _ON_LATTICE:
-            return (place + round(first)) / round(parts)
-        return self._origin + self.step * place
-
-    @property
-    def _origin(self) -> float:
-        return next((limit for limit in self[:2] if limit is not None), 0.0)
-
-    def observe(self, z: Floats) -> Floats:
-        """Clip and round latent values."""
-        clipped: Floats = np.clip(z, *self.ends)
-        if self.step is None:
-            return clipped
-        with np.errstate(invalid="ignore"):
-            return np.where(
-                np.isfinite(clipped), np.clip(self.point(self.place(clipped)), *self.ends), clipped
-            )
-
-    def cell(self, y: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the ends of the latent values that are observed as y: equal ends between limits."""
-        values, (lower, upper) = self.observe(np.asarray(y, np.float64)), self.ends
-        half = 0.5 * (self.step or 0.0)
-        return np.where(values <= lower, -np.inf, values - half), np.where(
-            values >= upper, np.inf, values + half
-        )
-
-    def contains(self, y: ArrayLike) -> Any:
-        """Return whether values are between the limits and on the lattice, up to rounding."""
-        values = np.asarray(y, np.float64)
-        inside = (values >= self.ends[0]) & (values <= self.ends[1])
-        if self.step is None:
-            return inside
-        place = self.place(values, np.asarray)
-        return inside & (np.abs(place - np.round(place)) <= _ON_LATTICE)
 
 
 class Observed(ScalarPredictive):
@@ -192,7 +129,7 @@ class Observed(ScalarPredictive):
         """Return t with P(Y ≤ y) = P(Z ≤ t)."""
         edge = y
         if self.support.step is not None:
-            place = self.support.place(np.clip(y, self._a, self._b), lambda k: np.floor(k + _ON_LATTICE))
+            place = self.support.place(np.clip(y, self._a, self._b), lambda k: np.floor(k + ON_LATTICE))
             edge = self.support.point(place) + 0.5 * self.support.step
         return np.where(y < self._a, -np.inf, np.where(y >= self._b, np.inf, edge))
 
