@@ -133,6 +133,8 @@ def _restored_settings(meta: Meta) -> dict[str, Any]:
         raise ValueError("a model file must not name a checkpoint")
     if isinstance(settings["hidden"], list):
         settings["hidden"] = tuple(settings["hidden"])
+    if isinstance(settings.get("support"), list):
+        settings["support"] = tuple(settings["support"])
     if settings["network"] is not None:
         settings["network"] = Network.from_description(settings["network"])
     if isinstance(settings.get("class_weight"), list):
@@ -197,8 +199,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     scores = checked_scores(arrays[GUARANTEE]) if GUARANTEE in arrays else None
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
     support = restored_support(meta["support"], n)
-    if classes is not None and support is not None:
-        raise ValueError("a classifier has no support")
+    if classes is not None and (transform is not None or support is not None):
+        raise ValueError("a classifier has neither a transform nor a support")
     return Fitted(model, network, inputs, scales, target, flat, classes, pools, transform, scores, support)
 
 

@@ -173,11 +173,11 @@ def _repeated_limits(values: Floats, counts: Any) -> tuple[float | None, float |
 
 def _step(values: Floats) -> float | None:
     """Return the largest round step of which all values are multiples."""
-    largest = np.abs(values).max()
+    size = np.abs(values[values != 0])
     for step in _STEPS:
-        if ON_LATTICE * step * _LARGEST_PLACE < ON_LATTICE * largest:
+        if step < size.max() / _LARGEST_PLACE:
             return None
         place = values / step
-        if (np.abs(place - np.round(place)) <= ON_LATTICE).all():
+        if step <= size.min() * (1 + ON_LATTICE) and (np.abs(place - np.round(place)) <= ON_LATTICE).all():
             return step
     return None
