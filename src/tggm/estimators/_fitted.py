@@ -158,13 +158,15 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats) -> Fitted:
 def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
     """Return the sorted scores of rows that no member was trained on.
 
-    An interval that ends at a limit contains the limit wherever the centre is beyond it.
+    Intervals are clipped to the support: one whose centre is beyond a limit contains the limit, and none
+    contains a target outside the support.
     """
     mean, var = member_moments(fitted.model, Z, fitted.dtype)
     z = model_targets(fitted, Y)
     if fitted.support is not None:
-        ends = units_of(fitted).ends(fitted.support._replace(step=None), Y[:, 0])
-        z = np.clip(mean[..., 0].mean(0), *ends)[:, None]
+        limits = fitted.support._replace(step=None)
+        z = np.clip(mean[..., 0].mean(0), *units_of(fitted).ends(limits, Y[:, 0]))[:, None]
+        z = np.where(limits.contains(Y), z, np.inf)
     return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], z[:, j]) for j in range(z.shape[1])]))
 
 

@@ -237,21 +237,16 @@ def choose_support(
             beyond = [tail(end).max() for end, tail in tails if np.isfinite(end)]
             support = candidate if max(beyond, default=-np.inf) > np.log(OUTSIDE) else support
             continue
-        bounded = Support(*((support or Support())[:2]), None)
-        wanted = candidate._replace(lower=bounded.lower, upper=bounded.upper)
-        if not wanted.contains(target).all() or candidate.step < FINE * float(np.median(law.std())):
+        if candidate.step < FINE * float(np.median(law.std())):
             continue
-        other = fit_calibration(units.cells_of(wanted, held, y), light_tails=light)
-        laws = _law_of(some, other, units), law
-        low, high = wanted.cell(target)
-        half, w = 0.5 * candidate.step, some.weight / some.weight.sum()
-        finite = target - half, target + half
-        cells = [(low, high), (low, high) if support else finite]
-        gain = _cell_log(laws[0], *cells[0]) - _cell_log(laws[1], *cells[1])
-        smooth = laws[1] if support is None else Observed(laws[1], *support)
-        better = smooth.crps(target) - Observed(laws[0], *wanted).crps(target)
-        if w @ gain >= 0 and w @ better >= 0:
-            support, calibration = wanted, other
+        before = (support or Support())._replace(step=candidate.step)
+        other = fit_calibration(units.cells_of(candidate, held, y), light_tails=light)
+        rounded = _law_of(some, other, units)
+        gain = _cell_log(rounded, *candidate.cell(target)) - _cell_log(law, *before.cell(target))
+        smooth = law if support is None else Observed(law, *support)
+        better = smooth.crps(target) - Observed(rounded, *candidate).crps(target)
+        if some.weight @ gain >= 0 and some.weight @ better >= 0:
+            support, calibration = candidate, other
     return support, calibration
 
 

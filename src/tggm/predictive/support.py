@@ -13,6 +13,7 @@ from tggm.arrays import Floats
 ON_LATTICE = 1e-6  # largest distance of a number from its lattice point, in steps
 FEWEST_ROWS = 50  # to look for a support
 LEAST_SHARE, LEAST_COUNT = 0.02, 10  # of the rows at a limit
+GRADE_SHARE = 0.05  # of the rows at the end of a scale of grades
 LEAST_RATIO = 1.5  # of the rows at a limit to those of the most frequent other value
 FEWEST_INSIDE, FEWEST_VALUES = 30, 3  # rows and distinct values that are not at a limit
 REPEATS = 2  # rows per distinct value of a lattice
@@ -131,7 +132,7 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
     """Find the supports that one target, (N,), may have; raise if it is not in the given one.
 
     Limits are values at the ends that many rows share; these are censored in training. Other bounds (0 for
-    nonnegative targets, 1 and 100 for shares) and steps are candidates.
+    nonnegative targets, 1 and 100 for shares, the ends of scales of grades) and steps are candidates.
     """
     if given is None:
         return NO_PLAN
@@ -150,8 +151,11 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
         upper = next((top for top in NATURAL_TOPS if 0.9 * top <= values[-1] <= top), None)
     step = _step(values) if len(values) * REPEATS <= len(y) else None
     bounded = Support(lower, upper)
-    stepped = Support(lower, upper, step)
-    if step is not None and not stepped.contains(values).all():  # a limit is not on the lattice
+    often = counts >= GRADE_SHARE * len(y)
+    stepped = Support(
+        float(values[0]) if often[0] else lower, float(values[-1]) if often[-1] else upper, step
+    )
+    if step is None or not stepped.contains(values).all():  # a limit is not on the lattice
         stepped = bounded
     candidates = [each for each in (bounded, stepped) if each != (base or Support())]
     return Plan(base, stepped if base else None, tuple(dict.fromkeys(candidates)))
