@@ -88,12 +88,6 @@ def rows_of(name: str, split: int) -> tuple[Pair, Pair]:
     return (X[:ROWS], y[:ROWS]), (X[ROWS:], y[ROWS:])
 
 
-def randomised_pit(law: Any, y: np.ndarray) -> np.ndarray:
-    """Return probability transforms, uniform between P(Y < y) and P(Y ≤ y)."""
-    jump = np.exp(law.logpmf(y)) if hasattr(law, "logpmf") else 0.0
-    return law.cdf(y) - np.random.default_rng(0).random(len(y)) * jump
-
-
 def measure(name: str, split: int, support: str, *, epochs: int | str) -> store.Run:
     """Fit, and return scores on the test rows."""
     (X, y), (X_new, y_new) = rows_of(name, split)
@@ -107,7 +101,7 @@ def measure(name: str, split: int, support: str, *, epochs: int | str) -> store.
         low, high = law.interval(level)
         found[f"inside{level:.0%}"] = float(np.mean((low <= y_new) & (y_new <= high)))
     found["rmse"] = float(np.sqrt(np.mean((law.mean() - y_new) ** 2)))
-    pit = np.sort(randomised_pit(law, y_new))
+    pit = np.sort(law.pit(y_new))
     found["pit"] = float(np.abs(pit - (np.arange(len(pit)) + 0.5) / len(pit)).max())  # Kolmogorov's distance
     if model.support_ is not None and model.support_[2] is not None:
         found["log_density"] = float(law.logpdf(y_new).mean())

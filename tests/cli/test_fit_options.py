@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 import tggm
-from tests.cli.commands import answer, write
+from tests.cli.commands import answer, complaint, write
 from tggm.cli import run
 from tggm.cli.training import MOST_HELD_OUT, FitOptions, Progress, build_estimator, rare_classes, split
 from tggm.report.scores import figures_table, hint
@@ -158,3 +158,18 @@ def test_progress_shows_the_time_left(monkeypatch, capsys):
         progress.progressed(done, trace)
     shown = "epoch 76/601  log-likelihood 0.000, 0.000 in validation  at most 1 min 45 s left\n"
     assert capsys.readouterr().err == shown
+
+
+def test_limits_of_the_target_are_found_or_given(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    table = [
+        (f"{a:.4f}", max(round(2 * a + b, 3), 0.0)) for a, b in zip(x, rng.normal(size=200), strict=True)
+    ]
+    file, model = write(tmp_path / "t.csv", table, ("x", "y")), str(tmp_path / "m.tggm")
+    words = ["fit", file, "-t", "y", "-o", model, *SMALL, "--force"]
+    assert "target    from 0 on" in answer(capsys, *words)
+    assert "values: from 0 on" in answer(capsys, "info", model)
+    assert tggm.load(model).predict_interval(pd.DataFrame({"x": x}))[0].min() == 0
+    assert "target    from -1 to 100" in answer(capsys, *words, "--lower", "-1", "--upper", "100")
+    assert "--lower and --upper" in complaint(capsys, *words, "--quiet", "--lower", "1")

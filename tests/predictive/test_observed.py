@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import kstest
 
 from tests.predictive.test_distributions import CASES, grid_of
 from tggm.predictive import GaussianMixture, Observed, Support
@@ -87,6 +88,8 @@ def test_probabilities_quantiles_and_draws_agree(latent, support):
     lower, upper = law.interval(0.9)
     assert_allclose(np.stack([lower, upper], 1), law.ppf(np.array([[0.05, 0.95]])), rtol=1e-12)
     draws = law.rvs(20_000, random_state=1)
+    for row in law.pit(draws.T):
+        assert kstest(row, "uniform").pvalue > 1e-4
     assert np.all(law.support.contains(draws))
     for level in (0.3, 0.77):
         at = law.ppf(level)

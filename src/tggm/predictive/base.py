@@ -124,6 +124,14 @@ class ScalarPredictive(ABC):
             p[small] = np.exp(self._log_tails(rows[small], near)[0])
         return p.reshape(shape)
 
+    def pit(self, y: ArrayLike) -> Floats:
+        """Compute the probability integral transform, uniform on [0, 1] if y follows the distribution.
+
+        It is cdf(y). Where single values have a probability it is drawn, always with the same seed, between
+        P(Y < y) and P(Y ≤ y).
+        """
+        return self.cdf(y)
+
     def ppf(self, q: ArrayLike) -> Floats:
         """Compute quantiles: the y with cdf(y) = q; −inf and inf at 0 and 1."""
         values = np.asarray(q, dtype=np.float64)

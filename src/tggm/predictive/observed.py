@@ -95,6 +95,12 @@ class Observed(ScalarPredictive):
         """Compute quantiles: the smallest y with cdf(y) ≥ q."""
         return self.support.observe(self._latent.ppf(q))
 
+    def pit(self, y: ArrayLike) -> Floats:
+        """Draw from between P(Y < y) and P(Y ≤ y), always with the same seed."""
+        cdf = self.cdf(y)
+        part = np.random.default_rng(0).random(cdf.shape) * np.exp(self.logpmf(y))
+        return np.clip(cdf - part, 0.0, 1.0)
+
     def logpmf(self, y: ArrayLike) -> Floats:
         """Compute log P(Y = y); the most negative float between the limits of a law without a step."""
         rows, values, shape = self._pairs("y", y)

@@ -38,6 +38,13 @@ class Support(NamedTuple):
         lower, upper, _ = self
         return -math.inf if lower is None else lower, math.inf if upper is None else upper
 
+    def __str__(self) -> str:
+        """Describe the values: "from 0 on, in steps of 1"."""
+        lower, upper, step = (None if x is None else f"{x:g}" for x in self)
+        limits = {(True, True): f"from {lower} to {upper}", (True, False): f"from {lower} on"}
+        limits |= {(False, True): f"up to {upper}", (False, False): "all numbers"}
+        return limits[lower is not None, upper is not None] + (f", in steps of {step}" if step else "")
+
     def place(self, y: ArrayLike, towards: Any = np.round) -> Floats:
         """Return the number of the lattice point next to y, counted from the first limit or 0."""
         assert self.step is not None
@@ -138,7 +145,9 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
         return NO_PLAN
     if isinstance(given, Support):
         if not (good := given.contains(y)).all():
-            raise ValueError(f"`y` has {y[~good][0]:g}, which is not in `support`, {tuple(given)}.")
+            raise ValueError(
+                f"`support` is {tuple(given)}, which does not contain the target {y[~good][0]:g}."
+            )
         return Plan(given, given)
     values, counts = np.unique(y, return_counts=True)
     if len(y) < FEWEST_ROWS or len(values) < FEWEST_VALUES:
