@@ -79,7 +79,7 @@ def test_targets_that_cannot_have_a_support(line):
         given.fit(X, np.stack([y, y], 1))
     with pytest.raises(ValueError, match="`support` must be 'auto' or None for a stream"):
         given.fit(from_arrays(X, y))
-    with pytest.raises(ValueError, match="`support` is .*, which does not contain the target -1."):
+    with pytest.raises(ValueError, match=r"`support` is .*, which does not contain the target -1\."):
         given.fit(X, y - 1)
     assert given.fit(X, y, censored=1 * (y > 1)).support_ == (0.0, None, None)
 
