@@ -61,7 +61,7 @@ def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Gener
     network, model = draw(settings, data, rng)
     blocks = data.blocks(settings, network.features.most, rng, settings.held_fraction)
     block = blocks.only
-    numeric = isinstance(data, Data) and data.classes is None and data.y.complete
+    numeric = isinstance(data, Data) and data.classes is None and not np.isnan(data.y.Y).any()
     if block is not None and network.linear and numeric and isinstance(model.likelihood, Gaussian):
         # if the user chose the schedule or optimiser, a low noise could make the first steps too large
         noise = settings.max_epochs is None and isinstance(settings.optimizer, str)

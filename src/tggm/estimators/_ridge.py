@@ -79,7 +79,8 @@ def _axes(Z: Floats) -> tuple[Floats, Floats]:
 
 def linear_rows(model: Model, block: RowBlock, rows: Any = slice(None)) -> tuple[Floats, Floats, Floats]:
     """Return inputs of the linear part, targets and weights of some rows, in double precision."""
-    arrays = model.features.inputs(block.data.X), block.data.y, block.weight
+    y = getattr(block.data.y, "value", block.data.y)  # limits count as measurements
+    arrays = model.features.inputs(block.data.X), y, block.weight
     X, Y, weight = [np.asarray(a, np.float64)[rows] for a in arrays]
     return X, Y, weight
 
