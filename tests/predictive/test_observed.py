@@ -130,6 +130,13 @@ def test_narrow_and_wide_laws_on_a_lattice():
     assert_allclose(sums.mean(), (k * np.exp(sums.logpmf(k))).sum(1), rtol=1e-5)
 
 
+def test_means_of_many_rows_are_computed_in_blocks(monkeypatch):
+    law = CASES["student"][np.array([0, 1, 1, 0, 1])]
+    whole = Observed(law, 0.0, None, 1.0).mean()
+    monkeypatch.setattr("tggm.predictive.observed._MANY", 2)
+    assert_array_equal(Observed(law, 0.0, None, 1.0).mean(), whole)
+
+
 def test_lattice_points_are_the_numbers_of_the_data():
     assert_array_equal(Support(None, None, 0.01).observe(np.array([1.1499, 0.296])), [1.15, 0.3])
     assert_array_equal(Support(0.5, 2.5, 1.0).observe(np.array([-3.0, 1.2, 9.0])), [0.5, 1.5, 2.5])

@@ -28,7 +28,7 @@ from tggm.predictive.support import ON_LATTICE, Support
 
 TERMS = 64  # of lattice sums on each side of the median
 _NARROW = 1e-6  # relative probability of a cell below which it is the density times the step
-_ROWS = 512  # of one block of a quadrature
+_ROWS, _MANY = 512, 16_384  # rows of a block of a quadrature, and of a mean
 _PLACES, _WEIGHTS = roots_legendre(6)
 # probabilities between which the quadrature has panels, and panels beyond, in logarithms of the distance
 _LOWER = [
@@ -208,6 +208,8 @@ class Observed(ScalarPredictive):
     @cached_property
     def _mean(self) -> Floats:
         """Compute c − ∫ F below c + ∫ (1 − F) above; the latter is E max(Z − t, 0) beyond the lattice sum."""
+        if len(self) > _MANY:  # a lattice sum has 128 terms for each row
+            return np.concatenate([self[i : i + _MANY]._mean for i in range(0, len(self), _MANY)])
         rows, (_, _, last) = np.arange(len(self)), self._middle
         beyond: Floats = self._latent.mean() - last + self._shortfall(rows, last)
         if self._b < np.inf:
