@@ -17,7 +17,7 @@ GRADE_SHARE = 0.05  # of the rows at the end of a scale of grades
 LEAST_RATIO = 1.5  # of the rows at a limit to those of the most frequent other value
 FEWEST_INSIDE, FEWEST_VALUES = 30, 3  # rows and distinct values that are not at a limit
 REPEATS = 2  # rows per distinct value of a lattice
-NATURAL_TOPS = 1.0, 100.0  # upper limits of nonnegative targets that reach nine tenths of them: shares
+NATURAL_TOPS = 1.0, 100.0  # upper limits of shares: some nonnegative targets are above nine tenths of them
 _STEPS = [m * 10.0**e for e in range(6, -7, -1) for m in (5.0, 2.5, 2.0, 1.0)]
 _LARGEST_PLACE = 1e9
 
@@ -138,8 +138,9 @@ NO_PLAN = Plan()
 def plan_support(given: Support | str | None, y: Floats) -> Plan:
     """Find the supports that one target, (N,), may have; raise if it is not in the given one.
 
-    Limits are values at the ends that many rows share; these are censored in training. Other bounds (0 for
-    nonnegative targets, 1 and 100 for shares, the ends of scales of grades) and steps are candidates.
+    Limits are values at the ends that many rows share, and the zeros of counts; these are censored in
+    training. Other bounds (0 for nonnegative targets, 1 and 100 for shares, the ends of scales of grades) and
+    steps are candidates.
     """
     if given is None:
         return NO_PLAN
@@ -152,13 +153,17 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
     values, counts = np.unique(y, return_counts=True)
     if len(y) < FEWEST_ROWS or len(values) < FEWEST_VALUES:
         return NO_PLAN
+    step = _step(values) if len(values) * REPEATS <= len(y) else None
     lower, upper = _repeated_limits(values, counts)
+    zeros = counts[0] if values[0] == 0 else 0
+    if step and zeros >= max(LEAST_SHARE * len(y), LEAST_COUNT) and len(y) - zeros >= FEWEST_INSIDE:
+        lower = 0.0
     base = Support(lower, upper) if lower is not None or upper is not None else None
     if lower is None and values[0] >= 0:
         lower = 0.0
     if upper is None and lower == 0:
-        upper = next((top for top in NATURAL_TOPS if 0.9 * top <= values[-1] <= top), None)
-    step = _step(values) if len(values) * REPEATS <= len(y) else None
+        near = [values[-1] <= top and np.mean(y >= 0.9 * top) >= LEAST_SHARE for top in NATURAL_TOPS]
+        upper = next((top for top, good in zip(NATURAL_TOPS, near, strict=True) if good), None)
     bounded = Support(lower, upper)
     often = counts >= GRADE_SHARE * len(y)
     stepped = Support(
