@@ -241,12 +241,13 @@ def choose_support(
             continue
         before = (support or Support())._replace(step=candidate.step)
         other = fit_calibration(units.cells_of(candidate, held, y), light_tails=light)
-        rounded = _law_of(some, other, units)
-        gain = _cell_log(rounded, *candidate.cell(target)) - _cell_log(law, *before.cell(target))
+        tried = [(each, _law_of(some, each, units)) for each in (other, calibration)]
+        logs = [some.weight @ _cell_log(each, *candidate.cell(target)) for _, each in tried]
+        best, rounded = tried[int(np.argmax(logs))]
         smooth = law if support is None else Observed(law, *support)
         better = smooth.crps(target) - Observed(rounded, *candidate).crps(target)
-        if some.weight @ gain >= 0 and some.weight @ better >= 0:
-            support, calibration = candidate, other
+        if max(logs) >= some.weight @ _cell_log(law, *before.cell(target)) and some.weight @ better >= 0:
+            support, calibration = candidate, best
     return support, calibration
 
 
