@@ -587,7 +587,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/deep.md": {"deep-digits": deep_digits},
     "docs/targets.md": {
         "targets": lambda: table(
-            rows("targets"),
+            sorted(rows("targets"), key=lambda run: run["name"]),
             {"target": "name", "support": "support"},
             {
                 "CRPS": mean("crps"),
