@@ -611,6 +611,17 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "methods": lambda: class_table([run for run in rows("class_methods") if "-" not in run["hidden"]])
     },
     "docs/deep.md": {"deep-digits": deep_digits},
+    "docs/targets.md": {
+        "targets": lambda: table(
+            sorted(rows("targets"), key=lambda run: run["name"]),
+            {"target": "name", "support": "support"},
+            {
+                "CRPS": mean("crps"),
+                **{f"in {level:.0%} interval": mean(f"inside{level:.0%}") for level in (0.5, 0.8, 0.9)},
+                "largest distance of the PIT": mean("pit"),
+            },
+        )
+    },
     "docs/designing-a-graph.md": {
         "censored": lambda: table(
             rows("censored"),

@@ -26,7 +26,7 @@ class Gaussian:
 
     def __init__(self, mean, std):
         law = stats.norm(mean, std)
-        self.mean, self.cdf, self.ppf, self.interval = law.mean, law.cdf, law.ppf, law.interval
+        self.mean, self.pit, self.ppf, self.interval = law.mean, law.cdf, law.ppf, law.interval
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import tggm
-from tests.cli.commands import answer, write
+from tests.cli.commands import answer, complaint, write
 from tggm.cli import run
 from tggm.cli.files import CommandError
 from tggm.cli.training import (
@@ -221,3 +221,18 @@ def test_sets_of_classes_are_predicted(tmp_path, capsys):
     sets = [line.split(",")[2].split("|") for line in lines[1:]]
     assert all(line.split(",")[0] in found for line, found in zip(lines[1:], sets, strict=True))
     assert max(map(len, sets)) > 1
+
+
+def test_limits_of_the_target_are_found_or_given(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    table = [
+        (f"{a:.4f}", max(round(2 * a + b, 3), 0.0)) for a, b in zip(x, rng.normal(size=200), strict=True)
+    ]
+    file, model = write(tmp_path / "t.csv", table, ("x", "y")), str(tmp_path / "m.tggm")
+    words = ["fit", file, "-t", "y", "-o", model, *SMALL, "--force"]
+    assert "target    from 0 on" in answer(capsys, *words)
+    assert "values: from 0 on" in answer(capsys, "info", model)
+    assert tggm.load(model).predict_interval(pd.DataFrame({"x": x}))[0].min() == 0
+    assert "target    from -1 to 100" in answer(capsys, *words, "--lower", "-1", "--upper", "100")
+    assert "--lower and --upper" in complaint(capsys, *words, "--quiet", "--lower", "1")

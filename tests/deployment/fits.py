@@ -17,9 +17,10 @@ KINDS = {  # pool and transform of a regressor
     "mixture": (["linear"], None),
     "student": (STUDENT, None),
     "shaped": (["shaped", 0.6, 2.0, 0.05, *np.sin(np.arange(17.0))], None),
-    "log mixture": (["linear"], "log"),
-    "log student": (["student", 0.6, 2.0, 0.0], "log"),
+    "log mixture": (["linear"], 0.0),
+    "log student": (["student", 0.6, 2.0, 0.0], 1.5),
 }
+SUPPORTS = {"limits": (3.0, 7.0, None), "counts": (0.0, None, 1.0), "tenths": (None, None, 0.1)}
 
 
 def _inputs():
@@ -34,10 +35,10 @@ def _regressor(outputs, settings):
 
 
 def regressor(kind="student", *, outputs=1, **settings):
-    """Return a regressor with this pool and transform."""
+    """Return a regressor with this pool and transform, or of a student with this support."""
     arrays, meta = to_state(_regressor(outputs, tuple(settings.items())))
-    pool, transform = KINDS[kind]
-    meta |= {"calibration": [pool] * outputs, "transform": transform}
+    pool, transform = KINDS.get(kind, (STUDENT, None))
+    meta |= {"calibration": [pool] * outputs, "transform": transform, "support": SUPPORTS.get(kind)}
     return from_state(TGGMRegressor, arrays, meta)
 
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse, special
 
 from tests.cases import few
-from tests.deployment.fits import KINDS, ROWS, classifier, regressor, table, table_model
+from tests.deployment.fits import KINDS, ROWS, SUPPORTS, classifier, regressor, table, table_model
 from tggm import export_onnx, load, save
 from tggm.deployment import NumPyRegressor, _network, onnx_export, predictors
 from tggm.estimators import to_state
@@ -67,7 +67,7 @@ def test_functions_of_a_unit_equal_scipy():
     assert_allclose(_network.erfc(np, a / 3), special.erfc(a / 3), rtol=1e-10)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *SUPPORTS])
 def test_numpy_means_deviations_quantiles_intervals_and_densities(reloaded, kind):
     model = regressor(kind)
     copy = reloaded(model)
@@ -92,6 +92,13 @@ def test_onnx_means_deviations_and_quantiles(exported, kind):
     assert_allclose(found["mean"][finite], mean[finite], **NEAR)
     assert_allclose(found["deviation"][finite], std[finite], **NEAR)
     assert_allclose(found["quantiles"], model.predict_quantiles(ROWS, LEVELS), **NEAR)
+
+
+def test_a_support_cannot_be_exported(exported):
+    with pytest.raises(
+        ValueError, match=r"support \(0.0, None, 1.0\), which ONNX files cannot hold; fit with"
+    ):
+        exported(regressor("counts"), {"X": ROWS})
 
 
 @pytest.mark.parametrize("features", few([None, "bounded"], "None"))

@@ -15,6 +15,7 @@ from tests.cases import few
 from tests.estimators.small import untrained
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.data.standardise import Columns
+from tggm.predictive import Support
 from tggm.predictive.calibration import Calibration
 
 SMALL = {"n_members": 2, "features": None, "dtype": "float64"}
@@ -24,12 +25,20 @@ X = np.random.default_rng(5).normal(size=(4, 2))
 MODELS = {
     "mixture": untrained(TGGMRegressor(hidden=3, **SMALL), 2, 1),
     "one layer": untrained(TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(STUDENT,)),
+    "limits": untrained(
+        TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(STUDENT,), support=Support(0.0, 2.0)
+    ),
+    "grades": untrained(
+        TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(STUDENT,), support=Support(0.0, None, 0.5)
+    ),
     "several outputs": untrained(TGGMRegressor(hidden=3, **SMALL), 2, 2, calibration=(STUDENT, GAUSSIAN)),
     "several layers": untrained(TGGMRegressor(hidden=(3, 2), **SMALL), 2, 2, calibration=(STUDENT, STUDENT)),
     "classes": untrained(TGGMClassifier(hidden=3, **SMALL), 2, 3),
 }
-ALL = few(MODELS, "mixture", "several layers", "classes")
-NUMBERS = few((name for name in MODELS if name != "classes"), "mixture", "several layers")
+ALL = few(MODELS, "mixture", "several layers", "classes", "limits", "grades")
+NUMBERS = few(
+    (name for name in MODELS if name not in ("classes", "limits", "grades")), "mixture", "several layers"
+)
 FEW = settings(max_examples=4, deadline=None, derandomize=True)
 ORDERS = st.permutations(range(4))
 

@@ -127,7 +127,8 @@ WRONG = {
     "features": ["x0", ["x0"], [1, 2]],
     "vector_target": [1, None],
     "calibration": [3, [["student", 1.0]], [["linear"]], [["magic"], ["magic"]]],
-    "transform": ["sqrt", 3],
+    "transform": ["sqrt", [0.0], float("inf")],
+    "support": ["auto", 3, [], [1, 0], [0, 1, -1], [0, 1, 0.3], [0, "1"], [float("nan"), None]],
     "converged": ["yes"],
     "importances": ["many", [1.0, "x"], [float("nan")], [True]],
 }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tggm.estimators._data import Targets, read_transform
+from tggm.estimators._support import read_transform
 from tggm.predictive.transforms import LogTransform
 
 
@@ -15,7 +15,7 @@ def line():
 
 
 def choose_transform(X, y, weight=None):
-    return read_transform("auto", X, Targets(y[:, None], None), np.ones(len(y)) if weight is None else weight)
+    return read_transform("auto", X, y[:, None], None, np.ones(len(y)) if weight is None else weight)
 
 
 def test_linear_targets_are_not_transformed(line):

@@ -316,3 +316,47 @@ def test_calibrations_from_files_are_checked():
     ]:
         with pytest.raises(ValueError, match=message):
             checked_calibration(kind, numbers)
+
+
+def censored_above(held, limit):
+    """Limit the targets from above; the rows at the limit are only known to be at least the limit."""
+    beyond = held.y > limit
+    y = np.minimum(held.y, limit)
+    return held._replace(y=y, ends=(y, np.where(beyond, np.inf, y))), ~beyond
+
+
+@pytest.mark.parametrize("noise", [np.random.Generator.standard_normal, student])
+@pytest.mark.parametrize("limit", [-0.7, 0.5])
+def test_rows_at_a_limit_keep_the_width_of_all_rows(noise, limit):
+    ensemble = Ensemble(0, D=0.02, unequal=0.0, noise=noise)
+    held = ensemble.held_out(3000, lean=0.0)
+    centred = held._replace(mean=held.mean - held.mean.mean(0), y=held.y - held.mean.mean(0))
+    limited, measured = censored_above(centred, limit)
+    alone = limited._replace(weight=1.0 * measured, ends=None)
+    each = [fit_calibration(rows) for rows in (centred, limited, alone)]
+    mean, var = np.zeros((2, 1)), np.ones((2, 1))
+    q = np.array([[0.05, 0.2]])  # below the limit
+    all_, found, biased = (pooled(law, GaussianMixture(mean, var)).ppf(q) for law in each)
+    assert_allclose(found, all_, rtol=0.15)
+    if limit < 0:
+        assert np.all(np.abs(biased - all_) > 0.25)
+
+
+@pytest.mark.parametrize("step", [1e-6, 0.5, 3.0])
+def test_cells_of_rounded_targets_give_the_width_before_rounding(step):
+    ensemble = Ensemble(3, width=3.0, D=0.02, unequal=0.0, noise=student)
+    held = ensemble.held_out(4000)
+    y = np.round(held.y / step) * step
+    rounded = fit_calibration(held._replace(y=y, ends=(y - 0.5 * step, y + 0.5 * step)))
+    members, y = ensemble.fresh(FRESH)
+    laws = [pooled(each, members) for each in (fit_calibration(held), rounded)]
+    lost = laws[0].logpdf(y) - laws[1].logpdf(y)
+    assert abs(lost.mean()) < 0.01 + 3 * lost.std() / np.sqrt(FRESH)
+    if step < 1e-3:
+        assert_allclose(rounded.numbers, fit_calibration(held).numbers, rtol=0.02, atol=0.02)
+
+
+def test_rows_that_are_all_at_a_limit_give_a_valid_calibration():
+    held = Ensemble(0).held_out(200)
+    found = fit_calibration(censored_above(held, -100.0)[0])
+    assert np.all(np.isfinite(found.numbers))

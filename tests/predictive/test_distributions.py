@@ -36,6 +36,7 @@ CASES = {
     "gaussian and kernels": add_kernels(
         pooled(Calibration("student", (0.7, 2.0, 0.0)), MEMBERS), KERNELS, SHARE
     ),
+    "shifted lognormal": LognormalMixture(LOGS, loc=-1.3),
     "one lognormal": LognormalMixture(GaussianMixture([[0.3, -1.0]], [[0.25, 1.0]])),
 }
 

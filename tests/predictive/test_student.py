@@ -45,6 +45,21 @@ def test_a_known_shape_is_estimated(rng):
     assert np.log(found.density(draws)).mean() > np.log(true.density(draws)).mean() - 1e-3
 
 
+def test_a_known_shape_is_estimated_from_intervals(rng):
+    true = Shape(0.8 * np.sin(np.arange(KNOTS) / 2))
+    grid = np.linspace(0, 1, 10_001)
+    draws = np.interp(rng.random(20_000), true.cdf(grid), grid)
+    cuts = np.linspace(0, 1, 41)
+    cell = np.searchsorted(cuts, draws) - 1
+    found = Shape(fit_shape(draws, np.ones(len(draws)), (cuts[cell], cuts[cell + 1])))
+    u = np.linspace(0.05, 0.95, 50)
+    assert_allclose(found.density(u), true.density(u), rtol=0.2)
+    half = np.where(draws < 0.5, draws, 0.5), np.where(draws < 0.5, draws, 1.0)  # censored above one half
+    limited = Shape(fit_shape(half[0], np.ones(len(draws)), half))
+    assert_allclose(limited.density(u[u < 0.48]), true.density(u[u < 0.48]), rtol=0.2)
+    assert_allclose(limited.cdf(np.array([0.5])), true.cdf(np.array([0.5])), atol=0.01)
+
+
 def test_few_draws_leave_the_shape_nearly_uniform(rng):
     found = Shape(fit_shape(rng.random(5), np.ones(5)))
     assert_allclose(found.density(np.linspace(0, 1, 9)), 1, atol=0.6)

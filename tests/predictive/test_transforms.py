@@ -23,6 +23,7 @@ def test_only_gaussians_have_a_mean_under_the_logarithm():
 
 
 def test_transforms_from_files_are_checked():
-    assert isinstance(checked_transform("log"), LogTransform)
-    with pytest.raises(ValueError, match="`transform` must be one of 'log'; got 'sqrt'"):
+    assert checked_transform(0.5) == LogTransform(0.5)
+    assert_allclose(LogTransform(0.5).inverse(LogTransform(0.5).forward(np.array([0.0, 7.0]))), [0.0, 7.0])
+    with pytest.raises(ValueError, match="`shift of the transform` must be a number; got 'sqrt'"):
         checked_transform("sqrt")

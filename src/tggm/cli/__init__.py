@@ -7,6 +7,7 @@ they need when they run, so that `tggm --help` is fast.
 
 import argparse
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -121,6 +122,7 @@ def _read(kind: Callable[[str], Any], fits: Callable[[Any], bool], what: str) ->
     return read
 
 
+NUMBER = _read(float, math.isfinite, "a number")
 PROBABILITY = _read(float, lambda p: 0 < p < 1, "a probability such as 0.9")
 LEVELS = _read(
     lambda text: [float(word) for word in text.split(",")], lambda q: all(0 < p < 1 for p in q),
@@ -205,6 +207,8 @@ def parser() -> Parser:
     fit.option(
         "--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals or sets (0.9)"
     )
+    fit.option("--lower", type=NUMBER, metavar="Y", help="least possible target; found by default")
+    fit.option("--upper", type=NUMBER, metavar="Y", help="greatest possible target; found by default")
     fit.option("--checkpoint", metavar="FILE", help="file of the state of the fit, to resume it")
     predict = command(commands.predict, [model, data, rows, labels, out, text], "-")
     predict.option("--interval", **interval, help="probability of the intervals of a regression")

@@ -40,8 +40,11 @@ LEAST_ROWS = 10
 MOST_HELD_OUT = 10_000  # rows; the scores are then precise enough
 QUICK_STEPS = 2000  # gradient steps with --quick
 MOST_ROWS_OF_TEN = 50_000  # a regression with more rows gets five members instead of ten
-OPTIONS = ("hidden", "members", "epochs", "guarantee", "groups", "checkpoint")  # of `tggm fit`, besides --set
-NAMES = {"n_members": "--members", "max_epochs": "--epochs"} | {name: f"--{name}" for name in OPTIONS}
+# of `tggm fit`, besides --set
+OPTIONS = ("hidden", "members", "epochs", "guarantee", "groups", "checkpoint", "lower", "upper")
+NAMES = {"n_members": "--members", "max_epochs": "--epochs", "support": "--lower and --upper"} | {
+    name: f"--{name}" for name in OPTIONS
+}
 FIXED = {"checkpoint", "network", "random_state", "verbose"}  # not set by --set
 PLAIN_SECONDS = 10.0  # between lines of progress that are not on a terminal
 
@@ -57,6 +60,8 @@ class FitOptions:
     epochs: int | None = None
     guarantee: float | None = None
     checkpoint: str | None = None
+    lower: float | None = None
+    upper: float | None = None
     seed: int = 0
     groups: str | None = None  # column of the groups
     test_size: float = 0.2
@@ -97,6 +102,8 @@ def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
     """Return an unfitted estimator with the given settings, or the defaults for this number of rows."""
     given: dict[str, Any] = {"hidden": options.hidden, "n_members": options.members}
     given |= {"max_epochs": options.epochs, "guarantee": options.guarantee, "checkpoint": options.checkpoint}
+    if options.lower is not None or options.upper is not None:
+        given["support"] = (options.lower, options.upper)
     settings = {name: value for name, value in given.items() if value is not None}
     members = 3 if options.quick else 10 if n_rows < MOST_ROWS_OF_TEN and not is_class else 5
     model: Any = (TGGMClassifier if is_class else TGGMRegressor)(n_members=members, random_state=options.seed)

@@ -62,7 +62,7 @@ def export_onnx(
     ImportError
         If ndonnx is not installed: ``pip install ndonnx``.
     ValueError
-        If the model has parts that cannot be exported.
+        If the model has parts that cannot be exported, such as a support.
     """
     levels = [float(q) for q in quantiles]
     if not all(0 < q < 1 for q in levels):
@@ -123,27 +123,32 @@ def _regression(
     xp: Any, predictor: NumPyRegressor, outputs: Outputs, levels: list[float]
 ) -> dict[str, Array]:
     """Return mean, deviation and quantiles of every output, in the units of the target."""
-    y, log = predictor.fitted_.scales.y, predictor._transform is not None
+    if predictor._support is not None:
+        raise ValueError(
+            f"the model has the support {tuple(predictor._support)}, which ONNX files cannot hold; fit with "
+            "support=None, or use load(path, backend='numpy')."
+        )
+    y, log = predictor.fitted_.scales.y, predictor._transform
     mean, var = outputs.mean, outputs.variances() + np.asarray(predictor.fitted_.noise)[:, None, :]
     near = predictor.neighbors_
     kernels = None if near is None else (*_neighbors(xp, near, outputs), near.rule)
     found: dict[str, list[Array]] = {"mean": [], "deviation": [], "quantiles": []}
     for j, pool in enumerate(predictor._pools):
         shift, scale = float(y.shift[j]), float(y.scale[j])
-        rest = xp, mean[..., j], var[..., j], pool, levels, scale if log else None
+        rest = xp, mean[..., j], var[..., j], pool, levels, None if log is None else scale
         if kernels is not None:
             z = _with_kernels(*rest, kernels, j)
         else:
             z = (_mixture if pool.kind == "linear" else _location_scale)(*rest)
-        if log:
+        if log is not None:
             centre = xp.exp(z[0] + shift)
-            found["mean"].append(centre)
+            found["mean"].append(centre - log.shift)
             found["deviation"].append(centre * xp.sqrt(xp.exp(z[1] - 2 * z[0]) - 1.0))
         else:
             found["mean"].append(z[0] * scale + shift)
             found["deviation"].append(xp.sqrt(z[1]) * scale)
         ends = z[2] * scale + shift
-        found["quantiles"].append(xp.exp(ends) if log else ends)
+        found["quantiles"].append(ends if log is None else xp.exp(ends) - log.shift)
     if not levels:
         del found["quantiles"]
     stacked = {name: xp.stack(values, axis=1) for name, values in found.items()}

@@ -21,6 +21,8 @@ from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.marginal import Marginal, fill_unknown, log_averages
 from tggm.predictive.neighbors import Neighbors, checked_neighbors, mix_neighbors
 from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance, checked_rows
+from tggm.predictive.observed import Observed
+from tggm.predictive.support import restored_support
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import flag
 from tggm.tables import Preparation, TableTransformer
@@ -97,6 +99,7 @@ class NumPyRegressor(PortablePredictor):
             raise ValueError(f"{len(pools)} calibrations for {n} outputs")
         given = meta["transform"]
         made._transform = None if given is None else checked_transform(given)
+        made._support = restored_support(meta["support"], n)
         made._calibration, made._pools = pools, pools or (Calibration(),) * n
         layer = made.fitted_.W1.shape[0], made.fitted_.W1.shape[2]
         made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, n, n)
@@ -150,6 +153,8 @@ class NumPyRegressor(PortablePredictor):
             dists = mix_neighbors(self.neighbors_.near(places), dists, members)
         if self._transform is not None:
             dists = [self._transform.distribution(dist) for dist in dists]
+        if self._support is not None:
+            dists = [Observed(dist, *self._support) for dist in dists]
         return dists if starts is None else [Marginal(dist, starts) for dist in dists]
 
     def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tggm.arrays import Bools, Floats
 from tggm.censored import Censored, sides
 from tggm.data import Stream, from_arrays
-from tggm.data.standardise import LARGEST, NORMAL_QUARTILES, Extent, Scales, require_moderate
+from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
 from tggm.estimators._holdout import Holdout, fraction_of, leaves_rows_out, read_holdout
@@ -32,9 +32,10 @@ from tggm.estimators._labels import (
     known_classes,
     require_labels_in_all_rows,
 )
-from tggm.estimators._ridge import log_is_better
 from tggm.estimators._settings import MOST_PERIODIC, Settings
+from tggm.estimators._support import limit_rows, require_positive, require_support, scale_target
 from tggm.models.layers import Incomplete
+from tggm.predictive.support import NO_PLAN, Plan, Support
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
@@ -50,8 +51,6 @@ from tggm.training.rows import (
     sparse_rows,
 )
 
-MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows used to decide on the logarithm of the target
-LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a target beyond
 FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
 _SQUARED = 1e150  # largest deviation whose square is a number
 UNNAMED = "y"  # name of a target without a name
@@ -114,6 +113,7 @@ class Data:
     classes: NDArray[Any] | None = None
     calibration_rows: tuple[Any, Any] | None = None  # inputs and targets set aside for a guarantee
     holdout: Holdout = Holdout()  # noqa: RUF009  # immutable
+    plan: Plan = NO_PLAN  # supports of the target
 
     def __post_init__(self) -> None:
         self.sparse, self.n_kept = bool(sparse.issparse(self.X)), len(self.weight)
@@ -132,7 +132,7 @@ class Data:
 class StreamData:
     """A stream: all members hold out the same rows and see the rows of a block in different orders."""
 
-    mean_weight, sparse, transform, calibration_rows = 1.0, False, None, None
+    mean_weight, sparse, transform, calibration_rows, plan = 1.0, False, None, None, NO_PLAN
     holdout = Holdout()
 
     def __init__(self, stream: Stream, settings: Settings, rng: np.random.Generator, *, labels: bool) -> None:
@@ -275,6 +275,8 @@ def read_numbers(
             )
         if settings.target_transform == "log":
             raise ValueError("`target_transform` must be 'auto' or None for a stream; pass log targets.")
+        if isinstance(settings.support, Support):
+            raise ValueError(f"`support` must be 'auto' or None for a stream; got {tuple(settings.support)}.")
         return StreamData(stream, settings, rng, labels=False)
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
     X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
@@ -285,9 +287,8 @@ def read_numbers(
     known = y_ if y_.ndim == 1 else targets.Y
     inputs, columns = _encode(estimator, X_, known if encode_target else None, kept, holdout)
     targets_, weights = targets.of(kept), weight_[kept]
-    transform = read_transform(settings.target_transform, inputs, targets_, weights)
-    if transform is not None:
-        targets_ = targets_._replace(Y=transform.forward(targets_.Y))
+    Y, side, transform, plan = scale_target(settings, inputs, *targets_, weights)
+    targets_ = Targets(Y, side)
     y_scales = targets_.scales(weights, settings.standardize)
     scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
     calibration = None
@@ -295,7 +296,7 @@ def read_numbers(
         calibration = _encode_more(X_, chosen, columns), targets.of(chosen).Y
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], _name_of(y), y_.ndim == 1,
-        transform, calibration_rows=calibration, holdout=holdout,
+        transform, calibration_rows=calibration, holdout=holdout, plan=plan,
     )  # fmt: skip
 
 
@@ -345,11 +346,14 @@ def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
     if targets.Y.shape[1] != n:
         raise ValueError(f"`y` has {targets.Y.shape[1]} outputs, but this model was fitted to {n}.")
     require_positive(fitted.transform, targets.Y)
+    if fitted.support is not None:
+        require_support(fitted.support, targets.Y)
+        targets = Targets(*limit_rows(fitted.support, *targets))
     if fitted.transform is not None:
         targets = targets._replace(Y=fitted.transform.forward(targets.Y))
     return Data(
         X_[kept], targets, weight_[kept], fitted.columns, fitted.scales, n, fitted.target, fitted.flat,
-        fitted.transform,
+        fitted.transform, plan=Plan(fitted.support),
     )  # fmt: skip
 
 
@@ -419,47 +423,6 @@ def without_gaps(y: Any) -> Any:
     if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind != "f":
         return y
     return np.nan_to_num(array, nan=0.0) if np.isnan(array).any() else y
-
-
-def require_positive(transform: LogTransform | None, Y: Floats) -> None:
-    """Raise if the model predicts the logarithm of the target, and a target has none."""
-    if transform is not None and np.nanmin(Y, initial=np.inf) <= 0:
-        raise ValueError(
-            f"`y` must be positive because this model predicts its logarithm; got {np.nanmin(Y):g}. Leave "
-            "such rows out."
-        )
-
-
-def read_transform(how: str | None, X: Floats, targets: Targets, weight: Floats) -> LogTransform | None:
-    """Return the transform of a single target: the given one, or the one that predicts best."""
-    if how is None or targets.Y.shape[1] > 1:
-        return None
-    least = targets.Y.min()
-    if how == "log":
-        if least <= 0:
-            raise ValueError(
-                f"`target_transform` is 'log', which needs positive targets; the smallest is {least:g}. "
-                "Pass 'auto' or None."
-            )
-        return LogTransform()
-    measured = np.ones(len(X), np.bool_) if targets.side is None else targets.side[:, 0] == 0
-    rows = np.flatnonzero(measured & (weight > 0))
-    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(int)]
-    y = targets.Y[rows, 0]
-    better = least > 0 and _has_long_tail(y) and log_is_better(X[rows], y, weight[rows])
-    return LogTransform() if better else None
-
-
-def _has_long_tail(y: Floats) -> bool:
-    """Return whether a target is very far from the median; the network can fit smaller skewness itself.
-
-    False if there are few distinct values, or if more than a tenth of the rows share one value.
-    """
-    _, counts = np.unique(y, return_counts=True)
-    if len(counts) < max(FEWEST_COMPARED, 0.05 * len(y)) or counts.max() > 0.1 * len(y):
-        return False
-    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
-    return bool(np.abs(y - middle).max() > LONG_TAIL * (high - low) / NORMAL_QUARTILES)
 
 
 def row_weights(sample_weight: Any, X: Any) -> Floats:

@@ -23,8 +23,9 @@ from tggm.estimators._ridge import (
     training_rows,
 )
 from tggm.estimators._settings import Settings
+from tggm.estimators._support import Units, choose_support
 from tggm.models import Gaussian, Model, Network
-from tggm.predictive.calibration import Calibration, fit_calibration
+from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
 from tggm.predictive.marginal import averages, fill_unknown
 from tggm.predictive.member_moments import (
@@ -43,6 +44,7 @@ from tggm.predictive.novelty import (
     TrainingRows,
     added_variance,
 )
+from tggm.predictive.support import Support
 from tggm.predictive.transforms import LogTransform
 from tggm.runtime import precision
 from tggm.tables.transformer import Columns
@@ -71,6 +73,7 @@ class Fitted:
     guarantee: Floats | None = None  # (n, M) sorted scores of calibration rows, see `predictive.conformal`
     neighbors: Neighbors | None = None
     train: TrainingRows | None = None  # ranges and some rows of the inputs; None for sparse inputs
+    support: Support | None = None  # of a single target
 
     @property
     def dtype(self) -> str:
@@ -110,9 +113,9 @@ def _ends(data: Data | StreamData) -> Floats:
 
 def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Model, Blocks]:
     """Draw the members and assign rows to them; weigh columns; linear parts start at ridge regression."""
-    numeric = isinstance(data, Data) and data.classes is None and data.y.complete
+    numeric = isinstance(data, Data) and data.classes is None and not np.isnan(data.y.Y).any()
     weighing = None
-    if isinstance(data, Data) and numeric and settings.weighs_columns:
+    if isinstance(data, Data) and numeric and data.y.complete and settings.weighs_columns:
         Z, Y = data.scales.x.apply(data.X), data.scales.y.apply(data.y.Y)
         weighing = choose_weighing(Z, Y, data.weight)
     network, model = draw(settings, data, rng, smooth=weighing is not None and weighing.smooth)
@@ -176,7 +179,7 @@ def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted
     network = replace(network, features=type(model.features))
     return Fitted(
         jax.tree.map(np.asarray, model), network, data.columns, data.scales, data.target, data.flat,
-        data.classes, transform=data.transform,
+        data.classes, transform=data.transform, support=data.plan.base,
     )  # fmt: skip
 
 
@@ -185,40 +188,80 @@ def pool_regression(
 ) -> Fitted:
     """Blend with ridge regression, calibrate, choose neighbours, and score the rows of a guarantee.
 
-    The blend helps for few members and a fixed number of epochs; at the defaults its effect is small. `final`
-    are the predicting members; `trained` held rows out.
+    `final` are the predicting members; `trained` held rows out.
     """
     fitted = fitted_of(final.params, data, settings).with_rows(data)
-    complete = isinstance(data, Data) and data.y.complete
-    blends = complete and fitted.network.linear and isinstance(fitted.model.likelihood, Gaussian)
     block, rows = blocks.kept, sample_rows(data.n_kept)
     with precision(settings.dtype):
-        if block is not None and (blends or settings.calibrate):
+        if block is not None:
             members: Any = jax.tree.map(np.asarray, trained.params)
             again = fitted.model if blocks.partial else None
             units = data.holdout.units(data.n_kept)
             held = held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
-            if blends:
-                numbers = linear_rows(fitted.model, block, rows)
-                linear = ridge(*numbers)
-                if not data.holdout.is_random:
-                    linear = out_of_fold(linear, *numbers, block.members, rows)
-                model, held = blend(fitted.model, held, linear)
-                fitted = replace(fitted, model=model)
+            fitted, held = _blended(fitted, held, block, rows, data)
             if settings.calibrate:
-                light = fitted.transform is not None
-                pools = tuple(map(partial(fit_calibration, light_tails=light), held))
-                fitted = replace(fitted, calibration=pools)
-                if settings.neighbors != 0 and all(each.kind != "linear" for each in pools):
+                fitted = _calibrated(fitted, held, rows, data)
+                if settings.neighbors != 0 and not _has_limits(data):
                     pair = members if blocks.partial else fitted.model, fitted.model
-                    chosen = regression_neighbors(*pair, blocks, held, rows, pools, settings)
-                    fitted = replace(fitted, neighbors=chosen)
+                    near = regression_neighbors(*pair, blocks, held, rows, fitted.calibration, settings)
+                    fitted = replace(fitted, neighbors=near)
         if data.calibration_rows is not None:
             X_new, Y_new = data.calibration_rows
             X = fitted.scales.x.apply(X_new, most=fitted.network.features.most)
             require_moderate(X, "`X`", "leave out rows that are so far from the others")
-            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, model_targets(fitted, Y_new)))
+            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, Y_new))
     return fitted
+
+
+def _has_limits(data: Data | StreamData) -> bool:
+    """Return whether rows are at a limit of the support: without them, neighbours would be biased."""
+    return isinstance(data, Data) and data.plan.base is not None and data.y.side is not None
+
+
+def _blended(
+    fitted: Fitted, held: list[HeldOut], block: RowBlock, rows: Any, data: Data | StreamData
+) -> tuple[Fitted, list[HeldOut]]:
+    """Blend members and held-out predictions with ridge regression.
+
+    This helps for few members and a fixed number of epochs; at the defaults its effect is small.
+    """
+    gaussian = isinstance(fitted.model.likelihood, Gaussian)
+    if not (isinstance(data, Data) and data.y.complete and fitted.network.linear and gaussian):
+        return fitted, held
+    numbers = linear_rows(fitted.model, block, rows)
+    linear = ridge(*numbers)
+    if not data.holdout.is_random:
+        linear = out_of_fold(linear, *numbers, block.members, rows)
+    model, held = blend(fitted.model, held, linear)
+    return replace(fitted, model=model), held
+
+
+def _calibrated(fitted: Fitted, held: list[HeldOut], rows: Any, data: Data | StreamData) -> Fitted:
+    """Calibrate each output, and choose the support of a single target."""
+    plan, light = data.plan, fitted.transform is not None
+    if isinstance(data, Data) and plan.base is not None and plan.base.step is not None:
+        held = [units_of(fitted).cells_of(plan.base, held[0], observed_targets(fitted, data)[rows])]
+    pools = tuple(map(partial(fit_calibration, light_tails=light), held))
+    if not (isinstance(data, Data) and plan.candidates):
+        return replace(fitted, calibration=pools)
+    y = observed_targets(fitted, data)[rows]
+    support, pool = choose_support(plan, held[0], y, units_of(fitted), pools[0])
+    return replace(fitted, support=support, calibration=(pool,))
+
+
+def units_of(fitted: Fitted) -> Units:
+    """Return the units of a single target."""
+    return Units(float(fitted.scales.y.shift[0]), float(fitted.scales.y.scale[0]), fitted.transform)
+
+
+def observed_targets(fitted: Fitted, data: Data) -> Floats:
+    """Return the single targets of a fit as they were given, (rows,)."""
+    Y: Floats = data.y.Y if fitted.transform is None else fitted.transform.inverse(data.y.Y)
+    y = Y[:, 0]
+    if data.plan.base is None or data.y.side is None:
+        return y
+    (low, high), side = data.plan.base.ends, data.y.side[:, 0]
+    return np.where(side < 0, low, np.where(side > 0, high, y))
 
 
 def model_targets(fitted: Fitted, Y: Floats) -> Floats:
@@ -227,7 +270,7 @@ def model_targets(fitted: Fitted, Y: Floats) -> Floats:
 
 
 def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats) -> Fitted:
-    """Calibrate on new rows, with inputs and targets on the scale of the model.
+    """Calibrate on new rows, with inputs on the scale of the model.
 
     There is no guarantee with unequal weights: it would need the weight of every row to predict.
     """
@@ -238,7 +281,9 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats) -> F
             f"`recalibrate` needs at least {LEAST_ROWS} rows{equal or f'; got {len(Z)}'}. Pass more rows."
         )
     with precision(fitted.dtype):
-        rows = new_row_predictions(fitted.model, Z, Y, weight, fitted.dtype)
+        rows = new_row_predictions(fitted.model, Z, model_targets(fitted, Y), weight, fitted.dtype)
+    if fitted.support is not None:
+        rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
     light = fitted.transform is not None
     pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
     found = replace(fitted, calibration=pools)
@@ -260,9 +305,18 @@ def widening(fitted: Fitted, Z: Floats, mean: Floats, var: Floats) -> Floats:
 
 
 def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
-    """Return the sorted scores of rows that no member was trained on, on the scale of the model."""
+    """Return the sorted scores of rows that no member was trained on.
+
+    Intervals are clipped to the support: one whose centre is beyond a limit contains the limit, and none
+    contains a target outside the support.
+    """
     mean, var = moments(fitted, Z)
-    return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], Y[:, j]) for j in range(Y.shape[1])]))
+    z = model_targets(fitted, Y)
+    if fitted.support is not None:
+        limits = fitted.support._replace(step=None)
+        z = np.clip(mean[..., 0].mean(0), *units_of(fitted).ends(limits, Y[:, 0]))[:, None]
+        z = np.where(limits.contains(Y), z, np.inf)
+    return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], z[:, j]) for j in range(z.shape[1])]))
 
 
 def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats, Floats]:
@@ -284,7 +338,8 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
         with np.errstate(over="ignore"):
             both = y.shift[j] + y.scale[j] * np.stack([centre - q * width, centre + q * width])
         both = np.clip(both, -_MOST, _MOST)
-        ends.append(both if fitted.transform is None else fitted.transform.inverse(both))
+        both = both if fitted.transform is None else fitted.transform.inverse(both)
+        ends.append(both if fitted.support is None else np.clip(both, *fitted.support.ends))
     lower, upper = np.stack(ends, axis=2)
     return lower, upper
 

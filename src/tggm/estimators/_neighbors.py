@@ -153,7 +153,10 @@ def regression_neighbors(
     calibration: Sequence[Calibration], settings: Settings,
 ) -> Neighbors | None:  # fmt: skip
     """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block."""
-    usable = np.logical_and.reduce([each.usable_mask for each in held])
+    if blocks.kept is None or any(each.kind == "linear" for each in calibration):
+        return None
+    measured = np.isfinite(measured_targets(blocks.kept.data.y)[rows]).all(1)
+    usable = measured & np.logical_and.reduce([each.usable_mask for each in held])
     found = find_candidates(model, final, blocks, rows[usable], settings.neighbors, classes=False)
     if found is None:
         return None

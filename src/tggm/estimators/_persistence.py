@@ -23,6 +23,7 @@ from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import STORED, checked_scores
 from tggm.predictive.neighbors import PREFIX, checked_neighbors
 from tggm.predictive.novelty import checked_rows
+from tggm.predictive.support import restored_support
 from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
 from tggm.tables import Preparation, TableTransformer, Target
@@ -54,8 +55,9 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
         "target": fitted.target,
         "vector_target": bool(fitted.flat),
         "calibration": [[each.kind, *each.numbers] for each in fitted.calibration],
-        "transform": None if fitted.transform is None else fitted.transform.kind,
+        "transform": None if fitted.transform is None else fitted.transform.shift,
         "neighbors": None if fitted.neighbors is None else asdict(fitted.neighbors.rule),
+        "support": None if fitted.support is None else list(fitted.support),
         "converged": bool(estimator.converged_),
         "importances": None if importances is None else importances.tolist(),
     }
@@ -144,6 +146,8 @@ def _restored_settings(meta: Meta) -> dict[str, Any]:
         raise ValueError("`cv` of a model file must be a number or null")
     if isinstance(settings["hidden"], list):
         settings["hidden"] = tuple(settings["hidden"])
+    if isinstance(settings.get("support"), list):
+        settings["support"] = tuple(settings["support"])
     if settings["network"] is not None:
         settings["network"] = Network.from_description(settings["network"])
     if isinstance(settings.get("class_weight"), list):
@@ -216,9 +220,13 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     scores = None if given is None else checked_scores(given, classes=task is not REGRESSION)
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
     train = checked_rows(*(arrays[name] for name in TRAIN)) if TRAIN[0] in arrays else None
+    support = restored_support(meta["support"], n)
+    if classes is not None and (transform is not None or support is not None):
+        raise ValueError("a classifier has neither a transform nor a support")
     return Fitted(
-        model, network, inputs, scales, target, flat, classes, pools, transform, scores, neighbors, train
-    )
+        model, network, inputs, scales, target, flat, classes, pools, transform, scores, neighbors, train,
+        support,
+    )  # fmt: skip
 
 
 def _require_arrays(arrays: Arrays, wanted: Mapping[str, tuple[int, ...]]) -> None:

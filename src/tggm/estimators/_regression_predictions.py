@@ -8,7 +8,7 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.data.standardise import require_moderate
 from tggm.estimators._fitted import Fitted, moments, widening
-from tggm.predictive import GaussianMixture, JointPredictive, ScalarPredictive
+from tggm.predictive import GaussianMixture, JointPredictive, Observed, ScalarPredictive
 from tggm.predictive.calibration import Calibration, disagreement, pooled
 from tggm.predictive.joint import pooled_joint
 from tggm.predictive.marginal import Marginal, MarginalJoint, averages
@@ -48,6 +48,8 @@ def pool(fitted: Fitted, Z: Floats, found: list[GaussianMixture]) -> list[Scalar
         pools = mix_neighbors(near, pools, found)
     if fitted.transform is not None:
         pools = [fitted.transform.distribution(each) for each in pools]
+    if fitted.support is not None:
+        pools = [Observed(pools[0], *fitted.support)]
     return pools
 
 
@@ -71,7 +73,7 @@ def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictiv
 
 def mean(fitted: Fitted, Z: Floats) -> Floats:
     """Return the mean of each output, (rows, n)."""
-    if fitted.transform is not None or fitted.neighbors is not None:
+    if fitted.transform is not None or fitted.neighbors is not None or fitted.support is not None:
         return np.stack([each.mean() for each in marginals(fitted, Z)], axis=1)
     y, (full, starts) = fitted.scales.y, fitted.filled(Z)
     with precision(fitted.dtype):
@@ -82,7 +84,8 @@ def mean(fitted: Fitted, Z: Floats) -> Floats:
 def mean_and_std(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each output, (rows, n) each."""
     plain = all(each.kind == "linear" for each in fitted.calibration) and fitted.neighbors is None
-    if fitted.transform is not None or not plain or np.isnan(Z).any():
+    plain = plain and fitted.transform is None and fitted.support is None
+    if not plain or np.isnan(Z).any():
         pairs = [(each.mean(), each.std()) for each in marginals(fitted, Z)]
         centre, spread = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
         return centre, spread

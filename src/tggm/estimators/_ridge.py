@@ -79,7 +79,8 @@ def _axes(Z: Floats) -> tuple[Floats, Floats]:
 
 def linear_rows(model: Model, block: RowBlock, rows: Any = slice(None)) -> tuple[Floats, Floats, Floats]:
     """Return inputs of the linear part, targets and weights of some rows, in double precision."""
-    arrays = model.features.inputs(block.data.X), block.data.y, block.weight
+    y = getattr(block.data.y, "value", block.data.y)  # limits count as measurements
+    arrays = model.features.inputs(block.data.X), y, block.weight
     X, Y, weight = [np.asarray(a, np.float64)[rows] for a in arrays]
     return X, Y, weight
 
@@ -186,7 +187,7 @@ def log_is_better(X: Floats, y: Floats, weight: Floats) -> bool:
     Ridge regressions are compared by the leave-one-out log-likelihood of y, on at most 200 columns. The
     logarithm must gain 0.1 nats per row and three standard errors.
     """
-    log, w, X = np.log(y), weight, _select_columns(X, y)
+    log, w, X = np.log(y), weight, select_columns(X, y)
     spread = np.sqrt(np.average((X - X.mean(0)) ** 2, axis=0, weights=w))
     Y = np.stack([y, log], 1)
     square = (Y - ridge(X / np.where(spread > 0, spread, 1.0), Y, w).left_out) ** 2
@@ -198,7 +199,7 @@ def log_is_better(X: Floats, y: Floats, weight: Floats) -> bool:
     return bool(mean > max(_LEAST_GAIN, _ERRORS * error))
 
 
-def _select_columns(X: Floats, y: Floats) -> Floats:
+def select_columns(X: Floats, y: Floats) -> Floats:
     """Select the columns with the largest correlations with the ranks of the target."""
     if X.shape[1] <= _MOST_COLUMNS:
         return X

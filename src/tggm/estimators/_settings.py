@@ -11,6 +11,7 @@ from tggm.estimators._relevance import weigh
 from tggm.models import Model, Network
 from tggm.models.layers import FEATURES, Gaussian, Likelihood, Probit
 from tggm.models.network import NARROW
+from tggm.predictive.support import Support, checked_support
 from tggm.training import OPTIMISERS, Milestones, Plan, Program, hyper_parameters
 from tggm.training.loop import WHOLE, Hyper, Layout, cycle_ends
 from tggm.training.rows import Blocks, bucket
@@ -88,6 +89,7 @@ class Settings:
     calibrate: bool = False
     guarantee: float | None = None
     neighbors: int | None = 0  # None for "auto"
+    support: Support | str | None = None
 
     @classmethod
     def checked(cls, given: Mapping[str, Any], task: Task) -> "Settings":
@@ -125,6 +127,7 @@ class Settings:
             calibrate=check.flag("calibrate", given.get("calibrate", False)),
             neighbors=check.neighbors(given["neighbors"]),
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
+            support=checked_support(given.get("support")),
         )
 
     def network_for(self, n_inputs: int, n_outputs: int, sparse: bool, smooth: bool = False) -> Network:

@@ -15,22 +15,16 @@ from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _regression_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
-from tggm.estimators._data import (
-    read_more_numbers,
-    read_numbers,
-    require_positive,
-    require_rows,
-    row_weights,
-)
+from tggm.estimators._data import read_more_numbers, read_numbers, require_rows, row_weights
 from tggm.estimators._fitted import (
     guaranteed_interval,
     initialise,
-    model_targets,
     pool_regression,
     recalibrate_model,
     retrain,
 )
 from tggm.estimators._settings import REGRESSION, Settings
+from tggm.estimators._support import require_positive, require_support
 from tggm.models import Network
 from tggm.predictive.base import require_level
 from tggm.predictive.member_moments import measured_targets, member_means
@@ -113,6 +107,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows, at
         least level / (1 − level) and at most 10,000, is set aside and used for nothing else; of `groups`,
         a tenth of the groups.
+    support : {"auto"}, (lower, upper), (lower, upper, step) or None, default "auto"
+        Possible values of the target, for one output: limits, None without one, and the step of a lattice,
+        such as 1 for counts. Rows at a limit are censored observations, and predictions have a probability
+        there. "auto" finds limits and steps in the targets, and uses them where held-out rows are not
+        predicted worse, see docs/targets.md. None is a smooth distribution.
     dtype : {"float32", "float64"}, default "float32"
         Type of the numbers in training and in means. Densities are always computed in double precision.
     random_state : int, RandomState or None, default None
@@ -135,6 +134,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Weights and biases from each hidden layer to the next, with a leading axis of members.
     layers_ : tuple of int
         Number of hidden units in each layer.
+    support_ : (lower, upper, step) or None
+        Limits and step of the predictions; None for a smooth distribution on all numbers.
     n_iter_ : int
         Epochs run.
     best_epoch_ : ndarray of shape (n_members,)
@@ -174,6 +175,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         calibrate: bool = True,
         neighbors: bool | int | str = "auto",
         guarantee: float | None = None,
+        support: str | Sequence[float | None] | None = "auto",
         dtype: str = "float32",
         random_state: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -184,12 +186,18 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
         self.weight_decay, self.cv = weight_decay, cv
         self.standardize, self.target_transform = standardize, target_transform
-        self.calibrate, self.neighbors = calibrate, neighbors
-        self.guarantee, self.dtype = guarantee, dtype
+        self.calibrate, self.neighbors, self.guarantee = calibrate, neighbors, guarantee
+        self.support, self.dtype = support, dtype
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "regression"
     _explainable: ClassVar = ("mean", "std")
+
+    @property
+    def support_(self) -> tuple[float | None, ...] | None:
+        """Return lower limit, upper limit and step of the predictions; None for a smooth distribution."""
+        check_is_fitted(self, "fitted_")
+        return None if self.fitted_.support is None else tuple(self.fitted_.support)
 
     @classmethod
     def paper_bp(cls, **settings: Any) -> "PaperRegressor":
@@ -288,10 +296,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         if not np.isfinite(Y).all():
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
         require_positive(self.fitted_.transform, Y)
+        if self.fitted_.support is not None:
+            require_support(self.fitted_.support, Y)
         weight = row_weights(sample_weight, Z)
         kept = weight > 0
-        Y = model_targets(self.fitted_, Y[kept])
-        self.fitted_ = recalibrate_model(self.fitted_, Z[kept], Y, weight[kept])
+        self.fitted_ = recalibrate_model(self.fitted_, Z[kept], Y[kept], weight[kept])
         return self
 
     def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:

@@ -1,7 +1,8 @@
 """Plots of predictive distributions of one output: their position, and whether they are calibrated.
 
 If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] (the probability integral
-transform, PIT), and a central interval of probability p contains a fraction p of the observations.
+transform, PIT), and a central interval of probability p contains a fraction p of the observations. Where
+single values have a probability, the transform is drawn between P(Y < y) and P(Y ≤ y).
 """
 
 from typing import Any
@@ -81,7 +82,7 @@ def _pit(dist: ScalarPredictive, y: ArrayLike) -> Floats:
     y = one_output("y", y)
     if not len(y):
         raise ValueError("`y` is empty; calibration needs observations.")
-    return one_output("dist", np.clip(dist.cdf(y), 0, 1), len(y))
+    return one_output("dist", np.clip(dist.pit(y), 0, 1), len(y))
 
 
 def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, ax: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 - `base`: `ScalarPredictive`, the base class of the distributions of one output;
 - `gaussian_mixture`, `student`: the distributions;
+- `observed`, `support`: distributions of targets with limits and steps;
 - `joint`: distributions of several outputs;
 - `calibration`: the pooling rule, fitted on held-out rows;
 - `transforms`: the logarithm of the target;
@@ -12,7 +13,9 @@
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.gaussian_mixture import GaussianMixture, LognormalMixture
 from tggm.predictive.joint import CopulaPredictive, JointPredictive, MultivariateGaussianMixture
+from tggm.predictive.observed import Observed
 from tggm.predictive.student import ShapedPredictive, StudentPredictive
+from tggm.predictive.support import Support
 
 __all__ = [
     "CopulaPredictive",
@@ -20,7 +23,9 @@ __all__ = [
     "JointPredictive",
     "LognormalMixture",
     "MultivariateGaussianMixture",
+    "Observed",
     "ScalarPredictive",
     "ShapedPredictive",
     "StudentPredictive",
+    "Support",
 ]

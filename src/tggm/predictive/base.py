@@ -124,6 +124,14 @@ class ScalarPredictive(ABC):
             p[small] = np.exp(self._log_tails(rows[small], near)[0])
         return p.reshape(shape)
 
+    def pit(self, y: ArrayLike) -> Floats:
+        """Compute the probability integral transform, uniform on [0, 1] if y follows the distribution.
+
+        It is cdf(y). Where single values have a probability it is drawn, always with the same seed, between
+        P(Y < y) and P(Y ≤ y).
+        """
+        return self.cdf(y)
+
     def ppf(self, q: ArrayLike) -> Floats:
         """Compute quantiles: the y with cdf(y) = q; −inf and inf at 0 and 1."""
         values = np.asarray(q, dtype=np.float64)
@@ -231,6 +239,15 @@ class ScalarPredictive(ABC):
 def exponential(log: Floats) -> Floats:
     """Compute the exponential, typed as an array."""
     return np.exp(log)
+
+
+def log_between(low: tuple[Floats, Floats], high: tuple[Floats, Floats]) -> Floats:
+    """Compute log P(a < Z ≤ b) from (log P(Z ≤ a), log P(Z > a)) and the same of b, in the smaller tail."""
+    right = low[0] > low[1]
+    most, rest = np.where(right, low[1], high[0]), np.where(right, high[1], low[0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log: Floats = most + np.log(-np.expm1(rest - most))
+    return np.where(np.isneginf(most), -np.inf, log)
 
 
 def generator(random_state: Seed) -> np.random.Generator:

@@ -39,6 +39,8 @@ Rows that are held out together, as a group or a fold of a splitter, may have si
 information than independent rows. Their number is divided by the design effect (Kish, 1965) of the squared
 errors: the variance of their mean, with groups as sampling units, over that for independent rows, at least
 1.
+Rows whose latent value is only known to lie in an interval, such as those at a limit of the target, have the
+log-probability of the interval instead of a log-density. D and the factor of the errors come from the others.
 
 If fewer than five rows are held out twice (as usual with fewer than four members), D is the variance of all
 members, which is too small and correlated with the error; only half of the reduction is applied.
@@ -53,7 +55,7 @@ from scipy.optimize import minimize
 
 from tggm import settings
 from tggm.arrays import Bools, Floats, Ints
-from tggm.predictive.base import ScalarPredictive
+from tggm.predictive.base import ScalarPredictive, log_between
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.student import (
     HIGHEST,
@@ -78,6 +80,8 @@ _WORST = 50.0  # largest loss of one row, in nats: outliers should not set the w
 _REDUCTION = 0.5  # share of the reduction of squared errors that is applied where D is not estimated
 _LEAST_FACTOR = 0.1  # smallest factor of squared errors
 _OUTLIER = 10.0  # medians at which squared errors are clipped in the regression of D on them
+_FAR = -1e100, 1e100  # range of finite errors
+_FINE = 1e-4  # width of a cell, in deviations, below which its density is used
 _LEAST_SCATTER = 0.2  # smallest share of the scatter of members that trained on the row
 
 _SHAPE = {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)}
@@ -160,6 +164,31 @@ class PooledRows(NamedTuple):
     between: Floats  # D
     weight: Floats  # with the sum (Σw)² / Σw² / design effect, the number of rows of equal information
     estimated: bool  # whether D is estimated from data
+    ends: tuple[Floats, Floats] | None = None  # errors of the ends of the interval that contains y; equal: y
+
+    def law(self, calibration: "Calibration", at: Floats | float = 0.0, **units: float) -> ScalarPredictive:
+        """Return the calibrated distribution of each row, for targets `at`; by default that of its error."""
+        return calibration.distribution(np.zeros_like(self.error) + at, self.var, self.between, **units)
+
+    def log_likelihood(self, calibration: "Calibration") -> Floats:
+        """Compute the log-density of each error, or the mean log-density in its interval."""
+        law = self.law(calibration)
+        log = law.logpdf(self.error)
+        if self.ends is None:
+            return log
+        low, high = self.ends
+        rows = np.flatnonzero(high > low)
+        some, a, b = law[rows], low[rows], high[rows]
+        tails = [(some.logcdf(x), some.logsf(x)) for x in (np.clip(a, *_FAR), np.clip(b, *_FAR))]
+        none, all_ = np.full(len(rows), -np.inf), np.zeros(len(rows))
+        below = np.where(np.isinf(a), none, tails[0][0]), np.where(np.isinf(a), all_, tails[0][1])
+        above = np.where(np.isinf(b), all_, tails[1][0]), np.where(np.isinf(b), none, tails[1][1])
+        finite = np.isfinite(a) & np.isfinite(b)
+        width = np.where(finite, b - a, 1.0)
+        cell = log_between(below, above) - np.log(width)
+        fine = finite & (width < _FINE * some.std())  # the difference of two probabilities loses digits
+        log[rows] = np.where(fine, log[rows], cell)
+        return log
 
 
 class HeldOut(NamedTuple):
@@ -173,6 +202,7 @@ class HeldOut(NamedTuple):
     optimism: float = 1.0  # factor of squared errors: the members' epochs were chosen on these rows
     again: Floats | None = None  # (K, N) means of members that were trained again, on all rows
     group: Ints | None = None  # (N,) of rows that were held out together
+    ends: tuple[Floats, Floats] | None = None  # (N,) of the interval that contains the value; equal: y
 
     def usable(self, most: int) -> "HeldOut":
         """Return at most `most` usable rows."""
@@ -190,27 +220,31 @@ class HeldOut(NamedTuple):
         mean, var, mask = self.mean[:, rows], self.var[:, rows], self.held_out_mask[:, rows]
         again = None if self.again is None else self.again[:, rows]
         group = None if self.group is None else self.group[rows]
-        return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism, again, group)
+        ends = None if self.ends is None else (self.ends[0][rows], self.ends[1][rows])
+        return HeldOut(mean, var, mask, self.y[rows], self.weight[rows], self.optimism, again, group, ends)
 
     def pooled(self) -> PooledRows:
         """Predict usable rows as if all members had held them out; the mean is over those that did."""
         mask, K, k = self.held_out_mask, len(self.mean), self.held_out_mask.sum(0)
         centre, var = (np.where(mask, a, 0.0).sum(0) / k for a in (self.mean, self.var))
         w = self.weight / self.weight.sum()
-        scatter, estimated = self._scatter(centre, var, w)
+        known = w if self.ends is None else np.where(np.isfinite(np.subtract(*self.ends)), w, 0.0)
+        scatter, estimated = self._scatter(centre, var, known if known.any() else w)
         square = (self.y - centre) ** 2 / var
-        squares = w @ square
-        reduction = (1.0 if estimated else _REDUCTION) * (w @ (scatter * (1 / k - 1 / K) / var))
+        squares = known @ square
+        reduction = (1.0 if estimated else _REDUCTION) * (known @ (scatter * (1 / k - 1 / K) / var))
         factor = np.clip(1 - reduction / squares, _LEAST_FACTOR, 1.0) if squares > 0 else 1.0
         effect = 1.0 if self.group is None else _design_effect(square, w, self.group)
         error = np.sqrt(factor * (1 + effect * (self.optimism - 1))) * (self.y - centre)
-        return PooledRows(centre, error, var, scatter, w / (w**2).sum() / effect, estimated or K == 1)
+        ends = None if self.ends is None else (error + self.ends[0] - self.y, error + self.ends[1] - self.y)
+        total = w / (w**2).sum() / effect
+        return PooledRows(centre, error, var, scatter, total, estimated or K == 1, ends)
 
     def _scatter(self, centre: Floats, var: Floats, w: Floats) -> tuple[Floats, bool]:
         """Return D of each row, as if no member had trained on it, and whether it is estimated from data."""
         mask = self.held_out_mask
         fitted, mean = (~mask, self.mean) if self.again is None else (np.ones_like(mask), self.again)
-        twice, others = mask.sum(0) >= 2, fitted.sum(0) >= 2
+        twice, others = (mask.sum(0) >= 2) & (w > 0), fitted.sum(0) >= 2
         if twice.sum() < _FEWEST_ROWS:
             return _scatter_where(np.ones_like(mask), mean), False
         fresh, trained = _scatter_where(mask, self.mean) / var, _scatter_where(fitted, mean) / var
@@ -266,8 +300,12 @@ def _fit_student(rows: PooledRows, light_tails: bool) -> Calibration:
 
     def loss(u: Floats) -> float:
         f, g, heaviness = numbers(u)
-        width = np.sqrt(f**2 * rows.var + g**2 * rows.between)
-        each = np.maximum(log_student(rows.error / width, heaviness) - np.log(width), -_WORST)
+        if rows.ends is None:
+            width = np.sqrt(f**2 * rows.var + g**2 * rows.between)
+            log = log_student(rows.error / width, heaviness) - np.log(width)
+        else:
+            log = rows.log_likelihood(Calibration("student", (f, g, heaviness)))
+        each = np.maximum(log, -_WORST)
         return float(-rows.weight @ each + 0.5 * np.sum(((u - prior) / _DEVIATION[:free]) ** 2))
 
     shifts = product(_STARTS, _STARTS, *[(0.0,)] * (free - 2))
@@ -283,14 +321,15 @@ def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
 
     The shaped distribution is centred at its mean, which moves with the shape: both are estimated in turn.
     """
-    moments = np.zeros_like(rows.error), rows.var, rows.between
-    before = student.distribution(*moments).logpdf(rows.error)
+    before = rows.log_likelihood(student)
     found, tried = Calibration("shaped", student.numbers + KNOTS * (0.0,)), []
     for _ in range(_SHAPE_ROUNDS):
-        shaped: Any = found.distribution(*moments)
-        logs = fit_shape(shaped.student_cdf(rows.error), rows.weight)
+        shaped: Any = rows.law(found)
+        u = shaped.student_cdf(rows.error)
+        ends = rows.ends and (shaped.student_cdf(rows.ends[0]), shaped.student_cdf(rows.ends[1]))
+        logs = fit_shape(u, rows.weight, ends)
         found = Calibration("shaped", student.numbers + tuple(map(float, logs)))
-        gain = rows.weight @ (found.distribution(*moments).logpdf(rows.error) - before)
+        gain = rows.weight @ (rows.log_likelihood(found) - before)
         tried.append((float(gain), found))
     most, best = max(tried)
     return best if most > KNOTS else student

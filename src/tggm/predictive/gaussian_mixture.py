@@ -107,24 +107,24 @@ class GaussianMixture(ScalarPredictive):
 
 
 class LognormalMixture(ScalarPredictive):
-    """Y = exp(Z), row by row, where Z is a mixture of Gaussians; every method is in closed form.
+    """Y = loc + exp(Z), row by row, where Z is a mixture of Gaussians; every method is in closed form.
 
     Values above the largest float are the largest float.
     """
 
-    def __init__(self, log: GaussianMixture) -> None:
-        super().__init__(len(log), 1, 0.0, 1.0)
-        loc, scale = log.units
+    def __init__(self, log: GaussianMixture, *, loc: float = 0.0) -> None:
+        super().__init__(len(log), 1, loc, 1.0)
+        place, scale = log.units
         mean, std, weight = log.components
-        self._log = GaussianMixture(loc + scale * mean, (scale * std) ** 2, weight=weight)
+        self._log = GaussianMixture(place + scale * mean, (scale * std) ** 2, weight=weight)
         self._mean, self._std = self._log._mean, self._log._std
 
     def __getitem__(self, rows: slice | Ints) -> "LognormalMixture":
-        return LognormalMixture(self._log[rows])
+        return LognormalMixture(self._log[rows], loc=self._loc)
 
     def ppf(self, q: ArrayLike) -> Floats:
-        """Compute quantiles: the y with cdf(y) = q; 0 and inf at 0 and 1."""
-        return from_log(self._log.ppf(q))
+        """Compute quantiles: the y with cdf(y) = q; loc and inf at 0 and 1."""
+        return self._loc + from_log(self._log.ppf(q))
 
     def _log_density(self, rows: Ints, y: Floats) -> Floats:
         z = to_log(y)

@@ -67,6 +67,18 @@ def measured_targets(y: Any) -> NDArray[np.float64]:
     return np.where(np.asarray(y.side) == 0, np.asarray(y.value, np.float64), np.nan)
 
 
+def interval_targets(y: Any) -> tuple[Floats, tuple[Floats, Floats] | None]:
+    """Return targets, NaN where one is missing, and the ends of the intervals that contain the values.
+
+    The ends are equal for a measured target; None if all targets are measured or missing.
+    """
+    if not isinstance(y, Incomplete):
+        return np.asarray(y, np.float64), None
+    value, side = np.asarray(y.value, np.float64), np.asarray(y.side)
+    ends = np.where(side < 0, -np.inf, value), np.where(side > 0, np.inf, value)
+    return value, ends if side.any() else None
+
+
 def sample_rows(count: int) -> Any:
     """Return the indices of `count` rows, or a random subset of `MOST_HELD`."""
     if count <= MOST_HELD:
@@ -81,7 +93,8 @@ def held_out_predictions(
 
     `again` are the predicting members, if they were trained again on all rows; `groups` are the rows' groups.
     """
-    X, Y = np.asarray(block.data.X)[rows], measured_targets(block.data.y)[rows]
+    X, (Y, ends) = np.asarray(block.data.X)[rows], interval_targets(block.data.y)
+    Y = Y[rows]
     mean, var = member_moments(model, X, dtype)
     mask, weight = np.zeros((len(mean), count), np.bool_), np.asarray(block.weight, np.float64)[rows]
     for out, held, n in zip(mask, block.members.held, block.members.n_held, strict=True):
@@ -96,17 +109,20 @@ def held_out_predictions(
         HeldOut(
             mean[..., j], var[..., j], mask, y[:, j], weight * known[:, j], optimism,
             None if more is None else more[..., j], group,
+            None if ends is None else (ends[0][rows, j], ends[1][rows, j]),
         )
         for j in range(Y.shape[1])
     ]  # fmt: skip
 
 
-def new_row_predictions(model: Model, X: Floats, Y: Floats, weight: Floats, dtype: Any) -> list[HeldOut]:
-    """Predict new rows by every member; inputs and targets are standardised."""
+def new_row_predictions(model: Model, X: Floats, y: Any, weight: Floats, dtype: Any) -> list[HeldOut]:
+    """Predict new rows by every member; inputs and targets, numbers or `Incomplete`, are standardised."""
+    Y, ends = interval_targets(y)
     mean, var = member_moments(model, X, dtype)
     mask = np.ones(mean.shape[:2], np.bool_)
-    each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, strict=True)
-    return [HeldOut(m, v, mask, y, weight) for m, v, y in each]
+    both = [None] * Y.shape[1] if ends is None else [*zip(ends[0].T, ends[1].T, strict=True)]
+    each = zip(np.moveaxis(mean, 2, 0), np.moveaxis(var, 2, 0), Y.T, both, strict=True)
+    return [HeldOut(m, v, mask, y, weight, ends=ends) for m, v, y, ends in each]
 
 
 def block_size(members: Model, rows: int) -> int:

@@ -25,6 +25,7 @@ KNOTS = len(PLACES)
 STEEP = 1.0  # prior standard deviation of the change of the log-density from 0 to 1
 HIGHEST = 5.0  # largest absolute log-density at a knot
 _REACH, _POINTS = 14.5, 8001  # grid with equal steps of arcsinh t, up to a million widths
+_SPAN = 1e-6  # length of an interval of probabilities below which the density is used
 _OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 
 
@@ -163,25 +164,41 @@ def _cell(u: Floats) -> tuple[Ints, Floats]:
     return k, (u - PLACES[k]) / (PLACES[k + 1] - PLACES[k])
 
 
-def fit_shape(u: Floats, weight: Floats) -> Floats:
+def _basis(u: Floats) -> tuple[Floats, Floats]:
+    """Return g(u) and its integral up to u as linear functions of the values at the knots, (rows, KNOTS)."""
+    k, t = _cell(u)
+    rows, width = np.arange(len(u)), np.diff(PLACES)
+    density, mass = np.zeros((len(u), KNOTS)), np.zeros((len(u), KNOTS))
+    density[rows, k], density[rows, k + 1] = 1 - t, t
+    mass += np.where(np.arange(KNOTS) < k[:, None], np.append(width, 0.0), 0.0)
+    mass += np.where(np.arange(KNOTS) <= k[:, None], np.append(0.0, width), 0.0)
+    mass *= 0.5
+    mass[rows, k] += width[k] * t * (1 - 0.5 * t)
+    mass[rows, k + 1] += 0.5 * width[k] * t**2
+    return density, mass
+
+
+def fit_shape(u: Floats, weight: Floats, ends: tuple[Floats, Floats] | None = None) -> Floats:
     """Estimate log g at the knots from draws u of G, by penalised maximum likelihood.
 
-    The prior of differences between neighbouring knots is normal (a random walk).
+    Where two `ends` differ, the draw is only known to lie between them. The prior of differences between
+    neighbouring knots is normal (a random walk).
     """
-    k, t = _cell(u)
-    width = np.diff(PLACES)
-    area = 0.5 * (np.append(width, 0.0) + np.append(0.0, width))
+    each = _basis(u)[0]
+    if ends is not None:
+        low, high = ends
+        wide = np.flatnonzero(high - low > _SPAN)
+        masses = _basis(high[wide])[1] - _basis(low[wide])[1]
+        each[wide] = masses / (high - low)[wide, None]
+    area = _basis(np.ones(1))[1][0]
     stiff, total = (KNOTS - 1) / STEEP**2, weight.sum()
 
     def loss(logs: Floats) -> tuple[float, Floats]:
         h, rise = np.exp(logs), np.diff(logs)
-        low, high = h[k] * (1 - t), h[k + 1] * t
-        mass = area @ h
-        value = total * np.log(mass) - weight @ np.log(low + high)
+        mass, density = area @ h, each @ h
+        value = total * np.log(mass) - weight @ np.log(density)
         value += 0.5 * stiff * rise @ rise + 0.5 * logs.mean() ** 2
-        share = weight / (low + high)
-        slope = total * area * h / mass + logs.mean() / KNOTS
-        slope -= np.bincount(k, share * low, KNOTS) + np.bincount(k + 1, share * high, KNOTS)
+        slope = total * area * h / mass + logs.mean() / KNOTS - ((weight / density) @ each) * h
         slope -= stiff * np.diff(rise, prepend=0.0, append=0.0)
         return float(value), slope
 

@@ -1,7 +1,7 @@
 """`LogTransform`: convert a target to its logarithm, and predictions of the logarithm back."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,28 +13,27 @@ from tggm.predictive.gaussian_mixture import GaussianMixture, LognormalMixture, 
 
 @dataclass(frozen=True)
 class LogTransform:
-    """z = log y, for positive targets."""
+    """z = log(y + shift), for targets above −shift."""
 
-    kind: ClassVar[str] = "log"
+    shift: float = 0.0
 
     def forward(self, y: Floats) -> Floats:
-        """Compute log y; −inf for y ≤ 0."""
+        """Compute log(y + shift); −inf for y ≤ −shift."""
         with np.errstate(divide="ignore"):
-            z: Floats = np.log(np.maximum(y, 0.0))
+            z: Floats = np.log(np.maximum(y + self.shift, 0.0))
         return z
 
     def inverse(self, z: Floats) -> Floats:
-        """Compute exp z; finite where z is."""
-        return from_log(z)
+        """Compute exp z − shift; finite where z is."""
+        return from_log(z) - self.shift
 
     def distribution(self, log: ScalarPredictive) -> LognormalMixture:
         """Return the distribution of y from that of z, which must be Gaussian."""
         if not isinstance(log, GaussianMixture):
             raise ValueError("the target has no mean if its logarithm has heavier tails than a Gaussian's")
-        return LognormalMixture(log)
+        return LognormalMixture(log, loc=-self.shift)
 
 
-def checked_transform(kind: Any) -> LogTransform:
-    """Return the transform with the name in a model file."""
-    settings.one_of("transform", kind, (LogTransform.kind,))
-    return LogTransform()
+def checked_transform(shift: Any) -> LogTransform:
+    """Return the logarithm with the shift in a model file."""
+    return LogTransform(float(settings.number("shift of the transform", shift)))

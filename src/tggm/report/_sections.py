@@ -8,6 +8,7 @@ from scipy import stats
 from tggm.arrays import Bools, Floats
 from tggm.plotting import models, predictions
 from tggm.plotting.canvas import GREY, MODEL, axes_or_new, shade
+from tggm.predictive import Support
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture
@@ -114,6 +115,8 @@ def model(case: Case) -> Context:
         facts["classes"] = ", ".join(case.labels[:12]) + " …" * (len(case.labels) > 12)
     else:
         noise = np.sqrt(np.median(np.asarray(case.model.noise_)))  # of the members
+        if case.model.support_ is not None:
+            facts[f"values of {case.target}"] = str(Support(*case.model.support_))
         facts[f"output noise, in units of {case.target}"] = number(noise)
     shown = [(name, value if isinstance(value, Cell) else str(value)) for name, value in facts.items()]
     return {"units": units, "members": case.model.n_members, "facts": shown}
@@ -143,7 +146,7 @@ def _effect_picture(case: Case, k: int, found: Effect) -> tuple[Any, str]:
 def interval_calibration(case: Case) -> Context:
     """Draw coverage of intervals and the histogram of F(y)."""
     dist = case.prediction
-    found, pit = coverage(dist, case.y), np.asarray(dist.cdf(case.y))
+    found, pit = coverage(dist, case.y), np.asarray(dist.pit(case.y))
     spoken = ", ".join(f"{100 * p:.3g} % intervals contain {100 * inside:.0f} %" for p, inside, _ in found)
     alts = (
         f"Observed coverage against the probability of central intervals: {spoken} of the observations.",

@@ -33,7 +33,7 @@ REMEDY = "use `recalibrate` if means are still right; otherwise fit again with r
 
 def coverage(dist: Any, y: ArrayLike, levels: tuple[float, ...] = LEVELS) -> list[tuple[float, float, float]]:
     """Return for each level: the level, the fraction of observations inside, and the mean width."""
-    inside = np.abs(2 * np.asarray(dist.cdf(np.asarray(y, np.float64))) - 1)
+    inside = np.abs(2 * np.asarray(dist.pit(np.asarray(y, np.float64))) - 1)
     ends = (dist.interval(level) for level in levels)
     widths = [float(np.mean(high - low)) for low, high in ends]
     return [(p, float(np.mean(inside <= p)), w) for p, w in zip(levels, widths, strict=True)]

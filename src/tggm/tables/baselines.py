@@ -124,7 +124,7 @@ def scores(prediction: Any, y: ArrayLike, threshold: float | None = None) -> dic
     log_score = float(rows["log_score"].mean())
     if isinstance(prediction, np.ndarray):
         return _class_scores(prediction, outcome, -log_score, threshold)
-    inside = np.abs(2 * np.asarray(prediction.cdf(outcome)) - 1)
+    inside = np.abs(2 * np.asarray(prediction.pit(outcome)) - 1)
     found = {"rmse": float(np.sqrt(rows["rmse"].mean()))}
     if np.var(outcome) > 0:
         found["r2"] = float(metrics.r2_score(outcome, prediction.mean()))

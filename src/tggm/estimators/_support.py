@@ -1,0 +1,269 @@
+"""The scale and the support of a target: its logarithm, rows at limits, and the choice after training."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_ndtr
+
+from tggm.arrays import Floats
+from tggm.data.standardise import NORMAL_QUARTILES
+from tggm.estimators._ridge import log_is_better, select_columns
+from tggm.estimators._settings import Settings
+from tggm.predictive import Observed, ScalarPredictive, Support
+from tggm.predictive.base import log_between
+from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
+from tggm.predictive.support import NO_PLAN, Plan, plan_support
+from tggm.predictive.transforms import LogTransform
+
+MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows used to decide on the logarithm of the target
+LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a target beyond
+SHIFTS = (0.03, 0.3, 3.0)  # of the logarithm of targets with a lower limit, in medians of the distance to it
+LEAST_GAIN, ERRORS = 0.02, 3.0  # nats per row, and standard errors, by which such a logarithm must be better
+OUTSIDE = 0.005  # probability beyond a bound, at one held-out row, from which the bound is used
+FINE = 0.05  # steps, in standard deviations, below which a lattice is not used
+_PENALTY = 1.0  # on squared coefficients of standardised columns
+
+
+class Scaled(NamedTuple):
+    """One target on its transformed scale."""
+
+    y: Floats  # (N, n) ends of the cells of rows at limits
+    side: Floats | None  # as in `Targets`
+    transform: LogTransform | None
+    plan: Plan
+
+
+def read_plan(settings: Settings, Y: Floats, side: Floats | None) -> Plan:
+    """Return the supports that a target may have; none for several outputs and for censored targets."""
+    given = settings.support
+    if Y.shape[1] > 1 and isinstance(given, Support):
+        raise ValueError(f"`support` is for one output; `y` has {Y.shape[1]}. Fit one model for each output.")
+    if given is None or Y.shape[1] > 1 or (given == "auto" and side is not None):
+        return NO_PLAN
+    return plan_support(given, Y[:, 0])
+
+
+def scale_target(settings: Settings, X: Floats, Y: Floats, side: Floats | None, weight: Floats) -> Scaled:
+    """Choose the scale of the target, and censor the rows at its limits."""
+    plan = read_plan(settings, Y, side)
+    transform = read_transform(settings.target_transform, X, Y, side, weight, plan)
+    if plan.cells is not None:
+        Y, side = limit_rows(plan.cells, Y, side)
+    return Scaled(Y if transform is None else transform.forward(Y), side, transform, plan)
+
+
+def limit_rows(support: Support, Y: Floats, side: Floats | None) -> tuple[Floats, Floats | None]:
+    """Return the ends of the cells of rows at limits, and their sides."""
+    low, high = support.cell(Y)
+    found = np.where(np.isinf(low), -1.0, 0.0) + np.where(np.isinf(high), 1.0, 0.0)
+    if side is not None:
+        found = np.where(side == 0, found, side)
+    value = np.where(np.isinf(low) & (found < 0), high, np.where(np.isinf(high) & (found > 0), low, Y))
+    return value, found if found.any() else None
+
+
+# ---- the logarithm of a target ----
+
+
+def read_transform(
+    how: str | None,
+    X: Floats,
+    Y: Floats,
+    side: Floats | None,
+    weight: Floats,
+    plan: Plan = NO_PLAN,
+) -> LogTransform | None:
+    """Return the transform of a single target: the given one, or the one that predicts best."""
+    if how is None or Y.shape[1] > 1:
+        return None
+    least = Y.min()
+    if how == "log":
+        if least <= 0:
+            raise ValueError(
+                f"`target_transform` is 'log', which needs positive targets; the smallest is {least:g}. "
+                "Pass 'auto' or None."
+            )
+        return LogTransform()
+    measured = np.ones(len(X), np.bool_) if side is None else side[:, 0] == 0
+    rows = np.flatnonzero(measured & (weight > 0))
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(int)]
+    y = Y[rows, 0]
+    if plan.cells is not None and plan.cells.lower is not None:
+        return shifted_log(X[rows], y, plan.cells)
+    better = least > 0 and _has_long_tail(y) and log_is_better(X[rows], y, weight[rows])
+    return LogTransform() if better else None
+
+
+def require_positive(transform: LogTransform | None, Y: Floats) -> None:
+    """Raise if the model predicts the logarithm of the target, and a target has none."""
+    if transform is not None and np.nanmin(Y, initial=np.inf) <= -transform.shift:
+        raise ValueError(
+            f"`y` must be above {-transform.shift:g} because this model predicts its logarithm; got "
+            f"{np.nanmin(Y):g}. Leave such rows out."
+        )
+
+
+def require_support(support: Support, Y: Floats) -> None:
+    """Raise if a target is not in the support of the model."""
+    if not (good := support.contains(Y)).all():
+        raise ValueError(f"`y` must be in the support of the model, {tuple(support)}; got {Y[~good][0]:g}.")
+
+
+def _has_long_tail(y: Floats) -> bool:
+    """Return whether a target is very far from the median; the network can fit smaller skewness itself.
+
+    False if there are few distinct values, or if more than a tenth of the rows share one value.
+    """
+    _, counts = np.unique(y, return_counts=True)
+    if len(counts) < max(FEWEST_COMPARED, 0.05 * len(y)) or counts.max() > 0.1 * len(y):
+        return False
+    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
+    return bool(np.abs(y - middle).max() > LONG_TAIL * (high - low) / NORMAL_QUARTILES)
+
+
+def shifted_log(X: Floats, y: Floats, support: Support) -> LogTransform | None:
+    """Return log(y + shift) with the shift of the best censored linear model; None if y itself is best."""
+    assert support.lower is not None
+    X = select_columns(X, y)
+    spread = X.std(0)
+    X = (X - X.mean(0)) / np.where(spread > 0, spread, 1.0)
+    above = y[y > support.lower] - support.lower
+    scores = [tobit_scores(X, y, support, None)]
+    tried: list[LogTransform | None] = [None]
+    for part in SHIFTS:
+        transform = LogTransform(float(part * np.median(above) - support.lower))
+        if support.cell(support.lower)[1] > -transform.shift:
+            tried.append(transform)
+            scores.append(tobit_scores(X, y, support, transform))
+    best = int(np.argmax([score.mean() for score in scores]))
+    gain = scores[best] - scores[0]
+    enough = gain.mean() > max(LEAST_GAIN, ERRORS * gain.std() / np.sqrt(len(y)))
+    return tried[best] if enough else None
+
+
+def tobit_scores(X: Floats, y: Floats, support: Support, transform: LogTransform | None) -> Floats:
+    """Return out-of-fold log-likelihoods, in units of y, in a linear model of the latent value."""
+    value, side = limit_rows(support, y[:, None], None)
+    z = value[:, 0] if transform is None else transform.forward(value[:, 0])
+    at = np.zeros(len(y)) if side is None else side[:, 0]
+    centre, unit = z.mean(), max(float(z.std()), np.finfo(float).tiny)
+    z = (z - centre) / unit
+    found, even = np.zeros(len(y)), np.arange(len(y)) % 2 == 0
+    for fold in (even, ~even):
+        found[~fold] = _tobit(X[fold], z[fold], at[fold])(X[~fold], z[~fold], at[~fold])
+    slope = 0.0 if transform is None else np.log(y + transform.shift, where=at == 0, out=np.zeros(len(y)))
+    return found - np.where(at == 0, np.log(unit) + slope, 0.0)
+
+
+def _tobit(X: Floats, z: Floats, side: Floats) -> Callable[[Floats, Floats, Floats], Floats]:
+    """Fit z ~ N(X b + a, σ²), z a bound if `side` is not 0; return the log-likelihood of other rows."""
+
+    def likelihood(u: Floats, X: Floats, z: Floats, side: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return log-likelihoods and their derivatives with respect to the standardised error and log σ."""
+        error = (z - u[0] - X @ u[2:]) * np.exp(-u[1])
+        tail = log_ndtr(-side * error)
+        hazard = np.exp(-0.5 * error**2 - 0.5 * np.log(2 * np.pi) - tail)
+        log = np.where(side == 0, -0.5 * error**2 - 0.5 * np.log(2 * np.pi) - u[1], tail)
+        by_error = np.where(side == 0, -error, -side * hazard)
+        return log, by_error, np.where(side == 0, -1.0, 0.0) - by_error * error
+
+    def loss(u: Floats) -> tuple[float, Floats]:
+        log, by_error, by_scale = likelihood(u, X, z, side)
+        rate = -by_error * np.exp(-u[1])
+        slope = np.concatenate([[rate.sum(), by_scale.sum()], X.T @ rate - _PENALTY * u[2:]])
+        return float(-log.sum() + 0.5 * _PENALTY * u[2:] @ u[2:]), -slope
+
+    start = np.zeros(X.shape[1] + 2)
+    bounds = [(None, None), (-8.0, 8.0), *[(None, None)] * X.shape[1]]
+    best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}).x
+    return lambda X, z, side: likelihood(best, X, z, side)[0]
+
+
+# ---- the choice after training ----
+
+
+class Units(NamedTuple):
+    """From the model's units to those of the target: y = inverse(shift + scale · z)."""
+
+    shift: float
+    scale: float
+    transform: LogTransform | None
+
+    def ends(self, support: Support, y: Floats) -> tuple[Floats, Floats]:
+        """Return the ends of the cells of targets, in the model's units."""
+        low, high = support.cell(y)
+        return self.forward(low), self.forward(high)
+
+    def cells_of(self, support: Support, held: HeldOut, y: Floats) -> HeldOut:
+        """Add the cells of measured targets to held-out rows."""
+        low, high = self.ends(support, y)
+        if held.ends is not None:
+            limited = held.ends[0] < held.ends[1]
+            low, high = np.where(limited, held.ends[0], low), np.where(limited, held.ends[1], high)
+        return held._replace(ends=(low, high))
+
+    def forward(self, y: Floats) -> Floats:
+        """Convert targets to the model's units; infinite values stay infinite."""
+        moved = y if self.transform is None else self.transform.forward(y)
+        found: Floats = (moved - self.shift) / self.scale
+        return found
+
+    def law(self, latent: ScalarPredictive) -> ScalarPredictive:
+        """Convert a law in transformed units."""
+        return latent if self.transform is None else self.transform.distribution(latent)
+
+
+def choose_support(
+    plan: Plan, held: HeldOut, y: Floats, units: Units, calibration: Calibration
+) -> tuple[Support | None, Calibration]:
+    """Choose the support by the log-probability of cells and CRPS at held-out rows.
+
+    `y` are the targets of the rows of `held`. A support is chosen only if neither score is worse than without
+    it. Bounds never have a worse CRPS for targets between them; they are used where the law crosses them.
+    """
+    support = plan.base
+    light = units.transform is not None
+    places = np.flatnonzero(held.usable_mask)
+    places = places[np.linspace(0, len(places) - 1, min(len(places), MOST_COMPARED)).astype(int)]
+    if not len(places) or calibration.kind == "linear":
+        return support, calibration
+    some, target = held.take(places), y[places]
+    for candidate in plan.candidates:
+        law = _law_of(some, calibration, units)
+        if candidate.step is None:
+            tails = zip(candidate.ends, (law.logcdf, law.logsf), strict=True)
+            beyond = [tail(end).max() for end, tail in tails if np.isfinite(end)]
+            support = candidate if max(beyond, default=-np.inf) > np.log(OUTSIDE) else support
+            continue
+        if candidate.step < FINE * float(np.median(law.std())):
+            continue
+        before = (support or Support())._replace(step=candidate.step)
+        other = fit_calibration(units.cells_of(candidate, held, y), light_tails=light)
+        tried = [(each, _law_of(some, each, units)) for each in (other, calibration)]
+        logs = [some.weight @ _cell_log(each, *candidate.cell(target)) for _, each in tried]
+        best, rounded = tried[int(np.argmax(logs))]
+        smooth = law if support is None else Observed(law, *support)
+        better = smooth.crps(target) - Observed(rounded, *candidate).crps(target)
+        if max(logs) >= some.weight @ _cell_log(law, *before.cell(target)) and some.weight @ better >= 0:
+            support, calibration = candidate, best
+    return support, calibration
+
+
+def _law_of(held: HeldOut, calibration: Calibration, units: Units) -> ScalarPredictive:
+    """Return the law of each held-out row, in units of the target."""
+    rows = held.pooled()
+    latent = rows.law(calibration, held.y - rows.error, loc=units.shift, scale=units.scale)
+    return units.law(latent)
+
+
+def _cell_log(law: ScalarPredictive, low: Floats, high: Floats) -> Floats:
+    """Compute log-probabilities of cells, one per row, at least those of 50 nats."""
+    sides = []
+    for end in (low, high):
+        finite = np.where(np.isfinite(end), end, 0.0)
+        tails = law.logcdf(finite), law.logsf(finite)
+        below = np.where(np.isfinite(end), tails[0], np.where(end > 0, 0.0, -np.inf))
+        sides.append((below, np.where(np.isfinite(end), tails[1], np.where(end > 0, -np.inf, 0.0))))
+    return np.maximum(log_between(*sides), -50.0)

@@ -1,0 +1,150 @@
+"""Targets with limits and steps: chosen supports, training on rows at limits, and predictions."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+
+from tests.estimators.small import SMALL
+from tggm import TGGMRegressor, load, save
+from tggm.data import from_arrays
+from tggm.estimators._support import shifted_log, tobit_scores
+from tggm.predictive import Support
+from tggm.predictive.transforms import LogTransform
+
+QUICK = {**SMALL, "max_epochs": 40, "linear": True}
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def line():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((3 * ROWS, 3))
+    return X, X[:, 0] - 0.5 * X[:, 1] + 0.5 * rng.standard_normal(3 * ROWS)
+
+
+TARGETS = {
+    "zeros": (lambda z: np.maximum(z, 0.0), (0.0, None, None)),
+    "grades": (lambda z: np.round(2 * z), (None, None, 1.0)),
+    "capped shares": (lambda z: np.clip(0.5 + z, 0.0, 1.0), (0.0, 1.0, None)),
+    "far from zero": (lambda z: z + 30, None),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_support_is_found_and_improves_predictions(line, name, tmp_path):
+    see, support = TARGETS[name]
+    X, y = line[0], see(line[1])
+    train, new = slice(ROWS), slice(ROWS, None)
+    models = [TGGMRegressor(**QUICK, support=s).fit(X[train], y[train]) for s in ("auto", None)]
+    assert models[0].support_ == support
+    if support is None:
+        return
+    laws = [model.predict_dist(X[new]) for model in models]
+    gain = laws[1].crps(y[new]) - laws[0].crps(y[new])
+    assert gain.mean() > 2 * gain.std() / np.sqrt(len(gain))
+    found = Support(*support)
+    for level in (0.5, 0.9):
+        low, high = models[0].predict_interval(X[new], level)
+        inside = np.mean((low <= y[new]) & (y[new] <= high))
+        assert inside > level - 4 * np.sqrt(level * (1 - level) / (2 * ROWS)) - 0.02
+        assert np.all(found.contains(low))
+        assert np.all(found.contains(high))
+    assert np.all(found.contains(models[0].sample(X[new], 3, random_state=0)))
+    ends = found.ends
+    assert np.all((models[0].predict(X[new]) >= ends[0]) & (models[0].predict(X[new]) <= ends[1]))
+    mean, noise, disagreement = models[0].predict(X[new], return_std="parts")
+    assert_allclose(noise**2 + disagreement**2, laws[0].var(), rtol=1e-9)
+    save(models[0], tmp_path / "m.tggm")
+    for copy in (load(tmp_path / "m.tggm"), load(tmp_path / "m.tggm", backend="numpy")):
+        assert_allclose(copy.predict_dist(X[new]).crps(y[new]), laws[0].crps(y[new]), rtol=2e-3, atol=2e-3)
+        assert_allclose(copy.predict(X[new]), mean, rtol=1e-4, atol=1e-4)
+    assert load(tmp_path / "m.tggm").support_ == support
+
+
+def test_without_a_support_predictions_are_equal_to_the_bit(line):
+    X, y = line[0][:ROWS], line[1][:ROWS]
+    auto, none = (TGGMRegressor(**QUICK, support=s).fit(X, y) for s in ("auto", None))
+    assert auto.support_ is None
+    assert_array_equal(auto.predict_dist(X).logpdf(y), none.predict_dist(X).logpdf(y))
+    assert_array_equal(auto.predict(X), none.predict(X))
+
+
+def test_targets_that_cannot_have_a_support(line):
+    X, y = line[0][:ROWS], np.maximum(line[1][:ROWS], 0.0)
+    short = {**QUICK, "max_epochs": 2}
+    assert TGGMRegressor(**short).fit(X, y, censored=-1 * (y == 0)).support_ is None
+    given = TGGMRegressor(**short, support=(0, None))
+    with pytest.raises(ValueError, match="`support` is for one output; `y` has 2"):
+        given.fit(X, np.stack([y, y], 1))
+    with pytest.raises(ValueError, match="`support` must be 'auto' or None for a stream"):
+        given.fit(from_arrays(X, y))
+    with pytest.raises(ValueError, match=r"`support` is .*, which does not contain the target -1\."):
+        given.fit(X, y - 1)
+    assert given.fit(X, y, censored=1 * (y > 1)).support_ == (0.0, None, None)
+
+
+def test_a_given_lattice_is_used_and_calibrated_on_its_cells(line):
+    X, y = line[0][:ROWS], np.clip(np.round(2 * line[1][:ROWS]), -2, 2)
+    model = TGGMRegressor(**QUICK, support=(-2, 2, 1)).fit(X, y)
+    assert model.support_ == (-2.0, 2.0, 1.0)
+    p = np.exp(model.predict_dist(X).logpmf(np.arange(-2.0, 3.0)[None, :]))
+    assert_allclose(p.sum(1), 1, rtol=1e-9)
+    assert_allclose(p.mean(0), [np.mean(y == k) for k in range(-2, 3)], atol=0.04)
+
+
+def test_new_rows_must_be_in_the_support(line):
+    X, y = line[0][:ROWS], np.maximum(line[1][:ROWS], 0.0)
+    model = TGGMRegressor(**QUICK).fit(X, y)
+    before = model.predict_dist(X).std()
+    model.recalibrate(X, y)
+    assert model.support_ == (0.0, None, None)
+    assert 0.3 < np.mean(model.predict_dist(X).std() / before) < 1.5
+    model.partial_fit(X, y)
+    for method in (model.recalibrate, model.partial_fit):
+        with pytest.raises(ValueError, match="`y` must be in the support of the model"):
+            method(X, y - 1)
+
+
+def test_guaranteed_intervals_end_in_the_support():
+    rng, inside = np.random.default_rng(1), []
+    X = rng.standard_normal((2400, 3))
+    y = np.maximum(X[:, 0] + 0.5 * rng.standard_normal(2400), 0.0)
+    model = TGGMRegressor(**{**QUICK, "max_epochs": 10}, guarantee=0.9).fit(X[:ROWS], y[:ROWS])
+    low, high = model.predict_interval(X[ROWS:], 0.9, guarantee=True)
+    inside = np.mean((low <= y[ROWS:]) & (y[ROWS:] <= high))
+    assert low.min() == 0.0
+    assert inside > 0.9 - 3 * np.sqrt(0.09 / 41) - 0.02  # 40 calibration rows
+
+
+# ---- the scale of a tail above a limit ----
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e4])
+def test_the_logarithm_is_chosen_for_a_long_tail_above_zero(unit):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 3))
+    z = X[:, 0] + 0.7 * rng.standard_normal(800)
+    zeros = Support(0.0, None, None)
+    assert shifted_log(X, unit * np.maximum(z, 0.0), zeros) is None
+    found = shifted_log(X, unit * np.maximum(np.exp(2 * z) - 1, 0.0), zeros)
+    assert isinstance(found, LogTransform)
+    assert 0 < found.shift < 100 * unit
+
+
+def test_tobit_scores_are_log_likelihoods_of_the_target():
+    """On noise-free parameters: many rows, one column, against the density of the truth."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 1))
+    z = 0.3 + X[:, 0] + 0.5 * rng.standard_normal(4000)
+    log = LogTransform(2.0)
+    for see, back in ((None, z), (log, log.inverse(z))):
+        y = np.maximum(back, 0.2)
+        limit = 0.2 if see is None else see.forward(np.array(0.2))
+        true = np.where(
+            y > 0.2,
+            norm.logpdf(z, 0.3 + X[:, 0], 0.5) - (0.0 if see is None else z),
+            norm.logcdf(limit, 0.3 + X[:, 0], 0.5),
+        )
+        found = tobit_scores(X, y, Support(0.2, None, None), see)
+        assert_allclose(found.mean(), true.mean(), atol=5e-3)
