@@ -217,7 +217,7 @@ def test_sets_of_classes_are_predicted(tmp_path, capsys):
     )
     assert run(["fit", file, "-t", "kind", "-o", path, *SMALL, "--guarantee", "0.8", "--quiet"]) == 0
     lines = answer(capsys, "predict", path, file, "--guarantee", "--interval", "0.8", "--quiet").splitlines()
-    assert lines[0] == "kind,kind_probability,kind_set,p(low),p(mid),p(top)"
+    assert lines[0] == "kind,kind_probability,kind_set,p(low),p(mid),p(top),novelty"
     sets = [line.split(",")[2].split("|") for line in lines[1:]]
     assert all(line.split(",")[0] in found for line, found in zip(lines[1:], sets, strict=True))
     assert max(map(len, sets)) > 1

@@ -248,7 +248,7 @@ def test_wrong_arguments_raise(reloaded, tmp_path):
     ],
 )
 def test_inconsistent_arrays_raise(name, change):
-    arrays, meta = to_state(regressor())
+    arrays, meta = to_state(regressor(features="periodic"))
     with pytest.raises(ValueError, match=r"array|positive"):
         NumPyRegressor.from_state({**arrays, name: change(arrays[name])}, meta)
     for wrong in ({"features": ["a"]}, {"calibration": [["linear"]] * 2}):

@@ -12,7 +12,7 @@ from tggm.arrays import Floats, Ints
 from tggm.data.standardise import Scales, require_moderate
 from tggm.estimators._data import UNNAMED, Data, StreamData
 from tggm.estimators._holdout import Holdout
-from tggm.estimators._neighbors import regression_neighbors
+from tggm.estimators._neighbors import neighbors_on_new_rows, regression_neighbors
 from tggm.estimators._relevance import Weighing, choose_weighing, weigh
 from tggm.estimators._ridge import (
     blend,
@@ -269,8 +269,8 @@ def model_targets(fitted: Fitted, Y: Floats) -> Floats:
     return fitted.scales.y.apply(Y if fitted.transform is None else fitted.transform.forward(Y))
 
 
-def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats) -> Fitted:
-    """Calibrate on new rows, with inputs on the scale of the model.
+def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neighbors: int | None) -> Fitted:
+    """Calibrate on new rows, with inputs on the scale of the model; choose the weights of neighbours again.
 
     There is no guarantee with unequal weights: it would need the weight of every row to predict.
     """
@@ -286,7 +286,12 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats) -> F
         rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
     light = fitted.transform is not None
     pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
-    found = replace(fitted, calibration=pools)
+    found, near = replace(fitted, calibration=pools), fitted.neighbors
+    if near is not None:
+        with precision(fitted.dtype):
+            inputs = Z.astype(fitted.dtype, copy=False)
+            near = neighbors_on_new_rows(near, fitted.model, inputs, rows, pools, neighbors)
+        found = replace(found, neighbors=near)
     scores = None if np.ptp(weight) else conformal_scores(found, Z, Y)  # widths depend on the calibration
     return replace(found, guarantee=scores)
 

@@ -1,6 +1,7 @@
 """Choose and store the neighbours of a fit (`tggm.predictive.neighbors`)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -17,12 +18,15 @@ from tggm.predictive.neighbors import (
     KINDS,
     MOST_STORED,
     MOST_TRIED,
+    WIDTHS,
     Candidates,
     Losses,
     Neighbors,
+    Rule,
     choose,
     class_losses,
     crps_losses,
+    find_candidates_of,
     find_held_out,
     projections,
 )
@@ -160,30 +164,60 @@ def regression_neighbors(
     found = find_candidates(model, final, blocks, rows[usable], settings.neighbors, classes=False)
     if found is None:
         return None
-    at = np.searchsorted(rows, found.asked)
-    parts = [each.take(at) for each in held]
-    pooled = [each.pooled() for each in parts]
+    parts = [each.take(np.searchsorted(rows, found.asked)) for each in held]
+    Y = measured_targets(found.stored.y)
+    mean = member_means(model, found.stored.X, settings.dtype).mean(0)
+
+    def stored(slope: float) -> Floats:
+        return Y - slope * mean
+
+    rule = _choose_rule(
+        found.candidates, parts, calibration, stored, KINDS, found.row_weight, settings.neighbors
+    )
+    if rule is None:
+        return None
+    mean = mean if final is model else member_means(final, found.stored.X, settings.dtype).mean(0)
+    return Neighbors(
+        found.projection, found.points, stored(rule.slope).astype(np.float32), found.row_weight, rule
+    )
+
+
+def neighbors_on_new_rows(
+    old: Neighbors, model: Model, Z: Floats, held: list[HeldOut], calibration: Sequence[Calibration],
+    count: int | None,
+) -> Neighbors | None:  # fmt: skip
+    """Choose the weights of stored neighbours again, on rows that no member was trained on."""
+    usable = np.logical_and.reduce([each.usable_mask for each in held])
+    rows = evenly_spaced(np.flatnonzero(usable), MOST_TRIED)
+    if len(rows) < FEWEST or any(each.kind == "linear" for each in calibration):
+        return None
+    most = min(max(COUNTS) if count is None else count, len(old.points))
+    found = find_candidates_of(old, places(model, Z[rows], old.projection), most)
+    kinds = [(old.rule.slope, width) for width in WIDTHS]
+    parts = [each.take(rows) for each in held]
+    rule = _choose_rule(found, parts, calibration, lambda _: old.value, kinds, old.weight, count)
+    return None if rule is None else replace(old, rule=rule)
+
+
+def _choose_rule(
+    candidates: Candidates, held: list[HeldOut], calibration: Sequence[Calibration],
+    stored: Callable[[float], Floats], kinds: Sequence[tuple[float, float]], row_weight: Floats | None,
+    count: int | None,
+) -> Rule | None:  # fmt: skip
+    """Choose by the mean CRPS over outputs; `stored` returns the stored values for a slope, (rows, n)."""
+    pooled = [each.pooled() for each in held]
     laws = [
         one.distribution(each.centre, each.var, each.between)
         for one, each in zip(calibration, pooled, strict=True)
     ]
-    Y = measured_targets(found.stored.y)
-    mean = member_means(model, found.stored.X, settings.dtype).mean(0)
 
     def losses(slope: float, width: float) -> Losses:
-        each = []
-        for j, (law, part, own) in enumerate(zip(laws, parts, pooled, strict=True)):
-            centre = (Y[:, j] - slope * mean[:, j])[found.candidates.stored] + slope * own.centre[:, None]
-            each.append(crps_losses(law, part.y, centre, width))
-        return lambda v: np.mean([loss(v) for loss in each], axis=0)
+        each, values = [], stored(slope)[candidates.stored].astype(np.float64)
+        for j, (law, part, own) in enumerate(zip(laws, held, pooled, strict=True)):
+            each.append(crps_losses(law, part.y, values[:, :, j] + slope * own.centre[:, None], width))
+        return lambda v: np.stack([loss(v) for loss in each]).mean(0)
 
-    weight, row_weight = parts[0].weight, found.row_weight
-    rule = choose(found.candidates, losses, KINDS, weight, row_weight, settings.neighbors)
-    if rule is None:
-        return None
-    mean = mean if final is model else member_means(final, found.stored.X, settings.dtype).mean(0)
-    value = (Y - rule.slope * mean).astype(np.float32)
-    return Neighbors(found.projection, found.points, value, row_weight, rule)
+    return choose(candidates, losses, kinds, held[0].weight, row_weight, count)
 
 
 def class_neighbors(

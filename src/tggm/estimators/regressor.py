@@ -300,7 +300,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             require_support(self.fitted_.support, Y)
         weight = row_weights(sample_weight, Z)
         kept = weight > 0
-        self.fitted_ = recalibrate_model(self.fitted_, Z[kept], Y[kept], weight[kept])
+        count = check.neighbors(self.neighbors)
+        self.fitted_ = recalibrate_model(self.fitted_, Z[kept], Y[kept], weight[kept], count)
         return self
 
     def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:

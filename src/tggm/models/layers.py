@@ -221,8 +221,6 @@ FEATURES: dict[str | None, type[Features]] = {None: Identity, "bounded": Bounded
 class Latent(ABC):
     """Moments of the units of the last layer, for each row."""
 
-    mean: Array  # E[h], (rows, m)
-
     @abstractmethod
     def covariance(self, W: Array) -> tuple[Array, Array]:
         """Return E[h], (rows, m), and Cov[W h], (rows, n, n)."""
@@ -264,7 +262,7 @@ class Propagated(Latent):
     """Moments of all layers, and the weights between them."""
 
     def __init__(self, layers: list[LayerMoments], W: tuple[Array, ...]) -> None:
-        self._layers, self._W, self.mean = layers, W, layers[-1].mean
+        self._layers, self._W = layers, W
 
     def covariance(self, W: Array) -> tuple[Array, Array]:
         """Sum the own noise of all units, multiplied by their sensitivities."""

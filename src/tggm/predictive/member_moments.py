@@ -236,7 +236,8 @@ def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
 
 def _layers(members: Model, X: Any, per_member: bool = False) -> Array:
     def one(member: Model, X: Any) -> Array:
-        return member.at(X)[1].mean
+        likelihood, latent = member.at(X)
+        return latent.variances(likelihood.output.W1)[0]  # the compiler removes the variances
 
     with jax.default_matmul_precision("highest"):
         found: Array = jax.vmap(one, in_axes=(0, 0 if per_member else None))(members, X)

@@ -231,6 +231,13 @@ def find_held_out(
     return Candidates(distance, index, typical) if np.isfinite(distance).all() and typical else None
 
 
+def find_candidates_of(stored: Neighbors, points: Floats, most: int) -> Candidates:
+    """Find the stored rows that are nearest to new rows at these places."""
+    distance, index = find(stored._tree, points, most)
+    typical = typical_distance(stored.points.astype(np.float64))
+    return Candidates(distance / typical, index, typical)
+
+
 def typical_distance(points: Floats) -> float:
     """Return the median distance to the nearest row at another place; NaN if there is none."""
     sample = points[np.linspace(0, len(points) - 1, min(len(points), _SAMPLE)).astype(int)]
