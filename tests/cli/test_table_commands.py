@@ -214,9 +214,8 @@ def test_absent_columns_are_noted_and_rejected_with_strict(folder, tmp_path, cap
     assert captured.err.count("has no column 'area'; predictions average over its values in training") == 1
     assert len(table_rows(captured.out)) == 2
     assert "has no column 'area'" in complaint(capsys, "predict", str(folder / "m.tggm"), data, "--strict")
-    assert "encoded training rows and the range of each input" in answer(
-        capsys, "info", str(folder / "m.tggm")
-    )
+    told = answer(capsys, "info", str(folder / "m.tggm"))
+    assert "encoded training rows and the range of each input" in told
 
 
 def test_evaluate_warns_about_shifted_inputs(folder, tmp_path, capsys):

@@ -169,7 +169,8 @@ def regression_neighbors(
     mean = member_means(model, found.stored.X, settings.dtype).mean(0)
 
     def stored(slope: float) -> Floats:
-        return Y - slope * mean
+        values: Floats = Y - slope * mean
+        return values
 
     rule = _choose_rule(
         found.candidates, parts, calibration, stored, KINDS, found.row_weight, settings.neighbors
