@@ -55,10 +55,7 @@ def other_passes(*parts):
         (lambda: [(MASKED, Y)], "`X` is masked; .* fill them: X.filled"),
         (lambda: [(X + 1j, Y)], "`X` must be real numbers; it is complex128. Pass real"),
         (lambda: [(X, Y.astype("M8[s]"))], "`y` must be numbers; it is datetime64.*. Replace dates"),
-        (
-            lambda: [(X.astype(str), np.full(300, "red"))],
-            "`y` must be numbers; row 0 is 'red'. Replace",
-        ),
+        (lambda: [(X.astype(str), np.full(300, "red"))], "`y` must be numbers; row 0 is 'red'. Replace"),
         (lambda: with_wrong("X", "red"), "`X` must be numbers; row 123, column 2 is 'red'"),
         (lambda: with_wrong("X", np.nan), "`X` must be finite .*; row 123 has nan in column 2. Leave"),
         (lambda: other_passes((X[:, :1], Y)), "from row 0 on there are 1 columns .* before there were 3"),

@@ -20,11 +20,7 @@ from tests.models.small_models import (
 )
 from tggm import formulas
 from tggm.models import Incomplete, Probit
-from tggm.models.layers import (
-    gaussian_log_density,
-    many_outputs_log_density,
-    training_nodes,
-)
+from tggm.models.layers import gaussian_log_density, many_outputs_log_density, training_nodes
 from tggm.predictive.member_moments import measured_targets
 from tggm.special.probit import default_nodes, log_probit, probit_all
 

@@ -6,16 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.models.small_models import changed, drawn_model, random_model, with_members
-from tggm.models import (
-    Bounded,
-    Identity,
-    Network,
-    Periodic,
-    Probit,
-    Shallow,
-    SigmoidLayers,
-    TanhLayers,
-)
+from tggm.models import Bounded, Identity, Network, Periodic, Probit, Shallow, SigmoidLayers, TanhLayers
 from tggm.models.network import NARROW
 
 

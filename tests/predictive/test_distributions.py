@@ -12,10 +12,7 @@ from tggm.predictive.kernel_mixture import add_kernels
 
 LOC, SCALE = 2.0, 3.0
 MEMBERS = GaussianMixture(
-    [[0.0, 1.0], [0.8, -1.0], [-0.5, 0.2]],
-    [[1.0, 0.3], [0.25, 2.0], [0.5, 0.5]],
-    loc=LOC,
-    scale=SCALE,
+    [[0.0, 1.0], [0.8, -1.0], [-0.5, 0.2]], [[1.0, 0.3], [0.25, 2.0], [0.5, 0.5]], loc=LOC, scale=SCALE
 )
 LOGS = GaussianMixture([[0.0, 1.0], [0.6, 0.2]], [[0.3, 0.1], [0.2, 0.5]], loc=0.5, scale=1.5)
 WEIGHT, SHARE = np.array([[0.2, 0.7], [0.8, 0.3]]), np.array([0.9, 0.3])

@@ -40,10 +40,7 @@ def test_rows_are_selected_with_their_draws():
 
 @pytest.mark.parametrize(
     "inner",
-    [
-        StudentPredictive(MEAN, STD, 0.1),
-        LognormalMixture(GaussianMixture(MEAN[None], STD[None] ** 2)),
-    ],
+    [StudentPredictive(MEAN, STD, 0.1), LognormalMixture(GaussianMixture(MEAN[None], STD[None] ** 2))],
 )
 def test_draws_have_the_quantiles_and_crps_of_the_law(inner):
     law, n = Marginal(inner, STARTS), 100_000

@@ -88,11 +88,7 @@ def test_limits(dtype):
     ends, two = np.array([-INF, INF, INF], dtype), np.full(3, 2.0, dtype)
     assert list(log_ndtr(ends)) == [-INF, 0, 0]
     assert list(hazard(ends)) == [INF, 0, 0]
-    for f, left, right in (
-        (truncated_mean, 0, INF),
-        (truncated_var, 0, 4),
-        (truncated_log_z, -INF, INF),
-    ):
+    for f, left, right in ((truncated_mean, 0, INF), (truncated_var, 0, 4), (truncated_log_z, -INF, INF)):
         assert list(f(ends, two)) == [left, right, right]
     low, high, _ = truncated_entropy(ends, two)
     assert low == -INF

@@ -13,15 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.training.straight_line import ROWS, as_vector, fit
 from tggm.training import checkpoint
 from tggm.training.loop import shuffle
-from tggm.training.rows import (
-    Blocks,
-    RowBlock,
-    assign_folds,
-    bucket,
-    held_out_groups,
-    membership,
-    read_ahead,
-)
+from tggm.training.rows import Blocks, RowBlock, assign_folds, bucket, held_out_groups, membership, read_ahead
 from tggm.training.train import _prepare
 
 HALF = ROWS // 2

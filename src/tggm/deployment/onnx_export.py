@@ -35,10 +35,7 @@ Array = Any  # of ndonnx
 
 
 def export_onnx(
-    model: "BaseEstimator",
-    path: str | os.PathLike[str],
-    *,
-    quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+    model: "BaseEstimator", path: str | os.PathLike[str], *, quantiles: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> None:
     """Write a fitted model to an ONNX file.
 

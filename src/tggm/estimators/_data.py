@@ -41,15 +41,7 @@ from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
 from tggm.tables.inputs import check_targets, new_rows, read_inputs
 from tggm.tables.transformer import Columns
-from tggm.training.rows import (
-    Blocks,
-    Membership,
-    RowBlock,
-    Rows,
-    bucket,
-    membership,
-    sparse_rows,
-)
+from tggm.training.rows import Blocks, Membership, RowBlock, Rows, bucket, membership, sparse_rows
 
 FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
 _SQUARED = 1e150  # largest deviation whose square is a number

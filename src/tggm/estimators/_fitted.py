@@ -14,14 +14,7 @@ from tggm.estimators._data import UNNAMED, Data, StreamData
 from tggm.estimators._holdout import Holdout
 from tggm.estimators._neighbors import neighbors_on_new_rows, regression_neighbors
 from tggm.estimators._relevance import Weighing, choose_weighing, weigh
-from tggm.estimators._ridge import (
-    blend,
-    linear_rows,
-    out_of_fold,
-    ridge,
-    start_at_ridge,
-    training_rows,
-)
+from tggm.estimators._ridge import blend, linear_rows, out_of_fold, ridge, start_at_ridge, training_rows
 from tggm.estimators._settings import Settings
 from tggm.estimators._support import Units, choose_support
 from tggm.models import Gaussian, Model, Network

@@ -12,11 +12,7 @@ from tggm.predictive import GaussianMixture, JointPredictive, Observed, ScalarPr
 from tggm.predictive.calibration import Calibration, disagreement, pooled
 from tggm.predictive.joint import pooled_joint
 from tggm.predictive.marginal import Marginal, MarginalJoint, averages
-from tggm.predictive.member_moments import (
-    joint_gaussian_mixture,
-    member_means,
-    places,
-)
+from tggm.predictive.member_moments import joint_gaussian_mixture, member_means, places
 from tggm.predictive.neighbors import mix_neighbors
 from tggm.runtime import precision
 

@@ -68,12 +68,7 @@ def limit_rows(support: Support, Y: Floats, side: Floats | None) -> tuple[Floats
 
 
 def read_transform(
-    how: str | None,
-    X: Floats,
-    Y: Floats,
-    side: Floats | None,
-    weight: Floats,
-    plan: Plan = NO_PLAN,
+    how: str | None, X: Floats, Y: Floats, side: Floats | None, weight: Floats, plan: Plan = NO_PLAN
 ) -> LogTransform | None:
     """Return the transform of a single target: the given one, or the one that predicts best."""
     if how is None or Y.shape[1] > 1:

@@ -14,12 +14,7 @@ from tggm.arrays import Bools, Floats
 from tggm.data import Stream
 from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
-from tggm.estimators._data import (
-    read_labels,
-    read_more_labels,
-    require_rows,
-    require_two_classes,
-)
+from tggm.estimators._data import read_labels, read_more_labels, require_rows, require_two_classes
 from tggm.estimators._fitted import Fitted, initialise, retrain
 from tggm.estimators._labels import encoded_labels
 from tggm.estimators._logistic import pool_classes

@@ -37,16 +37,7 @@ from tggm.paper._model import (
 from tggm.predictive import GaussianMixture, JointPredictive, MultivariateGaussianMixture, ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
 from tggm.runtime import blas_lock, full_precision, precision
-from tggm.training import (
-    OPTIMISERS,
-    SCHEDULES,
-    Plan,
-    Program,
-    Rows,
-    Trained,
-    hyper_parameters,
-    train,
-)
+from tggm.training import OPTIMISERS, SCHEDULES, Plan, Program, Rows, Trained, hyper_parameters, train
 from tggm.training.loop import Layout
 from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock, assign_folds, bucket, membership, sparse_rows

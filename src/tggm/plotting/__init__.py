@@ -7,12 +7,7 @@ classifiers use scikit-learn's `sklearn.metrics.ConfusionMatrixDisplay`,
 `sklearn.calibration.CalibrationDisplay` and `sklearn.inspection.DecisionBoundaryDisplay`.
 """
 
-from tggm.plotting.models import (
-    plot_activation,
-    plot_explanation,
-    plot_graph,
-    plot_importances,
-)
+from tggm.plotting.models import plot_activation, plot_explanation, plot_graph, plot_importances
 from tggm.plotting.predictions import plot_calibration, plot_fan, plot_pit, plot_predicted
 
 __all__ = [

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tggm.graph import Graph
-from tggm.plotting.canvas import (
-    DATA,
-    GREY,
-    MODEL,
-    REFERENCE,
-    SECOND,
-    axes_or_new,
-    new_axes,
-    shade,
-)
+from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, SECOND, axes_or_new, new_axes, shade
 from tggm.settings import count
 from tggm.special import truncated_mean
 

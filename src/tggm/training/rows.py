@@ -109,10 +109,7 @@ def assign_folds(
 
 
 def random_folds(
-    rng: np.random.Generator,
-    rows: NDArray[np.integer],
-    parts: int,
-    units: NDArray[np.integer] | None = None,
+    rng: np.random.Generator, rows: NDArray[np.integer], parts: int, units: NDArray[np.integer] | None = None
 ) -> list[Fold]:
     """Split rows, or whole units, at random into folds."""
     if units is None:
