@@ -31,8 +31,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one-member": {"n_members": 1},
     "adam": {"optimizer": "adam"},
     "one-layer": {"hidden": (50,)},
-    "periodic": {"features": "periodic"},  # columns are not weighed
-    "bounded": {"features": "bounded"},  # not weighed either
+    "bounded": {"features": "bounded"},
+    "no-neighbors": {"neighbors": False},
+    "no-support": {"support": None},
     "200-200": {"hidden": (200, 200)},
 }
 
@@ -60,6 +61,7 @@ CLASSIFIER = (
     "adam",
     "one-layer",
     "200-200",
+    "no-neighbors",
 )  # variants that exist for it
 
 

@@ -226,7 +226,7 @@ def changes(runs: list[Run]) -> str:
 
 
 def weighing() -> str:
-    """Compare the default with periodic features of columns that are not weighed, table by table."""
+    """Compare factors of columns (not in the package) with the default, table by table."""
     lines = []
     for name, group in grouped(rows("learner"), "table").items():
         both = pairs(
@@ -242,7 +242,7 @@ def weighing() -> str:
         "table",
         "splits",
         "RMSE, periodic",
-        "RMSE, default",
+        "RMSE, with factors",
         "CRPS, %",
         "log-likelihood",
         "CPU time, ratio",

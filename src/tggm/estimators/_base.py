@@ -306,8 +306,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 def _require_same_model(settings: Settings, fitted: Fitted, data: Data) -> None:
     """Raise if the settings describe another model; automatic sizes are those of the model."""
     now = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
-    if settings.features == "auto":
-        now = replace(now, features=fitted.network.features)
     if settings.network is None and settings.hidden is None:
         now = replace(now, units=fitted.network.units)
     members = len(fitted.model.arrays()["hidden.W0"])

@@ -13,8 +13,7 @@ from tggm.data.standardise import Scales, require_moderate
 from tggm.estimators._data import UNNAMED, Data, StreamData
 from tggm.estimators._holdout import Holdout
 from tggm.estimators._neighbors import neighbors_on_new_rows, regression_neighbors
-from tggm.estimators._relevance import Weighing, choose_weighing, weigh
-from tggm.estimators._ridge import blend, linear_rows, out_of_fold, ridge, start_at_ridge, training_rows
+from tggm.estimators._ridge import blend, linear_rows, out_of_fold, ridge, start_at_ridge
 from tggm.estimators._settings import Settings
 from tggm.estimators._support import Units, choose_support
 from tggm.models import Gaussian, Model, Network
@@ -105,38 +104,21 @@ def _ends(data: Data | StreamData) -> Floats:
 
 
 def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Model, Blocks]:
-    """Draw the members and assign rows to them; weigh columns; linear parts start at ridge regression."""
+    """Draw the members and assign rows to them; linear parts start at ridge regression."""
     numeric = isinstance(data, Data) and data.classes is None and not np.isnan(data.y.Y).any()
-    weighing = None
-    if isinstance(data, Data) and numeric and data.y.complete and settings.weighs_columns:
-        Z, Y = data.scales.x.apply(data.X), data.scales.y.apply(data.y.Y)
-        weighing = choose_weighing(Z, Y, data.weight)
-    network, model = draw(settings, data, rng, smooth=weighing is not None and weighing.smooth)
+    network, model = draw(settings, data, rng)
     blocks = data.blocks(settings, network.features.most, rng)
     block = blocks.only
-    if block is not None and weighing is not None and weighing.rounds:
-        blocks = replace(blocks, factors=_column_factors(weighing, model, block))
-        model = weigh(model, blocks.factors)
     if block is not None and network.linear and numeric and isinstance(model.likelihood, Gaussian):
         # if the user chose the schedule or optimiser, a low noise could make the first steps too large
         noise = settings.max_epochs is None and isinstance(settings.optimizer, str)
-        model = start_at_ridge(model, block, noise, blocks.factors)
+        model = start_at_ridge(model, block, noise)
     return model, blocks
 
 
-def _column_factors(weighing: Weighing, model: Model, block: RowBlock) -> Floats:
-    """Return the factors of the columns for each member, by its training rows, (members, d)."""
-    parts = list(map(np.sort, training_rows(block)))
-    found = {rows.tobytes(): rows for rows in parts}  # members of a group train on the same rows
-    factors = {key: weighing.factors(*linear_rows(model, block, rows)) for key, rows in found.items()}
-    return np.stack([factors[rows.tobytes()] for rows in parts])
-
-
-def draw(
-    settings: Settings, data: Data | StreamData, rng: np.random.Generator, *, smooth: bool = False
-) -> tuple[Network, Model]:
-    """Draw the members of an ensemble; `smooth` targets get no periodic features."""
-    network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse, smooth)
+def draw(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Network, Model]:
+    """Draw the members of an ensemble."""
+    network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
     init = "small" if data.sparse else (network.likelihood or settings.task.likelihood).init
     return network, network.draw(
         rng, data.X.shape[1], data.n_outputs,
@@ -169,7 +151,6 @@ def retrain(
 def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted:
     """Return the trained members without pooling."""
     network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
-    network = replace(network, features=type(model.features))
     return Fitted(
         jax.tree.map(np.asarray, model), network, data.columns, data.scales, data.target, data.flat,
         data.classes, transform=data.transform, support=data.plan.base,

@@ -85,28 +85,21 @@ def linear_rows(model: Model, block: RowBlock, rows: Any = slice(None)) -> tuple
     return X, Y, weight
 
 
-def training_rows(block: RowBlock) -> list[Ints]:
-    """Return the rows that each member trains on."""
-    members = zip(np.asarray(block.members.train), np.asarray(block.members.n_train), strict=True)
-    return [rows[:n] for rows, n in members]
-
-
-def start_at_ridge(model: Model, block: RowBlock, noise: bool, factors: Floats | None = None) -> Model:
+def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
     """Set the linear part of each member to the ridge regression of its training rows.
 
-    `factors` multiply the columns of each member's regression. W1 is scaled to its error. If `noise` is set,
-    the noise starts at this error if it is below 0.05: otherwise most of the training would only reduce it.
+    W1 is scaled to the error of the regression. If `noise` is set, the noise starts at this error if it is
+    below 0.05: otherwise most of the training would only reduce the noise.
     """
     X, Y, weight = linear_rows(model, block)
-    members = training_rows(block)
-    s = np.ones((len(members), X.shape[1])) if factors is None else factors
-    found = [ridge(X[rows] * each, Y[rows], weight[rows]) for rows, each in zip(members, s, strict=True)]
+    members = zip(np.asarray(block.members.train), np.asarray(block.members.n_train), strict=True)
+    found = [ridge(X[rows[:n]], Y[rows[:n]], weight[rows[:n]]) for rows, n in members]
     error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
     arrays = model.arrays()
     log_noise = arrays[NOISE]
     return model.with_arrays({
         OUTPUT + "W1": arrays[OUTPUT + "W1"] * np.sqrt(error)[:, :, None],
-        OUTPUT + "A": np.stack([each.A for each in found]) * s[:, None, :],
+        OUTPUT + "A": np.stack([each.A for each in found]),
         OUTPUT + "b1": np.stack([each.b for each in found]),
         NOISE: np.where((error < NEARLY_LINEAR) & noise, np.log(error), log_noise),
     })  # fmt: skip

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tggm import settings as check
-from tggm.estimators._relevance import weigh
 from tggm.models import Model, Network
 from tggm.models.layers import FEATURES, Gaussian, Likelihood, Probit
 from tggm.models.network import NARROW
@@ -130,7 +129,7 @@ class Settings:
             support=checked_support(given.get("support")),
         )
 
-    def network_for(self, n_inputs: int, n_outputs: int, sparse: bool, smooth: bool = False) -> Network:
+    def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:
         """Return the network for data of these sizes.
 
         Classifiers with more than 200 columns, or a sparse table, have no linear part: it overfits.
@@ -140,7 +139,7 @@ class Settings:
         units = (self.task.units,) * (2 if n_outputs <= MOST_DEEP and not sparse else 1)
         features = self.features
         if features == "auto":
-            features = None if sparse else "bounded" if smooth or n_inputs > MOST_PERIODIC else "periodic"
+            features = None if sparse else "periodic" if n_inputs <= MOST_PERIODIC else "bounded"
         if sparse and features is not None:
             raise ValueError(f"`features` must be 'auto' or None for a sparse table; got {features!r}.")
         linear = self.task is REGRESSION or not (sparse or n_inputs > MOST_PERIODIC)
@@ -150,11 +149,6 @@ class Settings:
             likelihood=self.task.likelihood,
             linear=linear if self.linear is None else self.linear,
         )
-
-    @property
-    def weighs_columns(self) -> bool:
-        """Return whether columns may be weighed by their relevance, see `choose_weighing`."""
-        return self.features == "auto" and self.network is None and bool(self.standardize)
 
     def program(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the training program for the blocks of these data."""
@@ -200,12 +194,8 @@ class Settings:
         is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
         layout, capacity = Layout.of(model, axes=1), CAPACITY if blocks.only is not None else 1
         optimizer = automatic if is_auto else self.optimizer
-        rates = layout.rates(["hidden.s0"])
-        if blocks.factors is not None:
-            ones = model.with_arrays({name: np.ones_like(a) for name, a in model.arrays().items()})
-            rates = rates * layout.join_members(weigh(ones, blocks.factors))
         hyper = hyper_parameters(
-            self.n_members, rates, self.dtype, learning_rate=rate, total_steps=steps,
+            self.n_members, layout.rates(["hidden.s0"]), self.dtype, learning_rate=rate, total_steps=steps,
             weight_decay=decay / data.mean_weight,  # a row of weight 2 counts twice
             patience=patience * blocks.per_pass, clip=CLIP, average=self.task.average, dropout=self.dropout,
         )  # fmt: skip

@@ -57,9 +57,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         more than 100 outputs.
     features : {"auto", "periodic", "bounded"} or None, default "auto"
         Inputs of the first layer: "bounded" columns grow logarithmically beyond four deviations; "periodic"
-        adds learned cosines; None uses columns unchanged. "auto" is "periodic" up to 200 columns, but
-        "bounded" for small tables if a smooth kernel predicts better than a rough one, and weighs the columns
-        of small tables by their relevance, see docs/choosing-a-method.md.
+        adds learned cosines; None uses columns unchanged. "auto" is "periodic" up to 200 columns.
     linear : bool or "auto", default "auto"
         Whether the output has a linear part, which starts at ridge regression. Predictions are blended with
         ridge regression if that predicts held-out rows better. "auto" is True.
@@ -283,7 +281,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     def recalibrate(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Calibrate on rows that no member was trained on; the members do not change.
 
-        Use it when the data have drifted: widths adapt to the new rows, means do not. It needs 20 rows; a few
+        Use it when the data have drifted: widths adapt to the new rows, and the weights of neighbours are
+        chosen again; the means of the members do not change. It needs 20 rows; a few
         dozen are enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows,
         see `predict_interval` and docs/uncertainty.md.
 

@@ -267,11 +267,10 @@ DEFAULTS: dict[str, Any] = {
 
 
 def hyper_parameters(n_members: int, rates: Any, dtype: Any, **numbers: Any) -> Hyper:
-    """Stack `numbers`, or their defaults, over members; `rates` is a vector (`Layout.rates`) or one each."""
+    """Stack `numbers`, or their defaults, over members. `rates` is a vector, see `Layout.rates`."""
     values: Any = DEFAULTS | numbers
     values = {name: np.broadcast_to(np.asarray(x, dtype), n_members) for name, x in values.items()}
-    rates = np.asarray(rates, dtype)
-    values["rates"] = np.broadcast_to(rates, (n_members, rates.shape[-1]))
+    values["rates"] = np.broadcast_to(np.asarray(rates, dtype), (n_members, *np.shape(rates)))
     return Hyper(**values)
 
 

@@ -172,7 +172,6 @@ class Blocks:
     only: RowBlock | None = None  # the block of a table in memory
     kept: RowBlock | None = None  # rows available after training: all, or the held-out rows of a stream
     partial: bool = False  # members leave out rows that they do not hold out, and are trained again on all
-    factors: Any = None  # (members, d) of the steps of the weights of columns
 
     @classmethod
     def of(cls, block: RowBlock, *, partial: bool = False) -> "Blocks":
