@@ -6,12 +6,14 @@ Also measures the largest distance of g from max(0, μ) on a fine grid of μ/σ.
 experiments/results/figure1.json and docs/images/figure1.png.
 """
 
+from typing import Any
+
 import jax
+import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from store import IMAGES, RESULTS, keep
 
-from tggm.plotting import plot_activation
 from tggm.special import truncated_mean
 
 SIGMAS = (0.2, 0.5, 1.0, 2.0)
@@ -27,8 +29,21 @@ def largest_gap(sigma: float) -> dict[str, float]:
     return {"sigma": sigma, "gap": float(gap[at]), "at_mu": float(mu[at])}
 
 
+def draw(ax: Any) -> None:
+    """Draw one curve for each σ, and max(0, μ)."""
+    mu, black = np.linspace(-4.0, 4.0, 401), "#222222"
+    shades = mpl.colormaps["viridis"](np.linspace(0.1, 0.85, len(SIGMAS)))
+    for sigma, colour in zip(SIGMAS, shades, strict=True):
+        g = np.asarray(truncated_mean(mu, sigma))
+        ax.plot(mu, g, color=colour, linewidth=1.8, label=f"σ = {sigma:g}")
+    ax.plot(mu, np.maximum(mu, 0), color=black, linewidth=1.4, linestyle=(0, (4, 2)), label="max(0, μ)")
+    ax.set(xlim=(-4.0, 4.0), xlabel="location μ before truncation", ylabel="mean g(μ, σ)")
+    ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])  # max(0, μ) = 0 would coincide with the axis
+    ax.legend(frameon=False, loc="upper left")
+
+
 if __name__ == "__main__":
     keep(RESULTS / "figure1.json", [largest_gap(sigma) for sigma in SMALL], sigmas=SIGMAS)
     figure = Figure(figsize=(6.0, 4.2), layout="constrained")
-    plot_activation(SIGMAS, limits=(-4.0, 4.0), ax=figure.subplots())
+    draw(figure.subplots())
     figure.savefig(IMAGES / "figure1.png", dpi=100)

@@ -7,14 +7,11 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from tggm import Graph
 from tggm.explanation import Explanation, Importances
 from tggm.plotting import (
-    plot_activation,
     plot_calibration,
     plot_explanation,
     plot_fan,
-    plot_graph,
     plot_importances,
     plot_pit,
     plot_predicted,
@@ -43,15 +40,6 @@ def band(collection):
     """Return lower and upper edge of a filled region by abscissa."""
     x, y = collection.get_paths()[0].vertices.T
     return {float(v): (float(y[x == v].min()), float(y[x == v].max())) for v in np.unique(x)}
-
-
-def test_activation_draws_the_mean_of_a_truncated_normal(ax):
-    assert plot_activation((0.5, 2.0), limits=(-2, 3), ax=ax) is ax
-    for sigma in (0.5, 2.0):
-        mu, g = line(ax, f"σ = {sigma:g}").get_data()
-        assert_allclose(g, stats.truncnorm.mean(-mu / sigma, np.inf, mu, sigma), rtol=1e-6)
-    mu, relu = line(ax, "max").get_data()
-    assert_allclose(relu, np.where(mu > 0, mu, 0))
 
 
 def test_fan_draws_nested_intervals_in_the_order_of_x(ax, rng):
@@ -104,8 +92,6 @@ def test_errors_name_the_argument(ax):
         plot_pit(dist, [], ax=ax)
     with pytest.raises(ValueError, match="`levels` must be probabilities between 0 and 1; got 90"):
         plot_predicted(dist, np.zeros(3), level=90, ax=ax)
-    with pytest.raises(ValueError, match="`sigmas` must be positive"):
-        plot_activation((0.0,), ax=ax)
 
 
 def test_a_new_figure_is_made_by_default_and_settings_do_not_change():
@@ -113,7 +99,7 @@ def test_a_new_figure_is_made_by_default_and_settings_do_not_change():
 
     pyplot.switch_backend("agg")
     before = dict(mpl.rcParams)
-    made = plot_activation()
+    made = plot_importances(Importances(np.ones(2), np.ones(2), ("a", "b")))
     assert made.figure in [pyplot.figure(number) for number in pyplot.get_fignums()]
     assert dict(mpl.rcParams) == before
     pyplot.close(made.figure)
@@ -135,43 +121,3 @@ def test_importances_are_drawn_largest_first():
     ax = plot_importances(found, xlabel="loss")
     assert [label.get_text() for label in ax.get_yticklabels()] == ["large", "small"]
     assert ax.get_xlabel() == "loss"
-
-
-GRAPH = (
-    Graph()
-    .input("x", 2)
-    .latent("h", 3)
-    .free("f")
-    .observed("y")
-    .connect("x", "h", np.full((3, 2), 0.5))
-    .connect("h", "y", np.full((1, 3), -2.0))
-    .connect("f", "y")
-    .couple("h", weights=[[1.0, 1.0, -1.0]])
-)
-
-
-def test_graph_draws_every_block_and_tie(ax):
-    plot_graph(GRAPH, ax=ax)
-    assert [text.get_text() for text in ax.texts] == ["x\n2 given", "h\n3 ≥ 0", "f\n1 free", "y\n1 observed"]
-    ties = {patch.get_label(): patch for patch in ax.patches}
-    assert set(ties) == {"x -> h", "h -> y", "f -> y", "h -- h"}
-    assert ties["f -> y"].get_linestyle() == ":"  # no weights yet
-    place = {text.get_text()[0]: text.xy for text in ax.texts}
-    assert place["x"][0] < place["h"][0] < place["y"][0]  # children are to the right of their parents
-    assert len(set(place.values())) == 4
-    widths = [ties[name].get_linewidth() for name in ("x -> h", "h -> y", "h -- h")]
-    assert_allclose(widths, 0.6 + 3.4 * np.array([0.25, 1.0, 0.5]))  # root mean squares, largest 1
-
-
-def test_arrow_heads_are_outside_their_boxes():
-    with mpl.rc_context({"font.size": 10}):
-        figure = Figure(figsize=(4.7, 1.7), layout="constrained")
-        ax = figure.add_subplot()
-        graph = Graph().input("x", 100).latent("h", 100).observed("y", 1)
-        plot_graph(graph.connect("x", "h").connect("h", "y"), ax=ax)
-        figure.canvas.draw()
-        boxes = [text.get_bbox_patch().get_window_extent() for text in ax.texts]
-        for arrow in ax.patches:
-            ends = arrow.get_path().transformed(arrow.get_transform()).vertices
-            right = ends[ends[:, 0].argmax()]
-            assert not any(box.padded(-1).contains(*right) for box in boxes)

@@ -87,16 +87,8 @@ def _facts(result: "FitResult", output: str) -> dict[str, Any]:
         "hidden": model.layers_, "members": model.n_members, "epochs": model.n_iter_,
         "parameters": model.n_parameters_, "seconds": round(record.seconds, 3), "seed": record.seed,
         "interrupted": bool(model.interrupted_), "figures": record.figures, "notes": result.notes,
-        "support": support_text(model),
+        "support": None if model.fitted_.support is None else str(model.fitted_.support),
     }  # fmt: skip
-
-
-def support_text(model: Any) -> str | None:
-    """Describe the limits and the step of the predictions; None if they have none."""
-    from tggm.predictive import Support
-
-    found = getattr(model, "support_", None)
-    return None if found is None else str(Support(*found))
 
 
 def _summary(facts: dict[str, Any]) -> str:
@@ -215,8 +207,8 @@ def info(given: Any) -> None:
         lines.append(f"contains {len(train.rows)} encoded training rows and the range of each input")
     if target.is_class:
         lines.append("classes: " + ", ".join(map(str, fitted.classes_.tolist())))
-    if (text := support_text(fitted)) is not None:
-        lines.append(f"values: {text}")
+    if fitted.fitted_.support is not None:
+        lines.append(f"values: {fitted.fitted_.support}")
     lines += ["", "columns:", *(f"  {column.name}: {column.description}" for column in stored.columns)]
     if stored.left_out:
         lines += ["", "left out:", *(f"  {column}: {why}" for column, why in stored.left_out)]

@@ -175,7 +175,9 @@ def pool_regression(
             fitted, held = _blended(fitted, held, block, rows, data)
             if settings.calibrate:
                 fitted = _calibrated(fitted, held, rows, data)
-                if settings.neighbors != 0 and not _has_limits(data):
+                # without the rows at a limit of the support, neighbours would be biased
+                limited = isinstance(data, Data) and data.plan.base is not None and data.y.side is not None
+                if settings.neighbors != 0 and not limited:
                     pair = members if blocks.partial else fitted.model, fitted.model
                     near = regression_neighbors(*pair, blocks, held, rows, fitted.calibration, settings)
                     fitted = replace(fitted, neighbors=near)
@@ -185,11 +187,6 @@ def pool_regression(
             require_moderate(X, "`X`", "leave out rows that are so far from the others")
             fitted = replace(fitted, guarantee=conformal_scores(fitted, X, Y_new))
     return fitted
-
-
-def _has_limits(data: Data | StreamData) -> bool:
-    """Return whether rows are at a limit of the support: without them, neighbours would be biased."""
-    return isinstance(data, Data) and data.plan.base is not None and data.y.side is not None
 
 
 def _blended(

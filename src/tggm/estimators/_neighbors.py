@@ -10,26 +10,10 @@ import numpy as np
 from tggm.arrays import Floats, Ints
 from tggm.estimators._settings import Settings
 from tggm.models import Model
+from tggm.predictive import neighbors as nearest
 from tggm.predictive.calibration import Calibration, HeldOut, evenly_spaced
 from tggm.predictive.member_moments import last_layers, measured_targets, member_means, places
-from tggm.predictive.neighbors import (
-    COUNTS,
-    FEWEST,
-    KINDS,
-    MOST_STORED,
-    MOST_TRIED,
-    WIDTHS,
-    Candidates,
-    Losses,
-    Neighbors,
-    Rule,
-    choose,
-    class_losses,
-    crps_losses,
-    find_candidates_of,
-    find_held_out,
-    projections,
-)
+from tggm.predictive.neighbors import Candidates, Losses, Neighbors, Rule
 from tggm.training.rows import Blocks, RowBlock, held_out_groups, take
 
 SAMPLE = 2_000  # rows from which the projections are computed
@@ -66,12 +50,12 @@ def stored_rows(blocks: Blocks, classes: bool) -> Stored:
     """Return at most `MOST_STORED` training rows with a weight and a measured target, at random."""
     rng = np.random.default_rng(0)
     if blocks.only is not None:
-        return _some_rows(blocks.only, len(blocks.only.weight), MOST_STORED, classes, rng)
+        return _some_rows(blocks.only, len(blocks.only.weight), nearest.MOST_STORED, classes, rng)
     assert blocks.each is not None
     parts: list[Stored] = []
     for block in blocks.each(0):
         count = int(np.max(block.members.n_train))
-        most = round(MOST_STORED * min(1.0, block.share)) if blocks.n_rows > MOST_STORED else count
+        most = round(nearest.MOST_STORED * block.share)
         parts.append(_some_rows(block, count, most, classes, rng))
     X, y, weight = jax.tree.map(lambda *a: np.concatenate(a), *(tuple(part[:3]) for part in parts))
     return Stored(X, y, weight, None)
@@ -90,22 +74,15 @@ def _some_rows(block: RowBlock, count: int, most: int, classes: bool, rng: np.ra
 
 
 def _projections(model: Model, X: Any, groups: Sequence[Sequence[int]], classes: bool) -> Floats:
-    """Return the projections of last layers multiplied by the size of their output weights."""
-    sizes = output_sizes(model, classes)
-    found = projections(last_layers(model, X) * sizes[:, None, :], groups)
-    return np.asarray(sizes[:, :, None] * found, np.float32)
+    """Return the projections of last layers multiplied by the norm of each unit's output weights.
 
-
-def output_sizes(model: Model, classes: bool) -> Floats:
-    """Return the norm of the output weights of each unit of the last layer, (members, m).
-
-    Only differences between the scores of classes have an effect.
+    Of classes, only differences between the scores have an effect.
     """
     W1 = np.asarray(model.arrays()["likelihood.output.W1"], np.float64)
-    if classes:
-        W1 = W1 - W1.mean(1, keepdims=True)
-    sizes: Floats = np.sqrt((W1**2).sum(1))
-    return sizes
+    W1 = W1 - W1.mean(1, keepdims=True) if classes else W1
+    sizes = np.sqrt((W1**2).sum(1))
+    found = nearest.projections(last_layers(model, X) * sizes[:, None, :], groups)
+    return np.asarray(sizes[:, :, None] * found, np.float32)
 
 
 def find_candidates(
@@ -118,7 +95,7 @@ def find_candidates(
     block, stored = blocks.kept, stored_rows(blocks, classes)
     assert block is not None
     groups = held_out_groups(block.members)
-    asked = evenly_spaced(asked, MOST_TRIED)
+    asked = evenly_spaced(asked, nearest.MOST_TRIED)
     of_group: list[Ints] = []
     for _, held in groups:
         mine = np.isin(asked, held)
@@ -126,8 +103,8 @@ def find_candidates(
         asked = asked[~mine]
     groups = [group for group, rows in zip(groups, of_group, strict=True) if len(rows)]
     of_group = [rows for rows in of_group if len(rows)]
-    fewest = FEWEST if count is None else 1
-    if sum(map(len, of_group)) < fewest or len(stored.weight) < FEWEST:
+    fewest = nearest.FEWEST if count is None else 1
+    if sum(map(len, of_group)) < fewest or len(stored.weight) < nearest.FEWEST:
         return None
     sample = take(stored.X, evenly_spaced(np.arange(len(stored.weight)), SAMPLE))
     everyone = list(range(len(model.arrays()["hidden.W0"])))
@@ -145,8 +122,8 @@ def find_candidates(
         else np.isin(stored.numbers, np.asarray(block.members.train[members[0]]))
         for members, _ in groups
     ]
-    most = max(COUNTS) if count is None else count
-    candidates = find_held_out(points, compared, queries, trained, most)
+    most = max(nearest.COUNTS) if count is None else count
+    candidates = nearest.find_held_out(points, compared, queries, trained, most)
     if candidates is None:
         return None
     return Found(np.concatenate(of_group), candidates, stored, own, points.astype(np.float32))
@@ -172,9 +149,8 @@ def regression_neighbors(
         values: Floats = Y - slope * mean
         return values
 
-    rule = _choose_rule(
-        found.candidates, parts, calibration, stored, KINDS, found.row_weight, settings.neighbors
-    )
+    given = found.candidates, parts, calibration, stored, nearest.KINDS, found.row_weight
+    rule = _choose_rule(*given, settings.neighbors)
     if rule is None:
         return None
     mean = mean if final is model else member_means(final, found.stored.X, settings.dtype).mean(0)
@@ -189,12 +165,12 @@ def neighbors_on_new_rows(
 ) -> Neighbors | None:  # fmt: skip
     """Choose the weights of stored neighbours again, on rows that no member was trained on."""
     usable = np.logical_and.reduce([each.usable_mask for each in held])
-    rows = evenly_spaced(np.flatnonzero(usable), MOST_TRIED)
-    if len(rows) < FEWEST or any(each.kind == "linear" for each in calibration):
+    rows = evenly_spaced(np.flatnonzero(usable), nearest.MOST_TRIED)
+    if len(rows) < nearest.FEWEST or any(each.kind == "linear" for each in calibration):
         return None
-    most = min(max(COUNTS) if count is None else count, len(old.points))
-    found = find_candidates_of(old, places(model, Z[rows], old.projection), most)
-    kinds = [(old.rule.slope, width) for width in WIDTHS]
+    most = min(max(nearest.COUNTS) if count is None else count, len(old.points))
+    found = nearest.find_candidates_of(old, places(model, Z[rows], old.projection), most)
+    kinds = [(old.rule.slope, width) for width in nearest.WIDTHS]
     parts = [each.take(rows) for each in held]
     rule = _choose_rule(found, parts, calibration, lambda _: old.value, kinds, old.weight, count)
     return None if rule is None else replace(old, rule=rule)
@@ -215,10 +191,12 @@ def _choose_rule(
     def losses(slope: float, width: float) -> Losses:
         each, values = [], stored(slope)[candidates.stored].astype(np.float64)
         for j, (law, part, own) in enumerate(zip(laws, held, pooled, strict=True)):
-            each.append(crps_losses(law, part.y, values[:, :, j] + slope * own.centre[:, None], width))
+            each.append(
+                nearest.crps_losses(law, part.y, values[:, :, j] + slope * own.centre[:, None], width)
+            )
         return lambda v: np.stack([loss(v) for loss in each]).mean(0)
 
-    return choose(candidates, losses, kinds, held[0].weight, row_weight, count)
+    return nearest.choose(candidates, losses, kinds, held[0].weight, row_weight, count)
 
 
 def class_neighbors(
@@ -237,6 +215,7 @@ def class_neighbors(
         return None
     stored, rows = np.asarray(found.stored.y, np.int32), found.asked
     own = log_p[np.searchsorted(asked, rows)]
-    loss, row_weight = class_losses(own, label[rows], stored[found.candidates.stored]), found.row_weight
-    rule = choose(found.candidates, lambda *_: loss, KINDS[:1], weight[rows], row_weight, settings.neighbors)
-    return None if rule is None else Neighbors(found.projection, found.points, stored, row_weight, rule)
+    loss = nearest.class_losses(own, label[rows], stored[found.candidates.stored])
+    near = found.candidates, lambda *_: loss, nearest.KINDS[:1], weight[rows], found.row_weight
+    rule = nearest.choose(*near, settings.neighbors)
+    return None if rule is None else Neighbors(found.projection, found.points, stored, found.row_weight, rule)

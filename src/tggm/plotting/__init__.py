@@ -7,10 +7,9 @@ classifiers use scikit-learn's `sklearn.metrics.ConfusionMatrixDisplay`,
 `sklearn.calibration.CalibrationDisplay` and `sklearn.inspection.DecisionBoundaryDisplay`.
 """
 
-from tggm.plotting.models import plot_activation, plot_explanation, plot_graph, plot_importances
+from tggm.plotting.models import plot_explanation, plot_importances
 from tggm.plotting.predictions import plot_calibration, plot_fan, plot_pit, plot_predicted
 
 __all__ = [
-    "plot_activation", "plot_calibration", "plot_explanation", "plot_fan", "plot_graph", "plot_importances",
-    "plot_pit", "plot_predicted",
+    "plot_calibration", "plot_explanation", "plot_fan", "plot_importances", "plot_pit", "plot_predicted",
 ]  # fmt: skip

@@ -65,8 +65,8 @@ class KernelMixture(ScalarPredictive):
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         to_law, law_apart = self._law._distances(rows, z)
         to_kernels, kernels_apart = self._kernels._distances(rows, z)
-        share, each = self._share[rows], np.arange(len(self))
-        across = cross_distances(self._law, *self._kernels.components)[each][rows]
+        share = self._share[rows]
+        across = cross_distances(self._law, *self._kernels.components)[rows]
         apart = (1 - share) ** 2 * law_apart + share**2 * kernels_apart + 2 * share * (1 - share) * across
         return self._mixed(to_law, to_kernels, rows), apart
 

@@ -167,9 +167,8 @@ def checked_neighbors(
         raise ValueError("weights of neighbours must not be negative")
     count = settings.count("count of neighbours", rule["count"])
     numbers = {name: settings.number(f"{name} of neighbours", rule[name]) for name in names[1:]}
-    if count > rows or not 0 < numbers["share"] <= 1 or not 0 < numbers["width"] <= 1:
-        raise ValueError(f"invalid rule of neighbours {rule}")
-    if not 0 < numbers["radius"] <= _MOST or numbers["slope"] not in SLOPES:
+    good = count <= rows and 0 < numbers["share"] <= 1 and 0 < numbers["width"] <= 1
+    if not good or not 0 < numbers["radius"] <= _MOST or numbers["slope"] not in SLOPES:
         raise ValueError(f"invalid rule of neighbours {rule}")
     return Neighbors(
         found["projection"], found["points"], found["value"], found.get("weight"), Rule(count, **numbers)

@@ -8,7 +8,6 @@ from scipy import stats
 from tggm.arrays import Bools, Floats
 from tggm.plotting import models, predictions
 from tggm.plotting.canvas import GREY, MODEL, axes_or_new, shade
-from tggm.predictive import Support
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture
@@ -115,8 +114,8 @@ def model(case: Case) -> Context:
         facts["classes"] = ", ".join(case.labels[:12]) + " …" * (len(case.labels) > 12)
     else:
         noise = np.sqrt(np.median(np.asarray(case.model.noise_)))  # of the members
-        if case.model.support_ is not None:
-            facts[f"values of {case.target}"] = str(Support(*case.model.support_))
+        if case.model.fitted_.support is not None:
+            facts[f"values of {case.target}"] = str(case.model.fitted_.support)
         facts[f"output noise, in units of {case.target}"] = number(noise)
     shown = [(name, value if isinstance(value, Cell) else str(value)) for name, value in facts.items()]
     return {"units": units, "members": case.model.n_members, "facts": shown}
