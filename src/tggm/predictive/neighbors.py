@@ -44,6 +44,7 @@ COUNTS = (1, 2, 3, 5, 8, 16)
 SHARES = (1.0, 0.7, 0.5, 0.35)
 RADII = tuple(2.0**e for e in range(-6, 4))  # in typical distances
 SLOPES, WIDTHS = (0.0, 1.0), (0.1, 0.3)
+KINDS = tuple(product(SLOPES, WIDTHS))
 LEAST_GAIN = 2.0  # standard errors
 _SAMPLE = 1_000  # rows whose distances are measured
 PREFIX = "neighbors."  # of the names of arrays in a model file
@@ -320,6 +321,3 @@ def class_losses(log_p: Floats, label: Ints, classes: Ints) -> Losses:
         return found
 
     return losses
-
-
-KINDS = tuple(product(SLOPES, WIDTHS))
