@@ -119,7 +119,10 @@ def test_neighbors(reloaded, exported, kind):
     model.fitted_ = replace(model.fitted_, train=None)  # a graph does not widen predictions
     found = exported(model, {"X": ROWS}, quantiles=LEVELS)
     assert_allclose(found["mean"], model.predict(ROWS), **NEAR)
-    assert_allclose(found["quantiles"], model.predict_quantiles(ROWS, LEVELS), **NEAR)
+    same = np.isclose(found["quantiles"], model.predict_quantiles(ROWS, LEVELS), **NEAR)
+    # where the density is low, between kernels, a small error of a probability moves a quantile far
+    error = model.predict_dist(ROWS).cdf(found["quantiles"]) - LEVELS
+    assert (same | (np.abs(error) < 1e-7)).all()
 
 
 def test_neighbors_of_a_classifier(reloaded, exported):
