@@ -14,6 +14,7 @@ from sklearn import metrics
 import tggm
 from tests.cli.commands import answer, complaint, rows, write
 from tggm.cli import run
+from tggm.cli.files import table_bytes
 from tggm.tables import read_table
 
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "20"]
@@ -154,6 +155,13 @@ def test_predictions_of_a_regression(folder, tmp_path, capsys):
     stored = pd.read_parquet(tmp_path / "p.parquet")
     np.testing.assert_allclose(stored["price"], columns["price"], rtol=1e-9)
     assert [stored[name].dtype.kind for name in ("area", "price_observed")] == ["f", "f"]
+    assert run([*words, "--inputs", "-o", str(tmp_path / "p.xlsx")]) == 0
+    sheet = pd.read_excel(tmp_path / "p.xlsx")
+    assert list(sheet) == list(stored)
+    pd.testing.assert_frame_equal(*(frame.select_dtypes("float") for frame in (sheet, stored)))
+    assert "p.xls: tables are written as .xlsx, " in complaint(capsys, *words, "-o", str(tmp_path / "p.xls"))
+    (tmp_path / "e.xlsx").write_bytes(table_bytes("e.xlsx", {"a": np.array(["=1+1", "b"], dtype=object)}))
+    assert read_table(str(tmp_path / "e.xlsx")).words("a").tolist() == ["=1+1", "b"]  # text, no formula
 
 
 def test_parts_of_the_deviation_and_guaranteed_intervals(folder, tmp_path, capsys):

@@ -2,10 +2,12 @@
 
 import ast
 import importlib
+import inspect
 import re
 
 import pytest
 
+import tggm
 from tests.docs.blocks import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
@@ -49,6 +51,19 @@ def imported(dotted):
 def test_the_table_has_all_names_that_a_package_exports(package):
     name = package if package == "tggm" else f"tggm.{package}"
     assert set(PUBLIC[name]) == set(importlib.import_module(name).__all__) - {"__version__"}
+
+
+def test_the_package_lists_only_public_names():
+    assert dir(tggm) == sorted(tggm.__all__)
+
+
+@pytest.mark.parametrize("kind", [tggm.TGGMRegressor, tggm.TGGMClassifier])
+def test_signatures_in_help_are_short(kind):
+    names = [name for name in dir(kind) if name[0] != "_" and not name.endswith("_request")]
+    methods = filter(inspect.isfunction, [getattr(kind, name) for name in names])
+    signatures = [str(inspect.signature(method)) for method in methods]
+    assert max(map(len, signatures)) < 500
+    assert not [text for text in signatures if "Union" in text or "numpy" in text]
 
 
 def test_each_public_name_is_documented_once():

@@ -149,8 +149,8 @@ def test_the_distribution_agrees_with_the_other_predictions(table):
     quantiles = model.predict_quantiles(X, [0.1, 0.5, 0.9])
     assert_allclose(quantiles[:, [0, 2]], np.column_stack([lower, upper]), rtol=1e-10)
     draws = model.sample(X, 2000, random_state=1)
-    assert draws.shape == (2000, 60)
-    assert np.abs((draws.mean(0) - mean) / std).max() < 5 / np.sqrt(2000)  # 60 z-scores, five sigma
+    assert draws.shape == (60, 2000)
+    assert np.abs((draws.mean(1) - mean) / std).max() < 5 / np.sqrt(2000)  # 60 z-scores, five sigma
     assert_array_equal(draws, model.sample(X, 2000, random_state=1))
 
 
@@ -183,7 +183,7 @@ def test_several_outputs_have_marginals_and_a_joint_density(table, hidden):
     lower, _ = model.predict_interval(X, level=0.9)
     assert_allclose(dist.marginal(1).cdf(lower[:, 1]), 0.05, atol=1e-6)
     assert model.predict_quantiles(X, [0.5]).shape == (60, 2, 1)
-    assert model.sample(X, 3, random_state=0).shape == (3, 60, 2)
+    assert model.sample(X, 3, random_state=0).shape == (60, 2, 3)
     # the integral of the joint density of one row over the second output is the marginal of the first
     t = np.linspace(-12, 12, 801) * std[0, 1] + mean[0, 1]
     point = np.column_stack([np.full(801, mean[0, 0]), t])
@@ -196,7 +196,7 @@ def test_a_target_of_one_column_keeps_its_shape(table):
     model = small_regressor(max_epochs=5).fit(X, y[:, None])
     assert model.predict(X).shape == model.predict_interval(X)[0].shape == (60, 1)
     assert model.predict_quantiles(X).shape == (60, 1, 3)
-    assert model.sample(X, 4, random_state=0).shape == (4, 60, 1)
+    assert model.sample(X, 4, random_state=0).shape == (60, 1, 4)
     assert model.score_samples(X, y[:, None]).shape == (60,)
     assert_allclose(model.predict(X)[:, 0], small_regressor(max_epochs=5).fit(X, y).predict(X))
 

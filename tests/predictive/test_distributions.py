@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import kstest
 from scipy.stats import t as student_t
 
-from tggm.predictive import GaussianMixture, LognormalMixture
+from tggm.predictive import GaussianMixture, LognormalMixture, MultivariateGaussianMixture
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.kernel_mixture import add_kernels
 
@@ -36,6 +36,14 @@ CASES = {
     "shifted lognormal": LognormalMixture(LOGS, loc=-1.3),
     "one lognormal": LognormalMixture(GaussianMixture([[0.3, -1.0]], [[0.25, 1.0]])),
 }
+
+
+def test_a_distribution_is_printed_as_one_line():
+    one = GaussianMixture([[3.0, 5.0]], [[4.0, 4.0]])
+    assert repr(one) == "GaussianMixture, rows: 2, average mean ± standard deviation: 4 ± 2"
+    four = MultivariateGaussianMixture(np.arange(4.0)[None, None], np.eye(4)[None, None])
+    assert repr(four).endswith("rows: 1, average mean ± standard deviation: 0 ± 1, 1 ± 1, 2 ± 1, ...")
+    assert repr(one[np.zeros(0, int)]) == "GaussianMixture, rows: 0"
 
 
 @pytest.fixture(params=CASES, ids=str)

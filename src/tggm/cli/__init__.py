@@ -203,7 +203,7 @@ def parser() -> Parser:
     )
     part.add_argument("--test-groups", **held, help="part of the groups held out for scores instead")
     part.add_argument("--test-last", **held, help="part of the rows held out for scores, the last ones")
-    fit.option("--test-output", metavar="FILE", help="CSV file for the held-out rows")
+    fit.option("--test-output", metavar="FILE", help="file for the held-out rows, such as test.csv")
     fit.option(
         "--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals or sets (0.9)"
     )

@@ -12,7 +12,6 @@ from tggm.cli.files import (
     STREAM,
     CommandError,
     check_output,
-    csv_text,
     json_text,
     read_data,
     read_model,
@@ -63,9 +62,8 @@ def fit(given: Any) -> int | None:
     else:
         write_atomically(Path(given.output), result.content)
     if given.test_output is not None and result.test is not None:
-        write_result(
-            given.test_output, csv_text({name: result.test.words(name) for name in result.test.names})
-        )
+        held = {name: result.test.words(name) for name in result.test.names}
+        write_result(given.test_output, table_bytes(given.test_output, held))
     if not given.quiet or (given.json and not to_stream):
         facts = _facts(result, given.output)
         text = json.dumps(facts, indent=1) if given.json else _summary(facts)
@@ -124,7 +122,7 @@ def predict(given: Any) -> None:
     inputs = read_inputs(given)
     columns = predicted_columns(inputs, given)
     if given.inputs:
-        plain = given.json or given.output.endswith(".parquet")
+        plain = given.json or given.output.endswith((".parquet", ".xlsx"))
         columns = copied_columns(inputs.table, columns, plain) | columns
     write_result(given.output, json_text(columns) if given.json else table_bytes(given.output, columns))
     if given.output != STREAM and not given.quiet:

@@ -7,11 +7,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 STREAM = "-"
 INTERRUPTED = 130  # exit code after Ctrl-C
+MOST_EXCEL_ROWS = 1_048_576  # of a sheet, with its header
+NOT_WRITTEN = (".xls", ".xlsb", ".xlsm", ".ods")
 
 
 class CommandError(Exception):
@@ -30,6 +33,8 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
     if path == STREAM or any(name != STREAM and not os.path.exists(name) for name in inputs):
         return  # reading the missing input raises a more useful error
     target = Path(path)
+    if target.suffix.lower() in NOT_WRITTEN:
+        raise CommandError(f"{path}: tables are written as .xlsx, .parquet or .csv; choose one of these.")
     if target.is_dir():
         raise CommandError(f"{path} is a folder; name a file in it, for example {target / 'result'}.")
     if target.exists() and not target.is_file():
@@ -96,13 +101,22 @@ def read_model(path: str, data: str = "") -> tuple[Any, Any]:
 
 
 def table_bytes(path: str, columns: Mapping[str, Any]) -> bytes:
-    """Return columns as the content of a file of this name: Parquet, or CSV."""
-    if not path.endswith(".parquet"):
+    """Return columns as the content of a file of this name: Excel, Parquet, or CSV."""
+    kind = os.path.splitext(path)[1].lower()
+    if kind not in (".xlsx", ".parquet"):
         return csv_text(columns).encode()
     import pandas as pd
 
-    stream = io.BytesIO()
-    pd.DataFrame(columns).to_parquet(stream, index=False)
+    frame, stream = pd.DataFrame(columns), io.BytesIO()
+    if kind == ".parquet":
+        frame.to_parquet(stream, index=False)
+        return stream.getvalue()
+    if len(frame) >= MOST_EXCEL_ROWS:
+        raise CommandError(f"{path}: {len(frame)} rows do not fit into Excel; name a .parquet or .csv file.")
+    with pd.ExcelWriter(stream, engine="openpyxl") as writer:
+        frame.to_excel(writer, index=False)
+        for cell in chain.from_iterable(writer.book.active.iter_rows()):
+            cell.data_type = cell.data_type.replace("f", "s")  # text such as "=1+1" is no formula
     return stream.getvalue()
 
 

@@ -1,5 +1,7 @@
 """Base class of both estimators: store a fit, explain predictions, score an evaluation set."""
 
+from __future__ import annotations
+
 import sys
 from abc import abstractmethod
 from copy import copy
@@ -76,7 +78,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         of: str | float = "auto",
         n_walks: int | str = "auto",
         random_state: Any = 0,
-    ) -> "Explanation":
+    ) -> Explanation:
         """Return the part of each column in each row's prediction; the parts add up to the prediction.
 
         They are Shapley values: a column's part is the change of the prediction when the column is set from
@@ -121,7 +123,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     def permutation_importances(
         self, X: Any, y: ArrayLike, *, n_repeats: int | str = "auto", random_state: Any = 0
-    ) -> "Importances":
+    ) -> Importances:
         """Return the increase of the loss on these rows when a column is shuffled, for each column.
 
         Parameters
@@ -216,7 +218,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             total, count = total + len(Z) * found.mean, count + len(Z)
         return total / count
 
-    def _column_map(self) -> "ColumnMap":
+    def _column_map(self) -> ColumnMap:
         """Return which inputs of the model belong to which column."""
         from tggm.explanation import ColumnMap
 

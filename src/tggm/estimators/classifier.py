@@ -1,5 +1,7 @@
 """`TGGMClassifier`: nonlinear classification with calibrated probabilities."""
 
+from __future__ import annotations  # `help` shows names such as ArrayLike, not what they stand for
+
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -155,14 +157,14 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         return tags
 
     @classmethod
-    def paper_bp(cls, **settings: Any) -> "PaperClassifier":
+    def paper_bp(cls, **settings: Any) -> PaperClassifier:
         """Return the paper's TGGM-BP: cross-entropy of E[z | x], σ0² = 0.01."""
         from tggm.paper import PaperClassifier
 
         return PaperClassifier.bp(**settings)
 
     @classmethod
-    def paper_ml(cls, **settings: Any) -> "PaperClassifier":
+    def paper_ml(cls, **settings: Any) -> PaperClassifier:
         """Return the paper's TGGM-ML: factorised mean-field EM, 30 cycles falling to 5, σ0² = 0.5."""
         from tggm.paper import PaperClassifier
 

@@ -1,5 +1,7 @@
 """`TGGMRegressor`: nonlinear regression whose predictions are distributions."""
 
+from __future__ import annotations  # `help` shows names such as ArrayLike, not what they stand for
+
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -198,14 +200,14 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return None if self.fitted_.support is None else tuple(self.fitted_.support)
 
     @classmethod
-    def paper_bp(cls, **settings: Any) -> "PaperRegressor":
+    def paper_bp(cls, **settings: Any) -> PaperRegressor:
         """Return the paper's TGGM-BP: squared error, σ0² = σ1² = 0.01."""
         from tggm.paper import PaperRegressor
 
         return PaperRegressor.bp(**settings)
 
     @classmethod
-    def paper_ml(cls, **settings: Any) -> "PaperRegressor":
+    def paper_ml(cls, **settings: Any) -> PaperRegressor:
         """Return the paper's TGGM-ML: mean-field EM with 10 cycles, σ0² = σ1² = 0.5."""
         from tggm.paper import PaperRegressor
 
@@ -324,7 +326,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             return tuple(map(self._shaped, compute.mean_and_std(self.fitted_, self._inputs(X))))
         return self._shaped(compute.mean(self.fitted_, self._inputs(X)))
 
-    def predict_dist(self, X: ArrayLike) -> "ScalarPredictive | JointPredictive[Any]":
+    def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
         """Return the predictive distribution of each row, pooled from the members.
 
         With ``calibrate=False`` it is the mixture of the members' Gaussians. Calibrated marginals of several
@@ -382,10 +384,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return log_density
 
     def sample(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draw y given x, shape (n_samples, n_rows) or (n_samples, n_rows, n_outputs)."""
+        """Draw y given x, shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)."""
         size = check.count("n_samples", n_samples)
-        draws: Floats = self.predict_dist(X).rvs(size, random_state=random_state)
-        return draws if self.fitted_.flat or draws.ndim == 3 else draws[:, :, None]
+        draws: Floats = np.moveaxis(self.predict_dist(X).rvs(size, random_state=random_state), 0, -1)
+        return draws if self.fitted_.flat or draws.ndim == 3 else draws[:, None]
 
     def _inputs(self, X: ArrayLike) -> Floats:
         """Encode and standardise new rows."""

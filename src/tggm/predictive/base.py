@@ -23,6 +23,7 @@ _LARGEST = 1e120  # larger |z| are clipped: their squares and quotients of squar
 _SMALLEST = 1e-200  # probability of a bracket: its square root and reciprocal are finite
 _TAIL = 1e-6  # closer to 0 or 1 than this, equations are solved for the logarithm of the tail
 _MAX_ITER = 100
+MENTIONED = 3  # outputs in a short description
 
 
 class ScalarPredictive(ABC):
@@ -42,6 +43,9 @@ class ScalarPredictive(ABC):
 
     def __len__(self) -> int:
         return self._rows
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @abstractmethod
     def __getitem__(self, rows: slice | Ints) -> "ScalarPredictive": ...
@@ -234,6 +238,17 @@ class ScalarPredictive(ABC):
         rows = np.broadcast_to(np.arange(N).reshape(N, *(1,) * (len(shape) - 1)), shape)
         z = (full - self._loc) / self._scale if standardise else full
         return rows.ravel(), z.ravel().copy(), shape
+
+
+def described(dist: Any) -> str:
+    """Return one line: family, number of rows, and mean and standard deviation, averaged over the rows."""
+    text = f"{type(dist).__name__}, rows: {len(dist)}"
+    if not len(dist):
+        return text
+    mean, std = (np.atleast_1d(a.mean(0)).tolist() for a in (dist.mean(), dist.std()))
+    pairs = [f"{m:.4g} ± {s:.2g}" for m, s in zip(mean, std, strict=True)]
+    shown = ", ".join(pairs[:MENTIONED]) + ", ..." * (len(pairs) > MENTIONED)
+    return f"{text}, average mean ± standard deviation: {shown}"
 
 
 def exponential(log: Floats) -> Floats:

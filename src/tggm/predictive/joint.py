@@ -25,7 +25,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp, ndtr, ndtri_exp
 
 from tggm.arrays import Floats
-from tggm.predictive.base import ScalarPredictive, Seed, checked_size, exponential, generator
+from tggm.predictive.base import ScalarPredictive, Seed, checked_size, described, exponential, generator
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.gaussian_mixture import GaussianMixture
 
@@ -59,6 +59,9 @@ class JointPredictive(ABC, Generic[Marginal]):
 
     def __len__(self) -> int:
         return len(self._parts[0])
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @property
     def n_outputs(self) -> int:

@@ -11,7 +11,7 @@ from tggm.plotting.canvas import GREY, MODEL, axes_or_new, shade
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture
-from tggm.report.scores import MEASURES, coverage, drift_warnings
+from tggm.report.scores import MEASURES, coverage, drift_warnings, shown
 from tggm.tables import Table
 from tggm.tables.baselines import BINS, calibration_error, scores
 
@@ -74,7 +74,10 @@ def verdict(gain: Floats, name: str) -> str:
 
 
 def _score(key: str, value: float) -> Cell:
-    return percent(value, 1) if MEASURES[key][1].endswith("%") else number(value)
+    """Return a score in the format of its measure, and as percentage with a space."""
+    if MEASURES[key][1].endswith("%"):
+        return percent(value, 1)
+    return Cell(shown(key, value).replace("-", "−"), value)
 
 
 def importance(case: Case) -> tuple[list[Feature], Context | None]:

@@ -42,7 +42,7 @@ def coverage(dist: Any, y: ArrayLike, levels: tuple[float, ...] = LEVELS) -> lis
 def shown(key: str, value: float) -> str:
     """Return a score in the format of its measure; numbers have no exponent if possible."""
     if style := MEASURES[key][1]:
-        return format(value, style)
+        return format(value, f"z{style}")  # z: "0.000", not "-0.000"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
