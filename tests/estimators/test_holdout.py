@@ -16,6 +16,7 @@ from tggm.estimators import from_state, to_state
 from tggm.estimators._data import read_labels, read_numbers
 from tggm.estimators._holdout import choose_calibration_rows, read_holdout
 from tggm.predictive.conformal import fewest_rows
+from tggm.predictive.member_moments import held_out_predictions
 from tggm.training.rows import held_out_groups
 
 GROUPS = np.repeat(np.arange(12), 5)
@@ -128,6 +129,16 @@ def test_members_are_trained_again_on_all_rows_if_folds_leave_rows_out():
     held = np.concatenate([np.arange(100), [101]])
     complete = TGGMRegressor(**settings, cv=[(np.setdiff1d(np.arange(200), held[-1:]), held[-1:])])
     assert len(complete.fit(X, y).feature_importances_) == 3
+
+
+def test_folds_with_small_training_parts_do_not_calibrate():
+    model = small_regressor(n_members=4, cv=[(np.arange(10), [10, 11]), (np.arange(40), [40, 41])])
+    _, blocks = held_by(model)
+    drawn = model.fit(X, Y, groups=GROUPS).fitted_.model
+    (held,) = held_out_predictions(drawn, blocks.only, np.arange(60), 60, "float32", drawn, None)
+    assert_array_equal(np.flatnonzero(held.usable_mask), [40, 41])
+    (held,) = held_out_predictions(drawn, blocks.only, np.arange(60), 60, "float32", None, None)
+    assert_array_equal(np.flatnonzero(held.usable_mask), [10, 11, 40, 41])
 
 
 def test_a_classifier_is_trained_again_on_all_rows():

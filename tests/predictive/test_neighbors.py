@@ -117,6 +117,8 @@ def test_places_of_held_out_rows_use_the_members_of_their_group(rng):
     assert 0.3 < np.median(found.distance[20:]) / np.median(found.distance[:20]) < 3
     same = find_held_out(np.zeros((60, 4)), np.zeros((60, 1, 4)), [np.zeros((5, 4))], [np.ones(60, bool)], 5)
     assert same is None
+    queries = [points[:20, 0], points[40:, 1]]
+    assert find_held_out(np.zeros((60, 4)), points, queries, trained, 5) is None  # all rows at one place
     assert_allclose(typical_distance(np.array([[0.0], [0.0], [1.0], [3.0]])), 1.5)
 
 

@@ -26,6 +26,7 @@ from tggm.training.train import n_cores
 NUMBERS = 2**18  # size of the widest array of all members in a block of rows
 LEAST, MOST = 64, 2048  # rows of a block
 MOST_HELD = 20_000  # held-out rows that are predicted
+LEAST_TRAINED = 0.5  # share of the largest training part, below which a fold of a splitter does not calibrate
 LAYER_ROWS = 128  # rows of a block of `means_and_layer`
 ON_DEVICE = 16  # factor of both sizes on an accelerator, where each call is expensive
 
@@ -97,8 +98,11 @@ def held_out_predictions(
     Y = Y[rows]
     mean, var = member_moments(model, X, dtype)
     mask, weight = np.zeros((len(mean), count), np.bool_), np.asarray(block.weight, np.float64)[rows]
+    n_train = np.asarray(block.members.n_train)
     for out, held, n in zip(mask, block.members.held, block.members.n_held, strict=True):
         out[np.asarray(held)[: int(n)]] = True
+    if again is not None:  # the errors of members with few rows are larger than those of `again`
+        mask[n_train < LEAST_TRAINED * n_train.max()] = False
     mask = mask[:, rows]
     known = np.isfinite(Y)
     # the epoch of each member was chosen on its held-out rows

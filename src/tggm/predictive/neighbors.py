@@ -228,7 +228,7 @@ def find_held_out(
         distance, index = find(cKDTree(own), queries, most)
         parts.append((distance / typical_distance(own), np.flatnonzero(mask)[index]))
     distance, index = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Candidates(distance, index, typical) if np.isfinite(distance).all() and typical else None
+    return Candidates(distance, index, typical) if np.isfinite(distance).all() and typical > 0 else None
 
 
 def find_candidates_of(stored: Neighbors, points: Floats, most: int) -> Candidates:
