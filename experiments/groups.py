@@ -3,11 +3,12 @@
     TGGM_DATA=... python experiments/groups.py [--tables intercepts,bike] [--splits 10]
 
 Each run fits the default twice: members hold out single rows ("rows"), or whole groups or later rows
-("matched": `groups=`, or `cv=TimeSeriesSplit()`). Test rows are those of groups that the fit does not have, or
-the last fifth of a series. Five families of tables are generated, one for each split. Three are development
-tables: house prices by neighbourhood, a fifth of the neighbourhoods held out, and two series, which split k
-ends at different times. The standard error of a coverage is over splits, because errors within a group or a
-stretch of time are alike. Results go to experiments/results/groups.json.
+("matched": `groups=`, or `cv=TimeSeriesSplit()`). Test rows are those of groups that the fit does not have,
+or the last fifth of a series. Five families of tables are generated, one for each split. Three are
+development tables: house prices by neighbourhood, a fifth of the neighbourhoods held out, and two series,
+which end at a different time in each split. The standard error of a coverage is over
+splits, because errors within a group or a stretch of time are alike. Results go to
+experiments/results/groups.json.
 """
 
 import warnings
@@ -87,10 +88,7 @@ def table(name: str, split: int) -> Table:
         return X[rows], y[rows], None, np.arange(size) >= SERIES_ROWS
     n = TRAINING_ROWS + TEST_ROWS
     x, group = rng.normal(size=(n, 3)), np.arange(n) // SIZE
-    if name == "drift":
-        y = drift(rng, np.arange(n), x)
-    else:
-        y = GROUPED[name](rng, group, x)
+    y = drift(rng, np.arange(n), x) if name == "drift" else GROUPED[name](rng, group, x)
     y = y + 0.2 * rng.normal(size=n)
     return x, y, None if name == "drift" else group, np.arange(n) >= TRAINING_ROWS
 

@@ -1,13 +1,15 @@
 """Score other libraries on the development tables, each with its defaults.
 
     TGGM_DATA=... python experiments/opponents.py [--tables autos,ames] [--models ridge,catboost]
+    TGGM_DATA=... python experiments/opponents.py --uci power,protein
 
 This module defines the opponents of all experiments and benchmarks. An opponent is fitted to inputs (an
 array, or a data frame with words and gaps), targets and a seed; it returns a function from inputs to the
-means and standard deviations of Gaussians, or to the probabilities of the sorted labels. Models without a
-predictive width get one width for all rows, the root mean square of errors on held-out rows. Results go to
-experiments/results/opponents.json. Libraries that are not installed are skipped: pip install catboost
-lightgbm ngboost
+means and standard deviations of Gaussians, to quantiles, or to the probabilities of the sorted labels.
+Models without a predictive width get one width for all rows, the root mean square of errors on held-out rows.
+"Early": a fifth of the training rows is held out and ends the training. Results go to
+experiments/results/opponents.json, and with --uci to uci_opponents.json. Libraries that are not installed are
+skipped: pip install catboost lightgbm ngboost quantile-forest
 """
 
 import warnings
@@ -17,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scores import Figures, Gaussian, distribution, labels
+from datasets import UCI, load_uci
+from scores import Figures, Gaussian, Quantiles, distribution, labels, levels_of
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor, make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -36,6 +39,7 @@ from tables import LARGE, SPLITS, TABLES, Split
 
 Predict = Callable[[Any], Any]
 PENALTIES = np.logspace(-3, 4, 15)
+N_QUANTILES = 20
 WORDS, NUMBERS = make_column_selector(dtype_exclude="number"), make_column_selector(dtype_include="number")
 
 
@@ -185,6 +189,55 @@ def catboost_classes(X: Any, y: Any, seed: int, **settings: Any) -> Predict:
     return lambda rows: model.predict_proba(_filled(rows))
 
 
+def _stopped_early(X: Any, y: Any, seed: int, **settings: Any) -> Any:
+    """Fit CatBoost until rows of a fifth, which are held out, are not predicted better for 50 trees."""
+    A, B, a, b = train_test_split(_filled(X), y, test_size=0.2, random_state=seed)
+    model = _catboost("CatBoostRegressor", X, seed, **settings)
+    return model.fit(A, a, eval_set=(B, b), early_stopping_rounds=50)
+
+
+def catboost_early(X: Any, y: Any, seed: int) -> Predict:
+    """Fit CatBoost with its own variance for each row, stopped early."""
+    model = _stopped_early(X, y, seed, loss_function="RMSEWithUncertainty")
+
+    def predict(rows: Any) -> tuple[Any, Any]:
+        mean, variance = model.predict(_filled(rows)).T
+        return mean, np.sqrt(variance)
+
+    return predict
+
+
+def catboost_early_classes(X: Any, y: Any, seed: int) -> Predict:
+    """Fit CatBoost's classifier, stopped early."""
+    A, B, a, b = train_test_split(_filled(X), y, test_size=0.2, random_state=seed, stratify=y)
+    model = _catboost("CatBoostClassifier", X, seed).fit(A, a, eval_set=(B, b), early_stopping_rounds=50)
+    return lambda rows: model.predict_proba(_filled(rows))
+
+
+def _catboost_quantiles(X: Any, y: Any, seed: int) -> Predict:
+    levels = ",".join(f"{q:g}" for q in levels_of(N_QUANTILES))
+    model = _stopped_early(X, y, seed, loss_function=f"MultiQuantile:alpha={levels}")
+    return lambda rows: Quantiles(model.predict(_filled(rows)))
+
+
+def _lightgbm_quantiles(X: Any, y: Any, seed: int) -> Predict:
+    """Fit one model for each level, with LightGBM's defaults."""
+    models = []
+    for level in levels_of(N_QUANTILES):
+        model = _lightgbm("LGBMRegressor", X, seed)
+        model[-1].set_params(objective="quantile", alpha=float(level))
+        models.append(model.fit(X, y))
+    return lambda rows: Quantiles(np.stack([model.predict(rows) for model in models], axis=1))
+
+
+def _quantile_forest(X: Any, y: Any, seed: int) -> Predict:
+    from quantile_forest import RandomForestQuantileRegressor
+
+    model = RandomForestQuantileRegressor(random_state=seed, n_jobs=1).fit(X, y)
+    levels = levels_of(N_QUANTILES).tolist()
+    return lambda rows: Quantiles(model.predict(rows, quantiles=levels))
+
+
 def _ngboost(X: Any, y: Any, seed: int) -> Predict:
     from ngboost import NGBRegressor
 
@@ -211,6 +264,10 @@ OPPONENTS = {
     "ridge": Opponent(_ridge, _classification(_logistic)),
     "catboost": Opponent(catboost_plain, catboost_classes, "catboost"),
     "catboost-ll": Opponent(catboost_uncertain, None, "catboost"),
+    "catboost-early": Opponent(catboost_early, catboost_early_classes, "catboost"),
+    "catboost-quantiles": Opponent(_catboost_quantiles, None, "catboost"),
+    "lightgbm-quantiles": Opponent(_lightgbm_quantiles, None, "lightgbm"),
+    "quantile-forest": Opponent(_quantile_forest, None, "quantile_forest"),
     "hgb": Opponent(
         _regression(lambda X, seed: trees(HistGradientBoostingRegressor, X, seed)),
         _classification(lambda X, seed: trees(HistGradientBoostingClassifier, X, seed)),
@@ -224,7 +281,14 @@ OPPONENTS = {
     "mlp": Opponent(_regression(network), _classification(_network_classes)),
     "ngboost": Opponent(_ngboost, _ngboost_classes, "ngboost"),
 }
-FRAMES = ("catboost", "catboost-ll", "hgb", "lightgbm", "ridge")  # models that accept words and gaps
+FRAMES = (
+    "catboost",
+    "catboost-ll",
+    "catboost-early",
+    "hgb",
+    "lightgbm",
+    "ridge",
+)  # models that accept words and gaps
 SLOW = ("mlp", "ngboost")
 
 
@@ -239,7 +303,8 @@ def fit_and_score(model: str, split: Split, task: str, seed: int) -> Figures:
         found = predict(split.X_test)
     if task == "classification":
         return labels(split.y_test, np.unique(split.y_train), np.asarray(found)) | seconds
-    return distribution(Gaussian(*found), split.y_test) | seconds
+    law = found if isinstance(found, Quantiles) else Gaussian(*found)
+    return distribution(law, split.y_test) | seconds
 
 
 def installed(models: list[str]) -> list[str]:
@@ -260,6 +325,14 @@ def work(table: str, model: str, split: int) -> dict[str, Any]:
         return {"failed": f"{type(error).__name__}: {error}"[:200]}
 
 
+def work_uci(dataset: str, model: str, split: int) -> dict[str, Any]:
+    """Fit and score one model on one UCI split."""
+    data = load_uci(dataset)
+    train, test = data.splits[split]
+    rows = Split(data.X[train], data.y[train], data.X[test], data.y[test])
+    return fit_and_score(model, rows, "regression", split)
+
+
 def plan(tables: list[str], models: list[str], splits: int) -> list[tuple[str, str, int]]:
     """Return all possible runs; slow models on large tables are last."""
     pairs = [(table, model) for table in tables for model in models if _applies(table, model)]
@@ -278,8 +351,16 @@ def main() -> None:
     p = options(__doc__)
     p.add_argument("--tables", type=some(tuple(TABLES)), default=list(TABLES), metavar="NAME,...")
     p.add_argument("--models", type=some(tuple(OPPONENTS)), default=list(OPPONENTS), metavar="NAME,...")
-    p.add_argument("--splits", type=int, default=SPLITS, choices=range(1, SPLITS + 1))
+    p.add_argument("--uci", type=some(tuple(UCI)), metavar="NAME,...", help="use these UCI sets instead")
+    p.add_argument("--splits", type=int, default=SPLITS)
     args = p.parse_args()
+    if args.uci:
+        count = {name: min(len(load_uci(name).splits), args.splits) for name in args.uci}
+        models = [m for m in installed(args.models) if OPPONENTS[m].largest == float("inf")]
+        runs = [(d, m, k) for k in range(args.splits) for m in models for d in args.uci if k < count[d]]
+        out = args.out or RESULTS / "uci_opponents.json"
+        complete(out, ("dataset", "model", "split"), work_uci, runs, jobs=args.jobs, force=args.force)
+        return
     tasks = plan(args.tables, installed(args.models), args.splits)
     out = args.out or RESULTS / "opponents.json"
     complete(out, ("table", "model", "split"), work, tasks, jobs=args.jobs, force=args.force)
