@@ -11,14 +11,24 @@ Figures = dict[str, float]
 
 
 def distribution(dist: Any, y: np.ndarray) -> Figures:
-    """Score a predictive distribution: RMSE, log-likelihood, CRPS, and coverage of central intervals."""
-    cdf = dist.cdf(y)
-    return {
+    """Score a predictive distribution: RMSE, log-likelihood, CRPS, and coverage of central intervals.
+
+    "cover" is the share of rows inside the interval. If single values have a probability it may exceed the
+    level; "pit" is the same share by a randomised transform, which does not.
+    """
+    high = dist.cdf(y)
+    low = high - np.exp(dist.logpmf(y)) if hasattr(dist, "logpmf") else high
+    pit = dist.pit(y) if hasattr(dist, "pit") else high
+    found = {
         "rmse": float(np.sqrt(np.mean((y - dist.mean()) ** 2))),
         "ll": float(dist.logpdf(y).mean()),
         "crps": float(dist.crps(y).mean()),
-        **{f"cover{p}": float(np.mean(np.abs(cdf - 0.5) < p / 200)) for p in LEVELS},
     }
+    for p in LEVELS:
+        inside = (high >= 0.5 - p / 200) & (low < 0.5 + p / 200)
+        found[f"cover{p}"] = float(np.mean(inside))
+        found[f"pit{p}"] = float(np.mean(np.abs(pit - 0.5) < p / 200))
+    return found
 
 
 class Gaussian:
