@@ -1,13 +1,14 @@
 """Measure predictions for rows unlike the training rows: gap splits and tail splits.
 
     python experiments/gaps.py [--sets boston,mpg,...] [--columns 4] [--epochs 300] [--members 5]
+                               [--models default,catboost-early,ngboost,gp]
 
 A gap split sorts the rows by one column, trains on the outer thirds and tests on the middle third. A tail
 split trains on the middle and tests on the outer sixths. Columns with fewer than five values are left out.
 UCI sets have splits by every column; development tables by `--columns` columns, and the rows of their first
-split's training part (at most 2,000). Each run also scores the same fit without the rule that widens
-predictions away from the training rows ("narrow"). "random" is the first split of the source.
-Results go to experiments/results/gaps.json.
+split's training part (at most 2,000). Each run of the default also scores the same fit without the rule that
+widens predictions away from the training rows ("narrow"), and as the plain mixture of its members
+("mixture"). "random" is the first split of the source. Results go to experiments/results/gaps.json.
 """
 
 import warnings
@@ -16,8 +17,10 @@ from typing import Any
 
 import numpy as np
 from datasets import UCI, load_uci
-from scores import distribution
+from opponents import OPPONENTS
+from scores import Gaussian, distribution
 from store import RESULTS, Clock, complete, options, read, some
+from threadpoolctl import threadpool_limits
 
 from tables import TABLES
 from tggm import TGGMRegressor
@@ -28,6 +31,7 @@ DEVELOPMENT = (
     *("diabetes", "friedman1", "friedman3", "prices"),
 )
 MOST_ROWS, LEAST_VALUES = 2000, 5
+MODELS = ("default", "catboost-early", "ngboost", "gp")
 FIGURES = ("ll", "crps", "cover90")
 
 
@@ -66,35 +70,40 @@ def parts(name: str, kind: str, column: int) -> tuple[Any, Any, Any, Any]:
     return X[train], y[train], X[test], y[test]
 
 
-def work(name: str, kind: str, column: int, members: int, epochs: int) -> dict[str, float]:
-    """Score one fit, with and without wider predictions away from the training rows."""
+def work(name: str, kind: str, column: int, model: str, members: int, epochs: int) -> dict[str, float]:
+    """Score one fit; the default also without parts of it."""
     warnings.simplefilter("ignore")
     X, y, X_new, y_new = parts(name, kind, column)
-    clock = Clock()
-    model = TGGMRegressor(n_members=members, max_epochs=epochs, random_state=0).fit(X, y)
-    figures = clock.read()
-    scores = distribution(model.predict_dist(X_new), y_new)
-    model.fitted_ = replace(model.fitted_, train=None)
-    narrow = distribution(model.predict_dist(X_new), y_new)
     unit = float(np.std(y))  # scores in units of the deviation of the training targets can be averaged
-    for found, label in ((scores, ""), (narrow, "narrow_")):
+    clock = Clock()
+    if model == "default":
+        ours = TGGMRegressor(n_members=members, max_epochs=epochs, random_state=0).fit(X, y)
+        figures, found = clock.read(), {"": distribution(ours.predict_dist(X_new), y_new)}
+        ours.fitted_ = replace(ours.fitted_, train=None)
+        found["narrow_"] = distribution(ours.predict_dist(X_new), y_new)
+        ours.fitted_ = replace(ours.fitted_, calibration=(), neighbors=None, support=None)
+        found["mixture_"] = distribution(ours.predict_dist(X_new), y_new)
+    else:
+        with threadpool_limits(1):
+            predict = OPPONENTS[model].regression(X, y, 0)
+        figures, found = clock.read(), {"": distribution(Gaussian(*predict(X_new)), y_new)}
+    for label, scores in found.items():
         scale = {"ll": (1.0, np.log(unit)), "crps": (1 / unit, 0.0), "cover90": (1.0, 0.0)}
-        figures |= {label + name: scale[name][0] * found[name] + scale[name][1] for name in FIGURES}
+        figures |= {label + name: scale[name][0] * scores[name] + scale[name][1] for name in FIGURES}
     return figures
 
 
 def show(runs: list[dict[str, Any]]) -> None:
     """Print means over columns, and the worst column."""
-    print("| set | split | columns | coverage (worst) | before | LL | before | CRPS | before |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, kind in dict.fromkeys((run["set"], run["split"]) for run in runs):
-        some_runs = [run for run in runs if (run["set"], run["split"]) == (name, kind)]
-        names = [before + figure for before in ("", "narrow_") for figure in FIGURES]
-        mean = {figure: np.mean([run[figure] for run in some_runs]) for figure in names}
-        worst, before = (min(run[f] for run in some_runs) for f in ("cover90", "narrow_cover90"))
-        covers = f"{mean['cover90']:.0%} ({worst:.0%}) | {mean['narrow_cover90']:.0%} ({before:.0%})"
-        scores = " | ".join(f"{mean[f]:.3f} | {mean['narrow_' + f]:.3f}" for f in ("ll", "crps"))
-        print(f"| {name} | {kind} | {len(some_runs)} | {covers} | {scores} |")
+    print("| set | split | model | columns | coverage (worst) | LL | CRPS |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, kind, model in dict.fromkeys((run["set"], run["split"], run["model"]) for run in runs):
+        some_runs = [run for run in runs if (run["set"], run["split"], run["model"]) == (name, kind, model)]
+        for part in ("", "narrow_", "mixture_") if model == "default" else ("",):
+            ll, crps, cover = (np.mean([run[part + figure] for run in some_runs]) for figure in FIGURES)
+            worst, label = min(run[part + "cover90"] for run in some_runs), part.rstrip("_") or model
+            figures = f"{cover:.0%} ({worst:.0%}) | {ll:.3f} | {crps:.3f}"
+            print(f"| {name} | {kind} | {label} | {len(some_runs)} | {figures} |")
 
 
 def main() -> None:
@@ -103,17 +112,20 @@ def main() -> None:
     p.add_argument("--columns", type=int, default=4)
     p.add_argument("--members", type=int, default=5)
     p.add_argument("--epochs", type=int, default=300)
+    p.add_argument("--models", type=some(MODELS), default=list(MODELS), metavar="NAME,...")
     args = p.parse_args()
-    end = args.members, args.epochs
-    tasks = [
-        (name, kind, j, *end)
-        for name in args.sets
-        for j in columns_of(name, args.columns)
-        for kind in ("gap", "tail")
-    ]
-    tasks += [(name, "random", -1, *end) for name in args.sets]
+    tasks: list[tuple[Any, ...]] = []
+    for model in args.models:
+        end = (args.members, args.epochs) if model == "default" else (0, 0)
+        for name in args.sets:
+            tasks += [
+                (name, kind, j, model, *end)
+                for j in columns_of(name, args.columns)
+                for kind in ("gap", "tail")
+            ]
+            tasks += [(name, "random", -1, model, *end)]
     out = args.out or RESULTS / "gaps.json"
-    fields = ("set", "split", "column", "members", "epochs")
+    fields = ("set", "split", "column", "model", "members", "epochs")
     complete(out, fields, work, tasks, jobs=args.jobs, force=args.force)
     show(read(out)["runs"])
 
