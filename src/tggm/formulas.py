@@ -7,6 +7,7 @@ these functions. Arrays may have a leading axis of ensemble members. Functions w
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ def layer_above(
     return LayerMoments(sigma0 * centre, s0 * (slope + moved), slope, own)
 
 
+@cache
 def gauss_hermite(n_nodes: int) -> tuple[list[float], list[float]]:
     """Return places z and weights w for the standard normal."""
     places, masses = np.polynomial.hermite_e.hermegauss(n_nodes)

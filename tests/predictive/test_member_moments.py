@@ -7,15 +7,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tggm.models import Identity, Network, Probit
+from tggm.models import Bounded, Identity, Network, Probit, TanhLayers
 from tggm.predictive import GaussianMixture
 from tggm.predictive import member_moments as module
 from tggm.predictive.member_moments import (
     block_size,
     joint_gaussian_mixture,
+    last_layers,
+    means_and_layer,
     member_means,
     member_moments,
+    numpy_network,
     over_blocks,
+    places,
 )
 
 ROWS = 150  # two blocks of 64 rows and a part of one
@@ -33,13 +37,49 @@ def X():
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
+def compiled(monkeypatch):
+    """Let JAX compute few rows, too."""
+    monkeypatch.setattr(module, "MOST_NUMPY", -1)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch, compiled):
     monkeypatch.setattr(module, "MOST", 64)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("network", [Network((5, 4)), Network((5,), Bounded, linear=False)], ids=str)
+def test_numpy_and_compiled_programs_agree_to_1e_5_of_the_width(network, dtype, X, monkeypatch):
+    model = network.draw(np.random.default_rng(0), 2, 2, members=3, dtype=dtype, s0=0.01, init="sharp")
+    model = model.with_arrays({"likelihood.log_noise": np.full((3, 2), np.log(0.1))})
+    rows = (3 * X).astype(dtype)
+    projection = np.random.default_rng(2).normal(size=(3, network.units[-1], 2)).astype(dtype)
+
+    def computed():
+        moments = *member_moments(model, rows, dtype), member_means(model, rows, dtype)
+        return [*moments, *means_and_layer(model, dtype, rows), last_layers(model, rows),
+                places(model, rows, projection)]  # fmt: skip
+
+    found = computed()
+    assert numpy_network(model, rows) is not None
+    monkeypatch.setattr(module, "MOST_NUMPY", len(X) - 1)
+    assert numpy_network(model, rows) is None
+    width = np.sqrt(found[1].min())
+    for a, b in zip(found, computed(), strict=True):
+        assert_allclose(a, b, rtol=1e-5, atol=1e-5 * width)
+
+
+def test_numpy_computes_no_other_parts_and_no_wide_outputs(X):
+    rng = np.random.default_rng(0)
+    assert numpy_network(Network((5, 4), layers=TanhLayers).draw(rng, 2, 1), X) is None
+    wide = Network((100,), likelihood=Probit).draw(rng, 2, 30, members=10)
+    assert numpy_network(wide, X) is None
+    assert numpy_network(wide, X[:30]) is not None
 
 
 @pytest.mark.parametrize("cores", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_blocks_equal_all_rows_at_once(X, dtype, cores, monkeypatch):
+def test_blocks_equal_all_rows_at_once(X, dtype, cores, monkeypatch, compiled):
     model = drawn(dtype)
     with jax.enable_x64(dtype == "float64"):
         whole = member_moments(model, X, dtype)

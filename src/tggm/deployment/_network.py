@@ -1,223 +1,52 @@
-"""Compute the moments of the outputs of all members with NumPy or ndonnx arrays.
-
-`Network` holds the arrays of a model file, checked and in double precision. The formulas are those of
-`tggm.formulas`. Arrays have the axes (members, rows, units); `xp` is the namespace, numpy or ndonnx.
-"""
+"""Read and check the network of a model file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tggm import formulas
 from tggm.arrays import Floats
 from tggm.data.standardise import Columns, Scales
-from tggm.special.coefficients import FITS
+from tggm.predictive.numpy_network import BOUNDED, Network
 
-Array = Any  # of the namespace
-SQRT_2PI = 2.5066282746310002
-FAR = 1e8  # beyond it g and ω² equal their limits
-N_NODES = 3  # of the quadrature over locations, as in training
-COSINE_TERMS = 11
-REACH = 6.5  # standard deviations at which a normal density is negligible in double precision
-SPACING = 0.4  # of the nodes of class probabilities, in units of the smallest deviation of a row
-MIN_NODES, MAX_NODES = 24, 2000
-BOUNDED = {"Identity": False, "Bounded": True, "Periodic": True}  # by the class of a model file
-
-
-def _fit(name: str, t: Array) -> tuple[Array, Array]:
-    """Return the polynomial of a fit, and 1 / (t + c), a power of which multiplies it."""
-    start, c, coefficients = FITS["float64"][name]
-    w = 1.0 / (t + c)
-    u = 1.0 - 2 * (c + start) * w
-    p = u * coefficients[-1] + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        p = p * u + coefficient
-    return p, w
-
-
-def _fold(xp: Any, a: Array) -> tuple[Array, Array, Array]:
-    """Return the mask where the fits hold, their argument t, and g where they hold and r elsewhere."""
-    left = a < -FITS["float64"]["mean"][0]
-    t = xp.where(left, -a, a)
-    p, w = _fit("mean", t)
-    R = xp.minimum(t + p * w, FAR)
-    E = xp.exp(xp.minimum(t, FAR) ** 2 * -0.5)
-    return left, t, xp.where(left, p * w, E * R / (R * SQRT_2PI - E))
-
-
-def unit_moments(xp: Any, a: Array) -> tuple[Array, Array]:
-    """Return g(a) and ω²(a), the mean and variance of N(a, 1) given h ≥ 0 (see `tggm.special.kernels`)."""
-    left, t, q = _fold(xp, a)
-    g = xp.where(left, q, a + q)
-    p, w = _fit("var", t)
-    return g, xp.where(left, p * w * w, 1.0 - q * xp.minimum(g, FAR))
-
-
-def log_ndtr(xp: Any, a: Array) -> Array:
-    """Return log Φ(a); 0 for a > 9."""
-    near = xp.minimum(a, 9.0)
-    left, _, q = _fold(xp, near)
-    hazard = xp.where(left, q - near, q)
-    return xp.where(a > 9.0, 0.0, near * near * -0.5 - xp.log(hazard * SQRT_2PI))
-
-
-def erfc(xp: Any, x: Array) -> Array:
-    """Return the complementary error function."""
-    return 2 * xp.exp(log_ndtr(xp, x * -np.sqrt(2.0)))
+LAYERS = ("Directed",)
 
 
 @dataclass(frozen=True)
-class Network:
-    """Hold the arrays of all members, K on the leading axis, and the scales of inputs and targets."""
+class StoredNetwork(Network):
+    """A network with the scales of its inputs and targets, in double precision."""
 
     scales: Scales
-    bounded: bool
-    waves: tuple[Floats, Floats, Floats] | None  # c, φ (K, d, waves) and E (K, d, sums, waves) if periodic
-    W: tuple[Array, ...]  # (K, m', m) of each hidden layer, the first one over the features
-    b: tuple[Array, ...]  # (K, m')
-    s0: Floats  # (K,)
-    W1: Floats  # (K, n, m)
-    b1: Floats  # (K, n)
-    A: Floats | None  # (K, n, d), the linear part
-    noise: Floats | None  # (K, n), of a regressor
 
-    def standardise(self, xp: Any, X: Array) -> Array:
+    def standardise(self, xp: Any, X: Any) -> Any:
         """Return standardised inputs, cut off where the features are bounded."""
         Z, most = (X - self.scales.x.shift) / self.scales.x.scale, formulas.MOST_INPUT
         return xp.minimum(xp.maximum(Z, -most), most) if self.bounded else Z
 
-    def outputs(self, xp: Any, Z: Array) -> "Outputs":
-        """Return the moments of the linear outputs for standardised inputs, (rows, d)."""
-        x = formulas.bounded(xp, Z) if self.bounded else Z
-        s0 = xp.asarray(self.s0[:, None, None])
-        moments = partial(unit_moments, xp)
-        places, weights = formulas.gauss_hermite(N_NODES)
-        g, omega2 = moments(self._locations(xp, x) / xp.sqrt(s0))
-        layers = [formulas.LayerMoments(g * xp.sqrt(s0), omega2 * s0, xp.ones_like(g), omega2 * s0)]
-        for W, b in zip(self.W[1:], self.b[1:], strict=True):
-            layers.append(
-                formulas.layer_above(
-                    xp, W, b, s0, layers[-1],
-                    lambda *at: formulas.unit_averages(weights, formulas.unit_nodes(moments, places, *at)),
-                )
-            )  # fmt: skip
-        h = layers[-1].mean
-        mean = h @ self.W1.mT + self.b1[:, None, :]
-        if self.A is not None:
-            mean = mean + x @ self.A.mT
-        J: Array = self.W1[:, :, None, :]
-        parts = [(J, layers[-1].own[:, None, ...])]
-        for level in reversed(range(1, len(layers))):
-            J = (layers[level].slope[:, None, ...] * J) @ self.W[level][:, None]
-            parts.append((J, layers[level - 1].own[:, None, ...]))
-        return Outputs(xp, mean, parts, layers[-1].mean)
 
-    def _locations(self, xp: Any, x: Array) -> Array:
-        """Return W0 ψ(x) + b0, (K, rows, m)."""
-        W, d = self.W[0], x.shape[1]
-        location = x @ W[:, :, :d].mT + self.b[0][:, None, :]
-        if self.waves is None:
-            return location
-        c, phi, E = self.waves
-        waves = formulas.cos_turns(xp, x[..., None] * c[:, None] + phi[:, None], COSINE_TERMS)
-        # the sums of waves and the first layer are linear: one matrix computes both
-        joined = np.einsum("kmdi,kdiw->kdwm", W[:, :, d:].reshape(len(W), -1, d, E.shape[2]), E)
-        joined = joined.reshape(len(W), -1, W.shape[1])
-        return location + xp.reshape(waves, (len(W), -1, joined.shape[1])) @ joined
-
-
-class Outputs(NamedTuple):
-    """Moments of the linear outputs given x, without noise."""
-
-    xp: Any
-    mean: Array  # (K, rows, n)
-    parts: list[tuple[Array, Array]]  # by layer: sensitivities (K, n, rows, m), variances (K, 1, rows, m)
-    last: Array  # means of the units of the last layer, (K, rows, m)
-
-    def variances(self) -> Array:
-        """Return the variance of each output, (K, rows, n)."""
-        return sum(self.xp.sum(J**2 * own, axis=-1) for J, own in self.parts).mT
-
-    def products(self, weight: Array) -> Array:
-        """Return the covariance of the outputs times weights of each row, (K, rows, n)."""
-        xp, by_output = self.xp, weight.mT[..., None]
-        total = 0.0
-        for J, own in self.parts:
-            pulled = xp.sum(by_output * J, axis=1, keepdims=True) * own
-            total = total + xp.sum(J * pulled, axis=-1)
-        return total.mT  # type: ignore[attr-defined]  # an array: there is at least one part
-
-    def places(self, projection: Floats) -> Array:
-        """Return the places of the rows, see `tggm.predictive.neighbors`."""
-        return self.xp.sum(self.last @ self.xp.asarray(np.asarray(projection, np.float64)), axis=0)
-
-    def scores(self) -> tuple[Array, Array]:
-        """Return means and deviations of the scores of classes as independent normals, (K, rows, n) each."""
-        xp = self.xp
-        return self.mean, formulas.contended_std(
-            xp, partial(erfc, xp), self.mean, self.variances(), self.products
-        )
-
-
-def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
-    """Return log-probabilities of the mixture of members, (rows, n), from the moments of their scores.
-
-    Two classes have a closed form. With more, a row whose scores are farther apart than the grid reaches has
-    its least probable classes cut off.
-    """
-    if mean.shape[-1] == 2:
-        margin = (mean[..., 0:1] - mean[..., 1:2]) / xp.sqrt(xp.sum(std**2, axis=-1, keepdims=True))
-        log_p = log_ndtr(xp, xp.concat([margin, -margin], axis=-1))
-    else:
-        low, high = formulas.class_reach(xp, mean, std, REACH)
-        lead = xp.max(mean - REACH * std, axis=-1)
-        nearest = high - xp.min(std, axis=-1) * (n_nodes * SPACING)
-        ends = xp.maximum(low, xp.minimum(lead, nearest)), high
-        x = formulas.class_grid(xp, mean, std, ends, n_nodes)
-        log_p = formulas.class_log_probabilities(xp, partial(log_ndtr, xp), x, std)
-    mixed = formulas.log_sum(xp, log_p, 0)[0, ...]
-    return mixed - formulas.log_sum(xp, mixed)
-
-
-def nodes_needed(mean: Array, std: Array) -> int:
-    """Return the number of nodes that is sufficient for the class probabilities of these rows."""
-    low, high = formulas.class_reach(np, mean, std, REACH)
-    length = float(((high - low) / std.min(-1)).max(initial=0.0))
-    return int(np.clip(np.ceil(length / SPACING), MIN_NODES, MAX_NODES))
-
-
-def network_of(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], *, classes: int = 0) -> Network:
+def network_of(
+    arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], *, classes: int = 0
+) -> StoredNetwork:
     """Return the network in the state of an estimator; raise ValueError or KeyError if it is not valid.
 
     `classes` is the number of classes of a classifier, 0 for a regressor.
     """
-    kinds = {"features": BOUNDED, "layers": ("Directed",)}
-    for part, known in kinds.items():
-        if (kind := meta["network"][part]) not in known:
+    features = meta["network"]["features"]
+    for part, kind, known in (("features", features, BOUNDED), ("layers", meta["network"]["layers"], LAYERS)):
+        if kind not in known:
             raise ValueError(f"only JAX can compute its {part} {kind!r}: load it without backend='numpy'")
     found = {name.removeprefix("model."): np.asarray(a, np.float64) for name, a in arrays.items()}
-    depth = sum(name.startswith("hidden.W.") for name in found)
-    waves = meta["network"]["features"] == "Periodic"
-    network = Network(
-        scales=Scales(*(Columns(found[f"{name}.shift"], found[f"{name}.scale"]) for name in "xy")),
-        bounded=BOUNDED[meta["network"]["features"]],
-        waves=(found["features.c"], found["features.phi"], found["features.E"]) if waves else None,
-        W=(found["hidden.W0"], *(found[f"hidden.W.{i}"] for i in range(depth))),
-        b=(found["hidden.b0"], *(found[f"hidden.b.{i}"] for i in range(depth))),
-        s0=found["hidden.s0"],
-        W1=found["likelihood.output.W1"],
-        b1=found["likelihood.output.b1"],
-        A=found.get("likelihood.output.A"),
-        noise=None if classes else np.exp(found["likelihood.log_noise"]),
-    )
+    scales = Scales(*(Columns(found[f"{name}.shift"], found[f"{name}.scale"]) for name in "xy"))
+    network = StoredNetwork(**Network.parts(found, features), scales=scales)
+    if (network.noise is None) is not bool(classes):
+        raise ValueError("a classifier has no noise, and a regressor needs it")
     _check(network, classes or len(network.scales.y.shift))
     return network
 
 
-def _check(net: Network, n: int) -> None:
+def _check(net: StoredNetwork, n: int) -> None:
     """Raise unless all shapes fit together and all numbers are finite."""
     (x, y), K, d = net.scales, len(net.s0), len(net.scales.x.shift)
     shapes: list[tuple[str, Floats, tuple[int, ...]]] = [("x.scale", x.scale, (d,)), ("s0", net.s0, (K,))]

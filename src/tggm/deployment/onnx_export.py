@@ -14,13 +14,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from tggm.arrays import Floats
-from tggm.deployment._network import COSINE_TERMS, Outputs, class_log_mixture, log_ndtr
 from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
 from tggm.formulas import cos_turns, log_sum
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.neighbors import Neighbors, Rule, shares
+from tggm.predictive.numpy_network import COSINE_TERMS, Outputs, class_log_mixture, log_ndtr
 from tggm.storage import write_atomically
 from tggm.tables import Preparation
 from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic
@@ -305,7 +305,9 @@ def encode_column(column: Column, xp: Any, given: Array, mark: Array | None = No
             parts = [xp.where(missing, column.fill, (given - column.origin) / YEAR)]
             for part in column.parts:
                 turns = given / LENGTH[part]
-                waves = (cos_turns(xp, turns - late, COSINE_TERMS) for late in (0.25, 0.0))  # sine, cosine
+                waves = (
+                    cos_turns(xp, turns - late, COSINE_TERMS["float64"]) for late in (0.25, 0.0)
+                )  # sine, cosine
                 parts += [xp.where(missing, 0.0, wave) for wave in waves]
         case _:
             raise ValueError(f"column {column.name!r} is {column.description}, which cannot be exported.")

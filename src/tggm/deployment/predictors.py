@@ -4,6 +4,7 @@ They predict in double precision and cannot be trained.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.data.standardise import require_moderate
-from tggm.deployment._network import Network, class_log_mixture, network_of, nodes_needed
+from tggm.deployment._network import StoredNetwork, network_of
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, checked_calibration, pooled
 from tggm.predictive.conformal import STORED, checked_scores, class_set
@@ -21,6 +22,7 @@ from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.marginal import Marginal, fill_unknown, log_averages
 from tggm.predictive.neighbors import Neighbors, checked_neighbors, mix_neighbors
 from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance, checked_rows
+from tggm.predictive.numpy_network import class_log_mixture, nodes_needed
 from tggm.predictive.observed import Observed
 from tggm.predictive.support import restored_support
 from tggm.predictive.transforms import checked_transform
@@ -37,7 +39,7 @@ MIN_ROWS = 32  # rows that are computed at once
 class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Prepare inputs, some rows at a time."""
 
-    fitted_: Network
+    fitted_: StoredNetwork
     neighbors_: Neighbors | None
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -140,9 +142,8 @@ class NumPyRegressor(PortablePredictor):
         mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
         var = np.concatenate([each.variances() for each in found], axis=1)
         var += np.asarray(self.fitted_.noise)[:, None, :]
-        around = None if self._train is None else Neighbourhood(self._train, self._means_and_layer)
         most = np.inf if self._transform is None else MOST_LOG_VARIANCE
-        var += added_variance(around, Z, mean, var, self._calibration, most)
+        var += added_variance(self._around, Z, mean, var, self._calibration, most)
         members = [
             GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(y.shift[j]), scale=float(y.scale[j]))
             for j in range(len(self._pools))
@@ -158,12 +159,13 @@ class NumPyRegressor(PortablePredictor):
         return dists if starts is None else [Marginal(dist, starts) for dist in dists]
 
     def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
-        found = [self.fitted_.outputs(np, some) for some in self._blocks(Z)]
-        size = np.sqrt((self.fitted_.W1**2).sum(1))[:, None, :]
-        mean, layer = (
-            np.concatenate(a, axis=1) for a in zip(*((o.mean, o.last * size) for o in found), strict=True)
-        )
+        found = [self.fitted_.outputs(np, some, variances=False) for some in self._blocks(Z)]
+        mean, layer = (np.concatenate(a, axis=1) for a in zip(*map(self.fitted_.layer, found), strict=True))
         return mean, layer
+
+    @cached_property
+    def _around(self) -> Neighbourhood | None:
+        return None if self._train is None else Neighbourhood(self._train, self._means_and_layer)
 
     def _reshape(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one column as a vector if the target was a vector."""

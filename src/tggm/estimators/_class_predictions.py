@@ -24,7 +24,15 @@ from tggm.models.layers import Product
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.conformal import class_set
 from tggm.predictive.marginal import averages, log_averages
-from tggm.predictive.member_moments import block_size, member_places, over_blocks, padded_to
+from tggm.predictive.member_moments import (
+    block_size,
+    member_places,
+    numpy_network,
+    outputs_by_blocks,
+    over_blocks,
+    padded_to,
+)
+from tggm.predictive.numpy_network import Network, Outputs, class_log_mixture, nodes_needed
 from tggm.runtime import GPU_COMPILER_OPTIONS, full_precision, precision
 from tggm.training.rows import bucket
 
@@ -72,6 +80,8 @@ def _filled(fitted: Fitted, X: Any) -> tuple[Any, Ints | None]:
 
 def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
     """Evaluate the mixture of members or its logarithm, (rows, n), in double precision."""
+    if (network := numpy_network(fitted.model, X)) is not None:
+        return _finite(_evaluate_in_numpy(fitted, network, X, log), fitted.dtype, log)
     model, columns = _fold_scales(fitted.model, fitted.scales.x, fitted.dtype)
     folded = columns is not fitted.scales.x
     by_scipy = sparse.issparse(X) and folded and jax.default_backend() == "cpu"
@@ -93,7 +103,26 @@ def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
 
     with precision(fitted.dtype):
         parts = over_blocks(block, X.shape[0], size)
-    result = np.concatenate(parts).astype(np.float64)
+    return _finite(np.concatenate(parts).astype(np.float64), fitted.dtype, log)
+
+
+def _evaluate_in_numpy(fitted: Fitted, network: Network, X: Floats, log: bool) -> Floats:
+    """Evaluate the mixture for few rows, in double precision."""
+
+    def parts(outputs: Outputs) -> tuple[Floats, ...]:
+        mean, std = outputs.scores()
+        found = class_log_mixture(np, mean, std, nodes_needed(mean, std))
+        return found, *(() if near is None else (outputs.places(near.projection),))
+
+    near = fitted.neighbors
+    with np.errstate(all="ignore"):  # `_finite` checks the result
+        found, *places = outputs_by_blocks(network, fitted.standardised(X), parts, variances=True)
+    found = found if log else np.exp(found)
+    return found if near is None else near.near(places[0]).mix_classes(found, log=log)
+
+
+def _finite(result: Floats, dtype: str, log: bool) -> Floats:
+    """Raise for rows whose probabilities could not be computed."""
     lost = np.isnan(result).any(1) | (result.max(1) == -np.inf)
     if lost.any():
         row = int(np.argmax(lost))
@@ -101,7 +130,7 @@ def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
             f"`X` has values that are too large (first in row {row}); leave out rows that are so far from "
             "the training rows."
         )
-    return np.maximum(result, -np.finfo(fitted.dtype).max) if log else result
+    return np.maximum(result, -np.finfo(dtype).max) if log else result
 
 
 def _fold_scales(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Columns]:

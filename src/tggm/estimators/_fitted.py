@@ -251,17 +251,15 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
         raise ValueError(
             f"`recalibrate` needs at least {LEAST_ROWS} rows{equal or f'; got {len(Z)}'}. Pass more rows."
         )
-    with precision(fitted.dtype):
-        rows = new_row_predictions(fitted.model, Z, model_targets(fitted, Y), weight, fitted.dtype)
+    rows = new_row_predictions(fitted.model, Z, model_targets(fitted, Y), weight, fitted.dtype)
     if fitted.support is not None:
         rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
     light = fitted.transform is not None
     pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
     found, near = replace(fitted, calibration=pools), fitted.neighbors
     if near is not None:
-        with precision(fitted.dtype):
-            inputs = Z.astype(fitted.dtype, copy=False)
-            near = neighbors_on_new_rows(near, fitted.model, inputs, rows, pools, neighbors)
+        inputs = Z.astype(fitted.dtype, copy=False)
+        near = neighbors_on_new_rows(near, fitted.model, inputs, rows, pools, neighbors)
         found = replace(found, neighbors=near)
     scores = None if np.ptp(weight) else conformal_scores(found, Z, Y)  # widths depend on the calibration
     return replace(found, guarantee=scores)
@@ -269,8 +267,7 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
 
 def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, Floats]:
     """Return the members' means and variances, (K, N, n) each, widened away from the training rows."""
-    with precision(fitted.dtype):
-        mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    mean, var = member_moments(fitted.model, Z, fitted.dtype)
     return mean, var + widening(fitted, Z, mean, var) if widen else var
 
 

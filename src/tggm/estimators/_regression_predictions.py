@@ -14,7 +14,6 @@ from tggm.predictive.joint import pooled_joint
 from tggm.predictive.marginal import Marginal, MarginalJoint, averages
 from tggm.predictive.member_moments import joint_gaussian_mixture, member_means, places
 from tggm.predictive.neighbors import mix_neighbors
-from tggm.runtime import precision
 
 
 def standardise(fitted: Fitted, X: Floats) -> Floats:
@@ -38,9 +37,8 @@ def pool(fitted: Fitted, Z: Floats, found: list[GaussianMixture]) -> list[Scalar
     if fitted.calibration:
         pools = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
     if fitted.neighbors is not None:
-        with precision(fitted.dtype):
-            X = Z.astype(fitted.dtype, copy=False)
-            near = fitted.neighbors.near(places(fitted.model, X, fitted.neighbors.projection))
+        X = Z.astype(fitted.dtype, copy=False)
+        near = fitted.neighbors.near(places(fitted.model, X, fitted.neighbors.projection))
         pools = mix_neighbors(near, pools, found)
     if fitted.transform is not None:
         pools = [fitted.transform.distribution(each) for each in pools]
@@ -72,8 +70,7 @@ def mean(fitted: Fitted, Z: Floats) -> Floats:
     if fitted.transform is not None or fitted.neighbors is not None or fitted.support is not None:
         return np.stack([each.mean() for each in marginals(fitted, Z)], axis=1)
     y, (full, starts) = fitted.scales.y, fitted.filled(Z)
-    with precision(fitted.dtype):
-        found = member_means(fitted.model, full, fitted.dtype).mean(0) * y.scale + y.shift
+    found = member_means(fitted.model, full, fitted.dtype).mean(0) * y.scale + y.shift
     return averages(found, starts)
 
 

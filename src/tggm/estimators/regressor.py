@@ -30,7 +30,6 @@ from tggm.estimators._support import require_positive, require_support
 from tggm.models import Network
 from tggm.predictive.base import require_level
 from tggm.predictive.member_moments import measured_targets, member_means
-from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer, train
 from tggm.training.progress import Printer
@@ -417,8 +416,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return compute.relative_squares(self._answers(X, "mean"), Y)
 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
-        with precision(self.fitted_.dtype):
-            mean = member_means(self.fitted_.model, Z, self.fitted_.dtype)
+        mean = member_means(self.fitted_.model, Z, self.fitted_.dtype)
         return compute.relative_squares(mean[members].mean(0), measured_targets(y))
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:

@@ -2,12 +2,16 @@
 
 A block is small enough for its arrays to stay in the cache of a core; larger arrays would be allocated for
 every block, which takes as long as the arithmetic. Each block is computed by one core, several in parallel.
+
+NumPy computes few rows (`numpy_network`): compiling a program takes about a second, and loading a stored one
+0.1 s. JAX computes more rows, each in a fifth of the time.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +20,13 @@ from jax import Array
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
-from tggm.models import Incomplete, Model
+from tggm.models import Bounded, Directed, Gaussian, Identity, Incomplete, Model, Periodic, Probit, Shallow
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.joint import MultivariateGaussianMixture
+from tggm.predictive.numpy_network import Network, Outputs
 from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, precision
 from tggm.training.rows import RowBlock, bucket
-from tggm.training.train import n_cores
+from tggm.training.train import cpu_cores, n_cores
 
 NUMBERS = 2**18  # size of the widest array of all members in a block of rows
 LEAST, MOST = 64, 2048  # rows of a block
@@ -29,8 +34,41 @@ MOST_HELD = 20_000  # held-out rows that are predicted
 LEAST_TRAINED = 0.5  # share of the largest training part, below which a fold of a splitter does not calibrate
 LAYER_ROWS = 128  # rows of a block of `means_and_layer`
 ON_DEVICE = 16  # factor of both sizes on an accelerator, where each call is expensive
+MOST_NUMPY, MOST_PRODUCTS = 1000, 2**20  # rows, and rows × members × weights of outputs, computed by NumPy
+NUMPY_ROWS = 64  # of a block
+PARTS = (Identity, Bounded, Periodic), (Shallow, Directed), (Gaussian, Probit)  # that NumPy computes
 
 T = TypeVar("T")
+_NETWORKS: WeakKeyDictionary[Model, Network] = WeakKeyDictionary()
+
+
+def numpy_network(members: Model, X: Any) -> Network | None:
+    """Return the members for NumPy; None for more rows, for sparse rows, and for parts that it lacks."""
+    parts = members.features, members.hidden, members.likelihood
+    known = all(type(part) in kinds for part, kinds in zip(parts, PARTS, strict=True))
+    if not (known and isinstance(X, np.ndarray) and len(X) <= MOST_NUMPY):
+        return None
+    if len(X) * members.likelihood.output.W1.size > MOST_PRODUCTS:
+        return None
+    if (found := _NETWORKS.get(members)) is None:
+        arrays = {name: np.asarray(a) for name, a in members.arrays().items()}
+        found = Network(**Network.parts(arrays, type(members.features).__name__))
+        _NETWORKS[members] = found
+    return found
+
+
+def outputs_by_blocks(
+    network: Network, X: NDArray[Any], parts: Callable[[Outputs], tuple[NDArray[Any], ...]],
+    *, variances: bool = False,
+) -> list[Floats]:  # fmt: skip
+    """Return parts of the outputs, rows on their last axis but one, computed by NumPy in blocks of rows."""
+
+    def one(at: slice) -> tuple[NDArray[Any], ...]:
+        return parts(network.outputs(np, X[at], variances=variances))
+
+    blocks = over_blocks(one, len(X), NUMPY_ROWS, cpu_cores)
+    joined = [np.concatenate(each, axis=-2) for each in zip(*blocks, strict=True)]
+    return [a.astype(np.float64) for a in joined]
 
 
 def member_moments(members: Model, X: Floats, dtype: Any) -> tuple[Floats, Floats]:
@@ -53,11 +91,12 @@ def member_means(members: Model, X: Floats, dtype: Any) -> Floats:
 def means_and_layer(members: Model, dtype: Any, X: Floats) -> tuple[Floats, Floats]:
     """Compute the means, (members, rows, n), and E[h] · |W1| of the last layer, (members, rows, m).
 
-    All blocks have one size, so that one program is compiled.
+    All compiled blocks have one size, so that one program is compiled.
     """
-    padded = pad_rows(X.astype(dtype, copy=False), max(len(X), LAYER_ROWS))
-    with precision(dtype):
-        mean, layer = _by_blocks("layer", members, padded, LAYER_ROWS)
+    padded = X.astype(dtype, copy=False)
+    if numpy_network(members, X) is None:
+        padded = pad_rows(padded, max(len(X), LAYER_ROWS))
+    mean, layer = _by_blocks("layer", members, padded, LAYER_ROWS)
     return mean[:, : len(X)], layer[:, : len(X)]
 
 
@@ -148,11 +187,12 @@ def padded_to(count: int, size: int) -> int:
     return size if count > size else max(LEAST, bucket(count))
 
 
-def over_blocks(function: Callable[[slice], T], rows: int, size: int) -> list[T]:
+def over_blocks(
+    function: Callable[[slice], T], rows: int, size: int, cores: Callable[[], int] | None = None
+) -> list[T]:
     """Apply a function to each block of rows, in parallel threads with the precision of the caller."""
     places = [slice(begin, begin + size) for begin in range(0, max(rows, 1), size)]
-    threads = min(n_cores(), len(places))
-    if threads == 1:
+    if len(places) == 1 or (threads := min((cores or n_cores)(), len(places))) == 1:
         return [function(at) for at in places]
     double = bool(jax.config.read("jax_enable_x64"))
 
@@ -167,24 +207,32 @@ def over_blocks(function: Callable[[slice], T], rows: int, size: int) -> list[T]
 
 def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[Floats]:
     """Compute moments of rows, (members, rows, n) each."""
+    if (network := numpy_network(members, X)) is not None:
+        return outputs_by_blocks(network, X, getattr(network, method), variances=method == "variances")
     rows = padded_to(len(X), size)
     placed = jax.device_put(members) if len(X) > size else members  # once for all blocks
 
     def one(at: slice) -> list[NDArray[Any]]:
         return [np.asarray(a) for a in _moments(method, placed, pad_rows(X[at], rows))]
 
-    blocks = over_blocks(one, len(X), size)
+    with precision(X.dtype.name):
+        blocks = over_blocks(one, len(X), size)
     joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
     return [a.astype(np.float64) for a in joined]
 
 
 def last_layers(members: Model, X: Any) -> NDArray[Any]:
     """Return E[h | x] of the units of the last layer, (members, rows, m)."""
-    return np.asarray(jax.jit(_layers)(members, X))
+    if (network := numpy_network(members, X)) is not None:
+        return outputs_by_blocks(network, X, lambda outputs: (outputs.last,))[0]
+    with precision(members.likelihood.output.W1.dtype.name):
+        return np.asarray(jax.jit(_layers)(members, X))
 
 
 def places(members: Model, X: Any, projection: Floats) -> Floats:
     """Return Σ_k (last layer of member k) · projection_k, (rows, ·); see `predictive.neighbors`."""
+    if (network := numpy_network(members, X)) is not None:
+        return outputs_by_blocks(network, X, lambda outputs: (outputs.places(projection),))[0]
     count = jax.tree.leaves(X)[0].shape[-2]
     size = block_size(members, count)
     rows = padded_to(count, size)
@@ -193,7 +241,9 @@ def places(members: Model, X: Any, projection: Floats) -> Floats:
         some = jax.tree.map(lambda a: pad_rows(a[at], rows), X)
         return np.asarray(member_places(members, some, projection))
 
-    return np.concatenate(over_blocks(one, count, size))[:count].astype(np.float64)
+    with precision(members.likelihood.output.W1.dtype.name):
+        found = np.concatenate(over_blocks(one, count, size))[:count]
+    return found.astype(np.float64)
 
 
 def joint_gaussian_mixture(

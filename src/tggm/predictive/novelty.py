@@ -172,8 +172,9 @@ class Neighbourhood:
 
 def nearest(A: Floats, B: Floats, skipped: int) -> Floats:
     """Return the mean distance of rows of A to the nearest rows of B, without the `skipped` nearest."""
-    square = (A**2).sum(1)[:, None] + (B**2).sum(1)[None] - 2 * A @ B.T
-    chosen = np.partition(square, range(NEIGHBOURS + skipped), axis=1)[:, skipped : NEIGHBOURS + skipped]
+    square = (A**2).sum(1)[:, None] + (B**2).sum(1)[None] - 2 * (A @ B.T)
+    ends = max(skipped - 1, 0), NEIGHBOURS + skipped - 1
+    chosen = np.partition(square, ends, axis=1)[:, skipped : NEIGHBOURS + skipped]
     distance: Floats = np.sqrt(np.maximum(chosen, 0.0)).mean(1)
     return distance
 

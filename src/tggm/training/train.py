@@ -265,8 +265,11 @@ def _result(
 
 def n_cores() -> int:
     """Return the number of CPU cores that this process may use; 1 if an accelerator is used."""
-    if jax.default_backend() != "cpu":
-        return 1
+    return cpu_cores() if jax.default_backend() == "cpu" else 1
+
+
+def cpu_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
