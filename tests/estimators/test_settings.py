@@ -91,6 +91,8 @@ def test_cycles_of_300_steps_triple_and_end_by_held_out_scores():
     found = program(TGGMRegressor(hidden=1), 1280)
     assert found.milestones.epochs == (30, 120, 390)  # ten steps of 128 rows per epoch
     assert found.max_epochs == 1200
+    gains = [program(TGGMRegressor(hidden=1), rows).milestones.gain for rows in (1280, 40_000, 200_000)]
+    assert_allclose(gains, [0.02, 0.02, 0.1])
 
 
 @pytest.mark.parametrize(

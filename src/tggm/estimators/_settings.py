@@ -19,6 +19,7 @@ CYCLE_STEPS = 300  # gradient steps of the first cycle
 LEAST_BATCH = 128
 LEAST_MUON = 512  # training rows from which optimizer="auto" is Muon: with fewer it overfits
 LARGE = 16_384  # rows from which mini-batches are larger
+SLOW = 40_000  # rows from which the gain required for another cycle grows, in proportion to its seconds
 MOST_PERIODIC = 200  # columns up to which features="auto" is "periodic"
 MOST_DEEP = 100  # outputs or classes up to which hidden="auto" has two layers
 SPARSE_DECAY = 0.2  # factor of the weight decay of sparse tables
@@ -158,7 +159,8 @@ class Settings:
             epochs, patience = WHOLE * cycle, np.inf
             rate = self.learning_rate * task.cycle_rate(rows)
             ends = cycle_ends(cycle)[:-1]
-            milestones = Milestones(ends, task.gain, task.share, task.fall, task.last, task.least)
+            gain = task.gain * max(1.0, rows / SLOW)
+            milestones = Milestones(ends, gain, task.share, task.fall, task.last, task.least)
         else:
             epochs, rate, milestones = self.max_epochs, self.learning_rate, None
             patience = float(max(LEAST_PATIENCE, epochs // 4))
