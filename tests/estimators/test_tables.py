@@ -5,10 +5,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import tggm
 from tests.estimators.small import settings_of
 from tggm import TableTransformer, TableWarning, TGGMClassifier, TGGMRegressor
+from tggm.data import from_arrays
 from tggm.estimators import table_description
 from tggm.estimators._data import read_numbers
 from tggm.tables import TableError, read_table
@@ -169,6 +171,19 @@ def test_target_encoding_ignores_missing_targets(rng):
     for column in ("fare", "word"):
         one, two = (data.X[:, names.index(f"{column}: mean target {k}")] for k in (0, 1))
         np.testing.assert_allclose(two, one, atol=0.5)
+
+
+def test_columns_of_arrays_are_chosen_by_position(model, houses, tmp_path):
+    """The garden is a number; the stored model keeps the choice."""
+    X = np.column_stack([houses["area"].fillna(99), houses["garden"] == "yes", np.arange(90) % 5])
+    found = clone(model).set_params(ignore=[2], categorical=[1]).fit(X, houses["price"])
+    assert found.table_.get_feature_names_out().tolist() == ["x0", "x1 = 0", "x1 = 1"]
+    tggm.save(found, tmp_path / "m.tggm")
+    again = tggm.load(tmp_path / "m.tggm")
+    assert (again.ignore, again.categorical, again.dates) == ([2], [1], [])
+    np.testing.assert_array_equal(again.predict(X), found.predict(X))
+    with pytest.raises(ValueError, match="`ignore` must be empty for a stream; leave its columns out"):
+        found.fit(from_arrays(X, houses["price"]))
 
 
 @pytest.mark.parametrize("kind", [TGGMRegressor, TGGMClassifier])

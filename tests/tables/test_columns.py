@@ -6,9 +6,16 @@ import pytest
 from sklearn.preprocessing import TargetEncoder
 
 from tggm import TableTransformer
-from tggm.tables import Table, TableError, TableWarning, sample_transformer
-from tggm.tables.columns import LEAST_DIFFERENT, Category, DateColumn, Statistic, knots_of
-from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
+from tggm.data.stream import hash_rows
+from tggm.tables import Table, TableError, TableWarning, stream_transformer
+from tggm.tables.columns import LEAST_DIFFERENT, Category, DateColumn, Number, Statistic, knots_of
+from tggm.tables.target_encoding import (
+    Outcomes,
+    TargetEncoding,
+    beats_neighbours,
+    code_numbers,
+    encode_codes,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::tggm.TableWarning")
 MANY = [str(100 + k * k) for k in range(12)]
@@ -52,6 +59,19 @@ def test_commas_and_units_are_read_as_in_the_training_rows():
     np.testing.assert_array_equal(how.transform(table(a=["1,200 km", "7"])), [[1200], [7]])
     with pytest.raises(TableError, match="'5 mi' in row 1"):
         how.transform(table(a=["5 mi"]))
+
+
+CODES = ("SKU{:04d}", "EMP-{:03d}", "INV {}", "{}ABC", "0{}", "$0{}", "{} ABC", "USD{}")
+
+
+@pytest.mark.parametrize("form", [*CODES, "{}", "${}", "{} km", "{} EUR"])
+def test_codes_are_words_and_held_out_rows_decide_where_numbers_are_possible(form, rng):
+    """The last codes have targets that increase with them."""
+    k = rng.integers(100, 160, 1500)
+    level = k / 10 if form == "{} EUR" else rng.normal(size=60)[k - 100]
+    words = table(c=[form.format(number) for number in k.tolist()])
+    (column,) = TableTransformer().fit(words, level + 0.5 * rng.normal(size=1500)).columns_
+    assert isinstance(column, Statistic if form in CODES else Number)
 
 
 def test_marks_among_numbers_become_indicators():
@@ -206,6 +226,38 @@ def test_only_columns_with_many_smallest_values_have_ranks(gains, rng):
     assert knots_of(gains)[0] == 0
 
 
+# ---- identifiers, leaks ----------------------------------------------------------------------------------
+
+
+def test_shuffled_identifiers_are_left_out_unless_they_predict(rng):
+    number, noise = rng.permutation(300) + 1000.0, rng.normal(size=300)
+    how = TableTransformer().fit(table(customer=number, x=noise), rng.normal(size=300))
+    assert how.left_out_ == {"customer": "it names the rows"}
+    for y in (np.sin(number / 50) + 0.5 * noise, number % 40):  # a trend, a cycle
+        assert not TableTransformer().fit(table(day=number, x=noise), y).left_out_
+    assert not TableTransformer().fit(table(day=number, x=noise), number > 1150).left_out_
+    spread = rng.choice(10**6, 300, replace=False).astype(float)  # distinct by chance
+    assert not TableTransformer().fit(table(customer=spread, x=noise), rng.normal(size=300)).left_out_
+
+
+def test_columns_that_give_the_target_are_asked_about(rng):
+    a, b, x = rng.lognormal(size=(3, 1000))
+    y = a * b
+    noisy, rough = (y * np.exp(s * rng.normal(size=1000)) for s in (0.02, 0.5))
+    holes = np.where(rng.random(1000) < 0.3, np.nan, -y)
+    for name, copy in {"round": y.round(1), "noisy": noisy, "bent": np.log(y), "holes": holes}.items():
+        (note,) = TableTransformer().fit(table(x=x, **{name: copy}), y).notes_
+        assert note.startswith(f"the target can be computed from {name} (R² ")
+        assert note.endswith("); is it known beforehand?")
+    for sign, other in (("*", b), ("/", 1 / b), ("+", y - a), ("-", a - y)):
+        (note,) = TableTransformer().fit(table(a=a, other=other, x=x), y).notes_
+        assert f"computed from a {sign} other (R² " in note
+    (note,) = TableTransformer().fit(table(x=x, y=y), y > 1).notes_
+    assert "computed from y (R² " in note
+    for honest in (table(a=a, x=x), table(rough=rough, x=x), table(bent=np.log(y[:19]))):
+        assert TableTransformer().fit(honest, y[: len(honest)]).notes_ == []
+
+
 # ---- target encoding -------------------------------------------------------------------------------------
 
 
@@ -264,6 +316,26 @@ def test_a_hundred_thousand_words():
         assert TableTransformer().fit_transform(words, np.arange(n)).shape == (n, 1)
 
 
+def test_the_words_of_a_stream_are_encoded_by_the_rows_of_other_folds(towns):
+    word, y = towns[0]["town"].to_numpy(object), towns[1] + 1e6
+    starts = range(0, 3000, 600)
+    parts = [(k, table(town=word[k : k + 600]), y[k : k + 600]) for k in starts]
+    sample = table(town=word[:1500])
+    made, encode = stream_transformer(sample, y[:1500], "regression", lambda: parts)
+    got = np.concatenate([encode(start, part) for start, part, _ in parts])
+    levels, fold = made.columns_[0].levels, hash_rows(1, np.arange(3000)) % 5
+    frame = pd.DataFrame({"town": word, "y": y})[np.isin(word, levels)]
+    rows = made.transform(table(town=list(levels)))[:, 1]
+    np.testing.assert_allclose(rows, np.log1p(frame.groupby("town").size()))
+    for k in range(5):  # by hand: (sum + m mean) / (n + m), with m from the first word
+        others, own = frame[fold[frame.index] != k], frame[fold[frame.index] == k]
+        n, total = others.groupby("town").y.agg(["size", "sum"]).loc[own["town"]].to_numpy().T
+        value, mean = got[own.index, 0], y[fold != k].mean()
+        m = (total[0] - n[0] * value[0]) / (value[0] - mean)
+        assert 0.7 < m < 1.5
+        np.testing.assert_allclose(value - 1e6, (total + m * mean) / (n + m) - 1e6, atol=1e-6)
+
+
 @pytest.fixture
 def sums(rng):
     """Nine tenths are 0; the others are repeated sums, every second of which has the target 1."""
@@ -310,7 +382,8 @@ def test_target_encodings_can_be_switched_off_for_streams(rng):
     marked = ["n.d."] * 20 + [str(k) for k in fare[20:]]
     t = table(fare=fare.astype(float), marked=marked)
     encoded = TableTransformer().fit(t, level[fare])
-    for how, on in ((encoded, True), (sample_transformer(t, level[fare], "regression"), False)):
+    streamed = stream_transformer(t, level[fare], "regression", tuple)[0]
+    for how, on in ((encoded, True), (streamed, False)):
         assert [column.encoding is not None for column in how.columns_] == [on, on]
 
 

@@ -42,7 +42,8 @@ def test_numbers_are_read(given, meant):
     [
         ["4WD", "2WD"], ["5 or more", "3"], ["1-2", "3-4"], ["1_000", "2"], ["inf", "2"], ["3.5.1", "2"],
         ["1,5", "2.5"],  # comma and point cannot both be decimal
-        [f"w{k}" for k in MANY], [f"{k} km" for k in MANY] + ["5 mi"],
+        [f"SKU{k}" for k in MANY], [f"EMP-{k}" for k in MANY], [f"INV {k}" for k in MANY],
+        [f"{k}ABC" for k in MANY], [f"w{k}" for k in MANY], [f"{k} km" for k in MANY] + ["5 mi"],
     ],
 )  # fmt: skip
 def test_words_are_not_read_as_numbers(given):

@@ -130,6 +130,36 @@ def test_columns_are_matched_by_name():
         table.transform([["a", 1]])
 
 
+NAMED = {"ignore": ["a"], "categorical": ["zone"], "dates": ["sold"]}
+
+
+@pytest.mark.parametrize("given", [NAMED, {"ignore": [0], "categorical": np.array([1]), "dates": (-1,)}])
+def test_columns_are_chosen_by_name_or_position(given):
+    sold = ["1.2.2020", "soon"] * 30
+    frame = pd.DataFrame({"a": np.arange(60.0) % 7, "zone": [1.0, 2, 3] * 20, "sold": sold})
+    with pytest.warns(TableWarning, match=r"30 rows with words that are not dates \('soon'\)"):
+        how = TableTransformer(**given).fit(frame)
+    assert how.left_out_ == {"a": "as requested"}
+    assert [type(column) for column in how.columns_] == [Category, DateColumn]
+    wrong = {
+        "zone": r"got 'zone'. Pass \['zone'\]",
+        (3,): "position 3, but `X` has 3",
+        ("zon",): "did you mean",
+    }
+    for columns, message in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            TableTransformer(ignore=columns).fit(frame)
+
+
+@pytest.mark.parametrize("labels", [[7, 3, 9], [("a", "x"), ("a", "y"), ("b", "x")], [0, 1, 2]])
+def test_labels_that_are_no_strings_become_names(labels, rng):
+    frame = pd.DataFrame(rng.normal(size=(60, 3)))
+    frame.columns = pd.MultiIndex.from_tuples(labels) if isinstance(labels[0], tuple) else labels
+    how = TableTransformer().fit(frame, Y)
+    assert [column.name for column in how.columns_] == list(map(str, labels))
+    np.testing.assert_array_equal(how.transform(frame[frame.columns[::-1]]), how.transform(frame))
+
+
 def test_a_step_of_a_pipeline_with_names():
     model = make_pipeline(TableTransformer().set_output(transform="pandas"), RidgeCV())
     y = FRAME["nullable"].fillna(0).astype(float) + (FRAME["text"] == "u")
@@ -155,7 +185,7 @@ def test_useless_columns_and_copies_of_the_target_cause_warnings():
         "text": "its words hardly ever repeat ('note 0x', ...)", "alive": "it repeats the target",
     }  # fmt: skip
     y = frame["good"] * 2 + 1
-    with pytest.warns(TableWarning, match="good: the target is a multiple of it"):
+    with pytest.warns(TableWarning, match="can be computed from good .R² 1.000.; is it known"):
         TableTransformer().fit(frame[["good"]].assign(other=rng.normal(size=ROWS)), y)
     with pytest.raises(TableError, match=r"no column that a model could use .good: it repeats the target"):
         TableTransformer().fit(frame[["good"]], frame["good"])
@@ -234,6 +264,8 @@ def test_the_kind_of_a_column_may_change_after_the_fit(learned):
         (pd.DataFrame({"a": []}), ValueError, "has no rows"),
         (pd.DataFrame({"a": [1.0, np.inf, 2.0]}), ValueError, r"infinity .inf. in row 2 of column 'a'"),
         (pd.DataFrame({"a": [[1], [2]]}), TypeError, r"a list in column 'a'.*[Ll]eave the column out"),
+        (pd.DataFrame({"a": [1.0], "b": ["u"], "c": [None]}), TableError, r"^`X` has one row; pass more"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", 1]), TypeError, r"of the types int, str; make all of"),
         (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "two columns with|unique"),
     ],
 )

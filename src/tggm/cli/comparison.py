@@ -17,11 +17,12 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from tggm.arrays import Floats
 from tggm.cli.commands import OPPONENTS
 from tggm.cli.files import CommandError, say
-from tggm.cli.training import FitOptions, build_estimator, input_columns
+from tggm.cli.training import FitOptions, build_estimator, input_columns, resolve_columns
 from tggm.predictive import GaussianMixture
 from tggm.tables import Table, TableTransformer, Target
 from tggm.tables.baselines import TITLES, fit_baselines, row_scores
 from tggm.tables.columns import Category, Ordinal, Statistic
+from tggm.tables.transformer import CHOICES
 
 OURS = "this model"
 LEAST = 1e-15  # probability of a label, so that one row cannot make a score infinite
@@ -63,6 +64,7 @@ def run_comparison(
     rows: dict[str, list[dict[str, Floats]]] = {name: [] for name in (OURS, *models)}
     seconds = dict.fromkeys(rows, 0.0)
     inputs, y = input_columns(table, options), target.values(table)
+    options = resolve_columns(table, options)
     splits = (StratifiedKFold if target.is_class else KFold)(folds, shuffle=True, random_state=options.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about early stopping, columns and rare classes
@@ -95,7 +97,8 @@ def fit_and_predict(name: str, data: Any, is_class: bool, options: FitOptions) -
         return (
             (model.predict_log_proba(test), model.classes_) if is_class else (model.predict_dist(test), None)
         )
-    encoder, words = TableTransformer(task="classification" if is_class else "regression"), []
+    choices = {kind: getattr(options, kind) for kind in CHOICES}
+    encoder, words = TableTransformer(task="classification" if is_class else "regression", **choices), []
     X, X_test = encoder.fit_transform(train, y), encoder.transform(test)
     if name in TITLES:
         baselines = fit_baselines(X, y, is_class)

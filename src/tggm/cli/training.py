@@ -24,12 +24,13 @@ from tggm.data import Piece, Stream
 from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
 from tggm.files import model_file
-from tggm.tables import Table, TableWarning, Target, choose_target, sample_transformer, training_features
+from tggm.tables import Table, TableWarning, Target, choose_target, stream_transformer, training_features
 from tggm.tables.baselines import fit_baselines, score_all
 from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stack_tables
+from tggm.tables.transformer import CHOICES
 from tggm.training import CheckpointWarning, Observer
 from tggm.training.checkpoint import CheckpointError
 
@@ -45,7 +46,7 @@ OPTIONS = ("hidden", "members", "epochs", "guarantee", "groups", "checkpoint", "
 NAMES = {"n_members": "--members", "max_epochs": "--epochs", "support": "--lower and --upper"} | {
     name: f"--{name}" for name in OPTIONS
 }
-FIXED = {"checkpoint", "network", "random_state", "verbose"}  # not set by --set
+FIXED = {"checkpoint", "network", "random_state", "verbose", *CHOICES}  # not set by --set
 PLAIN_SECONDS = 10.0  # between lines of progress that are not on a terminal
 
 
@@ -69,6 +70,7 @@ class FitOptions:
     test_last: float | None = None
     ignore: Sequence[str] = ()
     categorical: Sequence[str] = ()
+    dates: Sequence[str] = ()
     missing: Sequence[str] = ()
     quick: bool = False
     settings: Sequence[str] = ()  # name=value
@@ -105,6 +107,7 @@ def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
     if options.lower is not None or options.upper is not None:
         given["support"] = (options.lower, options.upper)
     settings = {name: value for name, value in given.items() if value is not None}
+    settings |= {kind: getattr(options, kind) for kind in CHOICES}
     members = 3 if options.quick else 10 if n_rows < MOST_ROWS_OF_TEN and not is_class else 5
     model: Any = (TGGMClassifier if is_class else TGGMRegressor)(n_members=members, random_state=options.seed)
     if options.quick:
@@ -140,19 +143,19 @@ def find_target(table: Table, options: FitOptions) -> tuple[Target, str]:
     return choose_target(table, options.target, options.task)
 
 
+def resolve_columns(table: Table, options: FitOptions) -> FitOptions:
+    """Return the options with lists of column names, without the target and the groups."""
+    names = {kind: names_in(getattr(options, kind), list(table.columns)) for kind in CHOICES}
+    table.require([name for found in names.values() for name in found])
+    own = (options.target, options.groups)
+    kept = {kind: [name for name in found if name not in own] for kind, found in names.items()}
+    return replace(options, **kept)  # type: ignore[arg-type]
+
+
 def input_columns(table: Table, options: FitOptions) -> Table:
-    """Return the inputs, without the target and ignored columns; `categorical` columns become words."""
-    known = list(table.columns)
-    ignore, categorical = names_in(options.ignore, known), names_in(options.categorical, known)
-    table.require([*ignore, *categorical])
-    words = {name: table.words(name) for name in categorical}
-    columns = {
-        name: words.get(name, column)
-        for name, column in table.columns.items()
-        if name not in (options.target, options.groups, *ignore)
-    }
-    categories = {**dict.fromkeys(words, ()), **table.categories}
-    return Table(table.source, columns, table.decimal, categories, table.origin, tuple(options.missing))
+    """Return the inputs, without the target and the groups."""
+    inputs = table.without(options.target, options.groups or options.target)
+    return replace(inputs, missing=tuple(options.missing))
 
 
 def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> tuple[Ints, Ints]:
@@ -230,7 +233,7 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     progress.say(_start_message(target, reason, f"{len(train)} rows to train on, {len(test)} held out{how}"))
     progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
     progress.note(rare_classes(y, target))
-    inputs = input_columns(rows, options)
+    inputs, options = input_columns(rows, options), resolve_columns(rows, options)
     X, begin = inputs.take(train), time.perf_counter()
     groups = None if groups is None else groups[train]
     model = train_model(options, target, len(train), (X, y[train]), progress, groups)
@@ -254,12 +257,11 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
         return hash_rows(options.seed, rows) < limit
 
     rows = sample.take(target.known(sample) & ~held_out(sample.places))
-    X, y = input_columns(rows, options), target.values(rows)
-    transformer = sample_transformer(X, y, target.task)
+    X, y, options = input_columns(rows, options), target.values(rows), resolve_columns(rows, options)
     test: list[Table] = []
     trained: dict[int, int] = {}  # rows by the start of their group
 
-    def pieces(order: np.random.Generator | None) -> Iterator[Piece]:
+    def parts(order: np.random.Generator | None = None) -> Iterator[tuple[int, Table, NDArray[Any]]]:
         for group in folder.files.order_groups(order):
             table = folder.read(group)
             known, held = target.known(table), held_out(group.start + np.arange(group.rows))
@@ -268,7 +270,14 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
             table = table.take(known & ~held)
             trained[group.start] = len(table)
             if len(table):
-                yield Piece(group.start, transformer.transform(table), target.values(table))
+                yield group.start, table, target.values(table)
+
+    choices = {kind: getattr(options, kind) for kind in CHOICES}
+    transformer, encode = stream_transformer(X, y, target.task, parts, **choices)
+
+    def pieces(order: np.random.Generator | None) -> Iterator[Piece]:
+        for start, table, targets in parts(order):
+            yield Piece(start, encode(start, table), targets)
 
     progress = Progress(options.quiet, y)
     progress.say(_start_message(target, reason, f"{len(folder)} rows in {len(folder.files.groups)} groups"))

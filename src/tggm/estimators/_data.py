@@ -39,8 +39,8 @@ from tggm.predictive.support import NO_PLAN, Plan, Support
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
-from tggm.tables.inputs import check_targets, new_rows, read_inputs
-from tggm.tables.transformer import Columns
+from tggm.tables.inputs import as_table, check_targets, new_rows, read_inputs
+from tggm.tables.transformer import CHOICES, Columns
 from tggm.training.rows import Blocks, Membership, RowBlock, Rows, bucket, membership, sparse_rows
 
 FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
@@ -128,6 +128,10 @@ class StreamData:
     holdout = Holdout()
 
     def __init__(self, stream: Stream, settings: Settings, rng: np.random.Generator, *, labels: bool) -> None:
+        if stream.table is None and (chosen := [name for name in CHOICES if len(settings.given[name])]):
+            raise ValueError(
+                f"`{chosen[0]}` must be empty for a stream; leave its columns out of the stream."
+            )
         self.stream = stream
         self.survey = survey(stream, int(rng.integers(2**63)), labels)
         self.X, self._y, self._bound = self.survey.held(fraction_of(settings.cv))
@@ -234,10 +238,11 @@ def _encode(
     estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools, holdout: Holdout
 ) -> tuple[Any, Columns]:
     """Return the selected rows as numbers, and the columns; fit the encoder of a table to these rows."""
-    if not isinstance(X, Table):
+    choices = {name: getattr(estimator, name) for name in CHOICES}
+    if not isinstance(X, Table) and not any(len(chosen) for chosen in choices.values()):
         return X if rows.all() else X[rows], Columns(X.shape[1])
-    encoder = TableTransformer(task=estimator.task)
-    units = holdout.units(int(rows.sum()))
+    X, units = as_table(X), holdout.units(int(rows.sum()))
+    encoder = TableTransformer(task=estimator.task, **choices)
     return encoder.fit_transform(X.take(rows), None if y is None else y[rows], units), Columns.of(encoder)
 
 

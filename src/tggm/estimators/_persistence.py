@@ -28,7 +28,7 @@ from tggm.predictive.transforms import checked_transform
 from tggm.settings import layers, plain
 from tggm.tables import Preparation, TableTransformer, Target
 from tggm.tables.schema import restored_classes, stored_classes
-from tggm.tables.transformer import Columns
+from tggm.tables.transformer import CHOICES, Columns
 
 Arrays = Mapping[str, np.ndarray]
 Meta = Mapping[str, Any]
@@ -120,6 +120,7 @@ def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
     """Return constructor arguments as JSON values; those that define the model are as in the fit."""
     given, fitted = estimator.get_params(deep=False), estimator.fitted_
     found = {name: plain(value) for name, value in given.items() if name not in ("checkpoint", "cv")}
+    found |= {name: plain(list(given[name])) for name in CHOICES}
     found |= {"n_members": len(fitted.model.arrays()["hidden.W0"]), "dtype": fitted.dtype}
     if given["network"] is not None:
         found["network"] = replace(fitted.network, likelihood=given["network"].likelihood).described()

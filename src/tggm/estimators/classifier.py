@@ -88,6 +88,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     guarantee : float or None, default None
         Highest level of sets of classes with guaranteed coverage, see `predict_set`. Rows are set aside as in
         `TGGMRegressor`.
+    ignore, categorical, dates : sequence of str or int, default ()
+        Columns to leave out, and those that are categories or dates, as in `TGGMRegressor`.
     dtype : {"float32", "float64"}, default "float32"
         Type of the numbers.
     random_state : int, RandomState or None, default None
@@ -135,6 +137,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         class_weight: Mapping[Any, float] | str | None = None,
         standardize: bool | str = "robust",
         guarantee: float | None = None,
+        ignore: Sequence[str | int] = (),
+        categorical: Sequence[str | int] = (),
+        dates: Sequence[str | int] = (),
         dtype: str = "float32",
         random_state: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -146,6 +151,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         self.weight_decay, self.dropout, self.cv = weight_decay, dropout, cv
         self.neighbors, self.class_weight, self.standardize = neighbors, class_weight, standardize
         self.guarantee, self.dtype = guarantee, dtype
+        self.ignore, self.categorical, self.dates = ignore, categorical, dates
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "classification"

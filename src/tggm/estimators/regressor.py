@@ -111,6 +111,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         such as 1 for counts. Rows at a limit are censored observations, and predictions have a probability
         there. "auto" finds limits and steps in the targets, and uses them where held-out rows are not
         predicted worse, see docs/targets.md. None is a smooth distribution.
+    ignore, categorical, dates : sequence of str or int, default ()
+        Names or positions of columns to leave out, and of those that are categories or dates, see
+        `TableTransformer`.
     dtype : {"float32", "float64"}, default "float32"
         Type of the numbers in training and in means. Densities are always computed in double precision.
     random_state : int, RandomState or None, default None
@@ -175,6 +178,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         neighbors: bool | int | str = "auto",
         guarantee: float | None = None,
         support: str | Sequence[float | None] | None = "auto",
+        ignore: Sequence[str | int] = (),
+        categorical: Sequence[str | int] = (),
+        dates: Sequence[str | int] = (),
         dtype: str = "float32",
         random_state: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -187,6 +193,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         self.standardize, self.target_transform = standardize, target_transform
         self.calibrate, self.neighbors, self.guarantee = calibrate, neighbors, guarantee
         self.support, self.dtype = support, dtype
+        self.ignore, self.categorical, self.dates = ignore, categorical, dates
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
     task: ClassVar = "regression"

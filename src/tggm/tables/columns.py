@@ -3,14 +3,20 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.tables.table import Table, TableError
-from tggm.tables.target_encoding import Outcomes, TargetEncoding, encode_codes, encode_out_of_fold
+from tggm.tables.target_encoding import (
+    Outcomes,
+    StreamSums,
+    TargetEncoding,
+    encode_codes,
+    encode_out_of_fold,
+)
 from tggm.tables.text import Dates, day_first, limit
 
 _NO_GAPS = "unknown: the training rows had no gaps there"
@@ -326,6 +332,11 @@ class Statistic(_Words):
             return self.lookup[code]
         out_of_fold = encode_out_of_fold(code, len(self.counts), outcome)
         return np.column_stack([out_of_fold, self.lookup[code, -1]])
+
+    def encoded(self, sums: StreamSums, without: int | None) -> "Statistic":
+        """Return the column with all rows of a stream, encoded without those of one fold."""
+        values = tuple(map(tuple, sums.encode(without).tolist()))
+        return replace(self, counts=tuple(sums.count.sum(0).tolist()), values=values)
 
     @property
     def lookup(self) -> Floats:

@@ -246,10 +246,16 @@ def _table_of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
         ) from None
     if frame is None or len(set(frame.columns)) < len(frame.columns):
         raise TableError(f"{source} has two columns with the same name; every column needs its own name.")
+    kinds = {type(label).__name__ for label in frame.columns}
+    if len(kinds) > 1 and "str" in kinds:
+        raise TypeError(
+            f"{source} has column names of the types {', '.join(sorted(kinds))}; make all of them strings: "
+            "X.columns = X.columns.astype(str)."
+        )
     series = {str(label): frame.get_column(label) for label in frame.columns}
     columns = {name: _column_of_series(one, name, gaps, source) for name, one in series.items()}
     words = [name for name, one in series.items() if one.dtype in (nw.Categorical, nw.Enum)]
-    named = all(isinstance(name, str) for name in frame.columns)
+    named = not len(series) or frame.columns != list(range(len(series)))  # the default of pandas
     return Table(source, columns, categories={name: _levels(series[name]) for name in words}, named=named)
 
 

@@ -143,6 +143,11 @@ class Table:
         different = self.different(name)
         return bool(different) and all(word.lower() in TRUTH for word in different)
 
+    def has_codes(self, name: str) -> bool:
+        """Return whether all words of a column have whole numbers, one with a leading zero."""
+        different = self.different(name)
+        return bool(different) and text.are_codes(different)
+
     def has_dates(self, name: str) -> bool:
         """Return whether a column has dates, or words of which most are dates."""
         column = self.columns[name]
@@ -317,7 +322,8 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
         raise TableError(
             f"the target {name!r} of {table.source} is empty in all rows; choose another column."
         )
-    values = None if table.has_truth(name) else table.numbers_or_none(name)  # true and false count as words
+    as_words = table.has_truth(name) or table.has_codes(name)
+    values = None if as_words else table.numbers_or_none(name)
     numeric = None if values is None else values[known]
     whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
     labels: list[Any] = np.unique(table.words(name)[known] if numeric is None else numeric).tolist()

@@ -42,13 +42,15 @@ class Outcomes(NamedTuple):
     groups: Any = None  # (rows,) of the rows; those of one group are in one fold
 
     @classmethod
-    def of(cls, y: NDArray[Any], is_class: bool, groups: Any = None) -> "Outcomes | None":
+    def of(
+        cls, y: NDArray[Any], is_class: bool, groups: Any = None, labels: NDArray[Any] | None = None
+    ) -> "Outcomes | None":
         """Convert the targets of `fit`; None if there are too many outputs.
 
-        Two classes need one column, for the second class.
+        Two classes need one column, for the second class. `labels` are all classes, by default those of `y`.
         """
         if is_class:
-            labels = np.unique(y)
+            labels = np.unique(y) if labels is None else labels
             labels = labels[1:] if len(labels) == 2 else labels
             names = [str(label) for label in labels.tolist()]
             few = labels[:MOST_OUTPUTS]  # all of them, unless there are too many
@@ -81,27 +83,56 @@ def encode_out_of_fold(code: Ints, size: int, outcome: Outcomes) -> Floats:
 def _shrunken_means(code: Ints, size: int, y: Floats, log_odds: bool) -> Floats:
     known = ~np.isnan(y)
     code, y = code[known], y[known]
-    count = np.bincount(code, minlength=size)
-    total = np.bincount(code, y, minlength=size).astype(np.float64)
-    m, mean = _prior_rows(code, count, total, y), float(y.mean()) if len(y) else 0.0
-    value: Floats = (total + m * mean) / (count + m)
+    centre = float(y.mean()) if len(y) else 0.0
+    total = np.bincount(code, y - centre, minlength=size).astype(np.float64)
+    squares = float(((y - centre) ** 2).sum())
+    return _shrink(np.bincount(code, minlength=size), total, squares, centre, log_odds)
+
+
+def _shrink(count: Ints, total: Floats, squares: float, centre: float, log_odds: bool) -> Floats:
+    """Return shrunken means from the rows and the sum of y − centre of each code, and the sum of squares."""
+    n, m = int(count.sum()), _prior_rows(count, total, squares)
+    value: Floats = centre + (total + m * total.sum() / max(n, 1)) / (count + m)
     if log_odds:
-        least = 0.5 / (len(y) + 1)
+        least = 0.5 / (n + 1)
         share = np.clip(value, least, 1 - least)
         value = np.log(share / (1 - share))
     return value
 
 
-def _prior_rows(code: Ints, count: Ints, total: Floats, y: Floats) -> float:
+def _prior_rows(count: Ints, total: Floats, squares: float) -> float:
     """Return the weight of the prior in rows: the variance within codes over that between their means."""
-    codes, n = int((count > 0).sum()), len(y)
+    codes, n = int((count > 0).sum()), int(count.sum())
     if codes < 2 or n <= codes:
         return LEAST_PRIOR
-    mean = total / np.maximum(count, 1)
-    within = float(((y - mean[code]) ** 2).sum() / (n - codes))
-    spread = float((count * (mean - y.mean()) ** 2).sum())
+    explained = float((total**2 / np.maximum(count, 1)).sum())
+    within = max(squares - explained, 0.0) / (n - codes)
+    spread = explained - total.sum() ** 2 / n
     between = (spread - (codes - 1) * within) / (n - (count.astype(np.float64) ** 2).sum() / n)
     return float(np.clip(within / between, LEAST_PRIOR, MOST_PRIOR)) if between > 0 else MOST_PRIOR
+
+
+class StreamSums:
+    """Rows and sums of targets by fold and code, from which the codes of a stream are encoded."""
+
+    def __init__(self, size: int, sample: Outcomes) -> None:
+        self.centre, self._log_odds = sample.values.mean(0), sample.is_class
+        self.count = np.zeros((FOLDS, size), np.int64)
+        self._total = np.zeros((FOLDS, size, len(self.centre)))
+        self._squares = np.zeros((FOLDS, len(self.centre)))
+
+    def add(self, code: Ints, fold: Ints, Y: Floats) -> None:
+        """Add rows with known targets."""
+        np.add.at(self.count, (fold, code), 1)
+        np.add.at(self._total, (fold, code), Y - self.centre)
+        np.add.at(self._squares, fold, (Y - self.centre) ** 2)
+
+    def encode(self, without: int | None = None) -> Floats:
+        """Return the encoding of each code, (codes, outputs), by the rows of all folds but one."""
+        kept = np.arange(FOLDS) != without
+        count, total, squares = (a[kept].sum(0) for a in (self.count, self._total, self._squares))
+        parts = zip(total.T, squares.tolist(), self.centre.tolist(), strict=True)
+        return np.stack([_shrink(count, *part, self._log_odds) for part in parts], axis=1)
 
 
 @dataclass(frozen=True)
@@ -167,6 +198,16 @@ def beats_neighbours(x: Floats, levels: tuple[float, ...], commonest: float, out
         if not gain.mean() > max(least, ERRORS * gain.std() / np.sqrt(len(gain))):  # false for NaN, too
             return False
     return True
+
+
+def neighbours_predict(x: Floats, outcome: Outcomes) -> bool:
+    """Return whether rows with similar numbers have similar targets, by three standard errors."""
+    some = np.random.default_rng(0).permutation(np.flatnonzero(~np.isnan(outcome.values).any(1)))[:MOST_ROWS]
+    x, y = x[some], outcome.values[some]
+    widths = (2, max(LEAST_WIDTH, len(x) // 20), len(x))  # the last is the mean of all others
+    *near, far = (((y - _neighbour_mean(x, y, width)) ** 2).sum(1) for width in widths)
+    gains = [far - error for error in near]
+    return any(gain.mean() > ERRORS * gain.std() / np.sqrt(len(gain)) for gain in gains)
 
 
 def _neighbour_mean(x: Floats, y: Floats, width: int) -> Floats:

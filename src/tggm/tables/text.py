@@ -2,7 +2,8 @@
 
 Numbers: ``5,969``, ``1.234,56``, ``$12,345``, ``163,461 km``, ``<0.5``. The meaning of a comma is decided for
 a whole column: groups of exactly three digits are thousands unless a word shows otherwise, such as ``0,25``
-or ``1.234,56``. A currency or unit may be before or after the digits, and must be the same everywhere.
+or ``1.234,56``. A currency or unit may be before or after the digits, and must be the same everywhere. Other
+letters, and leading zeros, make a code, which is a word: SKU0049, INV 12, 12ABC, 02134.
 
 Dates: 2024-01-31 12:30, 31.01.2024, 1/31/24, 31 Jan 2024, January 31, 2024.
 """
@@ -55,11 +56,14 @@ _DIGITS = {
     )
     for decimal, group in ((".", ","), (",", r"\."))
 }  # by the decimal mark
-_MONEY = r"[$€£¥₹₩]|US\$|[A-Z]{3}"
-_BEFORE = re.compile(rf"(({_MONEY})\s*)?")
-_AFTER = re.compile(
-    rf"(\s*({_MONEY}|[%‰°]|°[CF]|[kcm]m|[km]?g|[kM]?W|kWh|m?l|min|[ms]|h)|\s+[^\W\d][^\d\s]{{0,9}})?"
+_CURRENCIES = (
+    "AED|ARS|AUD|BDT|BGN|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|KRW|"
+    "KWD|MAD|MXN|MYR|NGN|NOK|NZD|PEN|PHP|PKR|PLN|QAR|RON|RSD|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR"
 )
+_SIGN = r"[$€£¥₹₩]|US\$"
+_CERTAIN = re.compile(rf"({_SIGN}|[%‰°]|°[CF]|[kcm]m|[km]?g|[kM]?W|kWh|m?l|min|[ms]|h)?")  # units
+_BEFORE = re.compile(rf"(({_SIGN}|{_CURRENCIES})\s*)?")
+_AFTER = re.compile(rf"(\s*({_CERTAIN.pattern}|{_CURRENCIES})|\s+[^\W\d][^\d\s]{{0,9}})?")
 _LIMIT = re.compile(r"(?P<mark>[<>≤≥]=?)\s*(?P<rest>.+)")
 _DIFFERENT = 10  # distinct values from which words with a unit are numbers
 
@@ -69,6 +73,11 @@ class Spelling(NamedTuple):
 
     decimal: str = "."
     unit: str = ""  # before or after the digits
+
+    @property
+    def certain(self) -> bool:
+        """Return whether the words cannot be codes: the unit is a usual one, or there is none."""
+        return _CERTAIN.fullmatch(self.unit) is not None
 
     def value(self, word: str) -> float | None:
         """Return the number in a word; None if it is not a finite number."""
@@ -88,7 +97,7 @@ def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = Non
     """Find the number format of a column of words; `decimal` is used if the meaning of commas is unclear.
 
     A unit must be shared by all words that have one, and needs many different numbers: 4 WD and 2 WD stay
-    words.
+    words. A blank separates an unknown unit from the digits.
     """
     parts = [found for word in words if (found := _PARTS.fullmatch(word.strip()))]
     if unit is None:
@@ -104,6 +113,13 @@ def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = Non
     if len(shown) == 1:
         return Spelling(shown.pop(), unit)
     return Spelling(decimal if any("," in each for each in digits) else ".", unit)
+
+
+def are_codes(words: Iterable[str]) -> bool:
+    """Return whether all words have whole numbers, of which one has a leading zero."""
+    parts = [_PARTS.fullmatch(word) for word in words]
+    digits = [found["digits"] for found in parts if found and found["digits"].isdecimal()]
+    return len(digits) == len(parts) and any(len(each) > 1 and each[0] == "0" for each in digits)
 
 
 def _units(parts: re.Match[str]) -> set[str]:

@@ -7,8 +7,10 @@ step of a scikit-learn pipeline.
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -17,20 +19,34 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from tggm.arrays import Floats
+from tggm.arrays import Floats, Ints
+from tggm.data.stream import hash_rows
 from tggm.settings import one_of
-from tggm.tables.columns import Category, Column, DateColumn, Note, Number, Ordinal, Statistic, marks_of
+from tggm.tables.columns import (
+    Category,
+    Column,
+    DateColumn,
+    Note,
+    Number,
+    Ordinal,
+    Statistic,
+    code_words,
+    marks_of,
+)
 from tggm.tables.inputs import as_table
+from tggm.tables.leaks import leak_notes
 from tggm.tables.schema import Preparation
 from tggm.tables.table import MANY, Table, TableError, TableWarning, Target, warn
-from tggm.tables.target_encoding import Outcomes
+from tggm.tables.target_encoding import FOLDS, Outcomes, StreamSums, neighbours_predict
 
 TASKS = ("auto", "regression", "classification")
+CHOICES = ("ignore", "categorical", "dates")  # arguments that list columns
 MOST_LEVELS = 50  # categories with an indicator each
 MOST_OTHER = 0.1  # share of rows with rare categories; above it the column is target-encoded
 LEAST_REPEATS = 20  # rows; fewer may equal the target by chance
+COLLISIONS = 12  # expected among random numbers of the same range, from which distinct ones are identifiers
 _IDENTIFIER = re.compile(r"(?i:(.*[^a-z])?(id|uuid|guid|key))|.*[a-z](Id|ID|Key)|[A-Z]{1,3}ID")
-_EMPTY, _CONSTANT = "it is empty", "it has the same value everywhere"
+_EMPTY, _CONSTANT, _ASKED = "it is empty", "it has the same value everywhere", "as requested"
 
 
 class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -46,10 +62,12 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     Parameters
     ----------
-    ignore : sequence of str, default ()
-        Columns to leave out.
-    categorical : sequence of str, default ()
+    ignore : sequence of str or int, default ()
+        Columns to leave out, by name or position.
+    categorical : sequence of str or int, default ()
         Columns of numbers that are categories.
+    dates : sequence of str or int, default ()
+        Columns of words that are dates; other words in them are gaps.
     missing : sequence of str, default ()
         Words that mark a gap, besides the common ones (empty, NA, None, ?, -, ...).
     task : {"auto", "regression", "classification"}, default "auto"
@@ -70,13 +88,15 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def __init__(
         self,
         *,
-        ignore: Sequence[str] = (),
-        categorical: Sequence[str] = (),
+        ignore: Sequence[str | int] = (),
+        categorical: Sequence[str | int] = (),
+        dates: Sequence[str | int] = (),
         missing: Sequence[str] = (),
         task: str = "auto",
     ) -> None:
         self.ignore = ignore
         self.categorical = categorical
+        self.dates = dates
         self.missing = missing
         self.task = task
 
@@ -99,12 +119,15 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         Target encodings are out of fold: they differ from those of ``fit(X, y).transform(X)``, which use each
         row's own target. Rows of one group are in one fold.
         """
-        table, outcome = self._learn(X, y, groups=groups)
-        left_out = [f"{name} ({why})" for name, why in self.left_out_.items() if name not in self.ignore]
+        table, outcome = self._learn(X, y, groups)
+        found = self._encode(table, outcome)
+        if outcome is not None and not table.numeric:
+            self.notes_ += leak_notes(self.columns_, found, outcome)
+        left_out = [f"{name} ({why})" for name, why in self.left_out_.items() if why != _ASKED]
         listed = [f"columns are left out: {', '.join(left_out)}"] * bool(left_out)
         if listed or self.notes_:
             warn("; ".join([*listed, *self.notes_]))
-        return self._encode(table, outcome)
+        return found
 
     def transform(self, X: Any) -> Any:
         """Return the numbers of a table; named columns may be in any order."""
@@ -144,9 +167,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         made._set_names(preparation.names, preparation.named)
         return made
 
-    def _learn(
-        self, X: Any, y: Any, target_encoding: bool = True, groups: Any = None
-    ) -> tuple[Table, Outcomes | None]:
+    def _learn(self, X: Any, y: Any, groups: Any = None) -> tuple[Table, Outcomes | None]:
         """Learn each column; raise `TableError` that lists all mistakes, or if no column is left.
 
         Return the table, and the targets for target encodings.
@@ -155,31 +176,34 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         table = as_table(X, tuple(self.missing))
         if not table.columns:
             raise TableError(f"{table.source} has no rows or no columns; there is nothing to learn from.")
+        if len(table) == 1 and not table.numeric:
+            raise TableError(f"{table.source} has one row; pass more, there is nothing to learn from one.")
         target, is_class = None if y is None else np.asarray(y), self.task == "classification"
         if target is not None and len(target) != len(table):
             raise ValueError(f"`y` has {len(target)} targets, but `X` has {len(table)} rows.")
         if target is not None and self.task == "auto":
             is_class = type_of_target(target, input_name="y") in ("binary", "multiclass")
-        outcome = None if target is None or not target_encoding else Outcomes.of(target, is_class, groups)
+        outcome = None if target is None else Outcomes.of(target, is_class, groups)
         self._set_names(tuple(table.columns), table.named)
         self._missing = (*self.missing, *table.missing)
-        self.left_out_ = dict.fromkeys(self.ignore, "as requested")
+        self.left_out_ = dict.fromkeys(_resolve("ignore", self.ignore, table), _ASKED)
+        kinds = dict.fromkeys(_resolve("dates", self.dates, table), "date")
+        kinds |= dict.fromkeys(_resolve("categorical", self.categorical, table), "category")
         self.notes_: list[str] = []
         columns: list[Column] = []
         mistakes: list[str] = []
-        table.require([*self.ignore, *self.categorical])
-        for name in [name for name in table.columns if name not in self.ignore]:
+        for name in [name for name in table.columns if name not in self.left_out_]:
             try:
-                found = learn_column(table, name, outcome, name in self.categorical)
+                found = learn_column(table, name, outcome, kinds.get(name, ""))
             except TableError as error:
                 mistakes.append(str(error).removesuffix("."))
                 continue
-            relation = "" if target is None else _relation(table, name, target, is_class)
-            if isinstance(found, str) or relation == "equal":
+            repeats = target is not None and _repeats(table, name, target, is_class)
+            if isinstance(found, str) or repeats:
                 self.left_out_[name] = found if isinstance(found, str) else "it repeats the target"
                 continue
             columns.append(found)
-            self.notes_ += _notes(table, found, relation)
+            self.notes_ += _notes(table, found)
         if mistakes:
             raise TableError("; ".join(mistakes) + ".")
         if not columns:
@@ -216,7 +240,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def _table(self, X: Any) -> Table:
         """Return new rows as a table with the names of the training columns."""
         table = as_table(X, self._missing)
-        if table.named and self._named:
+        if table.named and (self._named or set(self._names) <= set(table.names)):
             return table
         if table.numeric:
             validate_data(self, X, reset=False, skip_check_array=True)  # only the number of columns
@@ -245,14 +269,50 @@ class Columns:
         return cls(encoder.n_features_in_, getattr(encoder, "feature_names_in_", None), encoder)
 
 
-def sample_transformer(table: Table, y: NDArray[Any], task: str) -> TableTransformer:
-    """Learn from a sample of the rows of a stream, without target encodings.
+def stream_transformer(
+    sample: Table, y: NDArray[Any], task: str, parts: Callable[[], Iterable[tuple[int, Table, Any]]],
+    **choices: Any,
+) -> tuple[TableTransformer, Callable[[int, Table], Floats]]:  # fmt: skip
+    """Learn columns from a sample of the rows of a stream, and encodings of many words from all rows.
 
-    Rows of a stream are read several times, so a target encoding would contain the row's own target.
+    `parts` reads the stream: first row numbers, tables and targets. Return the transformer, and the function
+    that encodes training rows. The target encodings of a row are means of the other folds, because rows of a
+    stream are read several times; numbers have none.
     """
-    made = TableTransformer(task=task)
-    made._learn(table, y, target_encoding=False)
-    return made
+    made, label = TableTransformer(task=task, **choices), np.unique(y)
+    outcome = made._learn(sample, y)[1]
+    if outcome is not None:
+        made.notes_ += leak_notes(made.columns_, made._encode(sample, outcome), outcome)
+    plain = tuple(replace(c, encoding=None) if isinstance(c, Number) else c for c in made.columns_)
+    words = [column for column in plain if isinstance(column, Statistic)]
+    sums = {} if outcome is None else {c.name: StreamSums(len(c.counts), outcome) for c in words}
+
+    def folds(start: int, table: Table) -> Ints:
+        return (hash_rows(1, start + table.places) % np.uint64(FOLDS)).astype(np.int64)
+
+    for start, table, targets in parts() if sums else ():
+        found = Outcomes.of(targets, task == "classification", labels=label)
+        assert found is not None
+        for column in words:
+            code = code_words(table, column.name, column.levels)
+            sums[column.name].add(code, folds(start, table), found.values)
+
+    def without(k: int | None) -> tuple[Column, ...]:
+        return tuple(c.encoded(sums[c.name], k) if isinstance(c, Statistic) else c for c in plain)
+
+    others = [copy(made) for _ in range(FOLDS)]
+    for k, other in enumerate(others):
+        other.columns_ = without(k)
+    made.columns_ = without(None)
+
+    def encode(start: int, table: Table) -> Floats:
+        fold = folds(start, table)
+        found = np.empty((len(table), len(made.get_feature_names_out())))
+        for k in np.unique(fold):
+            found[fold == k] = others[k].transform(table.take(fold == k))
+        return found
+
+    return made, encode
 
 
 def training_features(
@@ -267,17 +327,38 @@ def training_features(
 # ---- kinds of columns ------------------------------------------------------------------------------------
 
 
-def learn_column(table: Table, name: str, outcome: Outcomes | None, categorical: bool) -> Column | str:
-    """Find the kind of a column of inputs and learn it, or return the reason why it is left out."""
-    if table.numeric and not categorical:
+def _resolve(option: str, given: Sequence[Any], table: Table) -> list[str]:
+    """Return the names of columns that are given by name or position."""
+    if isinstance(given, str):
+        raise ValueError(f"`{option}` must be a list of columns; got {given!r}. Pass [{given!r}].")
+    for k in given:
+        if isinstance(k, Integral) and int(k) not in range(-len(table.names), len(table.names)):
+            raise ValueError(
+                f"`{option}` has the position {k}, but {table.source} has {len(table.names)} columns."
+            )
+    names = [table.names[k] if isinstance(k, Integral) else k for k in given]
+    table.require(names)
+    return names
+
+
+def learn_column(table: Table, name: str, outcome: Outcomes | None, kind: str = "") -> Column | str:
+    """Find the kind of a column of inputs and learn it, or return the reason why it is left out.
+
+    `kind` is "category" or "date" if the user chose it.
+    """
+    if table.numeric and not kind:
         return Number.of(table, name)
-    if name in table.categories or categorical:
+    if name in table.categories or kind == "category" or (table.has_codes(name) and kind != "date"):
         return _learn_words(table, name, outcome)
-    if table.has_dates(name):
+    if table.has_dates(name) or kind == "date":
         return _CONSTANT if len(set(table.words(name).tolist())) == 1 else DateColumn.of(table, name)
     values = table.numbers_or_none(name)
     if values is not None:
-        return _reason_to_drop(table, name, values) or Number.of(table, name, outcome=outcome)
+        if reason := _reason_to_drop(table, name, values, outcome):
+            return reason
+        found = Number.of(table, name, outcome=outcome)
+        certain = found.encoding is None or table.spelling(name).certain
+        return found if certain else _learn_words(table, name, outcome)
     if table.number_share(name) >= 0.5:
         if marks := marks_of(table, name):
             return Number.of(table, name, marks, outcome)
@@ -285,7 +366,7 @@ def learn_column(table: Table, name: str, outcome: Outcomes | None, categorical:
     return _learn_words(table, name, outcome)
 
 
-def _reason_to_drop(table: Table, name: str, values: Floats) -> str:
+def _reason_to_drop(table: Table, name: str, values: Floats, outcome: Outcomes | None) -> str:
     """Return why a column of numbers is left out, if it is."""
     known = values[~np.isnan(values)]
     if not len(known):
@@ -297,8 +378,13 @@ def _reason_to_drop(table: Table, name: str, values: Floats) -> str:
     offset = values - table.places
     if len(values) > 10 and np.all(offset == offset[0]):
         return "it only counts the rows"
-    key = len(values) > MANY and _IDENTIFIER.fullmatch(name) and (values % 1 == 0).all()
-    return "it names the rows" if key and len(np.unique(values)) == len(values) else ""
+    if len(values) <= MANY or (values % 1 != 0).any() or len(np.unique(values)) < len(values):
+        return ""
+    if _IDENTIFIER.fullmatch(name):
+        return "it names the rows"
+    dense = len(values) ** 2 > 2 * COLLISIONS * np.ptp(values)  # no value repeats, although most should
+    useless = outcome is not None and not neighbours_predict(values, outcome)
+    return "it names the rows" if dense and useless else ""
 
 
 def _learn_words(table: Table, name: str, outcome: Outcomes | None) -> Column | str:
@@ -325,34 +411,27 @@ def _learn_words(table: Table, name: str, outcome: Outcomes | None) -> Column | 
     return f"its words hardly ever repeat ({example[:30]!r}, ...)"
 
 
-def _notes(table: Table, column: Column, relation: str) -> list[str]:
-    """Return notes on a multiple of the target, on marks, and on how commas or units are read."""
-    name, notes = column.name, []
-    if relation == "linear":
-        notes = [f"{name}: the target is a multiple of it; is it known before the prediction?"]
+def _notes(table: Table, column: Column) -> list[str]:
+    """Return notes on marks, and on how commas or units are read."""
     if not isinstance(column, Number):
-        return notes
+        return []
+    name = column.name
     if marks := ", ".join(map(repr, column.marks)):
-        return [*notes, f"{name}: numbers with marks ({marks}), which become indicators"]
+        return [f"{name}: numbers with marks ({marks}), which become indicators"]
     words = table.columns[name].tolist() if table.columns[name].dtype == object else []
     unclear = (word for word in words if word and ("," in word or (column.unit and column.unit in word)))
-    if (word := next(unclear, None)) is not None:
-        notes.append(f"{name}: {word!r} is read as {table.spelling(name).value(word):.10g}")
-    return notes
+    if (word := next(unclear, None)) is None:
+        return []
+    return [f"{name}: {word!r} is read as {table.spelling(name).value(word):.10g}"]
 
 
-def _relation(table: Table, name: str, y: NDArray[Any], is_class: bool) -> str:
-    """Return "equal" if a column repeats the target, "linear" if it is a multiple of it, else ""."""
+def _repeats(table: Table, name: str, y: NDArray[Any], is_class: bool) -> bool:
+    """Return whether a column repeats the target."""
     if table.numeric or y.ndim > 1 or len(table) < LEAST_REPEATS or not table.known(name).all():
-        return ""
+        return False
     if is_class:
         words, labels = table.words(name).tolist(), y.tolist()
         sizes = {len(set(words)), len(set(labels)), len(set(zip(words, labels, strict=True)))}
-        return "equal" if len(sizes) == 1 and sizes.pop() > 1 else ""
+        return len(sizes) == 1 and sizes.pop() > 1
     values = table.numbers_or_none(name)
-    if values is None or np.ptp(values) == 0 or np.ptp(y) == 0:
-        return ""
-    if np.array_equal(values, y):
-        return "equal"
-    with np.errstate(all="ignore"):
-        return "linear" if abs(np.corrcoef(values, y)[0, 1]) > 1 - 1e-12 else ""
+    return values is not None and bool(np.ptp(values) > 0) and np.array_equal(values, y)

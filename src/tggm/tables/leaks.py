@@ -1,0 +1,109 @@
+"""Find columns, alone or in pairs, from which the target can be computed.
+
+Candidates are columns, and the products, quotients, sums and differences of two columns of numbers. The R² of
+a candidate is the largest of four: that of the straight line, and of the mean target of five rows on either
+side in the order of the candidate; each for the targets, and for ranks. No row is among its own neighbours. A
+few hundred rows select candidates, and up to 2,000 confirm them.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import rankdata
+
+from tggm.arrays import Bools, Floats
+from tggm.tables.columns import Category, Column, DateColumn, Number
+from tggm.tables.target_encoding import Outcomes
+
+LIMIT = 0.99  # R² from which a candidate is reported
+FIRST_ROWS, ROWS, LEAST_ROWS = 300, 2000, 20
+MOST_PAIRED = 30  # columns that are combined: those with the largest R²
+MOST_NAMED = 3
+WIDTH = 5  # neighbours on either side
+Candidates = dict[str, Floats]  # values of the rows by name; NaN for gaps
+
+
+def leak_notes(columns: Sequence[Column], X: Floats, outcome: Outcomes) -> list[str]:
+    """Return a question about columns that determine the target, if there are any; `X` has encoded rows."""
+    known = np.flatnonzero(~np.isnan(outcome.values).any(1))
+    rows = np.random.default_rng(0).permutation(known)[:ROWS]
+    outcome = outcome._replace(values=outcome.values[rows])
+    if len(rows) < LEAST_ROWS or np.abs(outcome.values).max() > 1e150:  # squares overflow
+        return []
+    values = _values(columns, X[rows])
+    rating = r_squared(values, outcome, FIRST_ROWS)
+    found = _confirmed(values, rating, outcome)
+    numbers = [c.name for c in columns if isinstance(c, Number) and c.name not in found]
+    best = sorted(numbers, key=lambda name: -rating[name])[:MOST_PAIRED]
+    paired = [name for name in numbers if name in best]
+    pairs: Candidates = {}
+    with np.errstate(all="ignore"):  # of quotients
+        for a, b in combinations(paired, 2):
+            x, z = values[a], values[b]
+            pairs |= {f"{a} * {b}": x * z, f"{a} / {b}": x / z, f"{a} + {b}": x + z, f"{a} - {b}": x - z}
+    found |= _confirmed(pairs, r_squared(pairs, outcome, FIRST_ROWS), outcome)
+    best = sorted(found, key=lambda name: -found[name])[:MOST_NAMED]
+    named = ", ".join(f"{name} (R² {found[name]:.3f})" for name in best)
+    return [f"the target can be computed from {named}; is it known beforehand?"] * bool(found)
+
+
+def _values(columns: Sequence[Column], X: Floats) -> Candidates:
+    """Return one column of numbers for each column except dates."""
+    values, start = {}, 0
+    for column in columns:
+        names, part = column.features, X[:, start : start + len(column.features)]
+        start += len(names)
+        if isinstance(column, Category):
+            values[column.name] = part.argmax(1).astype(np.float64)
+        elif not isinstance(column, DateColumn):
+            gap = f"{column.name} is missing"
+            gaps = part[:, names.index(gap)] > 0 if gap in names else False
+            values[column.name] = np.where(gaps, np.nan, part[:, 0])
+    return values
+
+
+def _confirmed(values: Candidates, rating: dict[str, float], outcome: Outcomes) -> dict[str, float]:
+    """Return the R² of all rows of the candidates with a large R² on the first rows, if it is large, too."""
+    some = {name: values[name] for name in rating if rating[name] > 2 * LIMIT - 1}
+    return {name: found for name, found in r_squared(some, outcome, ROWS).items() if found > LIMIT}
+
+
+def r_squared(values: Candidates, outcome: Outcomes, most: int) -> dict[str, float]:
+    """Return the R² of each candidate on the first `most` rows; for classes the smallest of all classes."""
+    if not values:
+        return {}
+    x = np.array([value[:most] for value in values.values()])
+    x = np.where(np.isfinite(x), x, np.nan)
+    order = np.argsort(x, axis=1)  # gaps last
+    x = np.take_along_axis(x, order, axis=1)
+    known, place = ~np.isnan(x), np.broadcast_to(np.arange(float(x.shape[1])), x.shape)
+    Y = outcome.values[:most].T
+    if outcome.is_class:
+        found = np.min([_r_squared(x, y[order], known) for y in Y], axis=0)
+    else:
+        ranks = [_r_squared(place, rankdata(y)[order], known) for y in Y]
+        found = np.max([*ranks, *(_r_squared(x, y[order], known) for y in Y)], axis=0)
+    return dict(zip(values, found.tolist(), strict=True))
+
+
+def _r_squared(x: Floats, y: Floats, known: Bools) -> Floats:
+    """Return the larger R² of the line and of neighbours, (candidates,), for rows sorted by x."""
+    n = known.sum(1)
+    with np.errstate(all="ignore"):  # R² is 0 for constants and few rows
+        x, y = (np.where(known, a, 0.0) / np.abs(np.where(known, a, 0.0)).max(1)[:, None] for a in (x, y))
+        x, y = (np.where(known, a - (a.sum(1) / n)[:, None], 0.0) for a in (x, y))
+        total = (y**2).sum(1)
+        line = (x * y).sum(1) ** 2 / ((x**2).sum(1) * total)
+        line = 1 - (1 - line) * (n - 1) / (n - 3)
+        near, count = (_window_sums(a) - a for a in (y, known.astype(np.float64)))
+        error = (np.where(known, y - near / np.maximum(count, 1), 0.0) ** 2).sum(1)
+        found: Floats = np.fmax(line, 1 - error / total)
+    return np.where((n >= LEAST_ROWS) & (total > 0), np.nan_to_num(found), 0.0)
+
+
+def _window_sums(a: Floats) -> Floats:
+    """Return the sums of each value and `WIDTH` on either side, along the rows."""
+    total = np.cumsum(np.pad(a, ((0, 0), (WIDTH + 1, WIDTH))), axis=1)
+    sums: Floats = total[:, 2 * WIDTH + 1 :] - total[:, : a.shape[1]]
+    return sums
