@@ -11,7 +11,8 @@ import tggm
 from tests.docs.blocks import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
-COMPLETE = ("tggm", "data", "inference", "paper", "plotting", "precision", "report", "special")  # by __all__
+# by __all__
+COMPLETE = ("tggm", "data", "inference", "metrics", "paper", "plotting", "precision", "report", "special")
 
 
 def rows(head):

@@ -29,7 +29,8 @@ def interrupt(epochs, trace):
 def test_progress_is_printed_or_reported(capsys):
     small_regressor(verbose=True, max_epochs=20).fit(X, Y)
     lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"epoch 20/20  objective -?[0-9.]+  held out -?[0-9.]+", lines[-1])
+    assert re.fullmatch(r"epoch 20  objective -?[0-9.]+  held out -?[0-9.]+", lines[-2])
+    assert re.fullmatch(r"training ended after epoch 20 and [0-9.]+ s: all epochs are done", lines[-1])
     reports = []
     observer = Reporting(lambda epochs, trace: reports.append((epochs, trace.train)))
     model = small_regressor(verbose=True, max_epochs=20).fit(X, Y, observer=observer)
@@ -69,27 +70,58 @@ def test_an_evaluation_set_does_not_affect_training_and_ends_with_the_fitted_mod
     new, target = np.random.default_rng(1).normal(size=(60, 3)), Y
     plain, model = (small_regressor(max_epochs=30).fit(X, Y, eval_set=e) for e in (None, (new, target)))
     assert_array_equal(model.W0_, plain.W0_)
-    result = model.evals_result_
+    result, dist = model.evals_result_["validation_0"], model.predict_dist(new)
     assert result["epoch"] == list(range(31))
     assert_allclose(result["rmse"][-1], np.sqrt(np.mean((model.predict(new) - target) ** 2)), rtol=1e-5)
-    long = small_regressor(max_epochs=250, **ALL_ROWS).fit(X, Y, eval_set=(X, Y))
-    assert long.evals_result_["epoch"] == list(range(0, 251, 2))  # at most about a hundred
-    assert long.evals_result_["rmse"][-1] < long.evals_result_["rmse"][0]
+    assert_allclose(result["log_likelihood"][-1], dist.logpdf(target).mean(), rtol=1e-5)
+    assert_allclose(result["crps"][-1], dist.crps(target).mean(), rtol=1e-5)
+    long = small_regressor(max_epochs=250, **ALL_ROWS).fit(X, Y, eval_set=[(new, target), (X, Y)])
+    result = long.evals_result_["validation_1"]
+    assert result["epoch"] == list(range(0, 251, 2))  # at most about a hundred
+    assert result["rmse"][-1] < result["rmse"][0]
     assert not hasattr(long.set_params(max_epochs=2).fit(X, Y), "evals_result_")
+
+
+def test_training_stops_early_and_keeps_the_parameters_that_predict_the_evaluation_set_best():
+    rng = np.random.default_rng(1)
+    new = rng.normal(size=(60, 3))
+    target = np.abs(new[:, 0]) + 2.0 * rng.normal(size=60)  # much noise: more training is worse
+    settings = {"max_epochs": 200, **ALL_ROWS}
+    model = small_regressor(**settings).fit(X, Y, eval_set=[(new, target)], early_stopping_rounds=8)
+    result = model.evals_result_["validation_0"]
+    best = int(np.argmax(result["log_likelihood"]))
+    assert 0 < result["epoch"][best] == result["epoch"][-1] - 8 == model.n_iter_ - 8 < 100
+    assert_allclose(model.predict_dist(new).logpdf(target).mean(), max(result["log_likelihood"]), rtol=1e-5)
+    assert model.best_epoch_.max() <= result["epoch"][best]
+    with pytest.raises(ValueError, match="`early_stopping_rounds` needs an `eval_set`"):
+        small_regressor().fit(X, Y, early_stopping_rounds=7)
+
+
+def test_missing_targets_of_an_evaluation_set_are_left_out():
+    both = np.column_stack([Y, X[:, 2]])
+    gaps = both.copy()
+    gaps[:30, 1] = np.nan
+    model = small_regressor(max_epochs=5).fit(X, both, eval_set=[(X, gaps)])
+    dist = model.predict_dist(X)
+    each = [dist.marginal(0).crps(Y), dist.marginal(1)[np.arange(30, 60)].crps(X[30:, 2])]
+    result = model.evals_result_["validation_0"]
+    assert_allclose(result["crps"][-1], np.concatenate(each).mean(), rtol=1e-5)
+    assert_allclose(result["log_likelihood"][-1], dist.logpdf(both)[30:].mean(), rtol=1e-5)
 
 
 def test_scores_of_a_classifier_on_an_evaluation_set():
     A, label = three_classes()
     model = small_classifier(max_epochs=30).fit(A, label, eval_set=(A, label))
     expected = log_loss(label, model.predict_proba(A), labels=model.classes_)
-    assert_allclose(model.evals_result_["log_loss"][-1], expected, rtol=1e-5)
-    assert model.evals_result_["accuracy"][-1] == model.score(A, label)
+    result = model.evals_result_["validation_0"]
+    assert_allclose([result["log_loss"][-1], -result["log_likelihood"][-1]], expected, rtol=1e-5)
+    assert result["accuracy"][-1] == model.score(A, label)
 
 
 @pytest.mark.parametrize(
     ("eval_set", "message"),
     [
-        (3, r"`eval_set` must be a pair \(X, y\) of rows and targets; got a int"),
+        (3, r"`eval_set` must be a list of pairs \(X, y\) of rows and targets; got a int"),
         ((X[:4], Y[:3]), "as many targets as rows, at least one; got 3 and 4"),
     ],
 )

@@ -9,7 +9,7 @@ from tggm.training.loop import Layout
 from tggm.training.rows import Blocks, RowBlock, membership
 
 ROWS = 20
-RUN = ("seed", "checkpoint", "settings", "milestones", "budget")  # fields of `Program`
+RUN = ("seed", "checkpoint", "settings", "milestones", "deadline")  # fields of `Program`
 
 
 @dataclass(frozen=True)

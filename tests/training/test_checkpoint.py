@@ -143,7 +143,7 @@ def test_a_resumed_fit_gives_the_same_model(problem, tmp_path, monkeypatch, caps
         model.fit(X, y[::-1])
     for done in (calls[-1], witness.n_iter_):  # the second resumed fit has no step left
         model.set_params(verbose=True).fit(X, y)
-        assert f"resuming after epoch {done}\n" in capsys.readouterr().out
+        assert f"continuing after epoch {done}\n" in capsys.readouterr().out
         assert equal(model, witness)
         assert np.array_equal(model.history_["held_out"], witness.history_["held_out"])
     tggm.save(model, tmp_path / "m")

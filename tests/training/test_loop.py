@@ -112,7 +112,7 @@ def test_the_best_epoch_is_kept(data):
 
 def test_training_ends_when_patience_is_used_up(data):
     got = fit(data, objective=Distracted(), held=4, epochs=500, capacity=2, patience=4)
-    assert got.stopped_early
+    assert got.reason == train_module.HELD_OUT
     assert got.held.shape[1] == 5
     longer = fit(data, objective=Distracted(), held=4, epochs=500, capacity=64, patience=4)
     assert_array_equal(got.held, longer.held)
@@ -126,10 +126,21 @@ def test_an_outlying_held_out_row_has_a_limited_score(data):
     assert_allclose(got.held[0, 0], np.maximum(-0.5 * errors**2, got.train[0, 0] - WORST).mean(), rtol=1e-12)
 
 
-def test_a_time_budget_ends_training(data):
-    got = fit(data, epochs=500, budget=1e-9)
-    assert got.stopped_early
-    assert got.train.shape[1] <= 3  # the first chunk has one epoch, the second two
+@pytest.mark.parametrize(("deadline", "epochs"), [(9.0, 1), (12.0, 3), (20.0, 11), (1e9, 30)])
+def test_a_deadline_leaves_time_for_pooling(data, monkeypatch, deadline, epochs):
+    """Let the first chunk take 5 seconds, as pooling will, and every further epoch one second."""
+    now, run = [0.0], train_module._Members.run
+
+    def slow(self, state, each, shared, n, steps):
+        now[0] += 5.0 if now[0] == 0 else float(n)
+        return run(self, state, each, shared, n, steps)
+
+    monkeypatch.setattr(train_module._Members, "run", slow)
+    monkeypatch.setattr(train_module.time, "perf_counter", lambda: now[0])
+    got = fit(data, epochs=30, capacity=1, deadline=deadline)
+    assert got.train.shape[1] == epochs
+    assert got.reason == ("all epochs are done" if epochs == 30 else "the time budget is used up")
+    assert now[0] + 5.0 <= deadline or epochs == 1
 
 
 def test_interruption_keeps_the_best_parameters(data):

@@ -1,5 +1,7 @@
 """Reports of the progress of a fit."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,7 +9,7 @@ from numpy.testing import assert_allclose
 from tests.training.straight_line import fit
 from tggm.training import Observer
 from tggm.training.loop import Trace
-from tggm.training.progress import Printer
+from tggm.training.progress import Printer, duration
 
 
 def report(printer, epochs):
@@ -40,8 +42,8 @@ def test_the_printer_writes_means_over_members(capsys, held):
     printer.resumed(2)
     printer.progressed(4, Trace(np.array([[0.0, -1.0], [0.0, -2.0]]), np.array([[0.0, 3.0], [0.0, 4.0]])))
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "resuming after epoch 2"
-    assert second == "epoch 4/10  objective -1.5000" + ("  held out 3.5000" if held else "")
+    assert first == "continuing after epoch 2"
+    assert second == "epoch 4  objective -1.5000" + ("  held out 3.5000" if held else "")
 
 
 def test_a_line_is_printed_when_epochs_double(capsys):
@@ -49,9 +51,24 @@ def test_a_line_is_printed_when_epochs_double(capsys):
     printer.planned(500)
     for epochs in range(1, 301):
         report(printer, epochs)
-    printer.ended()  # earlier than planned: the last epoch is printed
-    done = [int(line.split()[1].split("/")[0]) for line in capsys.readouterr().out.splitlines()]
+    printer.ended("no gain")  # earlier than planned: the last epoch is printed
+    *lines, last = capsys.readouterr().out.splitlines()
+    done = [int(line.split()[1]) for line in lines]
     assert done == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+    assert re.fullmatch(r"training ended after epoch 300 and \d+\.\d s: no gain", last)
+
+
+def test_the_time_left_is_estimated_from_the_epochs_after_the_first(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("tggm.training.progress.time.monotonic", lambda: now[0])
+    printer = Printer(False)
+    printer.planned(601, (100, 400))
+    for now[0], epochs in ((5.0, 1), (5.4, 3), (20.0, 76), (105.0, 401)):  # the first epoch compiles
+        report(printer, epochs)
+    left = [line.partition("0.0000")[2].strip() for line in capsys.readouterr().out.splitlines()]
+    assert left[:2] == ["", "about 19 s to epoch 100, a possible end"]  # 97 epochs of 0.2 s
+    assert left[2:] == ["about 4.8 s to epoch 100, a possible end", "at most 50 s left"]
+    assert duration(185) == "3 min 05 s"
 
 
 def test_a_terminal_shows_one_line_that_is_updated(capsys, monkeypatch):
@@ -60,7 +77,6 @@ def test_a_terminal_shows_one_line_that_is_updated(capsys, monkeypatch):
     printer.planned(500)
     for epochs in range(1, 101):
         report(printer, epochs)
-    printer.ended()
-    out = capsys.readouterr().out
-    assert out.count("\n") == 1
-    assert out.endswith("epoch 100/500  objective 0.0000\n")
+    assert "\n" not in capsys.readouterr().out
+    printer.ended("no gain")
+    assert capsys.readouterr().out.startswith("\r\x1b[Ktraining ended after epoch 100")

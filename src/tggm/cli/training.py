@@ -31,8 +31,9 @@ from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stack_tables
 from tggm.tables.transformer import CHOICES
-from tggm.training import CheckpointWarning, Observer
+from tggm.training import CheckpointWarning
 from tggm.training.checkpoint import CheckpointError
+from tggm.training.progress import Printer
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -47,7 +48,6 @@ NAMES = {"n_members": "--members", "max_epochs": "--epochs", "support": "--lower
     name: f"--{name}" for name in OPTIONS
 }
 FIXED = {"checkpoint", "network", "random_state", "verbose", *CHOICES}  # not set by --set
-PLAIN_SECONDS = 10.0  # between lines of progress that are not on a terminal
 
 
 @dataclass(frozen=True)
@@ -363,58 +363,22 @@ def train_model(
 # ---- progress --------------------------------------------------------------------------------------------
 
 
-class Progress(Observer):
-    """Show notes, the epoch, the log-likelihood per row, and a bound of the time left, on standard error.
-
-    The model is trained on a standardised target `y`; the log-likelihood is shown in its units.
-    """
+class Progress(Printer):
+    """Print notes and progress on standard error, with the log-likelihood per row in units of the target."""
 
     def __init__(self, quiet: bool, y: NDArray[Any]) -> None:
-        self._quiet, self._live = quiet, sys.stderr.isatty()
-        self._offset = -float(np.log(y.std())) if y.dtype.kind == "f" else 0.0
-        self._first: tuple[int, float] | None = None  # epochs and time of the first report
-        self._said, self._epochs = time.monotonic(), 0
+        offset = -float(np.log(y.std())) if y.dtype.kind == "f" else 0.0  # it is standardised in training
+        super().__init__(True, "log-likelihood", offset, sys.stderr)
+        self._quiet = quiet
         self.notes: list[str] = []
 
     def say(self, text: str) -> None:
-        """Print a line; on a terminal it replaces the line of progress."""
+        """Print a line unless the command is quiet."""
         if not self._quiet:
-            say(f"\r\x1b[K{text}" if self._live else text)
+            super().say(text)
 
     def note(self, texts: Sequence[str]) -> None:
         """Print notes, and store them."""
         self.notes += texts
         for text in texts:
             self.say(f"  note: {text}")
-
-    def planned(self, epochs: int) -> None:
-        """Store the largest number of epochs."""
-        self._epochs = epochs
-
-    def resumed(self, epochs: int) -> None:
-        """Report that training resumes from a checkpoint."""
-        self.say(f"  continuing after epoch {epochs}")
-
-    def progressed(self, epochs: int, trace: Any) -> None:
-        """Update the line on a terminal; elsewhere print one every ten seconds."""
-        now = time.monotonic()
-        if self._first is None:  # the time before this is compilation, or an earlier run
-            self._first = epochs, now
-        if not self._live and now - self._said < PLAIN_SECONDS:
-            return
-        self._said = now
-        train, held = (np.asarray(score)[:, -1].mean() + self._offset for score in (trace.train, trace.held))
-        text = f"epoch {epochs}/{self._epochs}  log-likelihood {train:.3f}"
-        text += f", {held:.3f} in validation" if np.isfinite(held) else ""
-        if (done := epochs - self._first[0]) > 0:
-            left = round((now - self._first[1]) / done * (self._epochs - epochs))
-            text += f"  at most {left // 60} min {left % 60:02d} s left"
-        if self._live:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-        else:
-            say(text)
-
-    def ended(self) -> None:
-        """Remove the line of progress."""
-        if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

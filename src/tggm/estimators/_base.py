@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -340,48 +341,70 @@ def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
 
 
 class EvaluationObserver(Observer):
-    """Score an evaluation set with the best parameters so far, at regular intervals."""
+    """Score evaluation sets with the best parameters so far, at regular intervals; stop early if asked for.
+
+    With `rounds`, training ends when the log-likelihood of the last set has not risen for so many epochs, and
+    the parameters with its highest value are kept.
+    """
 
     def __init__(
         self, probe: TableEstimator, settings: Settings, data: Data | StreamData, model: Any, eval_set: Any,
-        inner: Observer | None,
+        rounds: int | None, inner: Observer | None,
     ) -> None:  # fmt: skip
+        if rounds is not None:
+            rounds = check.count("early_stopping_rounds", rounds)
+            if not eval_set:
+                raise ValueError("`early_stopping_rounds` needs an `eval_set`; pass eval_set=[(X, y)].")
         self._probe, self._settings, self._data, self._model = copy(probe), settings, data, model
-        self._rows, self._inner, self._period = _check_pair(eval_set), inner or Observer(), 1
+        self._sets = list(map(_checked_pair, eval_set if isinstance(eval_set, list) else [eval_set]))
+        self._inner, self._period, self._rounds = inner or Observer(), 1, rounds
         self._layout = Layout.of(model, axes=1)
+        self._best = -np.inf, 0, self._layout.join_members(model)  # score, epoch and parameters
         for report in ("resumed", "progressed", "noted", "ended"):  # forwarded unchanged
             setattr(self, report, getattr(self._inner, report))
-        self.result: dict[str, list[float]] = {"epoch": []}
+        self.result: dict[str, dict[str, list[float]]] = {}
 
-    def planned(self, epochs: int) -> None:
+    def planned(self, epochs: int, milestones: Sequence[int] = ()) -> None:
         """Score the rows before training, so that problems with them are reported at once."""
-        self._period = max(1, epochs // MOST_EVALUATIONS)
-        self._inner.planned(epochs)
-        self._score(0, self._model)
+        self._period = max(1, min(epochs // MOST_EVALUATIONS, self._rounds or epochs))
+        self._inner.planned(epochs, milestones)
+        self._score(0, self._best[2])
 
     def room(self, epochs: int) -> int:
         """Return the number of epochs until the next evaluation."""
         return min(self._period - epochs % self._period, self._inner.room(epochs))
 
-    def examined(self, epochs: int, best: Any) -> None:
-        """Score the rows if an evaluation is due."""
+    def examined(self, epochs: int, best: Any) -> bool:
+        """Score the rows if an evaluation is due; return whether to stop."""
         if epochs % self._period == 0:
-            self._score(epochs, self._layout.split(best))
+            self._score(epochs, best)
+        return self._rounds is not None and epochs - self._best[1] >= self._rounds
 
-    def _score(self, epochs: int, model: Any) -> None:
-        self._probe._set_fitted(fitted_of(model, self._data, self._settings))
-        self.result["epoch"].append(epochs)
-        for name, value in self._probe._scores(*self._rows).items():
-            self.result.setdefault(name, []).append(value)
+    def chosen(self, trained: Trained) -> Trained:
+        """Return the parameters that predict the last evaluation set best, if it may stop training."""
+        if self._rounds is None:
+            return trained
+        _, epoch, params = self._best
+        early = np.minimum(trained.best_epoch, max(epoch - 1, 0))
+        return replace(trained, params=self._layout.split(params), best_epoch=early)
+
+    def _score(self, epochs: int, params: Any) -> None:
+        self._probe._set_fitted(fitted_of(self._layout.split(params), self._data, self._settings))
+        for k, rows in enumerate(self._sets):
+            scores = {"epoch": epochs, **self._probe._scores(*rows)}
+            for name, value in scores.items():
+                self.result.setdefault(f"validation_{k}", {}).setdefault(name, []).append(value)
+        if scores["log_likelihood"] > self._best[0]:
+            self._best = scores["log_likelihood"], epochs, params
 
 
-def _check_pair(eval_set: Any) -> tuple[Any, Any]:
+def _checked_pair(pair: Any) -> tuple[Any, Any]:
     try:
-        X, y = eval_set
+        X, y = pair
         rows = (X.shape[0] if hasattr(X, "shape") else len(X), len(y))
     except (TypeError, ValueError):
         raise ValueError(
-            f"`eval_set` must be a pair (X, y) of rows and targets; got a {type(eval_set).__name__}."
+            f"`eval_set` must be a list of pairs (X, y) of rows and targets; got a {type(pair).__name__}."
         ) from None
     if rows[0] != rows[1] or not rows[0]:
         raise ValueError(

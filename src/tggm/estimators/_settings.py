@@ -1,5 +1,6 @@
 """Check the settings of an estimator, and derive its network and training program."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -90,6 +91,7 @@ class Settings:
     guarantee: float | None = None
     neighbors: int | None = 0  # None for "auto"
     support: Support | str | None = None
+    started: float = field(default_factory=time.perf_counter)
 
     @classmethod
     def checked(cls, given: Mapping[str, Any], task: Task) -> "Settings":
@@ -164,11 +166,13 @@ class Settings:
         else:
             epochs, rate, milestones = self.max_epochs, self.learning_rate, None
             patience = float(max(LEAST_PATIENCE, epochs // 4))
-        budget = None if self.time_budget is None else self.time_budget / (2 if blocks.partial else 1)
+        deadline = None  # members that are trained again take the second half of the time
+        if self.time_budget is not None:
+            deadline = self.started + self.time_budget / (2 if blocks.partial else 1)
         muon = "muon" if rows >= LEAST_MUON else "adam"
         plan, hyper = self._plan(model, blocks, data, batch, muon, rate, epochs, patience)
         return Program(
-            plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, budget=budget,
+            plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, deadline=deadline,
             checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
         )  # fmt: skip
 

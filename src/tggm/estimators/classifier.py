@@ -67,7 +67,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         the first cycle that does not gain 0.01 nats per held-out row, or a twentieth of their log-loss if
         that is less.
     time_budget : float, optional
-        Seconds after which training ends, with the best parameters so far; compiling does not count.
+        As in `TGGMRegressor`.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
         "auto" is n_features / 40, and a fifth of it for sparse tables.
@@ -98,7 +98,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
         see docs/scaling.md. Needs a fixed `random_state` and a named optimizer.
     verbose : bool, default False
-        Print progress.
+        As in `TGGMRegressor`.
 
     Attributes
     ----------
@@ -183,7 +183,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
-        eval_set: tuple[Any, ArrayLike] | None = None,
+        eval_set: Sequence[tuple[Any, ArrayLike]] | tuple[Any, ArrayLike] | None = None,
+        early_stopping_rounds: int | None = None,
         observer: Observer | None = None,
     ) -> Self:
         """Train the ensemble.
@@ -194,11 +195,11 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
             As in `TGGMRegressor.fit`. A sparse matrix is never made dense as a whole.
         y : array_like, shape (n_rows,)
             Labels: numbers, strings or booleans, of at least two classes.
-        sample_weight, groups, observer
+        sample_weight, groups, early_stopping_rounds, observer
             As in `TGGMRegressor.fit`.
         eval_set
-            As in `TGGMRegressor.fit`; `evals_result_` has "log_loss" and "accuracy", both before the
-            blend with logistic regression.
+            As in `TGGMRegressor.fit`; `evals_result_` has "log_likelihood", "log_loss" and "accuracy", before
+            the blend with logistic regression.
         """
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
         rng = check.generator(settings.random_state)
@@ -207,8 +208,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         model, blocks = initialise(settings, data, rng)
         if observer is None and settings.verbose:
             observer = Printer(held=True)
-        if eval_set is not None:
-            observer = EvaluationObserver(self, settings, data, model, eval_set, observer)
+        if eval_set is not None or early_stopping_rounds is not None:
+            given = eval_set, early_stopping_rounds, observer
+            observer = EvaluationObserver(self, settings, data, model, *given)
         program = settings.program(model, blocks, data, rng)
         trained = train(model, blocks, program, observer)
         final = retrain(trained, program, blocks, data, settings, rng)
@@ -320,8 +322,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
         log_p = self.predict_log_proba(X)
         right = self.classes_[log_p.argmax(1)] == np.asarray(y)
-        loss = -float(_pick_labels(log_p, y, self.classes_).mean())
-        return {"log_loss": loss, "accuracy": float(right.mean())}
+        score = float(_pick_labels(log_p, y, self.classes_).mean())
+        return {"log_likelihood": score, "log_loss": -score, "accuracy": float(right.mean())}
 
 
 def _pick_labels(log_p: Floats, y: ArrayLike, classes: NDArray[Any]) -> Floats:

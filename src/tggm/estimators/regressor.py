@@ -79,7 +79,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Passes over the data. "auto" plans cycles of 300, 900, 2,700 and 8,100 gradient steps. It ends after
         the first cycle that does not gain 0.02 nats per held-out row; the third must gain 1 nat.
     time_budget : float, optional
-        Seconds after which training ends, with the best parameters so far; compiling does not count.
+        Seconds for a fit, with compiling and pooling: training ends with the best parameters so far when only
+        the time for pooling is left. At least one epoch is trained.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
         "auto" is 0.3 (n_features − 16), at least 0.1.
@@ -122,7 +123,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
         see docs/scaling.md. Needs a fixed `random_state` and a named optimizer.
     verbose : bool, default False
-        Print progress.
+        Print progress, the time to the next possible end, and why training ended.
 
     Attributes
     ----------
@@ -148,7 +149,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     undone_ : ndarray of shape (n_members,)
         Number of steps and of collapsed epochs that each member undid.
     evals_result_ : dict
-        After `fit` with an `eval_set`: "epoch", from 0, and "rmse" of the mean of all members.
+        After `fit` with an `eval_set`: for each set, "validation_0" and so on, lists of "epoch" (from 0) and
+        of "rmse", "log_likelihood" and "crps" of the mixture of the members before calibration.
     converged_ : bool
         Whether training ended neither by an interruption nor by the failure of a member.
     table_ : TableTransformer or None
@@ -227,7 +229,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         *,
         groups: ArrayLike | None = None,
         censored: ArrayLike | None = None,
-        eval_set: tuple[Any, ArrayLike] | None = None,
+        eval_set: Sequence[tuple[Any, ArrayLike]] | tuple[Any, ArrayLike] | None = None,
+        early_stopping_rounds: int | None = None,
         observer: Observer | None = None,
     ) -> Self:
         """Train the ensemble.
@@ -248,9 +251,13 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         censored : array_like, shape (n_rows,), optional
             1 or "right" where the true value is at least `y`, −1 or "left" where it is at most `y`, 0 or
             "none" where `y` was measured; for one output. Predictions are of the true value.
-        eval_set : (X, y), optional
-            Rows to evaluate during training: `evals_result_` has the RMSE of the best parameters so far, at
-            most about 100 times. They are used neither for training nor for choices.
+        eval_set : list of (X, y), or (X, y), optional
+            Rows to evaluate during training, about 100 times, with the best parameters so far; the scores are
+            in `evals_result_`. They are not used for training.
+        early_stopping_rounds : int, optional
+            End training when the log-likelihood of the last evaluation set has not risen for so many epochs,
+            and keep the parameters with its highest value. By default only the rows that members hold out
+            decide. Scores on these rows are then too good: compute scores on others.
         observer : Observer, optional
             Receives reports of progress; by default they are printed if `verbose`.
         """
@@ -260,8 +267,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         model, blocks = initialise(settings, data, rng)
         if observer is None and settings.verbose:
             observer = Printer(held=True)
-        if eval_set is not None:
-            observer = EvaluationObserver(self, settings, data, model, eval_set, observer)
+        if eval_set is not None or early_stopping_rounds is not None:
+            given = eval_set, early_stopping_rounds, observer
+            observer = EvaluationObserver(self, settings, data, model, *given)
         program = settings.program(model, blocks, data, rng)
         trained = train(model, blocks, program, observer)
         final = retrain(trained, program, blocks, data, settings, rng)
@@ -385,7 +393,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-density of each row's target, in the target's units, shape (n_rows,)."""
         Z = self._inputs(X)
-        Y = self._targets(y, len(Z))
+        return self._log_density(Z, self._targets(y, len(Z)))
+
+    def _log_density(self, Z: Floats, Y: Floats) -> Floats:
         log_density: Floats = compute.distribution(self.fitted_, Z).logpdf(Y[:, 0] if Y.shape[1] == 1 else Y)
         return log_density
 
@@ -427,6 +437,14 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return compute.relative_squares(mean[members].mean(0), measured_targets(y))
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
-        mean = compute.mean(self.fitted_, self._inputs(X))
-        error = mean - self._targets(y, len(mean))
-        return {"rmse": float(np.sqrt(np.nanmean(error**2)))}
+        Z = self._inputs(X)
+        Y = self._targets(y, len(Z))
+        known, laws = np.isfinite(Y), compute.marginals(self.fitted_, Z)
+        error = compute.mean(self.fitted_, Z) - Y
+        crps = [law[np.flatnonzero(k)].crps(t[k]) for law, t, k in zip(laws, Y.T, known.T, strict=True)]
+        whole = known.all(1)
+        log_density = self._log_density(Z[whole], Y[whole])
+        return {
+            "rmse": float(np.sqrt(np.nanmean(error**2))), "log_likelihood": float(log_density.mean()),
+            "crps": float(np.concatenate(crps).mean()),
+        }  # fmt: skip

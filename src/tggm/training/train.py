@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,6 +29,8 @@ from tggm.training.loop import FAILURES, Hyper, Objective, Plan, State, Trace, r
 from tggm.training.rows import Blocks, RowBlock, read_ahead
 
 _CHUNK_SECONDS = 0.1  # a chunk longer than this is not doubled: it delays progress and interruption
+HELD_OUT = "held-out rows are no longer predicted better"
+FAILED = "the steps of all members failed"
 EARLY = 0.6  # fraction of the first cycle; a best epoch before it is early
 
 
@@ -39,8 +41,8 @@ class CheckpointWarning(UserWarning):
 class Observer:
     """Receive reports about the progress of a fit; this base class only issues warnings."""
 
-    def planned(self, epochs: int) -> None:
-        """Handle the start of training, which takes at most this many epochs."""
+    def planned(self, epochs: int, milestones: Sequence[int] = ()) -> None:
+        """Handle the start of training: at most this many epochs; it may also end after a milestone."""
 
     def resumed(self, epochs: int) -> None:
         """Handle the resumption from a checkpoint after this many epochs."""
@@ -52,11 +54,16 @@ class Observer:
         """Return, after this many epochs, the number of epochs until the next call of `examined`."""
         return sys.maxsize
 
-    def examined(self, epochs: int, best: Any) -> None:
-        """Handle the best parameters so far, a matrix, after this many epochs."""
+    def examined(self, epochs: int, best: Any) -> bool:
+        """Handle the best parameters so far, a matrix, after this many epochs; return whether to stop."""
+        return False
 
-    def ended(self) -> None:
+    def ended(self, reason: str) -> None:
         """Handle the end of training without an error."""
+
+    def chosen(self, trained: "Trained") -> "Trained":
+        """Return the result of training, with other parameters if this observer prefers some."""
+        return trained
 
     def noted(self, text: str) -> None:
         """Report a problem with a checkpoint; training continues."""
@@ -125,7 +132,7 @@ class Program:
     seed: int = 0
     objective: Objective = LogDensity()  # noqa: RUF009  # immutable
     milestones: Milestones | None = None
-    budget: float | None = None  # seconds, counted from the end of the first chunk, which compiles
+    deadline: float | None = None  # time, by `time.perf_counter`, at which pooling should have ended
     checkpoint: Any = None  # file in which the state is stored
     settings: Mapping[str, Any] | None = None  # identify the fit in a checkpoint
 
@@ -142,7 +149,7 @@ class Trained:
     undone: NDArray[np.int32]  # (members,) undone steps
     failed: NDArray[np.bool_]  # (members,) whether too many steps in a row failed
     interrupted: bool
-    stopped_early: bool
+    reason: str  # why training ended
 
 
 def train(
@@ -164,7 +171,7 @@ def train(
 
 def _train(params: Tree, state: State, blocks: Blocks, program: Program, observer: Observer) -> Trained:
     plan, hyper, milestones, per_pass = program.plan, program.hyper, program.milestones, blocks.per_pass
-    observer.planned(program.max_epochs)
+    observer.planned(program.max_epochs, () if milestones is None else milestones.epochs)
     file, resume = None, None
     if program.checkpoint is not None:
         fit = identity(program.settings or {}, (params, blocks.identity))
@@ -176,13 +183,14 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
         state, trace = resume.state, Trace(resume.train, resume.held)  # type: ignore[arg-type]  # NumPy
         observer.resumed(trace.train.shape[1] // per_pass)
     done, n, last = trace.train.shape[1], 1, program.max_epochs * per_pass
-    batch, deadline, interrupted, ended = min(plan.batch_size, blocks.batch_limit), np.inf, False, False
+    batch, interrupted, first = min(plan.batch_size, blocks.batch_limit), False, 0.0
 
-    def reached() -> bool:
-        """Return whether a milestone ends training."""
+    def reached() -> str:
+        """Return the reason if a milestone ends training."""
         if milestones is None or not done or done % per_pass:
-            return False
-        return milestones.reached(np.asarray(trace.held)[:, per_pass - 1 :: per_pass], done // per_pass)
+            return ""
+        held = np.asarray(trace.held)[:, per_pass - 1 :: per_pass]
+        return HELD_OUT if milestones.reached(held, done // per_pass) else ""
 
     def prepare(block: RowBlock) -> Any:
         decay = hyper.weight_decay * np.asarray(block.share, np.asarray(hyper.clip).dtype)
@@ -210,19 +218,25 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
                 if file is not None:
                     file.keep(Checkpoint(jax.tree.map(np.asarray, state), *trace))  # type: ignore[arg-type]
                 ended = reached()
-                if done % per_pass == 0:
-                    observer.examined(done // per_pass, np.asarray(state.best))
-                if program.budget is not None:
-                    deadline = min(deadline, time.perf_counter() + program.budget)
-                    ended |= time.perf_counter() > deadline
+                if done % per_pass == 0 and observer.examined(done // per_pass, np.asarray(state.best)):
+                    ended = "the evaluation set is no longer predicted better"
+                if program.deadline is not None:
+                    # pooling compiles, too, and takes about as long as the first chunk
+                    now = time.perf_counter()
+                    needed = now - clock + first  # for another chunk and pooling
+                    first = first or needed
+                    ended = "the time budget is used up" if now + needed > program.deadline else ended
             except KeyboardInterrupt:
                 interrupted = True
             if time.perf_counter() - clock < _CHUNK_SECONDS:
                 n = min(2 * n, plan.capacity)
-    observer.ended()
+    if not ended:
+        ended = "all epochs are done" if done >= last else HELD_OUT if _stalled(state, hyper) else FAILED
+    reason = "it was interrupted" if interrupted else ended
+    observer.ended(reason)
     if file is not None:
         file.write(finished=not interrupted)
-    return _result(plan, state, hyper, trace, per_pass, interrupted, ended)
+    return observer.chosen(_result(plan, state, hyper, trace, per_pass, interrupted, reason))
 
 
 def _prepare(blocks: Blocks, done: int, passes: int, prepare: Callable[[RowBlock], Any]) -> Generator[Any]:
@@ -245,7 +259,7 @@ def _stalled(state: State, hyper: Hyper) -> bool:
 
 
 def _result(
-    plan: Plan, state: State, hyper: Hyper, trace: Trace, per_pass: int, interrupted: bool, ended: bool
+    plan: Plan, state: State, hyper: Hyper, trace: Trace, per_pass: int, interrupted: bool, reason: str
 ) -> Trained:
     """Return the result, with one entry of the history per pass: mean objective of its blocks, last score."""
     best, stalled = np.asarray(state.best_epoch), _stalled(state, hyper)
@@ -259,7 +273,7 @@ def _result(
     return Trained(
         state=state, params=plan.layout.split(np.asarray(state.best)), train=train, held=held,
         best_epoch=best // per_pass, undone=np.asarray(state.undone), failed=_failed(state),
-        interrupted=interrupted, stopped_early=stalled or ended,
+        interrupted=interrupted, reason=reason,
     )  # fmt: skip
 
 
