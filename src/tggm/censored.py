@@ -1,6 +1,7 @@
-"""`Censored`: targets of which some are limits instead of measurements."""
+"""Targets of which some are limits or intervals instead of measurements, and scores of survival functions."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,3 +46,37 @@ def sides(name: str, side: ArrayLike, shape: tuple[int, ...]) -> Floats:
             f"got shape {array.shape}."
         )
     return array.reshape(shape)
+
+
+def read_limits(y: Any, censored: Any) -> tuple[Floats, Floats, Floats]:
+    """Return values, sides and half widths of targets with two parts, (rows,) each; side 2 is an interval.
+
+    `y` is a structured array with an event indicator and a time, as in scikit-survival, or, with
+    ``censored="interval"``, has two columns, the ends of the intervals: equal ends are a measurement, and an
+    infinite end leaves a limit.
+    """
+    array = np.asarray(y)
+    if names := array.dtype.names:
+        kinds = "".join(array.dtype[name].kind for name in names)
+        if censored is not None or len(names) != 2 or kinds.count("b") != 1:
+            raise ValueError(
+                f"`y` is a structured array with the fields {names}; it must have an event indicator (bool) "
+                "and a time, and `censored` must be None."
+            )
+        event, time = array[names[kinds.index("b")]], array[names[1 - kinds.index("b")]]
+        return np.asarray(time, np.float64), np.where(event, 0.0, 1.0), np.zeros(len(array))
+    if censored != "interval":
+        raise ValueError(f"`censored` must be 'interval' or an array of sides; got {censored!r}.")
+    ends = np.asarray(array, np.float64)
+    if ends.ndim != 2 or ends.shape[1] != 2 or not (ends[:, 0] <= ends[:, 1]).all():
+        raise ValueError(
+            "`y` must have two columns with `censored='interval'`, lower <= upper ends without NaN; got "
+            f"shape {ends.shape}."
+        )
+    low, high = ends.T
+    open_low, open_high = np.isinf(low), np.isinf(high)
+    if (open_low & open_high).any() or (low == np.inf).any() or (high == -np.inf).any():
+        raise ValueError("`y` has a row without a finite end; leave such rows out.")
+    side = np.select([low == high, open_low, open_high], [0.0, -1.0, 1.0], 2.0)
+    low, high = np.where(open_low, high, low), np.where(open_high, low, high)
+    return 0.5 * (low + high), side, 0.5 * (high - low)

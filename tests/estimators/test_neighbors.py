@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 
 from tggm import TGGMClassifier, TGGMRegressor, load, save
 from tggm.data import from_arrays
+from tggm.predictive.member_moments import places
 
 FAST = {"hidden": (12,), "features": None, "n_members": 4, "max_epochs": 8, "random_state": 0}
 
@@ -63,6 +65,7 @@ def test_weights_censored_rows_several_outputs_and_logarithms(rng):
     side = np.where(np.arange(200) % 5 == 0, 1, 0)
     limited = TGGMRegressor(**FAST, neighbors=3).fit(X, y, censored=side)
     assert len(limited.fitted_.neighbors.points) == 160
+    assert TGGMRegressor(**FAST).fit(X, y, censored=side).fitted_.neighbors is None
     weight = 1.0 + (np.arange(200) % 2)
     several = TGGMRegressor(**FAST, neighbors=3).fit(X, np.stack([y, -y], 1), weight)
     assert_allclose(np.unique(several.fitted_.neighbors.weight), [2 / 3, 4 / 3], rtol=1e-6)
@@ -72,6 +75,29 @@ def test_weights_censored_rows_several_outputs_and_logarithms(rng):
     logs = TGGMRegressor(**FAST, neighbors=3, target_transform="log").fit(X, np.exp(y))
     assert (logs.predict_quantiles(X) > 0).all()
     assert_allclose(logs.predict_dist(X).cdf(logs.predict_quantiles(X, [0.3])[:, 0]), 0.3)
+
+
+def test_a_neighbor_at_a_limit_gives_its_weight_to_the_atom(rng):
+    X, y, _ = repeated(rng)
+    y = np.maximum(y, 0.0)
+    model = TGGMRegressor(**FAST, target_transform=None).fit(X[:300], y[:300])
+    near, rows = model.fitted_.neighbors, X[300:]
+    assert near is not None
+    alone = TGGMRegressor(**FAST, target_transform=None, neighbors=False).fit(X[:300], y[:300])
+    assert crps(model, rows, y[300:]) < 0.7 * crps(alone, rows, y[300:])
+    assert_array_equal(near.value[:, 0] < -2, y[:300] == 0)
+    fitted, Z = model.fitted_, model._inputs(rows)
+    found = near.near(places(fitted.model, Z.astype(np.float32), near.projection))
+    law = alone.predict_dist(rows).latent
+    shift, scale = (float(a[0]) for a in fitted.scales.y)
+    centre = shift + scale * found.value[:, :, 0]
+    below = np.where(
+        found.value[:, :, 0] < -2, 1.0, norm.cdf(-centre / (near.rule.width * law.std()[:, None]))
+    )
+    want = (found.weight * below).sum(1) + (1 - found.weight.sum(1)) * law.cdf(0.0)
+    assert_allclose(model.predict_dist(rows).cdf(0.0), want, atol=1e-6)
+    model.recalibrate(rows, y[300:])
+    assert model.fitted_.neighbors is not None
 
 
 def test_streams_store_training_rows(rng):

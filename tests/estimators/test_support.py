@@ -120,14 +120,17 @@ def test_guaranteed_intervals_end_in_the_support():
 # ---- the scale of a tail above a limit ----
 
 
+def log_of(X, y):
+    return shifted_log(X, y, np.where(y > 0, 0.0, -1.0), 0.0)
+
+
 @pytest.mark.parametrize("unit", [1.0, 1e4])
 def test_the_logarithm_is_chosen_for_a_long_tail_above_zero(unit):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((800, 3))
     z = X[:, 0] + 0.7 * rng.standard_normal(800)
-    zeros = Support(0.0, None, None)
-    assert shifted_log(X, unit * np.maximum(z, 0.0), zeros) is None
-    found = shifted_log(X, unit * np.maximum(np.exp(2 * z) - 1, 0.0), zeros)
+    assert log_of(X, unit * np.maximum(z, 0.0)) is None
+    found = log_of(X, unit * np.maximum(np.exp(2 * z) - 1, 0.0))
     assert isinstance(found, LogTransform)
     assert 0 < found.shift < 100 * unit
 
@@ -146,5 +149,5 @@ def test_tobit_scores_are_log_likelihoods_of_the_target():
             norm.logpdf(z, 0.3 + X[:, 0], 0.5) - (0.0 if see is None else z),
             norm.logcdf(limit, 0.3 + X[:, 0], 0.5),
         )
-        found = tobit_scores(X, y, Support(0.2, None, None), see)
+        found = tobit_scores(X, y, np.where(y > 0.2, 0.0, -1.0), see)
         assert_allclose(found.mean(), true.mean(), atol=5e-3)

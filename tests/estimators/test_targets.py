@@ -41,6 +41,41 @@ def test_predictions_are_of_the_true_value_beyond_the_limit(curve, hidden):
         assert np.all(model > naive + 0.2)
 
 
+def test_intervals_and_events_in_the_conventions_of_their_users(curve):
+    X, y = curve
+    side, limited = (y > 1).astype(int), np.minimum(y, 1)
+    plain = quick().fit(X, limited, censored=side)
+    ends = np.stack([limited, np.where(side, np.inf, y)], 1)
+    assert_allclose(quick().fit(X, ends, censored="interval").W1_, plain.W1_)
+    events = np.array(list(zip(side == 0, limited, strict=True)), [("event", bool), ("time", float)])
+    assert_array_equal(quick().fit(X, events).W1_, plain.W1_)
+    survival = plain.predict_survival(X, [0.5, 2.0])
+    assert_allclose(survival, 1 - plain.predict_dist(X).cdf([[0.5, 2.0]]), atol=1e-12)
+    coarse = np.stack([np.floor(2 * y) / 2, np.floor(2 * y) / 2 + 0.5], 1)  # widths are half a unit
+    for transform in (None, "log"):  # of which some intervals have no lower end
+        shifted = coarse - coarse.min() if transform else coarse
+        model = quick(hidden=(10,), n_members=2, max_epochs=90, target_transform=transform)
+        mean = model.fit(X, shifted, censored="interval").predict(X) + (
+            0 if transform is None else coarse.min()
+        )
+        assert np.sqrt(np.mean((mean - np.abs(X[:, 0])) ** 2)) < 0.25
+
+
+@pytest.mark.parametrize(
+    ("y", "censored", "message"),
+    [
+        ([[0.0, 1.0], [2.0, 1.0]], "interval", r"`y` must have two columns .*, lower <= upper ends"),
+        ([0.0, 1.0], "interval", r"`y` must have two columns .* got shape \(2,\)"),
+        ([[-np.inf, np.inf], [0, 1]], "interval", "`y` has a row without a finite end"),
+        ([0.0, 1.0], "right", "`censored` must be 'interval' or an array of sides; got 'right'"),
+        (np.zeros(2, [("a", float), ("t", float)]), None, r"`y` is a structured array .* event indicator"),
+    ],
+)
+def test_bad_limits(y, censored, message):
+    with pytest.raises(ValueError, match=message):
+        quick().fit(np.zeros((2, 1)), y if isinstance(y, np.ndarray) else np.array(y), censored=censored)
+
+
 def test_missing_targets_of_two_outputs(curve):
     X, y = curve
     Y = np.stack([y, -2 * y], 1)

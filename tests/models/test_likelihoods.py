@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import optimize, stats
+from scipy import integrate, optimize, stats
 
 from tests.models.sampling import truncated_draws
 from tests.models.small_models import (
@@ -114,6 +114,20 @@ def test_censored_targets_contribute_the_probability_of_their_side(rng):
     targets = Incomplete(jnp.asarray(y), jnp.asarray(side))
     assert_gradient(lambda m: log_density(m, jnp.asarray(PLACES), targets).sum(), model, rng)
     assert_array_equal(measured_targets(targets), [[np.nan], [np.nan], [1.1]])
+
+
+def test_interval_targets_contribute_the_mean_density_of_the_interval(rng):
+    model, mean, cov = incomplete(1)
+    parts = [[[0.4], [-0.3], [1.1]], [[2.0], [1.0], [2.0]], [[0.7], [0.0], [1e-4]]]
+    y, _, half = np.array(parts)[:, :, 0]
+    laws = [stats.norm(m, np.sqrt(v)) for m, v in zip(mean[:, 0], cov[:, 0, 0], strict=True)]
+    mass = [integrate.quad(law.pdf, a - h, a + h)[0] for law, a, h in zip(laws, y, half, strict=True) if h]
+    want = np.log(mass) - np.log(2 * half[[0, 2]])
+    found = np.asarray(density(model, [np.array(part) for part in parts]))
+    assert_allclose(found[[0, 2]], want, rtol=1e-8)
+    assert_allclose(found[1], laws[1].logsf(-0.3), rtol=1e-10)
+    targets = Incomplete(*(jnp.asarray(part) for part in parts))
+    assert_gradient(lambda m: log_density(m, jnp.asarray(PLACES), targets).sum(), model, rng)
 
 
 def test_missing_targets_leave_the_marginal_of_the_others():

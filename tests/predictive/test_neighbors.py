@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tggm.predictive import GaussianMixture
+from tggm.predictive import GaussianMixture, Observed
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.neighbors import (
     KINDS,
@@ -81,7 +81,15 @@ def test_losses_are_the_crps_and_the_log_probability(rng):
     near = stored(rng, rule=Rule(3, 1.0, 1.0, 0.0, 0.3)).near(rng.normal(size=(6, 3)))
     members = GaussianMixture(np.zeros((1, 6)), np.ones((1, 6)))
     mixed = replace(near, weight=v, value=centre[:, :3, None]).mix(law, 0, members)
-    assert_allclose(crps_losses(law, y, centre, 0.3)(v), mixed.crps(y), rtol=1e-3)
+    assert_allclose(crps_losses(law, y, centre, 0.3 * law.std()[:, None])(v), mixed.crps(y), rtol=1e-3)
+    # a kernel beyond a limit has its whole weight at the limit
+    limited = Observed(law, -0.5, None), np.maximum(y, -0.5)
+    centre[:, :2] = -0.5, -5.0
+    mixed = Observed(replace(near, weight=v, value=centre[:, :3, None]).mix(law, 0, members), -0.5)
+    std = np.where(centre < -0.5, 1e-9, 0.3 * law.std()[:, None])
+    found = crps_losses(*limited, np.maximum(centre, -0.5), std)(v)
+    # the kernel at the limit is not clipped in the losses
+    assert_allclose(found, mixed.crps(limited[1]), atol=0.1 * v[:, 0].max())
     label, classes = np.array([0, 1]), np.array([[0, 1], [0, 0]])
     p = np.log([[0.5, 0.5], [0.9, 0.1]])
     found = class_losses(p, label, classes)(np.array([[0.2, 0.3], [0.2, 0.3]]))
@@ -97,9 +105,13 @@ def test_a_rule_is_chosen_only_if_neighbors_help(rng):
     found = Candidates(distance, np.tile(np.arange(8), (N, 1)), 3.0)
     for signal, noise, helps in ((1, 0.1, True), (0, 1.0, False)):
         centre = signal * y[:, None] + noise * rng.normal(size=(N, 8))
-        rule = choose(found, lambda b, h, c=centre: crps_losses(law, y, c, h), KINDS, ones, None, None)
+        rule = choose(
+            found, lambda b, h, c=centre: crps_losses(law, y, c, np.array(h)), KINDS, ones, None, None
+        )
         assert (rule is not None) == helps
-        given = choose(found, lambda b, h, c=centre: crps_losses(law, y, c, h), KINDS, ones, None, 5)
+        given = choose(
+            found, lambda b, h, c=centre: crps_losses(law, y, c, np.array(h)), KINDS, ones, None, 5
+        )
         assert given.count == 5
         if helps:
             weight = rule.weights(3.0 * distance[:, : rule.count]).sum(1)

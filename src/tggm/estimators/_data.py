@@ -19,7 +19,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from tggm.arrays import Bools, Floats
-from tggm.censored import Censored, sides
+from tggm.censored import Censored, read_limits, sides
 from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
@@ -54,7 +54,8 @@ class Targets(NamedTuple):
     """Targets of a regression; some may be missing, and some may be limits."""
 
     Y: Floats  # (rows, n), NaN where missing
-    side: Floats | None  # (rows, n) 1 at least Y, −1 at most Y, 0 measured; None if all are measured
+    side: Floats | None  # (rows, n) 1 at least Y, −1 at most Y, 0 measured, 2 within `half` of Y; None: all 0
+    half: Floats | None = None  # (rows, n); None without such intervals
 
     @property
     def complete(self) -> bool:
@@ -69,7 +70,7 @@ class Targets(NamedTuple):
 
     def of(self, rows: Any) -> "Targets":
         """Select rows."""
-        return Targets(self.Y[rows], None if self.side is None else self.side[rows])
+        return Targets(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
 
     def standardise(self, columns: Standardisation, dtype: Any) -> Any:
         """Return targets for training: numbers, or `Incomplete` if some are missing or limits."""
@@ -77,7 +78,8 @@ class Targets(NamedTuple):
         if self.complete:
             return Y
         side = np.zeros_like(self.Y) if self.side is None else self.side
-        return Incomplete(Y, side.astype(dtype))  # type: ignore[arg-type]  # NumPy until training
+        half = None if self.half is None else (self.half / columns.scale).astype(dtype)
+        return Incomplete(Y, side.astype(dtype), half)  # type: ignore[arg-type]  # NumPy until training
 
     def scales(self, weight: Floats, how: bool | str) -> Standardisation:
         """Return mean and deviation of each column over its known targets."""
@@ -275,17 +277,20 @@ def read_numbers(
         if isinstance(settings.support, Support):
             raise ValueError(f"`support` must be 'auto' or None for a stream; got {tuple(settings.support)}.")
         return StreamData(stream, settings, rng, labels=False)
+    half = None
+    if isinstance(censored, str) or getattr(getattr(y, "dtype", None), "names", None):
+        y, censored, half = read_limits(y, censored)
     options = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
     X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
-    targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored)
+    targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored, half)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
     measured, level = kept & targets.measured_rows, settings.guarantee
     holdout, kept, chosen = read_holdout((X, y, groups), settings.cv, kept, measured, level, rng)
     known = y_ if y_.ndim == 1 else targets.Y
     inputs, columns = _encode(estimator, X_, known if encode_target else None, kept, holdout)
     targets_, weights = targets.of(kept), weight_[kept]
-    Y, side, transform, plan = scale_target(settings, inputs, *targets_, weights)
-    targets_ = Targets(Y, side)
+    Y, side, half, transform, plan = scale_target(settings, inputs, *targets_, weights)
+    targets_ = Targets(Y, side, half)
     y_scales = targets_.scales(weights, settings.standardize)
     scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
     calibration = None
@@ -345,7 +350,7 @@ def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
     require_positive(fitted.transform, targets.Y)
     if fitted.support is not None:
         require_support(fitted.support, targets.Y)
-        targets = Targets(*limit_rows(fitted.support, *targets))
+        targets = Targets(*limit_rows(fitted.support, targets.Y, None))
     if fitted.transform is not None:
         targets = targets._replace(Y=fitted.transform.forward(targets.Y))
     return Data(
@@ -385,17 +390,19 @@ def require_two_classes(data: Data | StreamData) -> None:
         )
 
 
-def read_targets(y: Any, sample_weight: Any, censored: ArrayLike | None) -> tuple[Targets, Floats]:
-    """Check targets, limits and weights."""
+def read_targets(
+    y: Any, sample_weight: Any, censored: ArrayLike | None, half: Floats | None = None
+) -> tuple[Targets, Floats]:
+    """Check targets, limits and weights; `half` are the half widths of intervals around targets, (rows,)."""
     Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
     weight = row_weights(sample_weight, Y)
-    side = _sides(censored, Y.shape)
+    side = _sides(censored, Y.shape) if half is None else np.reshape(np.asarray(censored), Y.shape)
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
     with np.errstate(over="ignore"):
         span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
     require_squares(span[(span > 0) & (span < 1)])
-    return Targets(Y, side), weight
+    return Targets(Y, side, None if half is None else half[:, None]), weight
 
 
 def _sides(censored: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:

@@ -175,11 +175,15 @@ def pool_regression(
             fitted, held = _blended(fitted, held, block, rows, data)
             if settings.calibrate:
                 fitted = _calibrated(fitted, held, rows, data)
-                # without the rows at a limit of the support, neighbours would be biased
-                limited = isinstance(data, Data) and data.plan.base is not None and data.y.side is not None
-                if settings.neighbors != 0 and not limited:
+                limits, censored = None, isinstance(data, Data) and data.y.side is not None
+                if censored and data.plan.base is not None and not data.plan.censored:
+                    limits, censored = units_of(fitted).limits(data.plan.base), False
+                # measured rows alone would be biased where others are censored
+                if settings.neighbors != 0 and not (censored and settings.neighbors is None):
                     pair = members if blocks.partial else fitted.model, fitted.model
-                    near = regression_neighbors(*pair, blocks, held, rows, fitted.calibration, settings)
+                    near = regression_neighbors(
+                        *pair, blocks, held, rows, fitted.calibration, settings, limits
+                    )
                     fitted = replace(fitted, neighbors=near)
         if data.calibration_rows is not None:
             X_new, Y_new = data.calibration_rows
@@ -232,7 +236,7 @@ def observed_targets(fitted: Fitted, data: Data) -> Floats:
     if data.plan.base is None or data.y.side is None:
         return y
     (low, high), side = data.plan.base.ends, data.y.side[:, 0]
-    return np.where(side < 0, low, np.where(side > 0, high, y))
+    return np.where(side < 0, low, np.where(side == 1, high, y))
 
 
 def model_targets(fitted: Fitted, Y: Floats) -> Floats:
@@ -259,7 +263,8 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
     found, near = replace(fitted, calibration=pools), fitted.neighbors
     if near is not None:
         inputs = Z.astype(fitted.dtype, copy=False)
-        near = neighbors_on_new_rows(near, fitted.model, inputs, rows, pools, neighbors)
+        limits = None if fitted.support is None else units_of(fitted).limits(fitted.support)
+        near = neighbors_on_new_rows(near, fitted.model, inputs, rows, pools, neighbors, limits)
         found = replace(found, neighbors=near)
     scores = None if np.ptp(weight) else conformal_scores(found, Z, Y)  # widths depend on the calibration
     return replace(found, guarantee=scores)

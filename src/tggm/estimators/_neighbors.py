@@ -10,6 +10,7 @@ import numpy as np
 from tggm.arrays import Floats, Ints
 from tggm.estimators._settings import Settings
 from tggm.models import Model
+from tggm.predictive import Observed, ScalarPredictive
 from tggm.predictive import neighbors as nearest
 from tggm.predictive.calibration import Calibration, HeldOut, evenly_spaced
 from tggm.predictive.member_moments import last_layers, measured_targets, member_means, places
@@ -17,6 +18,8 @@ from tggm.predictive.neighbors import Candidates, Losses, Neighbors, Rule
 from tggm.training.rows import Blocks, RowBlock, held_out_groups, take
 
 SAMPLE = 2_000  # rows from which the projections are computed
+_BEYOND = 4.0  # distance of the kernel of a row at a limit from it, of which kernels are at most 0.3
+_POINT = 1e-9  # width of such a kernel after it is clipped
 
 
 class Stored(NamedTuple):
@@ -46,26 +49,36 @@ class Found(NamedTuple):
         return np.asarray(weight / weight.mean(), np.float32)
 
 
-def stored_rows(blocks: Blocks, classes: bool) -> Stored:
+def stored_rows(blocks: Blocks, classes: bool, limits: tuple[float, float] | None) -> Stored:
     """Return at most `MOST_STORED` training rows with a weight and a measured target, at random."""
     rng = np.random.default_rng(0)
     if blocks.only is not None:
-        return _some_rows(blocks.only, len(blocks.only.weight), nearest.MOST_STORED, classes, rng)
+        return _some_rows(blocks.only, len(blocks.only.weight), nearest.MOST_STORED, classes, limits, rng)
     assert blocks.each is not None
     parts: list[Stored] = []
     for block in blocks.each(0):
         count = int(np.max(block.members.n_train))
         most = round(nearest.MOST_STORED * block.share)
-        parts.append(_some_rows(block, count, most, classes, rng))
+        parts.append(_some_rows(block, count, most, classes, limits, rng))
     X, y, weight = jax.tree.map(lambda *a: np.concatenate(a), *(tuple(part[:3]) for part in parts))
     return Stored(X, y, weight, None)
 
 
-def _some_rows(block: RowBlock, count: int, most: int, classes: bool, rng: np.random.Generator) -> Stored:
+def _values(y: Any, limits: tuple[float, float] | None) -> Floats:
+    """Return measured targets, and points beyond the limits for the rows at them; NaN for all others."""
+    found = measured_targets(y)
+    for end, side in zip(limits or (), (-1, 1), strict=False):
+        found = np.where(np.asarray(y.side) == side, end + side * _BEYOND, found)
+    return found
+
+
+def _some_rows(
+    block: RowBlock, count: int, most: int, classes: bool, limits: Any, rng: np.random.Generator
+) -> Stored:
     weight = np.asarray(block.weight, np.float64)[:count]
     usable = weight > 0
     if not classes:
-        usable &= np.isfinite(measured_targets(block.data.y)[:count]).all(1)
+        usable &= np.isfinite(_values(block.data.y, limits)[:count]).all(1)
     rows = np.flatnonzero(usable)
     if len(rows) > most:
         rows = np.sort(rng.choice(rows, most, replace=False))
@@ -86,13 +99,20 @@ def _projections(model: Model, X: Any, groups: Sequence[Sequence[int]], classes:
 
 
 def find_candidates(
-    model: Model, final: Model, blocks: Blocks, asked: Ints, count: int | None, *, classes: bool
+    model: Model,
+    final: Model,
+    blocks: Blocks,
+    asked: Ints,
+    count: int | None,
+    *,
+    classes: bool,
+    limits: tuple[float, float] | None = None,
 ) -> Found | None:
     """Find the candidates for the neighbours of held-out rows, given by their numbers in the kept block.
 
     The members of `model` held rows out; those of `final` predict. They differ if folds leave rows out.
     """
-    block, stored = blocks.kept, stored_rows(blocks, classes)
+    block, stored = blocks.kept, stored_rows(blocks, classes, limits)
     assert block is not None
     groups = held_out_groups(block.members)
     asked = evenly_spaced(asked, nearest.MOST_TRIED)
@@ -131,26 +151,31 @@ def find_candidates(
 
 def regression_neighbors(
     model: Model, final: Model, blocks: Blocks, held: list[HeldOut], rows: Ints,
-    calibration: Sequence[Calibration], settings: Settings,
+    calibration: Sequence[Calibration], settings: Settings, limits: tuple[float, float] | None,
 ) -> Neighbors | None:  # fmt: skip
-    """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block."""
+    """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block.
+
+    `limits` are those of the target on the scale of the model, if rows are at them.
+    """
     if blocks.kept is None or any(each.kind == "linear" for each in calibration):
         return None
-    measured = np.isfinite(measured_targets(blocks.kept.data.y)[rows]).all(1)
+    measured = np.isfinite(_values(blocks.kept.data.y, limits)[rows]).all(1)
     usable = measured & np.logical_and.reduce([each.usable_mask for each in held])
-    found = find_candidates(model, final, blocks, rows[usable], settings.neighbors, classes=False)
+    given = model, final, blocks, rows[usable], settings.neighbors
+    found = find_candidates(*given, classes=False, limits=limits)
     if found is None:
         return None
     parts = [each.take(np.searchsorted(rows, found.asked)) for each in held]
-    Y = measured_targets(found.stored.y)
+    Y = _values(found.stored.y, limits)
     mean = member_means(model, found.stored.X, settings.dtype).mean(0)
 
     def stored(slope: float) -> Floats:
         values: Floats = Y - slope * mean
         return values
 
-    given = found.candidates, parts, calibration, stored, nearest.KINDS, found.row_weight
-    rule = _choose_rule(*given, settings.neighbors)
+    kinds = [kind for kind in nearest.KINDS if limits is None or kind[0] == 0]
+    near = found.candidates, parts, calibration, stored, kinds, found.row_weight
+    rule = _choose_rule(*near, settings.neighbors, limits)
     if rule is None:
         return None
     mean = mean if final is model else member_means(final, found.stored.X, settings.dtype).mean(0)
@@ -161,7 +186,7 @@ def regression_neighbors(
 
 def neighbors_on_new_rows(
     old: Neighbors, model: Model, Z: Floats, held: list[HeldOut], calibration: Sequence[Calibration],
-    count: int | None,
+    count: int | None, limits: tuple[float, float] | None,
 ) -> Neighbors | None:  # fmt: skip
     """Choose the weights of stored neighbours again, on rows that no member was trained on."""
     usable = np.logical_and.reduce([each.usable_mask for each in held])
@@ -172,18 +197,18 @@ def neighbors_on_new_rows(
     found = nearest.find_candidates_of(old, places(model, Z[rows], old.projection), most)
     kinds = [(old.rule.slope, width) for width in nearest.WIDTHS]
     parts = [each.take(rows) for each in held]
-    rule = _choose_rule(found, parts, calibration, lambda _: old.value, kinds, old.weight, count)
+    rule = _choose_rule(found, parts, calibration, lambda _: old.value, kinds, old.weight, count, limits)
     return None if rule is None else replace(old, rule=rule)
 
 
 def _choose_rule(
     candidates: Candidates, held: list[HeldOut], calibration: Sequence[Calibration],
     stored: Callable[[float], Floats], kinds: Sequence[tuple[float, float]], row_weight: Floats | None,
-    count: int | None,
+    count: int | None, limits: tuple[float, float] | None,
 ) -> Rule | None:  # fmt: skip
     """Choose by the mean CRPS over outputs; `stored` returns the stored values for a slope, (rows, n)."""
     pooled = [each.pooled() for each in held]
-    laws = [
+    laws: list[ScalarPredictive] = [
         one.distribution(each.centre, each.var, each.between)
         for one, each in zip(calibration, pooled, strict=True)
     ]
@@ -191,9 +216,14 @@ def _choose_rule(
     def losses(slope: float, width: float) -> Losses:
         each, values = [], stored(slope)[candidates.stored].astype(np.float64)
         for j, (law, part, own) in enumerate(zip(laws, held, pooled, strict=True)):
-            each.append(
-                nearest.crps_losses(law, part.y, values[:, :, j] + slope * own.centre[:, None], width)
-            )
+            centre = values[:, :, j] + slope * own.centre[:, None]
+            std, y = width * law.std()[:, None], part.y
+            if limits is not None and part.ends is not None:
+                (low, high), (lower, upper) = part.ends, limits
+                y = np.where(np.isneginf(low), lower, np.where(np.isposinf(high), upper, y))
+                std = np.where((centre < lower) | (centre > upper), _POINT, std)
+                law, centre = Observed(law, lower, upper), np.clip(centre, lower, upper)
+            each.append(nearest.crps_losses(law, y, centre, std))
         return lambda v: np.stack([loss(v) for loss in each]).mean(0)
 
     return nearest.choose(candidates, losses, kinds, held[0].weight, row_weight, count)

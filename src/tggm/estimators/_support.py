@@ -19,7 +19,12 @@ from tggm.predictive.transforms import LogTransform
 
 MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows used to decide on the logarithm of the target
 LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a target beyond
-SHIFTS = (0.03, 0.3, 3.0)  # of the logarithm of targets with a lower limit, in medians of the distance to it
+SHIFTS = (
+    0.03,
+    0.3,
+    1.0,
+    3.0,
+)  # of the logarithm of targets with a lower limit, in medians of the distance to it
 LEAST_GAIN, ERRORS = 0.02, 3.0  # nats per row, and standard errors, by which such a logarithm must be better
 OUTSIDE = 0.005  # probability beyond a bound, at one held-out row, from which the bound is used
 FINE = 0.05  # steps, in standard deviations, below which a lattice is not used
@@ -31,6 +36,7 @@ class Scaled(NamedTuple):
 
     y: Floats  # (N, n) ends of the cells of rows at limits
     side: Floats | None  # as in `Targets`
+    half: Floats | None  # as in `Targets`
     transform: LogTransform | None
     plan: Plan
 
@@ -42,16 +48,26 @@ def read_plan(settings: Settings, Y: Floats, side: Floats | None) -> Plan:
         raise ValueError(f"`support` is for one output; `y` has {Y.shape[1]}. Fit one model for each output.")
     if given is None or Y.shape[1] > 1 or (given == "auto" and side is not None):
         return NO_PLAN
-    return plan_support(given, Y[:, 0])
+    return plan_support(given, Y[:, 0])._replace(censored=side is not None)
 
 
-def scale_target(settings: Settings, X: Floats, Y: Floats, side: Floats | None, weight: Floats) -> Scaled:
+def scale_target(
+    settings: Settings, X: Floats, Y: Floats, side: Floats | None, half: Floats | None, weight: Floats
+) -> Scaled:
     """Choose the scale of the target, and censor the rows at its limits."""
     plan = read_plan(settings, Y, side)
     transform = read_transform(settings.target_transform, X, Y, side, weight, plan)
     if plan.cells is not None:
         Y, side = limit_rows(plan.cells, Y, side)
-    return Scaled(Y if transform is None else transform.forward(Y), side, transform, plan)
+    if transform is None:
+        return Scaled(Y, side, half, transform, plan)
+    Z = transform.forward(Y)
+    if half is not None and side is not None:  # the interval of the logarithm; it may have no lower end
+        low, high = transform.forward(Y - half), transform.forward(Y + half)
+        Z = np.where(side == 2, np.where(np.isinf(low), high, 0.5 * (low + high)), Z)
+        side = np.where((side == 2) & np.isinf(low), -1.0, side)
+        half = np.where(side == 2, 0.5 * (high - low), 0.0)
+    return Scaled(Z, side, half, transform, plan)
 
 
 def limit_rows(support: Support, Y: Floats, side: Floats | None) -> tuple[Floats, Floats | None]:
@@ -60,7 +76,7 @@ def limit_rows(support: Support, Y: Floats, side: Floats | None) -> tuple[Floats
     found = np.where(np.isinf(low), -1.0, 0.0) + np.where(np.isinf(high), 1.0, 0.0)
     if side is not None:
         found = np.where(side == 0, found, side)
-    value = np.where(np.isinf(low) & (found < 0), high, np.where(np.isinf(high) & (found > 0), low, Y))
+    value = np.where(np.isinf(low) & (found < 0), high, np.where(np.isinf(high) & (found == 1), low, Y))
     return value, found if found.any() else None
 
 
@@ -86,7 +102,12 @@ def read_transform(
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(int)]
     y = Y[rows, 0]
     if plan.cells is not None and plan.cells.lower is not None:
-        return shifted_log(X[rows], y, plan.cells)
+        value, at = limit_rows(plan.cells, y[:, None], None)
+        return shifted_log(X[rows], value[:, 0], None if at is None else at[:, 0], plan.cells.lower)
+    if side is not None and least >= 0:  # measured targets alone would be biased
+        rows = np.flatnonzero((side[:, 0] != 2) & (weight > 0))
+        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(int)]
+        return shifted_log(X[rows], Y[rows, 0], side[rows, 0], 0.0)
     better = least > 0 and _has_long_tail(y) and log_is_better(X[rows], y, weight[rows])
     return LogTransform() if better else None
 
@@ -118,31 +139,32 @@ def _has_long_tail(y: Floats) -> bool:
     return bool(np.abs(y - middle).max() > LONG_TAIL * (high - low) / NORMAL_QUARTILES)
 
 
-def shifted_log(X: Floats, y: Floats, support: Support) -> LogTransform | None:
+def shifted_log(X: Floats, y: Floats, side: Floats | None, lower: float) -> LogTransform | None:
     """Return log(y + shift) with the shift of the best censored linear model; None if y itself is best."""
-    assert support.lower is not None
-    X = select_columns(X, y)
-    spread = X.std(0)
+    X, side = select_columns(X, y), np.zeros(len(y)) if side is None else side
+    spread, above = X.std(0), y[(side >= 0) & (y > lower)] - lower
+    if len(above) < FEWEST_COMPARED:
+        return None
     X = (X - X.mean(0)) / np.where(spread > 0, spread, 1.0)
-    above = y[y > support.lower] - support.lower
-    scores = [tobit_scores(X, y, support, None)]
+    scores = [tobit_scores(X, y, side, None)]
     tried: list[LogTransform | None] = [None]
     for part in SHIFTS:
-        transform = LogTransform(float(part * np.median(above) - support.lower))
-        if support.cell(support.lower)[1] > -transform.shift:
+        transform = LogTransform(float(part * np.median(above) - lower))
+        if y.min() > -transform.shift:
             tried.append(transform)
-            scores.append(tobit_scores(X, y, support, transform))
+            scores.append(tobit_scores(X, y, side, transform))
     best = int(np.argmax([score.mean() for score in scores]))
     gain = scores[best] - scores[0]
     enough = gain.mean() > max(LEAST_GAIN, ERRORS * gain.std() / np.sqrt(len(y)))
     return tried[best] if enough else None
 
 
-def tobit_scores(X: Floats, y: Floats, support: Support, transform: LogTransform | None) -> Floats:
-    """Return out-of-fold log-likelihoods, in units of y, in a linear model of the latent value."""
-    value, side = limit_rows(support, y[:, None], None)
-    z = value[:, 0] if transform is None else transform.forward(value[:, 0])
-    at = np.zeros(len(y)) if side is None else side[:, 0]
+def tobit_scores(X: Floats, y: Floats, at: Floats, transform: LogTransform | None) -> Floats:
+    """Return out-of-fold log-likelihoods, in units of y, in a linear model of the latent value.
+
+    The latent value is at least y where `at` is 1, and at most y where it is −1.
+    """
+    z = y if transform is None else transform.forward(y)
     centre, unit = z.mean(), max(float(z.std()), np.finfo(float).tiny)
     z = (z - centre) / unit
     found, even = np.zeros(len(y)), np.arange(len(y)) % 2 == 0
@@ -185,6 +207,11 @@ class Units(NamedTuple):
     shift: float
     scale: float
     transform: LogTransform | None
+
+    def limits(self, support: Support) -> tuple[float, float]:
+        """Return the limits of a support, in the model's units."""
+        low, high = self.forward(np.array(support.ends))
+        return float(low), float(high)
 
     def ends(self, support: Support, y: Floats) -> tuple[Floats, Floats]:
         """Return the ends of the cells of targets, in the model's units."""

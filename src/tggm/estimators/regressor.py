@@ -228,7 +228,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
-        censored: ArrayLike | None = None,
+        censored: ArrayLike | str | None = None,
         eval_set: Sequence[tuple[Any, ArrayLike]] | tuple[Any, ArrayLike] | None = None,
         early_stopping_rounds: int | None = None,
         observer: Observer | None = None,
@@ -242,15 +242,17 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             array of objects), which is encoded by a `TableTransformer`, stored as `table_`. A
             `tggm.data.Stream`, or a memory map above 256 MiB, is never loaded as a whole.
         y : array_like, shape (n_rows,) or (n_rows, n_outputs)
-            Targets. With several outputs NaN is a missing target.
+            Targets. With several outputs NaN is a missing target. A structured array of scikit-survival has
+            an event indicator and a time; times without an event are limits.
         sample_weight : array_like, shape (n_rows,), optional
             Nonnegative; a row of weight 0 is left out, one of weight 2 counts twice.
         groups : array_like, shape (n_rows,), optional
             Group of each row, such as its patient or store. Whole groups are held out, so that widths are
             those for rows of new groups. A splitter in `cv` gets them, too.
-        censored : array_like, shape (n_rows,), optional
+        censored : array_like, shape (n_rows,), or "interval", optional
             1 or "right" where the true value is at least `y`, −1 or "left" where it is at most `y`, 0 or
-            "none" where `y` was measured; for one output. Predictions are of the true value.
+            "none" where `y` was measured; for one output. Predictions are of the true value. With "interval"
+            the columns of `y` are the ends of intervals that contain the values, equal or infinite ones, too.
         eval_set : list of (X, y), or (X, y), optional
             Rows to evaluate during training, about 100 times, with the best parameters so far; the scores are
             in `evals_result_`. They are not used for training.
@@ -389,6 +391,17 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             raise ValueError(f"`quantiles` must be a list of probabilities; got shape {q.shape}.")
         Z = self._inputs(X)
         return self._shaped(np.stack([d.ppf(q[None, :]) for d in compute.marginals(self.fitted_, Z)], axis=1))
+
+    def predict_survival(self, X: ArrayLike, times: ArrayLike) -> Floats:
+        """Return P(y > t given x) for each of `times`, (n_rows, n_times) or (n_rows, n_outputs, n_times).
+
+        ``predict_quantiles(X, 0.5)`` is the median survival time.
+        """
+        t = np.atleast_1d(np.asarray(times, dtype=np.float64))
+        if t.ndim != 1:
+            raise ValueError(f"`times` must be a list of numbers; got shape {t.shape}.")
+        laws = compute.marginals(self.fitted_, self._inputs(X))
+        return self._shaped(np.stack([np.exp(law.logsf(t[None])) for law in laws], axis=1))
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-density of each row's target, in the target's units, shape (n_rows,)."""

@@ -60,7 +60,7 @@ from tggm import formulas
 from tggm.formulas import LayerMoments, Triple, gauss_hermite, unit_averages, unit_nodes, weighted_sum
 from tggm.models._many_outputs import LOG_2PI as LOG_2PI
 from tggm.models._many_outputs import many_outputs_log_density
-from tggm.special import log_ndtr
+from tggm.special import log_ndtr, log_ndtr_interval
 from tggm.special.kernels import moments as standard_moments
 from tggm.special.probit import log_probit
 
@@ -450,7 +450,8 @@ class Incomplete(NamedTuple):
     """Targets of which some are missing or limits."""
 
     value: Array  # (rows, n), NaN where missing
-    side: Array  # (rows, n) 0 measured, 1 at least `value`, −1 at most `value`
+    side: Array  # (rows, n) 0 measured, 1 at least `value`, −1 at most `value`, 2 within `half` of it
+    half: Array | None = None  # (rows, n); None without such intervals
 
 
 @part
@@ -489,13 +490,18 @@ class Gaussian(Likelihood):
         return many_outputs_log_density(error, W1 * root[:, None], cov) - 0.5 * self.log_noise.sum()
 
     def _incomplete(self, y: Incomplete, latent: Latent) -> Array:
-        """Return the log-density of the measured targets, or the log-probability of a limit."""
+        """Return log-densities of measured targets, log-probabilities of limits, mean ones of intervals."""
         known = ~jnp.isnan(y.value)
         Y, present, side = jnp.where(known, y.value, 0.0), known.astype(y.value.dtype), y.side
         mean, cov = self.moments(latent)
         if Y.shape[1] == 1:
             density = gaussian_log_density(Y, mean, cov)
-            limit = log_ndtr(side * (mean - Y) / jnp.sqrt(cov[:, :, 0]))[:, 0]
+            error, std = mean - Y, jnp.sqrt(cov[:, :, 0])
+            limit = log_ndtr(side * error / std)[:, 0]
+            if y.half is not None:
+                half = jnp.where(side == 2, y.half, 1.0)
+                mass = log_ndtr_interval((-half - error) / std, (half - error) / std)
+                limit = jnp.where(side == 2, mass - jnp.log(2 * half), limit[:, None])[:, 0]
             return present[:, 0] * jnp.where(side[:, 0] == 0, density, limit)
         # a missing target becomes standard normal and is set to 0; the −½ log 2π that it adds is subtracted
         pairs = present[:, :, None] * present[:, None, :]

@@ -115,7 +115,8 @@ def interval_targets(y: Any) -> tuple[Floats, tuple[Floats, Floats] | None]:
     if not isinstance(y, Incomplete):
         return np.asarray(y, np.float64), None
     value, side = np.asarray(y.value, np.float64), np.asarray(y.side)
-    ends = np.where(side < 0, -np.inf, value), np.where(side > 0, np.inf, value)
+    half = np.where(side == 2, 0.0 if y.half is None else np.asarray(y.half, np.float64), 0.0)
+    ends = np.where(side < 0, -np.inf, value - half), np.where(side == 1, np.inf, value + half)
     return value, ends if side.any() else None
 
 

@@ -287,19 +287,20 @@ def choose(
     return replace(rule, radius=rule.radius * found.typical)
 
 
-def crps_losses(law: ScalarPredictive, y: Floats, centre: Floats, width: float) -> Losses:
+def crps_losses(law: ScalarPredictive, y: Floats, centre: Floats, std: Floats) -> Losses:
     """Return the CRPS of the mixture as a function of the neighbours' weights; `centre` is (N, most).
 
     It is quadratic in the weights, so all expectations are computed once. The distances of `law` and kernels
     have three nodes: an error of about a hundredth of the gain, the same for all weights.
     """
-    rows, std = np.arange(len(y)), width * law.std()[:, None]
+    rows, std = np.arange(len(y)), np.broadcast_to(std, centre.shape)
     to_y, apart = law._distances(rows, y)
     points = centre[..., None] + std[..., None] * _PLACES
     each = np.broadcast_to(rows[:, None, None], points.shape).ravel()
     across = law._distances(each, points.ravel())[0].reshape(points.shape) @ _MASSES
     kernel_to_y = mean_absolute(centre - y[:, None], std)
-    kernels_apart = mean_absolute(centre[:, :, None] - centre[:, None, :], np.sqrt(2) * std[..., None])
+    both = np.hypot(std[:, :, None], std[:, None, :])
+    kernels_apart = mean_absolute(centre[:, :, None] - centre[:, None, :], both)
 
     def losses(v: Floats) -> Floats:
         k, rest = v.shape[1], 1 - v.sum(1)

@@ -130,6 +130,7 @@ class Plan(NamedTuple):
     base: Support | None = None  # rows at its limits are censored
     cells: Support | None = None  # whose cells the rows at a limit have
     candidates: tuple[Support, ...] = ()  # in the order in which they are compared
+    censored: bool = False  # whether other rows are censored, too
 
 
 NO_PLAN = Plan()
