@@ -33,6 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one-layer": {"hidden": (50,)},
     "bounded": {"features": "bounded"},
     "no-neighbors": {"neighbors": False},
+    "no-process": {"gaussian_process": False},
     "no-support": {"support": None},
     "200-200": {"hidden": (200, 200)},
 }

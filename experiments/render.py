@@ -225,29 +225,18 @@ def changes(runs: list[Run]) -> str:
     return markdown(heads, lines)
 
 
-def weighing() -> str:
-    """Compare factors of columns (not in the package) with the default, table by table."""
+def weighing(record: str, other: str, heads: tuple[str, str]) -> str:
+    """Compare the default with another variant, table by table."""
     lines = []
-    for name, group in grouped(rows("learner"), "table").items():
-        both = pairs(
-            *([run for run in group if run["variant"] == v] for v in ("default", "periodic")), "split"
-        )
+    for name, group in grouped(rows(record), "table").items():
+        both = pairs(*([run for run in group if run["variant"] == v] for v in ("default", other)), "split")
         crps = [{"change": 100 * (a["crps"] / b["crps"] - 1)} for a, b in both]
         gain = [{"gain": a["ll"] - b["ll"]} for a, b in both]
         rmse = [f"{np.mean([run['rmse'] for run in runs]):.4g}" for runs in zip(*both, strict=True)]
         time = np.median([a["cpu_s"] / b["cpu_s"] for a, b in both])
         cells = [spread("change", "+.1f")(crps), spread("gain", "+.3f")(gain), f"{time:.2f}"]
         lines.append([name, str(len(both)), rmse[1], rmse[0], *cells])
-    heads = [
-        "table",
-        "splits",
-        "RMSE, periodic",
-        "RMSE, with factors",
-        "CRPS, %",
-        "log-likelihood",
-        "CPU time, ratio",
-    ]
-    return markdown(heads, lines)
+    return markdown(["table", "splits", *heads, "CRPS, %", "log-likelihood", "CPU time, ratio"], lines)
 
 
 PARTS = {
@@ -585,7 +574,8 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
-        "weighing": weighing,
+        "weighing": lambda: weighing("learner", "periodic", ("RMSE, periodic", "RMSE, with factors")),
+        "process": lambda: weighing("process", "no-process", ("RMSE without", "RMSE with the process")),
         "removed-parts": removed_parts,
         "features": lambda: changes(rows("features")),
         "repeated-numbers": lambda: pivot(rows("repeated_numbers"), "table", "variant", spread("ll", ".3f")),

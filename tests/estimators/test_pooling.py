@@ -13,9 +13,8 @@ from tggm.estimators import _ridge
 from tggm.estimators._data import read_numbers
 from tggm.estimators._fitted import initialise
 from tggm.estimators._logistic import PROBIT, Logits, blend_scores, regressions
-from tggm.estimators._ridge import OUTPUT, PENALTIES, blend, ridge, start_at_ridge
+from tggm.estimators._ridge import OUTPUT, PENALTIES, ridge, start_at_ridge
 from tggm.models import Identity, Network
-from tggm.predictive.calibration import HeldOut
 from tggm.training.rows import RowBlock, Rows, membership
 
 NOISE = "likelihood.log_noise"
@@ -97,28 +96,6 @@ def test_the_noise_starts_low_only_if_training_is_automatic(rng, settings, low):
 def rows_of_classes(rng, count, n=3, d=4, slope=2.0):
     X = rng.normal(size=(count, d))
     return X, (X @ rng.normal(size=(d, n)) * slope + rng.gumbel(size=(count, n))).argmax(1)
-
-
-@pytest.mark.parametrize("good", [True, False])
-def test_the_better_model_has_the_larger_weight(rng, good):
-    """Ten members hold out a tenth of the rows each; their predictions are good or useless."""
-    X = rng.standard_normal((300, 2))
-    y = np.sin(3 * X[:, 0]) if good else X[:, 0] + 0.1 * rng.standard_normal(300)
-    linear = ridge(X, y[:, None], np.ones(300))
-    model = network(2, 1, rng, 10, (3,))
-    mask = np.arange(10)[:, None] == np.arange(300)[None, :] % 10
-    scatter = (0.05 if good else 2.0) * rng.standard_normal((10, 300))
-    held = HeldOut((y if good else 0 * y) + scatter, np.full((10, 300), 0.5), mask, y, np.ones(300))
-    made, (later,) = blend(model, [held], linear)
-    if good:
-        assert made is model
-        return
-    W1, A = (made.arrays()[OUTPUT + name] for name in ("W1", "A"))
-    share = 1 - W1[0, 0, 0] / model.arrays()[OUTPUT + "W1"][0, 0, 0]
-    assert share > 0.9
-    assert_allclose(A[:, 0], np.tile(share * linear.A, (10, 1)), rtol=1e-6)
-    assert np.mean((later.mean[0] - y) ** 2) < np.mean((held.mean[0] - y) ** 2)
-    assert (made.arrays()[NOISE] > np.log(0.005)).all()  # of the noise 0.01 and what members add
 
 
 def test_logistic_regressions_are_of_the_training_rows_of_each_group(rng):

@@ -201,6 +201,8 @@ def info(given: Any) -> None:
     if (near := fitted.fitted_.neighbors) is not None:
         count = f"{len(near.points):,} training rows"
         lines.append(f"contains the targets of {count}; a prediction uses {near.rule.count} of them")
+    if (process := getattr(fitted.fitted_, "process", None)) is not None:
+        lines.append(f"contains all {len(process.rows)} training rows and numbers that reveal their targets")
     if (train := fitted.fitted_.train) is not None:
         lines.append(f"contains {len(train.rows)} encoded training rows and the range of each input")
     if target.is_class:

@@ -19,6 +19,7 @@ from tggm.formulas import cos_turns, log_sum
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.neighbors import Neighbors, Rule, shares
 from tggm.predictive.numpy_network import COSINE_TERMS, Outputs, class_log_mixture, log_ndtr
 from tggm.storage import write_atomically
@@ -75,7 +76,8 @@ def export_onnx(
     predictor = cls.from_state(*to_state(model))
     network = predictor.fitted_
     inputs, X = _inputs(xp, predictor, table_description(model))
-    found = network.outputs(xp, network.standardise(xp, X))
+    Z = network.standardise(xp, X)
+    found = network.outputs(xp, Z)
     if isinstance(predictor, NumPyClassifier):
         log_p = class_log_mixture(xp, *found.scores(), CLASS_NODES)
         if predictor.neighbors_ is not None:
@@ -88,7 +90,7 @@ def export_onnx(
         results = {"probabilities": xp.exp(log_p)}
         results["label"] = xp.take(xp.asarray(labels), xp.argmax(log_p, axis=-1))
     else:
-        results = _regression(xp, predictor, found, levels)
+        results = _regression(xp, predictor, found, Z, levels)
     graph = xp.build(inputs, results)
     onnx.helper.set_model_props(graph, {"quantiles": json.dumps(levels)})
     write_atomically(Path(path), graph.SerializeToString())
@@ -117,7 +119,7 @@ def _inputs(
 
 
 def _regression(
-    xp: Any, predictor: NumPyRegressor, outputs: Outputs, levels: list[float]
+    xp: Any, predictor: NumPyRegressor, outputs: Outputs, Z: Array, levels: list[float]
 ) -> dict[str, Array]:
     """Return mean, deviation and quantiles of every output, in the units of the target."""
     if predictor._support is not None:
@@ -126,7 +128,8 @@ def _regression(
             "support=None, or use load(path, backend='numpy')."
         )
     y, log = predictor.fitted_.scales.y, predictor._transform
-    mean, var = outputs.mean, outputs.variances() + np.asarray(predictor.fitted_.noise)[:, None, :]
+    mean = shifted(predictor._process, Z, outputs.mean, xp)
+    var = outputs.variances() + np.asarray(predictor.fitted_.noise)[:, None, :]
     near = predictor.neighbors_
     kernels = None if near is None else (*_neighbors(xp, near, outputs), near.rule)
     found: dict[str, list[Array]] = {"mean": [], "deviation": [], "quantiles": []}

@@ -19,6 +19,7 @@ from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, checked_calibration, pooled
 from tggm.predictive.conformal import STORED, checked_scores, class_set
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.gaussian_process import checked_process, shifted
 from tggm.predictive.marginal import Marginal, fill_unknown, log_averages
 from tggm.predictive.neighbors import Neighbors, checked_neighbors, mix_neighbors
 from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance, checked_rows
@@ -105,6 +106,7 @@ class NumPyRegressor(PortablePredictor):
         made._calibration, made._pools = pools, pools or (Calibration(),) * n
         layer = made.fitted_.W1.shape[0], made.fitted_.W1.shape[2]
         made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, n, n)
+        made._process = checked_process(arrays, meta["process"], len(made.fitted_.scales.x.shift))
         made._set_rows(arrays)
         made.flat_target_ = meta["vector_target"] is True
         if made.flat_target_ and n > 1:
@@ -140,6 +142,7 @@ class NumPyRegressor(PortablePredictor):
         (Z, starts), y = self._inputs(X), self.fitted_.scales.y
         found = [self.fitted_.outputs(np, some) for some in self._blocks(Z)]
         mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
+        mean = shifted(self._process, Z, mean)
         var = np.concatenate([each.variances() for each in found], axis=1)
         var += np.asarray(self.fitted_.noise)[:, None, :]
         most = np.inf if self._transform is None else MOST_LOG_VARIANCE
@@ -161,7 +164,7 @@ class NumPyRegressor(PortablePredictor):
     def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
         found = [self.fitted_.outputs(np, some, variances=False) for some in self._blocks(Z)]
         mean, layer = (np.concatenate(a, axis=1) for a in zip(*map(self.fitted_.layer, found), strict=True))
-        return mean, layer
+        return shifted(self._process, Z, mean), layer
 
     @cached_property
     def _around(self) -> Neighbourhood | None:

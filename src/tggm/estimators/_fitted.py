@@ -13,12 +13,13 @@ from tggm.data.standardise import Scales, require_moderate
 from tggm.estimators._data import UNNAMED, Data, StreamData
 from tggm.estimators._holdout import Holdout
 from tggm.estimators._neighbors import neighbors_on_new_rows, regression_neighbors
-from tggm.estimators._ridge import blend, linear_rows, out_of_fold, ridge, start_at_ridge
+from tggm.estimators._ridge import start_at_ridge
 from tggm.estimators._settings import Settings
 from tggm.estimators._support import Units, choose_support
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
+from tggm.predictive.gaussian_process import GaussianProcess, choose_process, shifted
 from tggm.predictive.marginal import averages, fill_unknown
 from tggm.predictive.member_moments import (
     held_out_predictions,
@@ -38,7 +39,7 @@ from tggm.predictive.novelty import (
 )
 from tggm.predictive.support import Support
 from tggm.predictive.transforms import LogTransform
-from tggm.runtime import precision
+from tggm.runtime import blas_lock, precision
 from tggm.tables.transformer import Columns
 from tggm.training import Program, Trained, train
 from tggm.training.progress import Printer
@@ -66,6 +67,7 @@ class Fitted:
     neighbors: Neighbors | None = None
     train: TrainingRows | None = None  # ranges and some rows of the inputs; None for sparse inputs
     support: Support | None = None  # of a single target
+    process: GaussianProcess | None = None  # towards which the means move
 
     @property
     def dtype(self) -> str:
@@ -95,7 +97,11 @@ class Fitted:
         """Return the training rows under this model."""
         if self.train is None:
             return None
-        return Neighbourhood(self.train, partial(means_and_layer, self.model, self.dtype))
+        return Neighbourhood(self.train, self._means_and_layer)
+
+    def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
+        mean, layer = means_and_layer(self.model, self.dtype, Z)
+        return shifted(self.process, Z, mean), layer
 
 
 def _ends(data: Data | StreamData) -> Floats:
@@ -160,7 +166,7 @@ def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted
 def pool_regression(
     trained: Trained, final: Trained, blocks: Blocks, data: Data | StreamData, settings: Settings
 ) -> Fitted:
-    """Blend with ridge regression, calibrate, choose neighbours, and score the rows of a guarantee.
+    """Choose a Gaussian process, calibrate, choose neighbours, and score the rows of a guarantee.
 
     `final` are the predicting members; `trained` held rows out.
     """
@@ -172,7 +178,8 @@ def pool_regression(
             again = fitted.model if blocks.partial else None
             units = data.holdout.units(data.n_kept)
             held = held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
-            fitted, held = _blended(fitted, held, block, rows, data)
+            if settings.gaussian_process:
+                fitted, held = _with_process(fitted, held, block, data)
             if settings.calibrate:
                 fitted = _calibrated(fitted, held, rows, data)
                 limits, censored = None, isinstance(data, Data) and data.y.side is not None
@@ -182,7 +189,7 @@ def pool_regression(
                 if settings.neighbors != 0 and not (censored and settings.neighbors is None):
                     pair = members if blocks.partial else fitted.model, fitted.model
                     near = regression_neighbors(
-                        *pair, blocks, held, rows, fitted.calibration, settings, limits
+                        *pair, blocks, held, rows, fitted.calibration, settings, limits, fitted.process
                     )
                     fitted = replace(fitted, neighbors=near)
         if data.calibration_rows is not None:
@@ -193,22 +200,16 @@ def pool_regression(
     return fitted
 
 
-def _blended(
-    fitted: Fitted, held: list[HeldOut], block: RowBlock, rows: Any, data: Data | StreamData
+def _with_process(
+    fitted: Fitted, held: list[HeldOut], block: RowBlock, data: Data | StreamData
 ) -> tuple[Fitted, list[HeldOut]]:
-    """Blend members and held-out predictions with ridge regression.
-
-    This helps for few members and a fixed number of epochs; at the defaults its effect is small.
-    """
-    gaussian = isinstance(fitted.model.likelihood, Gaussian)
-    if not (isinstance(data, Data) and data.y.complete and fitted.network.linear and gaussian):
+    """Move means and held-out predictions of one measured target towards a Gaussian process."""
+    usable = isinstance(data, Data) and data.y.complete and data.holdout.is_random and not data.sparse
+    if not usable or len(held) > 1:
         return fitted, held
-    numbers = linear_rows(fitted.model, block, rows)
-    linear = ridge(*numbers)
-    if not data.holdout.is_random:
-        linear = out_of_fold(linear, *numbers, block.members, rows)
-    model, held = blend(fitted.model, held, linear)
-    return replace(fitted, model=model), held
+    with blas_lock():
+        found = choose_process(block.data.X, held[0], fitted.dtype)
+    return (fitted, held) if found is None else (replace(fitted, process=found[0]), [found[1]])
 
 
 def _calibrated(fitted: Fitted, held: list[HeldOut], rows: Any, data: Data | StreamData) -> Fitted:
@@ -256,6 +257,8 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
             f"`recalibrate` needs at least {LEAST_ROWS} rows{equal or f'; got {len(Z)}'}. Pass more rows."
         )
     rows = new_row_predictions(fitted.model, Z, model_targets(fitted, Y), weight, fitted.dtype)
+    if fitted.process is not None:
+        rows = [each._replace(mean=shifted(fitted.process, Z, each.mean[..., None])[..., 0]) for each in rows]
     if fitted.support is not None:
         rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
     light = fitted.transform is not None
@@ -273,6 +276,7 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
 def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, Floats]:
     """Return the members' means and variances, (K, N, n) each, widened away from the training rows."""
     mean, var = member_moments(fitted.model, Z, fitted.dtype)
+    mean = shifted(fitted.process, Z, mean)
     return mean, var + widening(fitted, Z, mean, var) if widen else var
 
 
@@ -323,10 +327,10 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
 
 
 def replace_model(fitted: Fitted, model: Model, data: Data) -> Fitted:
-    """Replace the model after training on more rows: extend the ranges; remove guarantee and neighbours."""
+    """Replace the model after training on more rows: extend the ranges; remove what depends on old rows."""
     train = fitted.train
     if train is not None and not data.sparse:
         low, high = fitted.standardised(_ends(data))
         train = train._replace(low=np.minimum(train.low, low), high=np.maximum(train.high, high))
     model = jax.tree.map(np.asarray, model)
-    return replace(fitted, model=model, guarantee=None, neighbors=None, train=train)
+    return replace(fitted, model=model, guarantee=None, neighbors=None, process=None, train=train)

@@ -13,6 +13,7 @@ from tggm.models import Model
 from tggm.predictive import Observed, ScalarPredictive
 from tggm.predictive import neighbors as nearest
 from tggm.predictive.calibration import Calibration, HeldOut, evenly_spaced
+from tggm.predictive.gaussian_process import GaussianProcess, shifted
 from tggm.predictive.member_moments import last_layers, measured_targets, member_means, places
 from tggm.predictive.neighbors import Candidates, Losses, Neighbors, Rule
 from tggm.training.rows import Blocks, RowBlock, held_out_groups, take
@@ -152,6 +153,7 @@ def find_candidates(
 def regression_neighbors(
     model: Model, final: Model, blocks: Blocks, held: list[HeldOut], rows: Ints,
     calibration: Sequence[Calibration], settings: Settings, limits: tuple[float, float] | None,
+    process: GaussianProcess | None,
 ) -> Neighbors | None:  # fmt: skip
     """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block.
 
@@ -166,8 +168,8 @@ def regression_neighbors(
     if found is None:
         return None
     parts = [each.take(np.searchsorted(rows, found.asked)) for each in held]
-    Y = _values(found.stored.y, limits)
-    mean = member_means(model, found.stored.X, settings.dtype).mean(0)
+    X, Y = found.stored.X, _values(found.stored.y, limits)
+    mean = shifted(process, X, member_means(model, X, settings.dtype)).mean(0)
 
     def stored(slope: float) -> Floats:
         values: Floats = Y - slope * mean
@@ -178,7 +180,7 @@ def regression_neighbors(
     rule = _choose_rule(*near, settings.neighbors, limits)
     if rule is None:
         return None
-    mean = mean if final is model else member_means(final, found.stored.X, settings.dtype).mean(0)
+    mean = mean if final is model else member_means(final, X, settings.dtype).mean(0)
     return Neighbors(
         found.projection, found.points, stored(rule.slope).astype(np.float32), found.row_weight, rule
     )

@@ -21,6 +21,7 @@ from tggm.estimators._settings import CLASSIFICATION, REGRESSION, Settings, Task
 from tggm.models import Network
 from tggm.predictive.calibration import checked_calibration
 from tggm.predictive.conformal import STORED, checked_scores
+from tggm.predictive.gaussian_process import PROCESS, checked_process
 from tggm.predictive.neighbors import PREFIX, checked_neighbors
 from tggm.predictive.novelty import checked_rows
 from tggm.predictive.support import restored_support
@@ -57,6 +58,7 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
         "calibration": [[each.kind, *each.numbers] for each in fitted.calibration],
         "transform": None if fitted.transform is None else fitted.transform.shift,
         "neighbors": None if fitted.neighbors is None else asdict(fitted.neighbors.rule),
+        "process": None if fitted.process is None else [fitted.process.share, fitted.process.constant],
         "support": None if fitted.support is None else list(fitted.support),
         "converged": bool(estimator.converged_),
         "importances": None if importances is None else importances.tolist(),
@@ -105,6 +107,8 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
         arrays[STORED] = fitted.guarantee
     if fitted.neighbors is not None:
         arrays |= fitted.neighbors.arrays()
+    if fitted.process is not None:
+        arrays |= fitted.process.arrays(fitted.dtype)
     if fitted.train is not None:
         low, high, rows = fitted.train
         arrays |= dict(zip(TRAIN, (low, high, rows.astype(np.float32)), strict=True))
@@ -183,7 +187,8 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
         wanted[STORED] = (n if task is REGRESSION else 1, arrays[STORED].shape[-1])
     if TRAIN[0] in arrays:
         wanted |= dict(zip(TRAIN, ((d,), (d,), (len(arrays[TRAIN[2]]), d)), strict=True))
-    _require_arrays({name: a for name, a in arrays.items() if not name.startswith(PREFIX)}, wanted)
+    own = {name: a for name, a in arrays.items() if not name.startswith((PREFIX, PROCESS))}
+    _require_arrays(own, wanted)
     size = 0 if task is CLASSIFICATION else n
     neighbors = checked_neighbors(arrays, meta["neighbors"], (members, network.units[-1]), size, n)
     model = one.replaced({name: arrays[_MODEL + name] for name in one.arrays()})
@@ -221,12 +226,12 @@ def _restore_model(arrays: Arrays, meta: Meta, network: Network, settings: Setti
     scores = None if given is None else checked_scores(given, classes=task is not REGRESSION)
     inputs, target = Columns(d, _feature_names(meta["features"], d)), str(meta["target"])
     train = checked_rows(*(arrays[name] for name in TRAIN)) if TRAIN[0] in arrays else None
-    support = restored_support(meta["support"], n)
-    if classes is not None and (transform is not None or support is not None):
-        raise ValueError("a classifier has neither a transform nor a support")
+    support, process = restored_support(meta["support"], n), checked_process(arrays, meta["process"], d)
+    if classes is not None and any(part is not None for part in (transform, support, process)):
+        raise ValueError("a classifier has neither a transform nor a support nor a Gaussian process")
     return Fitted(
         model, network, inputs, scales, target, flat, classes, pools, transform, scores, neighbors, train,
-        support,
+        support, process,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from tggm.data.standardise import require_moderate
 from tggm.estimators._fitted import Fitted, moments, widening
 from tggm.predictive import GaussianMixture, JointPredictive, Observed, ScalarPredictive
 from tggm.predictive.calibration import Calibration, disagreement, pooled
+from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.joint import pooled_joint
 from tggm.predictive.marginal import Marginal, MarginalJoint, averages
 from tggm.predictive.member_moments import joint_gaussian_mixture, member_means, places
@@ -70,8 +71,8 @@ def mean(fitted: Fitted, Z: Floats) -> Floats:
     if fitted.transform is not None or fitted.neighbors is not None or fitted.support is not None:
         return np.stack([each.mean() for each in marginals(fitted, Z)], axis=1)
     y, (full, starts) = fitted.scales.y, fitted.filled(Z)
-    found = member_means(fitted.model, full, fitted.dtype).mean(0) * y.scale + y.shift
-    return averages(found, starts)
+    found = shifted(fitted.process, full, member_means(fitted.model, full, fitted.dtype)).mean(0)
+    return averages(found * y.scale + y.shift, starts)
 
 
 def mean_and_std(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats]:

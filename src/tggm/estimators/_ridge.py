@@ -1,24 +1,18 @@
 """Ridge regression in closed form, with the penalty that minimises the leave-one-out error.
 
-Each member's linear part starts at the ridge regression of its training rows. After training, the ensemble is
-blended with the ridge regression of all rows, with the weight that minimises the error on held-out rows. The
-blend is a model of the same kind, with a smaller W1 and a weighted mean of the linear parts.
+Each member's linear part starts at the ridge regression of its training rows.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tggm.arrays import Floats, Ints
+from tggm.arrays import Floats
 from tggm.models import Model
-from tggm.predictive.calibration import HeldOut
-from tggm.training.rows import Membership, RowBlock, held_out_groups
+from tggm.training.rows import RowBlock
 
 LEAST_ERROR = 1e-4  # smallest squared error of a standardised target to which W1 is scaled
 NEARLY_LINEAR = 0.05  # squared error of the regression below which the noise starts at this error
-LEAST_NOISE = 1e-12  # variance of the noise of a standardised target
-OUTLYING = 100.0  # times the median squared error: rows above it are not used to choose the weight
-LEAST_SHARE = 0.05  # smaller weights of the linear model are set to 0
 _MOST_COLUMNS = 200  # used to decide on the logarithm of the target
 _LEAST_GAIN = 0.1  # nats per row by which the logarithm must be better
 _MOST_GAIN = 50.0  # nats; limits the effect of one outlier on the standard error
@@ -77,21 +71,15 @@ def _axes(Z: Floats) -> tuple[Floats, Floats]:
     return lengths**2, Vt.T
 
 
-def linear_rows(model: Model, block: RowBlock, rows: Any = slice(None)) -> tuple[Floats, Floats, Floats]:
-    """Return inputs of the linear part, targets and weights of some rows, in double precision."""
-    y = getattr(block.data.y, "value", block.data.y)  # limits count as measurements
-    arrays = model.features.inputs(block.data.X), y, block.weight
-    X, Y, weight = [np.asarray(a, np.float64)[rows] for a in arrays]
-    return X, Y, weight
-
-
 def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
     """Set the linear part of each member to the ridge regression of its training rows.
 
     W1 is scaled to the error of the regression. If `noise` is set, the noise starts at this error if it is
     below 0.05: otherwise most of the training would only reduce the noise.
     """
-    X, Y, weight = linear_rows(model, block)
+    y = getattr(block.data.y, "value", block.data.y)  # limits count as measurements
+    inputs = model.features.inputs(block.data.X)
+    X, Y, weight = (np.asarray(a, np.float64) for a in (inputs, y, block.weight))
     members = zip(np.asarray(block.members.train), np.asarray(block.members.n_train), strict=True)
     found = [ridge(X[rows[:n]], Y[rows[:n]], weight[rows[:n]]) for rows, n in members]
     error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
@@ -103,75 +91,6 @@ def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
         OUTPUT + "b1": np.stack([each.b for each in found]),
         NOISE: np.where((error < NEARLY_LINEAR) & noise, np.log(error), log_noise),
     })  # fmt: skip
-
-
-def out_of_fold(
-    linear: Ridge, X: Floats, Y: Floats, weight: Floats, members: Membership, rows: Ints
-) -> Ridge:
-    """Replace leave-one-out predictions of held-out rows by those from the members' training rows."""
-    left_out = linear.left_out.copy()
-    for (member, *_), held in held_out_groups(members):
-        train = np.asarray(members.train[member])[: int(members.n_train[member])]
-        used, new = np.isin(rows, train), np.isin(rows, held)
-        found = ridge(X[used], Y[used], weight[used])
-        left_out[new] = X[new] @ found.A.T + found.b
-    return linear._replace(left_out=left_out)
-
-
-def blend(model: Model, held: list[HeldOut], linear: Ridge) -> tuple[Model, list[HeldOut]]:
-    """Blend the members, and their held-out predictions, with the linear model, output by output."""
-    share, noise = (np.array(pair) for pair in zip(*map(_share, held, linear.left_out.T), strict=True))
-    if not share.any():
-        return model, held
-    arrays = {name: np.asarray(a, np.float64) for name, a in model.arrays().items()}
-    rest = 1 - share
-    log_noise = np.log(np.maximum(rest[None] ** 2 * np.exp(arrays[NOISE]) + noise[None], LEAST_NOISE))
-    made = model.with_arrays({
-        OUTPUT + "W1": rest[None, :, None] * arrays[OUTPUT + "W1"],
-        OUTPUT + "A": rest[None, :, None] * arrays[OUTPUT + "A"] + share[None, :, None] * linear.A[None],
-        OUTPUT + "b1": rest[None] * arrays[OUTPUT + "b1"] + share[None] * linear.b[None],
-        NOISE: log_noise,
-    })  # fmt: skip
-    blended = [
-        each._replace(
-            mean=(1 - w) * each.mean + w * left[None, :],
-            var=(1 - w) ** 2 * each.var + more,
-            again=None if each.again is None else (1 - w) * each.again,
-        )
-        for each, left, w, more in zip(held, linear.left_out.T, share, noise, strict=True)
-    ]
-    return made, blended
-
-
-def _share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
-    """Return the weight of the linear model for one output, and the variance that it adds.
-
-    A row is predicted by the k members that held it out, whose mean has a larger error than that of all K
-    members, by D (1/k − 1/K) if D is the variance of the members' means; this is subtracted. Rows have
-    weights in proportion to the inverse variance of the ensemble; rows with outlying errors are ignored.
-    """
-    mask = held.held_out_mask
-    rows = mask.any(0) & (held.weight > 0)
-    if rows.sum() < 2:
-        return 0.0, 0.0
-    K, k = len(mask), mask[:, rows].sum(0)
-    mean = (held.mean[:, rows] * mask[:, rows]).sum(0) / k
-    var = (held.var[:, rows] * mask[:, rows]).sum(0) / k
-    spread = held.mean if held.again is None else held.again
-    more = spread[:, rows].var(0, ddof=1 if K > 1 else 0) * (1 / k - 1 / K)
-    w = held.weight[rows] / (var + var.mean())
-    error, step = held.y[rows] - mean, left_out[rows] - mean
-    farther = np.maximum(error**2, (error - step) ** 2)
-    counts = (farther <= OUTLYING * np.median(farther)) | (np.median(farther) == 0)
-    w = w * counts
-    span = w @ (step**2 - more)
-    if span <= 0:
-        return 0.0, 0.0
-    share = float(np.clip((w @ (error * step - more)) / span, 0.0, 1.0))
-    if share < LEAST_SHARE:
-        return 0.0, 0.0
-    squared = np.average((error - share * step) ** 2, weights=held.weight[rows] * counts)
-    return share, float((1 - (1 - share) ** 2) * squared)
 
 
 def log_is_better(X: Floats, y: Floats, weight: Floats) -> bool:

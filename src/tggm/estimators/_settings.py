@@ -90,6 +90,7 @@ class Settings:
     calibrate: bool = False
     guarantee: float | None = None
     neighbors: int | None = 0  # None for "auto"
+    gaussian_process: bool = False
     support: Support | str | None = None
     started: float = field(default_factory=time.perf_counter)
 
@@ -128,6 +129,7 @@ class Settings:
             ),
             calibrate=check.flag("calibrate", given.get("calibrate", False)),
             neighbors=check.neighbors(given["neighbors"]),
+            gaussian_process=check.flag("gaussian_process", given.get("gaussian_process", False)),
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
             support=checked_support(given.get("support")),
         )

@@ -60,8 +60,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Inputs of the first layer: "bounded" columns grow logarithmically beyond four deviations; "periodic"
         adds learned cosines; None uses columns unchanged. "auto" is "periodic" up to 200 columns.
     linear : bool or "auto", default "auto"
-        Whether the output has a linear part, which starts at ridge regression. Predictions are blended with
-        ridge regression if that predicts held-out rows better. "auto" is True.
+        Whether the output has a linear part, which starts at ridge regression. "auto" is True.
     network : tggm.models.Network or None, default None
         Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 10
@@ -103,6 +102,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Whether the nearest training rows are mixed into the predictions, and how many. "auto" uses them if
         they predict held-out rows better. A model with neighbours contains targets of training rows. They
         need ``calibrate=True``.
+    gaussian_process : bool, default True
+        Whether the members' means may move towards a Gaussian process, for one measured output of 20 to 2,000
+        rows and at most 200 columns, if that predicts held-out rows better. The model then contains all
+        training rows. With `groups` or a splitter it is not used.
     guarantee : float or None, default None
         Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows, at
         least level / (1 − level) and at most 10,000, is set aside and used for nothing else; of `groups`,
@@ -178,6 +181,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         target_transform: str | None = "auto",
         calibrate: bool = True,
         neighbors: bool | int | str = "auto",
+        gaussian_process: bool = True,
         guarantee: float | None = None,
         support: str | Sequence[float | None] | None = "auto",
         ignore: Sequence[str | int] = (),
@@ -194,7 +198,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         self.weight_decay, self.cv = weight_decay, cv
         self.standardize, self.target_transform = standardize, target_transform
         self.calibrate, self.neighbors, self.guarantee = calibrate, neighbors, guarantee
-        self.support, self.dtype = support, dtype
+        self.gaussian_process, self.support, self.dtype = gaussian_process, support, dtype
         self.ignore, self.categorical, self.dates = ignore, categorical, dates
         self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
 
