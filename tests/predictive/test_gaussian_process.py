@@ -15,7 +15,6 @@ from tggm.predictive.gaussian_process import (
     cross_fitted,
     fit_process,
     held_out_share,
-    matern,
     shifted,
 )
 
@@ -81,13 +80,6 @@ def test_left_out_rows_are_predicted_as_without_them(rows):
         noise = np.exp(2 * u[-1]) / weight[rest] + 1e-8
         other = GaussianProcessRegressor(kernel(u, noise=False), alpha=noise, optimizer=None)
         assert_allclose(found[i], other.fit(X[rest], y[rest]).predict(X[i : i + 1])[0], rtol=1e-6)
-
-
-def test_matern_at_known_distances():
-    # mpmath, 30 digits: (1 + √5 r + 5 r²/3) exp(−√5 r) at r = 0.5 and 2
-    assert_allclose(
-        matern(np, np.array([-1e-16, 0.25, 4.0])), [1, 0.828649142418125313, 0.138660219138504277]
-    )
 
 
 @pytest.mark.parametrize(
