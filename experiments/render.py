@@ -230,6 +230,8 @@ def weighing(record: str, other: str, heads: tuple[str, str]) -> str:
     lines = []
     for name, group in grouped(rows(record), "table").items():
         both = pairs(*([run for run in group if run["variant"] == v] for v in ("default", other)), "split")
+        if not both:
+            continue
         crps = [{"change": 100 * (a["crps"] / b["crps"] - 1)} for a, b in both]
         gain = [{"gain": a["ll"] - b["ll"]} for a, b in both]
         rmse = [f"{np.mean([run['rmse'] for run in runs]):.4g}" for runs in zip(*both, strict=True)]

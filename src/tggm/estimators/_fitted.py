@@ -178,7 +178,7 @@ def pool_regression(
             again = fitted.model if blocks.partial else None
             units = data.holdout.units(data.n_kept)
             held = held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
-            if settings.gaussian_process:
+            if settings.gaussian_process and settings.calibrate:
                 fitted, held = _with_process(fitted, held, block, data)
             if settings.calibrate:
                 fitted = _calibrated(fitted, held, rows, data)

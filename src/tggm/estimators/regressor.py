@@ -105,7 +105,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     gaussian_process : bool, default True
         Whether the members' means may move towards a Gaussian process, for one measured output of 20 to 2,000
         rows and at most 200 columns, if that predicts held-out rows better. The model then contains all
-        training rows. With `groups` or a splitter it is not used.
+        training rows. It needs ``calibrate=True``, and no `groups` or splitter.
     guarantee : float or None, default None
         Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows, at
         least level / (1 − level) and at most 10,000, is set aside and used for nothing else; of `groups`,
