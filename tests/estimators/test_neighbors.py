@@ -7,7 +7,10 @@ from scipy.stats import norm
 
 from tggm import TGGMClassifier, TGGMRegressor, load, save
 from tggm.data import from_arrays
+from tggm.estimators._neighbors import calibration_of_rest
+from tggm.predictive.calibration import HeldOut, fit_calibration
 from tggm.predictive.member_moments import places
+from tggm.predictive.neighbors import Rule
 
 FAST = {"hidden": (12,), "features": None, "n_members": 4, "max_epochs": 8, "random_state": 0}
 
@@ -26,7 +29,8 @@ def crps(model, X, y):
 
 def test_neighbors_are_used_where_rows_repeat(rng, tmp_path):
     X, y, _ = repeated(rng)
-    fits = [TGGMRegressor(**FAST, neighbors=n).fit(X[:300], y[:300]) for n in (False, "auto")]
+    settings = {**FAST, "gaussian_process": False}  # which predicts repeated rows, too
+    fits = [TGGMRegressor(**settings, neighbors=n).fit(X[:300], y[:300]) for n in (False, "auto")]
     assert fits[0].fitted_.neighbors is None
     assert fits[1].fitted_.neighbors is not None
     plain, near = (crps(model, X[300:], y[300:]) for model in fits)
@@ -40,9 +44,23 @@ def test_neighbors_are_used_where_rows_repeat(rng, tmp_path):
     assert_allclose(mean, fits[1].predict(X))
 
 
+@pytest.mark.parametrize("cells", [False, True])
+def test_rows_that_kernels_predict_do_not_set_the_width_of_others(rng, cells):
+    """Half of the rows are equal to their neighbour; the errors of the others have a deviation of 2."""
+    N, known = 2000, np.arange(2000) < 1000
+    y = np.where(known, 0.5 * rng.normal(size=N), 2 * rng.normal(size=N))
+    ends = (y - 0.05, y + 0.05) if cells else None
+    held = HeldOut(np.zeros((1, N)), np.ones((1, N)), np.ones((1, N), bool), y, np.ones(N), ends=ends)
+    values, rule = np.where(known, y, 50.0)[:, None], Rule(1, 0.5, 1.0, width=0.02)
+    before = fit_calibration(held)
+    after = calibration_of_rest(before, held, np.full((N, 1), 0.5), values, rule)
+    assert before.factors[0] < 1.5
+    assert 1.85 < after.distribution(*np.array([[0.0], [1.0], [0.0]])).std()[0] < 2.15
+
+
 def test_neighbors_are_left_out_where_they_do_not_help(rng):
-    X = rng.normal(size=(300, 3))
-    y = X[:, 0] + rng.normal(size=300)
+    X = rng.normal(size=(600, 3))
+    y = X[:, 0] + rng.normal(size=600)
     fits = [TGGMRegressor(**FAST, neighbors=n).fit(X, y) for n in (False, "auto")]
     assert fits[1].fitted_.neighbors is None
     assert_array_equal(*(model.predict_quantiles(X) for model in fits))

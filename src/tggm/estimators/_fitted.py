@@ -188,10 +188,14 @@ def pool_regression(
                 # measured rows alone would be biased where others are censored
                 if settings.neighbors != 0 and not (censored and settings.neighbors is None):
                     pair = members if blocks.partial else fitted.model, fitted.model
-                    near = regression_neighbors(
+                    step = None if fitted.support is None else fitted.support.step
+                    if isinstance(data, Data) and fitted.support is not None and step is not None:
+                        y = observed_targets(fitted, data)[rows]
+                        held = [units_of(fitted).cells_of(fitted.support, held[0], y)]
+                    near, pools = regression_neighbors(
                         *pair, blocks, held, rows, fitted.calibration, settings, limits, fitted.process
                     )
-                    fitted = replace(fitted, neighbors=near)
+                    fitted = replace(fitted, neighbors=near, calibration=pools)
         if data.calibration_rows is not None:
             X_new, Y_new = data.calibration_rows
             X = fitted.scales.x.apply(X_new, most=fitted.network.features.most)
@@ -267,8 +271,8 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
     if near is not None:
         inputs = Z.astype(fitted.dtype, copy=False)
         limits = None if fitted.support is None else units_of(fitted).limits(fitted.support)
-        near = neighbors_on_new_rows(near, fitted.model, inputs, rows, pools, neighbors, limits)
-        found = replace(found, neighbors=near)
+        near, pools = neighbors_on_new_rows(near, fitted.model, inputs, rows, pools, neighbors, limits)
+        found = replace(found, neighbors=near, calibration=pools)
     scores = None if np.ptp(weight) else conformal_scores(found, Z, Y)  # widths depend on the calibration
     return replace(found, guarantee=scores)
 

@@ -6,18 +6,20 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.stats import norm
 
 from tggm.arrays import Floats, Ints
 from tggm.estimators._settings import Settings
 from tggm.models import Model
 from tggm.predictive import Observed, ScalarPredictive
 from tggm.predictive import neighbors as nearest
-from tggm.predictive.calibration import Calibration, HeldOut, evenly_spaced
+from tggm.predictive.calibration import Calibration, HeldOut, evenly_spaced, fit_calibration
 from tggm.predictive.gaussian_process import GaussianProcess, shifted
 from tggm.predictive.member_moments import last_layers, measured_targets, member_means, places
 from tggm.predictive.neighbors import Candidates, Losses, Neighbors, Rule
 from tggm.training.rows import Blocks, RowBlock, held_out_groups, take
 
+ROUNDS = 3  # of the calibration of rows without neighbours
 SAMPLE = 2_000  # rows from which the projections are computed
 _BEYOND = 4.0  # distance of the kernel of a row at a limit from it, of which kernels are at most 0.3
 _POINT = 1e-9  # width of such a kernel after it is clipped
@@ -154,19 +156,20 @@ def regression_neighbors(
     model: Model, final: Model, blocks: Blocks, held: list[HeldOut], rows: Ints,
     calibration: Sequence[Calibration], settings: Settings, limits: tuple[float, float] | None,
     process: GaussianProcess | None,
-) -> Neighbors | None:  # fmt: skip
+) -> tuple[Neighbors | None, tuple[Calibration, ...]]:  # fmt: skip
     """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block.
 
-    `limits` are those of the target on the scale of the model, if rows are at them.
+    `limits` are those of the target on the scale of the model, if rows are at them. Also return the
+    calibration of the rows that no neighbour predicts.
     """
     if blocks.kept is None or any(each.kind == "linear" for each in calibration):
-        return None
+        return None, tuple(calibration)
     measured = np.isfinite(_values(blocks.kept.data.y, limits)[rows]).all(1)
     usable = measured & np.logical_and.reduce([each.usable_mask for each in held])
     given = model, final, blocks, rows[usable], settings.neighbors
     found = find_candidates(*given, classes=False, limits=limits)
     if found is None:
-        return None
+        return None, tuple(calibration)
     parts = [each.take(np.searchsorted(rows, found.asked)) for each in held]
     X, Y = found.stored.X, _values(found.stored.y, limits)
     mean = shifted(process, X, member_means(model, X, settings.dtype)).mean(0)
@@ -179,28 +182,72 @@ def regression_neighbors(
     near = found.candidates, parts, calibration, stored, kinds, found.row_weight
     rule = _choose_rule(*near, settings.neighbors, limits)
     if rule is None:
-        return None
-    mean = mean if final is model else member_means(final, X, settings.dtype).mean(0)
-    return Neighbors(
-        found.projection, found.points, stored(rule.slope).astype(np.float32), found.row_weight, rule
+        return None, tuple(calibration)
+    pools = _calibrations_of_rest(
+        found.candidates, parts, calibration, stored(rule.slope), found.row_weight, rule
     )
+    mean = mean if final is model else member_means(final, X, settings.dtype).mean(0)
+    values = stored(rule.slope).astype(np.float32)
+    return Neighbors(found.projection, found.points, values, found.row_weight, rule), pools
+
+
+def _calibrations_of_rest(
+    candidates: Candidates, held: list[HeldOut], calibration: Sequence[Calibration], stored: Floats,
+    row_weight: Floats | None, rule: Rule,
+) -> tuple[Calibration, ...]:  # fmt: skip
+    """Fit the calibration of each output again to held-out rows, for a rule in the units of `points`."""
+    index = candidates.stored[:, : rule.count]
+    near = 1.0 if row_weight is None else row_weight[index].astype(np.float64)
+    weight = rule.weights(candidates.distance[:, : rule.count] * candidates.typical, near)
+    each = zip(calibration, held, np.moveaxis(stored[index].astype(np.float64), 2, 0), strict=True)
+    return tuple(calibration_of_rest(one, part, weight, values, rule) for one, part, values in each)
+
+
+def calibration_of_rest(
+    calibration: Calibration, held: HeldOut, weight: Floats, values: Floats, rule: Rule
+) -> Calibration:
+    """Fit a calibration again, each row weighted by the probability that no kernel predicts it.
+
+    These are steps of EM for the mixture of the ensemble's distribution and kernels of fixed weights, (N, k),
+    with the stored values of one output: rows without similar training rows have larger errors than others.
+    """
+    own = held.pooled()
+    std = rule.width * own.law(calibration).std()[:, None]
+    centre = values + rule.slope * own.centre[:, None]
+    low, high = (end[:, None] for end in held.ends or (held.y, held.y))
+    cell = norm.cdf((high - centre) / std) - norm.cdf((low - centre) / std)
+    width = np.where(np.isfinite(high - low) & (high > low), high - low, 1.0)
+    kernels = np.where(high > low, cell / width, norm.pdf(held.y[:, None], centre, std))
+    explained = (weight * kernels).sum(1)
+    for _ in range(ROUNDS):
+        rest = (1 - weight.sum(1)) * np.exp(own.log_likelihood(calibration))
+        share = rest / np.maximum(rest + explained, np.finfo(float).tiny)
+        again = held._replace(weight=held.weight * share)
+        found = fit_calibration(again, light_tails=not calibration.has_heavy_tails)
+        if found.kind == "linear":  # too few rows
+            break
+        calibration = found
+    return calibration
 
 
 def neighbors_on_new_rows(
     old: Neighbors, model: Model, Z: Floats, held: list[HeldOut], calibration: Sequence[Calibration],
     count: int | None, limits: tuple[float, float] | None,
-) -> Neighbors | None:  # fmt: skip
+) -> tuple[Neighbors | None, tuple[Calibration, ...]]:  # fmt: skip
     """Choose the weights of stored neighbours again, on rows that no member was trained on."""
     usable = np.logical_and.reduce([each.usable_mask for each in held])
     rows = evenly_spaced(np.flatnonzero(usable), nearest.MOST_TRIED)
     if len(rows) < nearest.FEWEST or any(each.kind == "linear" for each in calibration):
-        return None
+        return None, tuple(calibration)
     most = min(max(nearest.COUNTS) if count is None else count, len(old.points))
     found = nearest.find_candidates_of(old, places(model, Z[rows], old.projection), most)
     kinds = [(old.rule.slope, width) for width in nearest.WIDTHS]
     parts = [each.take(rows) for each in held]
     rule = _choose_rule(found, parts, calibration, lambda _: old.value, kinds, old.weight, count, limits)
-    return None if rule is None else replace(old, rule=rule)
+    if rule is None:
+        return None, tuple(calibration)
+    pools = _calibrations_of_rest(found, parts, calibration, old.value, old.weight, rule)
+    return replace(old, rule=rule), pools
 
 
 def _choose_rule(
