@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import norm, truncnorm
 
 from tests.inference.references import deep, shallow
 from tggm.gaussian import TruncatedGaussian
@@ -58,3 +59,20 @@ def test_strong_couplings_need_damping(m, scale, seed):
     found = ep(TruncatedGaussian(P, 30 * rng.normal(size=(60, 2 * m))))
     assert found.converged.all()
     assert np.isfinite(found.log_z).all()
+
+
+@pytest.mark.parametrize("width", [1e-6, 1e-8, 1e-10, 1e-12])
+def test_narrow_boxes_keep_their_digits(width):
+    # sites are of size 1 / width²; the first variable is known in the limit, the second given it is N(ρx, s²)
+    rho, s = 0.99, np.sqrt(1 - 0.99**2)
+    P = np.array([[1, -rho], [-rho, 1]]) / s**2
+    upper = np.array([1 + width, 2.0])
+    found = ep(TruncatedGaussian(P, np.zeros((1, 2)), np.ones(2), upper))
+    x = 1 + (upper[0] - 1) / 2
+    inside = norm.cdf((2 - rho * x) / s) - norm.cdf((1 - rho * x) / s)
+    log_z = np.log(upper[0] - 1) + norm.logpdf(x) + np.log(inside) + np.log(2 * np.pi * s)
+    assert found.converged.all()
+    assert_allclose(found.log_z, [log_z], atol=1e-11)
+    law = truncnorm((1 - rho * x) / s, (2 - rho * x) / s, rho * x, s)
+    assert_allclose(found.mean, [[x, law.mean()]], rtol=1e-12)
+    assert_allclose(found.var, [[(upper[0] - 1) ** 2 / 12, law.var()]], rtol=1e-6)

@@ -79,7 +79,7 @@ def ask(P, extra, r):
         "diagonal": P.diagonal(),
         "off_diagonal": P.off_diagonal(r),
         "solve": factor.solve(r),
-        "variances": factor.variances(),
+        "cavity": factor.cavity(),
         "log_det": factor.log_det(),
     }
 
@@ -100,7 +100,7 @@ def test_identities(built, dtype, rng):
     assert_allclose(got["diagonal"], np.diag(D), rtol=tol)
     assert_allclose(got["off_diagonal"], r @ (D - np.diag(np.diag(D))), rtol=tol, atol=tol * 20)
     assert_allclose(got["solve"], np.einsum("bij,bj->bi", inverse, r), rtol=tol, atol=tol)
-    assert_allclose(got["variances"], np.diagonal(inverse, axis1=1, axis2=2), rtol=tol)
+    assert_allclose(got["cavity"], 1 / np.diagonal(inverse, axis1=1, axis2=2) - extra, rtol=5 * tol)
     assert_allclose(got["log_det"], np.linalg.slogdet(whole)[1], rtol=tol, atol=tol * 10)
 
 
@@ -108,7 +108,7 @@ def answers(P, extra, r, weight):
     """Return one number that depends on all methods of a factor."""
     factor = P.factor(extra)
     off = P.off_diagonal(r)
-    return (factor.solve(r) * weight + factor.variances() * jnp.cos(weight) + off * r).sum() + (
+    return (factor.solve(r) * weight + factor.cavity() * jnp.cos(weight) + off * r).sum() + (
         factor.log_det() ** 2
     ).sum()
 
@@ -118,9 +118,9 @@ def answers_of_dense(D, extra, r, weight):
     whole = D[None] + np.eye(len(D))[None] * extra[:, None, :]
     inverse = np.linalg.inv(whole)
     solution = np.einsum("bij,bj->bi", inverse, r)
-    variances = np.diagonal(inverse, axis1=1, axis2=2)
+    cavity = 1 / np.diagonal(inverse, axis1=1, axis2=2) - extra
     off = r @ (D - np.diag(np.diag(D)))
-    return (solution * weight + variances * np.cos(weight) + off * r).sum() + (
+    return (solution * weight + cavity * np.cos(weight) + off * r).sum() + (
         np.linalg.slogdet(whole)[1] ** 2
     ).sum()
 
@@ -170,7 +170,19 @@ def test_travels_through_jit_and_vmap(built, rng):
 
 
 def test_low_rank_keeps_tiny_variances_positive_in_single_precision():
-    # 1/E − u²/(E²K) cancels when u² ≫ E; the true value is 1/(E + u²) for one variable
+    # q/E rounds to 1 when u² ≫ E; the true value is d + u² for one variable
     P = LowRank(np.float32([1.0]), np.float32([[3e3]]))
-    var = P.factor(jnp.zeros((1, 1), np.float32)).variances()
-    assert 0 < float(var[0, 0]) <= 2e-7
+    cavity = P.factor(jnp.zeros((1, 1), np.float32)).cavity()
+    assert 1 / 2e-7 <= float(cavity[0, 0]) < np.inf
+
+
+def test_cavity_keeps_its_digits_beside_large_sites(built):
+    # 1 / variance − extra would lose 16 digits; in exact arithmetic the variable with the site drops out
+    P, D = built
+    extra = np.zeros((1, len(D)))
+    extra[0, 1] = 1e24
+    rest = np.delete(np.arange(len(D)), 1)
+    got = P.factor(jnp.asarray(extra)).cavity()[0]
+    alone = D[1, 1] - D[1, rest] @ np.linalg.solve(D[np.ix_(rest, rest)], D[rest, 1])
+    assert_allclose(got[1], alone, rtol=1e-12)
+    assert_allclose(got[rest], 1 / np.diag(np.linalg.inv(D[np.ix_(rest, rest)])), rtol=1e-12)

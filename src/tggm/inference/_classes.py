@@ -157,7 +157,7 @@ def class_ep(tg: TruncatedGaussian, W: Array, b: Array, label: Array, max_iter: 
 
     def marginals(sites: _ep.Sites) -> _ep.Marginals:
         q = _joint(fixed, W_, b_, own, sites)
-        return q.mean, q.var, q.mean / q.var
+        return q.mean, _cavities(q.mean, q.var, sites), q.mean / q.var
 
     alone = fixed.precision.diagonal()[None, :] + jnp.zeros_like(fixed.shift)
     start = [jnp.pad(a, ((0, 0), (0, len(b)))) for a in _ep.uncoupled_sites(alone, fixed.truncated[None, :])]
@@ -176,7 +176,7 @@ def _joint(tg: TruncatedGaussian, W: Array, b: Array, own: Array, sites: _ep.Sit
     W = jnp.pad(W, ((0, 0), (m - W.shape[1], 0)))  # z does not depend on the units below
     factor = tg.precision.factor(sites.precision[:, :m])
     shift = tg.shift + sites.shift[:, :m]
-    h0, var0 = factor.solve(shift), factor.variances()
+    h0, var0 = factor.solve(shift), 1 / (factor.cavity() + sites.precision[:, :m])
     on_y = sites.precision[:, m:], sites.shift[:, m:]
     eye, z0 = jnp.eye(n, dtype=W.dtype)[None], h0 @ W.T + b[None, :]
     if isinstance(tg.precision, Diagonal):  # G = diag(var0) Wᵀ: products of pairs of weights are shared
@@ -240,8 +240,15 @@ def _energy(tg: TruncatedGaussian, W: Array, b: Array, q: Joint) -> Array:
     return _ep.gaussian_energy(tg, mean, blocks) + outputs
 
 
+def _cavities(mean: Array, var: Array, sites: _ep.Sites) -> _ep.Cavity:
+    """Return the cavity of every coordinate; half-lines have sites of moderate size."""
+    # τ is positive in exact arithmetic; rounding must not change that
+    tau = jnp.maximum(1 / var - sites.precision, rounding(var.dtype) / var)
+    return _ep.Cavity(tau, mean / var - sites.shift)
+
+
 def _walls(mean: Array, var: Array, sites: _ep.Sites, truncated: Array) -> Array:
     """Return Σ A_T − A_G over the cavities: the contribution of walls to log Z."""
-    cavity = _ep.cavities(mean, var, sites)
+    cavity = _cavities(mean, var, sites)
     whole = gaussian_log_z(cavity.shift + sites.shift, cavity.precision + sites.precision)
     return jnp.where(truncated, log_normaliser(cavity.shift, cavity.precision, truncated) - whole, 0).sum(-1)

@@ -22,7 +22,7 @@ from jax import Array, lax
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.precision.protocol import is_concrete, rounding
-from tggm.special import standard_moments, truncated_log_z
+from tggm.special import standard_moments, truncated_log_z, truncated_mean, truncated_var
 
 # Squared Newton decrement, by bytes per number, after which one more full step ends at rounding error.
 STEP_TOLERANCE = {4: 1e-5, 8: 1e-12}
@@ -78,8 +78,8 @@ def unit_moments(theta: Array, p: Array, walls: Walls) -> tuple[Array, Array]:
     root = jnp.sqrt(p)
     alpha = theta / root
     if isinstance(walls, Limits):
-        g, omega2 = standard_moments(alpha, walls.lower * root, walls.upper * root)
-        return g / root, jnp.minimum(omega2, 1)
+        box = theta / p, 1 / root, *walls  # limits as they are: rescaled ones would round a small width
+        return truncated_mean(*box), jnp.minimum(truncated_var(*box) * p, 1)
     g, omega2 = standard_moments(alpha)
     return jnp.where(walls, g, alpha) / root, jnp.where(walls, omega2, 1)
 

@@ -33,6 +33,7 @@ from tggm.runtime import full_precision
 from tggm.special import kernels
 from tggm.special.box_kernels import high_cumulants
 
+NARROW = 100.0  # site, relative to P_kk, that makes a box narrow
 LEAST_DAMPING = 0.1  # smallest fraction of an update that is applied
 
 
@@ -79,7 +80,7 @@ def _ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
 
 def _general_ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     sites = gaussian_sites(tg, max_iter, tol)
-    cavity = cavities(*marginals(tg, sites)[:2], sites)
+    cavity = marginals(tg, sites)[1]
     mean, omega2 = unit_moments(cavity.shift, cavity.precision, tg.walls())
     converged, log_z = sites.mismatch <= tol, ep_log_z(tg, sites)
     return Moments(mean, omega2 / cavity.precision, log_z, converged, sites.n_iter, "estimate")
@@ -95,16 +96,16 @@ class Sites(NamedTuple):
     n_iter: Array  # (rows,)
 
 
-# of the Gaussian with all sites, (rows, m) each: mean, variance, and the natural parameters from which the
-# means were computed; rounding is relative to them
-Marginals = tuple[Array, Array, Array]
-
-
 class Cavity(NamedTuple):
     """A coordinate's Gaussian without its own site, in natural parameters."""
 
     precision: Array
     shift: Array
+
+
+# of the Gaussian with all sites: means, cavities, and the natural parameters from which the means were
+# computed; rounding is relative to them
+Marginals = tuple[Array, Cavity, Array]
 
 
 def site_tolerance(dtype: jnp.dtype, tol: float | None = None) -> Array:
@@ -134,8 +135,8 @@ def fit_sites(
 
     def sweep(carry: tuple[Array, Sites]) -> tuple[Array, Sites]:
         i, old = carry
-        mean, var, pull = marginals(old)
-        cavity = cavities(mean, var, old)
+        mean, cavity, pull = marginals(old)
+        var = 1 / (cavity.precision + old.precision)
         tilted, omega2 = unit_moments(cavity.shift, cavity.precision, walls)
         off_mean = jnp.abs(tilted - mean) / jnp.sqrt(var)
         off_var = jnp.abs(omega2 / (cavity.precision * var) - 1)
@@ -159,7 +160,8 @@ def marginals(tg: TruncatedGaussian, sites: Sites) -> Marginals:
     """Return the marginals of the Gaussian with precision P + Λ and shift γ + ν."""
     factor = tg.precision.factor(sites.precision)
     pull = tg.shift + sites.shift
-    return factor.solve(pull), factor.variances(), pull
+    mean = factor.solve(pull)
+    return mean, cavities(tg, mean, factor.cavity(), sites), pull
 
 
 def gaussian_sites(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Sites:
@@ -168,11 +170,24 @@ def gaussian_sites(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Sites:
     return fit_sites(partial(marginals, tg), uncoupled_sites(alone, walls), walls, max_iter, tol)
 
 
-def cavities(mean: Array, var: Array, sites: Sites) -> Cavity:
-    """Return the cavity of every coordinate."""
+def cavities(tg: TruncatedGaussian, mean: Array, tau: Array, sites: Sites) -> Cavity:
+    """Return the cavity of every coordinate, given the means of the Gaussian with all sites.
+
+    Its shift is mean / var − ν. The site of a narrow box is of size 1 / width², which cancels: there it is
+    computed as τ mean + γ − P mean, because (P + Λ) mean = γ + ν.
+    """
+    P = tg.precision
+    own = P.diagonal()[None, :]
     # τ is positive in exact arithmetic; rounding must not change that
-    tau = jnp.maximum(1 / var - sites.precision, rounding(var.dtype) / var)
-    return Cavity(tau, mean / var - sites.shift)
+    tau = jnp.maximum(tau, rounding(tau.dtype) * own)
+    shift = (tau + sites.precision) * mean - sites.shift
+    beside = (tau - own) * mean + tg.shift - P.off_diagonal(mean)
+    return Cavity(tau, jnp.where(_is_narrow(tg, sites), beside, shift))
+
+
+def _is_narrow(tg: TruncatedGaussian, sites: Sites) -> Array:
+    """Return which coordinates are in narrow boxes, where ν is not subtracted from numbers of its size."""
+    return (sites.precision > NARROW * tg.precision.diagonal()[None, :]) & jnp.asarray(tg.limits is not None)
 
 
 def _sites_of(cavity: Cavity, mean: Array, omega2: Array) -> tuple[Array, Array]:
@@ -186,35 +201,35 @@ def ep_log_z(tg: TruncatedGaussian, sites: Sites) -> Array:
     layered = isinstance(tg.precision, Layered)
     of = fixed if layered else tg
     factor = of.precision.factor(sites.precision)
-    mean, var, log_det = factor.solve(of.shift + sites.shift), factor.variances(), factor.log_det()
+    mean, tau, log_det = factor.solve(of.shift + sites.shift), factor.cavity(), factor.log_det()
     if layered:
         assert isinstance(factor, LayeredFactor)
         gaussian = gaussian_energy(tg, mean, factor.blocks())
     else:
         gaussian = 0.5 * (((tg.shift + sites.shift) * mean).sum(-1) - log_det)
-    mean, var, log_det = lax.stop_gradient((mean, var, log_det))
-    value = _log_z_value(fixed, sites, mean, var, log_det) + gaussian - lax.stop_gradient(gaussian)
+    mean, tau, log_det = lax.stop_gradient((mean, tau, log_det))
+    cavity = cavities(fixed, mean, tau, sites)
+    value = _log_z_value(fixed, sites, mean, cavity, log_det) + (gaussian - lax.stop_gradient(gaussian))
     if tg.limits is None:
         return value
-    cavity = cavities(mean, var, sites)  # the derivatives by limits are the densities of tilted marginals
+    # the derivatives by limits are the densities of tilted marginals
     wall = log_normaliser(cavity.shift, cavity.precision, tg.walls()).sum(-1)
-    return value + wall - lax.stop_gradient(wall)
+    return value + (wall - lax.stop_gradient(wall))
 
 
-def _log_z_value(tg: TruncatedGaussian, sites: Sites, mean: Array, var: Array, log_det: Array) -> Array:
+def _log_z_value(tg: TruncatedGaussian, sites: Sites, mean: Array, cavity: Cavity, log_det: Array) -> Array:
     """Compute log Z, subtracting the quadratic forms of the Gaussian and of its marginals term by term.
 
     Both are large and their difference is small: computed separately in float32 it would lose most digits.
     The residual of the linear solve is included, so that an error of the mean enters only squared.
     """
-    cavity = cavities(mean, var, sites)
     wall = log_normaliser(cavity.shift, cavity.precision, tg.walls())
     P = tg.precision
-    excess = P.diagonal()[None, :] + sites.precision - 1 / var
-    coupling = P.off_diagonal(mean)
-    residual = tg.shift + sites.shift - (P.diagonal()[None, :] + sites.precision) * mean - coupling
-    quadratic = mean * (coupling + excess * mean + 2 * residual)
-    return (wall + 0.5 * (quadratic - jnp.log(var))).sum(-1) - 0.5 * log_det
+    own, coupling = P.diagonal()[None, :], P.off_diagonal(mean)
+    residual = tg.shift + sites.shift - (own + sites.precision) * mean - coupling
+    residual = jnp.where(_is_narrow(tg, sites), 0, residual)  # part of the cavity there
+    quadratic = mean * (coupling + (own - cavity.precision) * mean + 2 * residual)
+    return (wall + 0.5 * (quadratic + jnp.log(cavity.precision + sites.precision))).sum(-1) - 0.5 * log_det
 
 
 def gaussian_energy(
@@ -251,23 +266,16 @@ def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[A
     variable models, JMLR 14 (2013).
     """
     sites = gaussian_sites(tg, max_iter, tol)
-    P = tg.precision.dense()
-
-    def row(given: tuple[Array, Array, Array, Walls]) -> Array:
-        lam, nu, gamma, walls = given
-        covariance = jnp.linalg.inv(P + jnp.diag(lam))
-        return _second_order(covariance, covariance @ (gamma + nu), lam, nu, walls)
-
+    cavity, P = marginals(tg, sites)[1], tg.precision.dense()
     walls = jax.tree.map(lambda a: jnp.broadcast_to(a, tg.shift.shape), tg.walls())
-    error = lax.map(row, (sites.precision, sites.shift, tg.shift, walls))
+    error = lax.map(lambda row: _second_order(P, *row), (sites.precision, cavity, walls))
     return ep_log_z(tg, sites), jnp.where(sites.mismatch <= tol, error, jnp.inf)
 
 
-def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, walls: Walls) -> Array:
-    var = jnp.diagonal(covariance)
-    cavity = Cavity(1 / var - lam, mean / var - nu)
-    scale = 1 / jnp.sqrt(cavity.precision)
-    # cumulants over powers of the variance, so that Σ_ij/(Σ_ii Σ_jj) needs only Σ_ij
+def _second_order(P: Array, lam: Array, cavity: Cavity, walls: Walls) -> Array:
+    scale, sd = 1 / jnp.sqrt(cavity.precision), 1 / jnp.sqrt(cavity.precision + lam)
+    # correlations and standardised cumulants: variances in narrow boxes have no inverse sixth powers
+    correlation = jnp.linalg.inv((P + jnp.diag(lam)) * sd[:, None] * sd[None, :])
     alpha = cavity.shift * scale
     if isinstance(walls, Limits):
         box = walls.map(lambda limit: limit / scale)
@@ -275,7 +283,7 @@ def _second_order(covariance: Array, mean: Array, lam: Array, nu: Array, walls: 
     else:
         third = jnp.where(walls, kernels.third(alpha), 0)
         fourth = jnp.where(walls, kernels.fourth(alpha), 0)
-    third, fourth = third * (scale / var) ** 3, fourth * (scale / var) ** 4
-    off = covariance - jnp.diag(var)
+    third, fourth = third * (scale / sd) ** 3, fourth * (scale / sd) ** 4
+    off = correlation - jnp.diag(jnp.diagonal(correlation))
     terms = jnp.outer(third, third) * off**3 / 6, jnp.outer(fourth, fourth) * off**4 / 24
-    return sum((jnp.abs(term.sum()) / 2 for term in terms), jnp.zeros((), var.dtype))
+    return sum((jnp.abs(term.sum()) / 2 for term in terms), jnp.zeros((), lam.dtype))

@@ -37,7 +37,7 @@ class Dense(Precision):
 
     def factor(self, extra: Array) -> "DenseFactor":
         eye = jnp.eye(self.size, dtype=self.matrix.dtype)
-        return DenseFactor.of(self.matrix[None] + extra[:, :, None] * eye[None])
+        return DenseFactor.of(self.matrix[None] + extra[:, :, None] * eye[None], self.matrix[None])
 
     def dense(self) -> Array:
         return self.matrix
@@ -45,7 +45,7 @@ class Dense(Precision):
 
 @pytree
 class DenseFactor:
-    """One Cholesky factor L per row, and its inverse R.
+    """One Cholesky factor L per row, its inverse R, and the matrix without `extra`.
 
     All methods use products only: independent batched triangular solves run at the same time on a CPU and may
     deadlock on its thread pool (jaxlib 0.10).
@@ -53,21 +53,27 @@ class DenseFactor:
 
     L: Array
     R: Array
+    P: Array
 
     @classmethod
-    def of(cls, matrices: Array) -> "DenseFactor":
+    def of(cls, matrices: Array, P: Array) -> "DenseFactor":
         """Factorise matrices of shape (rows, m, m)."""
         L = cholesky(matrices)
         eye = jnp.broadcast_to(jnp.eye(L.shape[-1], dtype=L.dtype)[None], L.shape)
-        return cls(L, triangular_solve(L, eye, left_side=True, lower=True))
+        return cls(L, triangular_solve(L, eye, left_side=True, lower=True), P)
 
     @full_precision
     def solve(self, r: Array) -> Array:
         return jnp.einsum("bji,bj->bi", self.R, jnp.einsum("bij,bj->bi", self.R, r))
 
-    def variances(self) -> Array:
-        return (self.R**2).sum(1)
+    @full_precision
+    def cavity(self) -> Array:
+        """Return diag(C P) / diag(C), C the inverse, as C (P + extra) = I."""
+        C = self.covariance()
+        tau: Array = (C * self.P).sum(-1) / jnp.diagonal(C, axis1=1, axis2=2)
+        return tau
 
+    @full_precision
     def covariance(self) -> Array:
         """Return the inverse, RᵀR."""
         return self.R.mT @ self.R

@@ -30,7 +30,7 @@ class Diagonal(Precision):
         return jnp.zeros_like(v)
 
     def factor(self, extra: Array) -> "DiagonalFactor":
-        return DiagonalFactor(self.values[None, :] + extra)
+        return DiagonalFactor(self.values[None, :] + extra, self.values)
 
     def dense(self) -> Array:
         return jnp.diag(self.values)
@@ -41,12 +41,13 @@ class DiagonalFactor:
     """One diagonal matrix per row."""
 
     values: Array
+    base: Array  # without `extra`
 
     def solve(self, r: Array) -> Array:
         return r / self.values
 
-    def variances(self) -> Array:
-        return 1 / self.values
+    def cavity(self) -> Array:
+        return jnp.broadcast_to(self.base[None, :], self.values.shape)
 
     def log_det(self) -> Array:
         return jnp.log(self.values).sum(-1)

@@ -101,11 +101,11 @@ class Layered(Precision):
             C = a[None] + e[:, :, None] * jnp.eye(a.shape[0], dtype=a.dtype)[None]
             if i:
                 C = C - gains[-1] @ self.lower_blocks[i - 1].T
-            roots.append(DenseFactor.of(C))
+            roots.append(DenseFactor.of(C, a[None]))
             if i < len(self.lower_blocks):
                 R, B = roots[-1].R, self.lower_blocks[i]
                 gains.append((jnp.broadcast_to(B[None], (len(extra), *B.shape)) @ R.mT) @ R)
-        return LayeredFactor(tuple(roots), tuple(gains))
+        return LayeredFactor(tuple(roots), tuple(gains), self.lower_blocks)
 
     def dense(self) -> Array:
         P: Array = _matrix(self.diagonal_blocks, self.lower_blocks, jnp)
@@ -132,6 +132,7 @@ class LayeredFactor:
 
     roots: tuple[DenseFactor, ...]
     gains: tuple[Array, ...]
+    lower_blocks: tuple[Array, ...]
 
     @full_precision
     def solve(self, r: Array) -> Array:
@@ -156,8 +157,14 @@ class LayeredFactor:
             diagonal.insert(0, root.covariance() + G.mT @ side)
         return tuple(diagonal), tuple(lower)
 
-    def variances(self) -> Array:
-        return jnp.concatenate([jnp.diagonal(b, axis1=1, axis2=2) for b in self.blocks()[0]], axis=-1)
+    def cavity(self) -> Array:
+        """Return diag(C P) / diag(C), C the inverse, from the blocks of C where P has blocks."""
+        diagonal, lower = self.blocks()
+        own = [(C * root.P).sum(-1) for C, root in zip(diagonal, self.roots, strict=True)]
+        for i, (C, B) in enumerate(zip(lower, self.lower_blocks, strict=True)):
+            own[i], own[i + 1] = own[i] + (C * B[None]).sum(1), own[i + 1] + (C * B[None]).sum(2)
+        scale = [jnp.diagonal(C, axis1=1, axis2=2) for C in diagonal]
+        return jnp.concatenate([x / c for x, c in zip(own, scale, strict=True)], axis=-1)
 
     def log_det(self) -> Array:
         return jnp.stack([root.log_det() for root in self.roots]).sum(0)

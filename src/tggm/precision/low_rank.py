@@ -72,9 +72,10 @@ class LowRank(Precision):
         place[i, j] = place[j, i] = np.arange(len(i))
         K = ((U[i] * U[j]) @ (1 / E).T)[place] + jnp.eye(self.rank, dtype=E.dtype)[:, :, None]
         if self.rank <= ELIMINATE_UP_TO:
-            return LowRankFactor(E, U, *_invert(K))
-        root = DenseFactor.of(jnp.moveaxis(K, 2, 0))
-        return LowRankFactor(E, U, jnp.moveaxis(root.covariance(), 0, 2), root.log_det())
+            return LowRankFactor(E, U, *_invert(K), self.base)
+        K = jnp.moveaxis(K, 2, 0)
+        root = DenseFactor.of(K, K)
+        return LowRankFactor(E, U, jnp.moveaxis(root.covariance(), 0, 2), root.log_det(), self.base)
 
     @full_precision
     def dense(self) -> Array:
@@ -105,6 +106,7 @@ class LowRankFactor:
     U: Array
     inverse: Array
     log_det_inner: Array
+    base: Array  # E without `extra`
 
     @full_precision
     def solve(self, r: Array) -> Array:
@@ -113,13 +115,13 @@ class LowRankFactor:
         return x - (t.T @ self.U) / self.E
 
     @full_precision
-    def variances(self) -> Array:
-        """Return 1/E_k − U_kᵀ K⁻¹ U_k / E_k²."""
+    def cavity(self) -> Array:
+        """Return d_k + q_k / (1 − q_k / E_k), q_k = U_kᵀ K⁻¹ U_k."""
         n = len(self.U)
         pairs = (self.U[:, None] * self.U[None]).reshape(n * n, -1)
         q = self.inverse.reshape(n * n, -1).T @ pairs
         # the difference is positive in exact arithmetic; rounding must not change that
-        return jnp.maximum(1 - q / self.E, rounding(self.E.dtype)) / self.E
+        return self.base[None, :] + q / jnp.maximum(1 - q / self.E, rounding(self.E.dtype))
 
     def log_det(self) -> Array:
         return jnp.log(self.E).sum(-1) + self.log_det_inner

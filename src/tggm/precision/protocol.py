@@ -7,8 +7,10 @@ A structure holds P once; a batch of rows shares it. Rows differ in a nonnegativ
     diagonal()                       == diag(D)                                 (m,)
     off_diagonal(r)[i]               == (D - diag(diag(D))) @ r[i]              (rows, m)
     factor(extra).solve(r)[i]        == inv(D + diag(extra[i])) @ r[i]          (rows, m)
-    factor(extra).variances()[i]     == diag(inv(D + diag(extra[i])))           (rows, m)
+    factor(extra).cavity()[i]        == 1 / diag(inv(D + diag(extra[i]))) - extra[i]    (rows, m)
     factor(extra).log_det()[i]       == log det(D + diag(extra[i]))             (rows,)
+
+`cavity` subtracts nothing from the size of `extra`, which may exceed P by any factor.
 
 Every structure is a pytree whose leaves are its parameters, and every result is differentiable with respect
 to them.
@@ -30,7 +32,7 @@ class Factor(Protocol):
 
     def solve(self, r: Array) -> Array: ...
 
-    def variances(self) -> Array: ...
+    def cavity(self) -> Array: ...
 
     def log_det(self) -> Array: ...
 
