@@ -18,7 +18,11 @@ from tggm.tables import TableError
     ("words", "sentence"),
     [
         (["nonsense"], "argument COMMAND: invalid choice: 'nonsense' (choose from "),
-        (["info", "m", "--nonsense"], "unrecognized arguments: --nonsense. See: tggm --help\n"),
+        (["info", "m", "--nonsense"], "unrecognized arguments: --nonsense. See: tggm info --help\n"),
+        (
+            ["fit", "a", "--targt", "y"],
+            "unrecognized arguments: --targt (did you mean --target?). See: tggm fit",
+        ),
         (["fit", "a.csv"], "the following arguments are required: --target/-t. See: tggm fit --help\n"),
     ],
 )
@@ -27,6 +31,13 @@ def test_an_error_is_one_sentence_and_exit_code_2(words, sentence, capsys):
         main(words)
     assert stop.value.code == 2
     assert capsys.readouterr().err.startswith(f"tggm: {sentence}")
+
+
+def test_commands_that_are_similar_are_suggested(capsys):
+    assert "(did you mean evaluate?). See: tggm --help" in complaint(capsys, "evalute", "m", "d")
+    assert "(did you mean regression?). See: tggm fit" in complaint(
+        capsys, *["fit", "d", "-t", "y", "--task", "regresion"]
+    )
 
 
 def test_errors_of_users_have_messages_and_defects_do_not():

@@ -62,7 +62,7 @@ def test_the_hint_compares_with_a_linear_model():
     assert "is better on these rows (RMSE 1.17 against 5.2)" in hint(figures(5.2, 1.17))
     assert "is as good" in hint(figures(1.0, 1.01))
     assert hint(figures(1.0, 1.5)) == ""  # the likelihood is larger, but so is the error
-    assert "is better on these rows (NLL" in hint(figures(0.5, 0.4, "log_loss", "ece"))
+    assert "is better on these rows (log-loss" in hint(figures(0.5, 0.4, "log_loss", "ece"))
     assert "is as good" in hint(figures(0.5, 0.49, "log_loss", "ece"))
     assert hint(figures(0.4, 0.5, "log_loss", "ece")) == ""
     assert hint({"model": {}}) == ""

@@ -231,8 +231,8 @@ def test_evaluate_warns_about_shifted_inputs(folder, tmp_path, capsys):
     assert json.loads(answer(capsys, *words, str(folder / "train.csv"), "--json"))["warnings"] == []
     large = [(str(5 * float(r[0])) if r[0] else "", *r[1:]) for r in rows(90, 2)]
     text = answer(capsys, *words, write(tmp_path / "large.csv", large), "--quiet")
-    means = "inputs have other means than in training, in standard deviations: area by +"
-    for words in ("warning: 1 of", means, " nats per row; ", "fit again with rows like these"):
+    means = "warning: area: values are higher than in training (by "
+    for words in (means, "the log-likelihood is lower than on", "fit again with rows like these"):
         assert words in text
 
 
@@ -248,15 +248,90 @@ def test_evaluate_classes(folder, capsys):
     assert set(facts["figures"]) == {"model", "linear", "naive"}
     text = answer(capsys, "evaluate", *files)
     assert "accuracy" in text
-    assert "NLL" in text
+    assert "log-loss" in text
     worse = facts["figures"]["linear"]["log_loss"] <= facts["figures"]["model"]["log_loss"]
     assert ("hint: a linear model" in text) == worse
     assert facts["figures"]["model"]["auc"] == pytest.approx(metrics.roc_auc_score(y == "expensive", p[:, 1]))
 
 
+def test_precision_is_that_of_the_rarer_class_or_of_a_given_one(folder, capsys):
+    files = [str(folder / "c.tggm"), str(folder / "ctest.csv")]
+    model, table = tggm.load(folder / "c.tggm"), read_table(files[1])
+    p, y = model.predict_proba(table), table.words("kind").astype(str)
+    labels = read_table(str(folder / "ctrain.csv")).words("kind").tolist()
+    rare = min(("cheap", "expensive"), key=labels.count)
+    for name, words in ((rare, []), ("cheap", ["--positive", "cheap"])):
+        facts = json.loads(answer(capsys, "evaluate", *files, "--json", *words))
+        want = metrics.average_precision_score(y == name, p[:, model.classes_ == name])
+        assert facts["figures"]["model"]["average_precision"] == pytest.approx(want)
+        assert facts["positive"] == name
+        assert f"average precision of {name} " in answer(capsys, "evaluate", *files, *words)
+    assert f"average precision of {rare} " in answer(capsys, "info", files[0])
+    assert "must be cheap or expensive; got 'dear'" in complaint(
+        capsys, "evaluate", *files, "--positive", "dear"
+    )
+    text = answer(capsys, "evaluate", *files, "--costs", "1,20", "--positive", "cheap", "--quiet")
+    threshold = float(text.split("threshold ")[1].split()[0])
+    got = json.loads(
+        answer(capsys, "predict", *files, "--json", "--positive", "cheap", "--threshold", str(threshold))
+    )
+    alarm = p[:, 0] >= threshold
+    assert [row["kind"] == "cheap" for row in got] == alarm.tolist()
+    cost = np.mean(alarm & (y != "cheap")) + 20 * np.mean(~alarm & (y == "cheap"))
+    assert f"the lowest cost on these rows, {cost:.4g} per row" in text
+
+
+def test_coverage_is_shown_by_width_and_by_group(folder, capsys):
+    words = ["evaluate", str(folder / "m.tggm"), str(folder / "test.csv"), "--groups", "garden"]
+    groups = json.loads(answer(capsys, *words, "--json", "--quiet"))["groups"]
+    model, table = tggm.load(folder / "m.tggm"), read_table(words[2])
+    low, high = model.predict_interval(table, 0.9)
+    inside, width = (low <= table.numbers("price")) & (table.numbers("price") <= high), high - low
+    for name, count, covered, mean in groups["group"]:
+        at = table.words("garden") == name
+        assert (count, covered, mean) == pytest.approx((at.sum(), inside[at].mean(), width[at].mean()))
+    assert [name for name, *_ in groups["group"]] == sorted(
+        ["yes", "no"], key=lambda n: -(table.words("garden") == n).sum()
+    )
+    assert [count for _, count, *_ in groups["width"]] == pytest.approx([22.5] * 4, abs=1)
+    assert groups["width"][0][3] == pytest.approx(np.sort(width)[: groups["width"][0][1]].mean())
+    assert "garden  rows  in 90 % interval  mean width\n" in answer(capsys, *words, "--quiet")
+
+
+def test_recalibrate_writes_the_model_of_python(folder, tmp_path, capsys):
+    words = ["recalibrate", str(folder / "m.tggm"), str(folder / "test.csv"), "-o", str(tmp_path / "n.tggm")]
+    assert run(words) == 0
+    assert "n.tggm: 90 % intervals contain " in capsys.readouterr().err
+    table = read_table(words[2])
+    want = tggm.load(words[1]).recalibrate(table, table.numbers("price")).predict_interval(table)
+    np.testing.assert_allclose(tggm.load(words[4]).predict_interval(table), want, rtol=1e-6)
+    assert "linear model" in answer(capsys, "info", words[4])  # baselines and scores are kept
+    few = write(tmp_path / "few.csv", rows(5, 0))
+    assert "few.csv: `recalibrate` needs at least 20 rows; got 5" in complaint(
+        capsys, *words[:2], few, "-o", str(tmp_path / "x.tggm"), "--quiet"
+    )
+    classes = ["recalibrate", str(folder / "c.tggm"), str(folder / "ctest.csv"), "-o", f"{tmp_path}/x", Q]
+    assert "only regressions can be recalibrated" in complaint(capsys, *classes)
+
+
+def test_explain_lists_columns_by_their_contributions(folder, tmp_path, capsys):
+    words = ["explain", str(folder / "m.tggm"), str(folder / "test.csv"), "--quiet"]
+    model, table = tggm.load(words[1]), read_table(words[2])
+    found = json.loads(answer(capsys, *words, "--json"))
+    part = dict(zip(table.names, np.abs(model.explain(table).parts).mean(0), strict=False))
+    assert {row["column"]: row["contribution"] for row in found} == pytest.approx(part)
+    assert (found[0]["column"], found[0]["importance"] > 0.3) == ("area", True)
+    one = json.loads(answer(capsys, *words, "--json", "--row", "2"))
+    want = model.explain(table.take(np.array([1])), table)
+    assert sum(row["contribution"] for row in one) == pytest.approx(want.prediction[0] - want.base)
+    assert {row["column"]: row["value"] for row in one}["heating"] == table.words("heating")[1]
+    assert "row 2 of " in answer(capsys, *words, "--row", "2")
+    assert "--row 91 is beyond the 90 rows" in complaint(capsys, *words, "--row", "91")
+
+
 def test_a_threshold_chooses_between_two_classes(folder, capsys):
     files = [str(folder / "c.tggm"), str(folder / "ctest.csv")]
-    words = ["--threshold", "0.05", "--json"]
+    words = ["--threshold", "0.05", "--json", "--positive", "expensive"]
     facts = json.loads(answer(capsys, "evaluate", *files, *words))["figures"]["model"]
     model, table = tggm.load(folder / "c.tggm"), read_table(files[1])
     y = table.words("kind").astype(str)
@@ -273,6 +348,7 @@ def test_a_threshold_chooses_between_two_classes(folder, capsys):
 def test_info(folder, capsys):
     text = answer(capsys, "info", str(folder / "m.tggm"))
     shown = ("regression of 'price'", "area: number; gaps become", "garden: one of no, yes", "72 rows")
+    shown += ("names of categories: garden (2), heating (2)", "72 encoded training rows", "a linear model")
     assert all(words in text for words in shown)
     facts = json.loads(answer(capsys, "info", str(folder / "c.tggm"), "--json"))
     assert facts["class"] == "TGGMClassifier"
@@ -323,7 +399,10 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         ("predict {d}/m.tggm {d}/test.csv --interval 90", "--interval: must be a probability"),
         ("predict {d}/m.tggm {d}/test.csv --quantiles 0,1", "--quantiles: must be probabilities"),
         ("predict {t}/gone.tggm {d}/test.csv", "there is no model file"),
-        ("predict {d}/m.tggm {d}/test.csv --threshold 0.5 --quiet", "--threshold is for two classes"),
+        (
+            "predict {d}/m.tggm {d}/test.csv --threshold 0.5 --quiet",
+            "--threshold and --costs are for two classes",
+        ),
         ("predict {d}/c.tggm {d}/ctest.csv --threshold 5 --quiet", "--threshold: must be a probability"),
         ("predict {t}/newer.tggm {d}/test.csv", "from a newer version of tggm"),
         ("predict - -", "cannot both come from standard input"),

@@ -16,8 +16,17 @@ from tggm.report._case import Case, Feature, examine
 from tggm.report._effects import effect
 from tggm.report._page import Cell, number, numeric_columns, picture
 from tggm.report._sections import class_calibration, confidence_verdict, coverage_verdict, verdict
-from tggm.report.scores import REMEDY, coverage, drift_warnings
-from tggm.tables.baselines import calibration_error, scores
+from tggm.report.scores import (
+    REMEDY,
+    by_group,
+    coverage,
+    drift_warnings,
+    figures_table,
+    group_rows,
+    shown,
+    title,
+)  # fmt: skip
+from tggm.tables.baselines import calibration_error, positive_class, scores
 
 NAMES = ("a", "b", "c")
 MEAN, SCALE = np.array([1.0, -2.0, 5.0]), np.array([2.0, 1.0, 0.1])
@@ -105,14 +114,61 @@ def test_drift_warnings_name_shifted_columns_and_count_extreme_rows():
     model, X = standardised_model(), rows(400)
     X[:, 2] += 0.1
     (text,) = drift_warnings(model, X, NAMES)
-    assert text.startswith("1 of 3 inputs have other means than in training, in standard deviations: c by +1")
+    assert text.startswith("c: values are higher than in training (by 1.0 standard deviations)")
+    assert "c: values are later than" in drift_warnings(model, X, ["a", "b", "c: years"])[0]
+    assert "c: more rows have 'd' than" in drift_warnings(model, X, ["a", "b", "c = d"])[0]
+    assert "c: more values are missing" in drift_warnings(model, X, ["a", "b", "c is missing"])[0]
     assert drift_warnings(standardised_model(class_weight="balanced"), X, NAMES) == []
     X[:, 2] -= 0.07  # a third of a standard deviation is too small to report
     assert drift_warnings(model, X, NAMES) == []
     X[:8, 1] = 1e3
     assert drift_warnings(model, X, NAMES) == [
-        f"8 of 400 rows have a value more than ten standard deviations from the mean; {REMEDY}"
+        "8 of 400 rows have a value more than ten standard deviations from the mean of the training rows; "
+        + REMEDY
     ]
+
+
+def test_scores_are_shown_with_their_digits_and_classes():
+    assert [shown("r2", value) for value in (0.6464, -0.0002669)] == ["0.646", "0.000"]
+    assert title("average_precision", "fraud") == "average precision of fraud"
+    text = figures_table({"model": {"rmse": 1.5, "r2": 0.6464}})
+    assert text.endswith("(lower is better: RMSE; higher is better: R²)")
+
+
+def test_groups_are_labels_parts_of_numbers_and_others(rng):
+    inside, size = rng.integers(2, size=100), rng.uniform(size=100)
+    number = np.append(np.arange(96.0), [np.nan] * 4)
+    found = group_rows(number, inside, size)
+    assert [(name, rows) for name, rows, *_ in found[:1] + found[-2:]] == [
+        ("up to 23.75", 24), ("above 71.25", 24), ("missing", 4)]  # fmt: skip
+    assert found[0][2:] == pytest.approx((inside[:24].mean(), size[:24].mean()))
+    words = np.array([None, *["a"] * 50, *[f"w{k % 20}" for k in range(49)]], dtype=object)
+    names = [name for name, *_ in group_rows(words, inside, size)]
+    assert (names[0], names[-1], len(names)) == ("a", "others", 12)
+    log_p = np.log(np.column_stack([size, 1 - size]))
+    ((name, rows, right, mean),) = by_group(log_p, inside, np.ones(100))["group"]
+    assert (name, rows) == ("1.0", 100)
+    assert (right, mean) == pytest.approx(
+        (np.mean((size < 0.5) == inside), np.maximum(size, 1 - size).mean())
+    )
+
+
+def test_the_positive_class_is_the_rarer_one_or_given(rng):
+    p = rng.uniform(size=200)
+    label = (rng.uniform(size=200) < p).astype(int)
+    log_p = np.log(np.column_stack([1 - p, p]))
+    for positive in (0, 1):
+        got = scores(log_p, label, 0.3, positive)
+        chance = p if positive else 1 - p
+        want = metrics.average_precision_score(label == positive, chance)
+        assert got["average_precision"] == pytest.approx(want)
+        assert got["recall"] == pytest.approx((chance >= 0.3)[label == positive].mean())
+    assert positive_class(["a", "b"], (3, 9)) == 0
+    assert positive_class(["a", "b"], (9, 3)) == 1
+    assert positive_class([1, 2], (9, 3), "1") == 0
+    assert positive_class("abc", (1, 2, 3)) is None
+    with pytest.raises(ValueError, match="a positive class is for targets of two classes; leave it out"):
+        positive_class("abc", (1, 2, 3), "a")
 
 
 class Known(TGGMRegressor):
@@ -193,7 +249,7 @@ def test_verdicts_need_two_standard_errors(rng):
     noise = rng.normal(size=100)
     for gain, text in (
         (1, "better than the linear"),
-        (-1, "Prefer the simpler one"),
+        (-1, "Use the simpler one"),
         (0, "No clear difference"),
     ):
         assert text in verdict(noise - noise.mean() + gain, "linear")

@@ -9,8 +9,9 @@ import argparse
 import contextlib
 import math
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import tggm
@@ -95,8 +96,28 @@ class Parser(argparse.ArgumentParser):
         self.option = self.add_argument
 
     def error(self, message: str) -> NoReturn:
-        """Raise an error that names the command with the relevant help."""
+        """Raise an error that names the nearest valid choice and the command with the relevant help."""
+        if chosen := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            message += suggestion(chosen[1], re.findall(r"[\w.,]+", chosen[2]))
         raise CommandError(f"{message.rstrip('.')}. See: {self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line; report an unknown option before a missing one, which may be the same."""
+        if not self._subparsers:
+            for word in args:
+                name = word.partition("=")[0]
+                if name.startswith("--") and len(name) > 2 and name not in self._option_string_actions:
+                    near = suggestion(name, self._option_string_actions)
+                    raise CommandError(f"unrecognized arguments: {name}{near}. See: {self.prog} --help")
+        return super().parse_known_args(args, namespace)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a question with the most similar known word, or nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 class Once(argparse.Action):
@@ -127,6 +148,10 @@ PROBABILITY = _read(float, lambda p: 0 < p < 1, "a probability such as 0.9")
 LEVELS = _read(
     lambda text: [float(word) for word in text.split(",")], lambda q: all(0 < p < 1 for p in q),
     "probabilities such as 0.05,0.5,0.95",
+)  # fmt: skip
+COSTS = _read(
+    lambda text: [float(word) for word in text.split(",")], lambda c: len(c) == 2 and 0 < min(c) < math.inf,
+    "two costs above 0, of a false alarm and of a miss, such as 1,20",
 )  # fmt: skip
 PART = _read(float, lambda part: 0 <= part < 1, "at least 0 and less than 1, for example 0.2")
 UNITS = _read(
@@ -159,9 +184,9 @@ def parser() -> Parser:
     out.option("--quiet", action="store_true", help="print no notes and no progress")
     text.option("--json", action="store_true", help="write JSON, for programs")
     rows.option("--strict", action="store_true", help="reject unknown categories and new missing values")
-    labels.option(
-        "--threshold", type=PROBABILITY, metavar="P", help="smallest probability to choose the second class"
-    )
+    labels.option("--positive", metavar="CLASS", help="one of two classes; the rarer one by default")
+    labels.option("--threshold", type=PROBABILITY, metavar="P",
+                  help="smallest probability to choose the positive class")  # fmt: skip
 
     names: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAMES"}
     training.option("--target", "-t", action=Once, required=True, metavar="NAME", help="column to predict")
@@ -208,6 +233,7 @@ def parser() -> Parser:
     fit.option(
         "--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals or sets (0.9)"
     )
+    fit.option("--positive", metavar="CLASS", help="positive one of two classes; the rarer one by default")
     fit.option("--lower", type=NUMBER, metavar="Y", help="least possible target; found by default")
     fit.option("--upper", type=NUMBER, metavar="Y", help="greatest possible target; found by default")
     fit.option("--checkpoint", metavar="FILE", help="file of the state of the fit, to resume it")
@@ -218,9 +244,17 @@ def parser() -> Parser:
     predict.option("--guarantee", action="store_true", help="interval or set with guaranteed coverage")
     predict.option("--explain", action="store_true", help="add the contribution of each input")
     predict.option("--inputs", action="store_true", help="put the columns of DATA first")
-    command(commands.evaluate, [model, data, rows, labels, out, text], "-")
+    evaluate = command(commands.evaluate, [model, data, rows, labels, out, text], "-")
+    evaluate.option("--groups", metavar="COLUMN", help="column for coverage by group")
+    evaluate.option("--costs", type=COSTS, metavar="A,M",
+                    help="costs of a false alarm and of a miss, to choose the threshold")  # fmt: skip
+    command(commands.recalibrate, [model, data, rows, out], "recalibrated.tggm")
+    explain = command(commands.explain, [model, data, rows, out, text], "-")
+    explain.option("--row", type=whole(1), metavar="N", help="explain only this row of DATA, from 1")
     report = command(commands.report, [model, data, rows, out], "report.html")
     report.option("--title", help="heading of the page")
+    report.option("--positive", metavar="CLASS", help="one of two classes; the rarer one by default")
+    report.option("--groups", metavar="COLUMN", help="column for coverage by group")
     report.option("--interval", **interval, help="probability of the intervals of a regression")
     compare = command(commands.compare, [data, training, out, text], "-")
     compare.option("--folds", type=whole(2), default=5, help="parts of the rows; each is predicted once")

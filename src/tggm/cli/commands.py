@@ -85,6 +85,7 @@ def _facts(result: "FitResult", output: str) -> dict[str, Any]:
         "hidden": model.layers_, "members": model.n_members, "epochs": model.n_iter_,
         "parameters": model.n_parameters_, "seconds": round(record.seconds, 3), "seed": record.seed,
         "interrupted": bool(model.interrupted_), "figures": record.figures, "notes": result.notes,
+        "positive": record.positive,
         "support": None if model.fitted_.support is None else str(model.fitted_.support),
     }  # fmt: skip
 
@@ -102,7 +103,8 @@ def _summary(facts: dict[str, Any]) -> str:
     lines += [f"target    {facts['support']}"] * (facts["support"] is not None)
     if facts["figures"]:
         lines += [f"scores    on {facts['held_out']} rows that were held out:", ""]
-        lines += ["  " + line for line in figures_table(facts["figures"]).splitlines()]
+        table = figures_table(facts["figures"], facts["positive"] or "")
+        lines += ["  " + line for line in table.splitlines()]
         lines += ["", f"hint      {advice}"] if (advice := hint(facts["figures"])) else []
     else:
         lines.append("scores    none: all rows were used for training; use tggm evaluate on other rows")
@@ -132,25 +134,76 @@ def predict(given: Any) -> None:
 def evaluate(given: Any) -> None:
     """Compare predictions with what was observed.
 
-    The scores are shown with those of a linear model and of a model without inputs.
+    The scores are shown with those of a linear model and of a model without inputs. Coverage of intervals is
+    shown by predicted width, and by the values of a column with --groups.
     """
     check_output(given.output, given.force, given.model, given.data)
-    from tggm.cli.predictions import read_inputs, score_inputs
+    from tggm.cli.predictions import choose_threshold, read_inputs, score_inputs
+    from tggm.report.scores import aligned, figures_table, hint
 
-    inputs = read_inputs(given, targets=True)
+    inputs, advice = read_inputs(given, targets=True), ""
+    if given.costs is not None:
+        inputs, advice = choose_threshold(inputs, given.costs)
     target, rows = inputs.stored.target, len(inputs.table)
-    figures, warnings = score_inputs(inputs, given.threshold)
+    figures, groups, warnings = score_inputs(inputs)
     if given.json:
         facts = {"rows": rows, "target": target.name, "task": target.task, "figures": figures}
-        facts |= {"notes": inputs.notes, "warnings": warnings}
+        facts |= {"positive": inputs.positive_name or None, "threshold": inputs.threshold}
+        facts |= {"groups": groups, "notes": inputs.notes, "warnings": warnings}
         write_result(given.output, json.dumps(facts, indent=1) + "\n")
         return
-    from tggm.report.scores import figures_table, hint
-
     text = f"{target.task} of {target.name!r} on {rows} rows of {inputs.table.source}\n\n"
-    text += figures_table(figures) + "\n"
+    text += figures_table(figures, inputs.positive_name) + "\n"
+    last = ["accuracy", "mean probability"] if target.is_class else ["in 90 % interval", "mean width"]
+    for name, found in groups.items():
+        head = ["predicted width" if name == "width" else str(given.groups), "rows", *last]
+        lines = [[label, str(count), f"{inside:.1%}", f"{size:.4g}"] for label, count, inside, size in found]
+        text += f"\n{aligned([head, *lines])}\n"
+    text += f"\n{advice}\n" if advice else ""
     text += f"\nhint: {advice}\n" if (advice := hint(figures)) else ""
     write_result(given.output, text + "".join(f"\nwarning: {words}\n" for words in warnings))
+
+
+def recalibrate(given: Any) -> None:
+    """Calibrate the intervals of a regression on new rows, and write the model to a new file.
+
+    DATA has at least 20 rows with targets that the model was not fitted to. Widths adapt to these rows; the
+    means of the networks do not change.
+    """
+    check_output(given.output, given.force, given.model, given.data)
+    from tggm.cli.predictions import read_inputs
+    from tggm.files import model_file
+
+    inputs = read_inputs(given, targets=True)
+    model, rows, y, stored = inputs.model, inputs.table, inputs.y, inputs.stored
+    if stored.target.is_class:
+        raise CommandError(f"{given.model} predicts classes; only regressions can be recalibrated.")
+
+    def inside() -> str:
+        low, high = model.predict_interval(rows, 0.9)
+        return f"{((low <= y) & (y <= high)).mean():.1%}"
+
+    before = inside()
+    try:
+        model.recalibrate(rows, y)
+    except ValueError as error:
+        raise CommandError(f"{rows.source}: {error}") from None
+    write_result(given.output, model_file(model, stored.baselines, stored.fitted))
+    if not given.quiet:
+        say(f"{given.output}: 90 % intervals contain {inside()} of {len(y)} targets; before {before}")
+
+
+def explain(given: Any) -> None:
+    """Show how much each column contributes to predictions, or to the prediction of one row.
+
+    Contributions add up to the difference from the average prediction. Without --row their average size is
+    shown and, if DATA has targets, the loss of quality when the values of a column are shuffled among rows.
+    """
+    check_output(given.output, given.force, given.model, given.data)
+    from tggm.cli.predictions import explained, read_inputs
+
+    columns, text = explained(read_inputs(given), given.row)
+    write_result(given.output, json_text(columns) if given.json else text)
 
 
 def report(given: Any) -> None:
@@ -167,7 +220,8 @@ def report(given: Any) -> None:
     page = render_report(
         inputs.model, inputs.table, inputs.y, title=given.title, level=given.interval,
         target_name=inputs.stored.target.name, baselines=inputs.stored.baselines,
-        provenance=provenance(inputs, given.model),
+        provenance=provenance(inputs, given.model), positive_class=inputs.positive_name or None,
+        groups=inputs.groups, group_name=given.groups or "group",
     )  # fmt: skip
     write_result(given.output, page)
     if not given.quiet and given.output != STREAM:
@@ -177,7 +231,7 @@ def report(given: Any) -> None:
 def info(given: Any) -> None:
     """Show what is in a model file.
 
-    It prints the target, the columns, facts about the fit, and scores.
+    It prints the target, the columns, what the file contains about the training rows, and scores.
     """
     check_output(given.output, given.force, given.model)
     fitted, stored = read_model(given.model)
@@ -187,7 +241,8 @@ def info(given: Any) -> None:
 
     settings = {key: plain(value) for key, value in fitted.get_params().items() if key != "checkpoint"}
     facts = {"class": type(fitted).__name__, "parameters": fitted.n_parameters_, "epochs": fitted.n_iter_}
-    facts |= {"settings": settings, "table": preparation_to_json(stored)}
+    facts |= {"contains": _contents(fitted, stored), "settings": settings}
+    facts |= {"table": preparation_to_json(stored)}
     del facts["table"]["baselines"]  # long, and only for tggm evaluate
     if given.json:
         write_result(given.output, json.dumps(facts, indent=1) + "\n")
@@ -198,17 +253,11 @@ def info(given: Any) -> None:
         f"hidden {fitted.layers_}, {settings['n_members']} members, {facts['epochs']} epochs, "
         f"{facts['parameters']:,} parameters",
     ]
-    if (near := fitted.fitted_.neighbors) is not None:
-        count = f"{len(near.points):,} training rows"
-        lines.append(f"contains the targets of {count}; a prediction uses {near.rule.count} of them")
-    if (process := getattr(fitted.fitted_, "process", None)) is not None:
-        lines.append(f"contains all {len(process.rows)} training rows and numbers that reveal their targets")
-    if (train := fitted.fitted_.train) is not None:
-        lines.append(f"contains {len(train.rows)} encoded training rows and the range of each input")
     if target.is_class:
         lines.append("classes: " + ", ".join(map(str, fitted.classes_.tolist())))
     if fitted.fitted_.support is not None:
         lines.append(f"values: {fitted.fitted_.support}")
+    lines += ["", "the file contains:", *(f"  {text}" for text in _contents(fitted, stored))]
     lines += ["", "columns:", *(f"  {column.name}: {column.description}" for column in stored.columns)]
     if stored.left_out:
         lines += ["", "left out:", *(f"  {column}: {why}" for column, why in stored.left_out)]
@@ -216,8 +265,34 @@ def info(given: Any) -> None:
         seconds = f"{record.seconds:.1f} s, seed {record.seed}"
         lines += ["", f"fitted to {record.rows} rows of {record.source} in {seconds}"]
         if record.figures:
-            lines += [f"on {record.held_out} held-out rows:", "", figures_table(record.figures)]
+            table = figures_table(record.figures, record.positive or "")
+            lines += [f"on {record.held_out} held-out rows:", "", table]
     write_result(given.output, "\n".join(lines) + "\n")
+
+
+def _contents(model: Any, stored: Any) -> list[str]:
+    """Return what a model file contains about the training rows, to decide who may have it."""
+    fitted, lines = model.fitted_, [f"{model.n_parameters_:,} parameters of networks"]
+    if fitted.neighbors is not None:
+        used = f"a prediction uses {fitted.neighbors.rule.count}"
+        lines.append(f"targets of {len(fitted.neighbors.points):,} training rows; {used}")
+    if (process := getattr(fitted, "process", None)) is not None:
+        lines.append(f"all {len(process.rows)} training rows, and numbers that reveal their targets")
+    if fitted.train is not None:
+        lines.append(f"{len(fitted.train.rows)} encoded training rows and the range of each input")
+    named = {column.name: len(column.levels) for column in stored.columns if hasattr(column, "levels")}
+    if named:
+        counts = ", ".join(f"{name} ({count})" for name, count in named.items())
+        lines.append(f"names of categories: {counts}")
+    if means := [column.name for column in stored.columns if "mean target" in column.description]:
+        lines.append(f"the mean target of each category: {', '.join(means)}")
+    if fitted.guarantee is not None:
+        lines.append(f"{fitted.guarantee.shape[1]:,} scores of calibration rows, for --guarantee")
+    if stored.baselines is not None:
+        lines.append("a linear model and one without inputs, for tggm evaluate")
+    if model._importances is not None:
+        lines.append("importances of columns")
+    return lines
 
 
 def compare(given: Any) -> None:

@@ -125,16 +125,16 @@ def csv_text(columns: Mapping[str, Any]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([f"{x:.10g}" if isinstance(x, float) else x for x in row] for row in _rows(columns))
+    writer.writerows([f"{x:.10g}" if isinstance(x, float) else x for x in row] for row in table_rows(columns))
     return text.getvalue()
 
 
 def json_text(columns: Mapping[str, Any]) -> str:
     """Return columns as a JSON list with one object per row."""
-    return json.dumps([dict(zip(columns, row, strict=True)) for row in _rows(columns)], indent=1) + "\n"
+    return json.dumps([dict(zip(columns, row, strict=True)) for row in table_rows(columns)], indent=1) + "\n"
 
 
-def _rows(columns: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def table_rows(columns: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Return rows of plain Python values, None for a missing one (NaN differs from itself)."""
     plain = ([None if x != x else x for x in column.tolist()] for column in columns.values())
     return list(zip(*plain, strict=True))

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.cli.files import CommandError, read_data, read_model, say
+from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
 from tggm.cli.training import encoding_notes
-from tggm.report.scores import REMEDY, drift_warnings, log_score
+from tggm.metrics import cost_threshold
+from tggm.report._case import sample
+from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
 from tggm.tables import Preparation, Table, TableWarning
-from tggm.tables.baselines import Figures, score_all
+from tggm.tables.baselines import Figures, choose_class, positive_class, score_all
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 BLOCK = 100_000  # rows predicted at once
 LOSS = 0.5  # decrease of the mean log-score since the fit, in nats, that is reported
 LEAST_ROWS = 20  # from which it is reported
+EXPLAINED = 300  # rows for average contributions
 Columns = dict[str, NDArray[Any]]
 _FIT = "With the command line: tggm fit --guarantee"
 
@@ -31,18 +34,35 @@ class Inputs(NamedTuple):
     table: Table
     y: NDArray[Any]  # empty unless targets are read
     notes: list[str]
+    positive: int | None  # place of the positive one of two classes
+    threshold: float | None  # probability from which it is chosen
+    groups: NDArray[Any] | None = None  # a label for each row
+
+    @property
+    def positive_name(self) -> str:
+        """Return the name of the positive class."""
+        return "" if self.positive is None else str(self.model.classes_[self.positive])
 
 
 def read_inputs(given: Any, *, targets: bool = False) -> Inputs:
     """Read model and table and print notes; with `targets`, keep only rows that have one."""
     model, stored = read_model(given.model, given.data)
-    if getattr(given, "threshold", None) is not None and len(getattr(model, "classes_", ())) != 2:
-        raise CommandError("--threshold is for two classes; leave it out.")
+    threshold, named = getattr(given, "threshold", None), getattr(given, "positive", None)
+    classes, named = getattr(model, "classes_", ()), named or (stored.fitted and stored.fitted.positive)
     table = read_data(given, stored.gaps)
     notes: list[str] = []
     y: NDArray[Any] = np.empty(0)
     if targets:
         table, y = rows_with_target(model, stored, table, notes)
+    rare = [np.sum(y == label) for label in classes] if stored.baselines is None else stored.baselines.naive
+    positive = positive_class(classes, rare, named)
+    if positive is None and (threshold or getattr(given, "costs", None)):
+        raise CommandError("--threshold and --costs are for two classes; leave them out.")
+    groups = None
+    if (name := getattr(given, "groups", None)) is not None:
+        table.require([name])
+        groups = table.numbers_or_none(name)
+        groups = np.asarray(table.words(name), object) if groups is None else groups
     names = [column.name for column in model.table_.columns_]
     if given.strict:
         table.require(names)
@@ -53,7 +73,7 @@ def read_inputs(given: Any, *, targets: bool = False) -> Inputs:
     notes += encoding_notes(model, table, strict=given.strict)
     for note in () if given.quiet else notes:
         say(f"note: {note}")
-    return Inputs(model, stored, table, y, notes)
+    return Inputs(model, stored, table, y, notes, positive, threshold, groups)
 
 
 def rows_with_target(
@@ -80,20 +100,39 @@ def rows_with_target(
     return table, y
 
 
-def score_inputs(inputs: Inputs, threshold: float | None) -> tuple[Figures, list[str]]:
-    """Return scores of the model and of its baselines, and warnings about a drift of the rows."""
-    stored, model = inputs.stored, inputs.model
+def score_inputs(inputs: Inputs) -> tuple[Figures, dict[str, list[Any]], list[str]]:
+    """Return scores of the model and its baselines, coverage of groups, and warnings about a drift."""
+    stored, model, choice = inputs.stored, inputs.model, (inputs.threshold, inputs.positive)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` has reported these
         X = model.table_.transform(inputs.table)
-        figures = score_all(model, inputs.table, stored.baselines, X, inputs.y, threshold)
+        figures = score_all(model, inputs.table, stored.baselines, X, inputs.y, *choice)
+        is_class = stored.target.is_class
+        prediction = (model.predict_log_proba if is_class else model.predict_dist)(inputs.table)
+    outcome = np.searchsorted(model.classes_, inputs.y) if is_class else inputs.y
+    parts = by_group(prediction, outcome, inputs.groups)
     found = drift_warnings(model, X, stored.feature_names)
     if stored.fitted is not None and stored.fitted.figures and len(X) >= LEAST_ROWS:
         new, known = log_score(figures["model"]), log_score(stored.fitted.figures["model"])
         if new <= known - LOSS:
-            text = "observations are less likely than those held out in the fit"
-            found.append(f"{text}: {new:.2f} and {known:.2f} nats per row; {REMEDY}")
-    return figures, found
+            text = "the log-likelihood is lower than on the rows held out in the fit"
+            found.append(f"{text}: {new:.2f} instead of {known:.2f} per row; {REMEDY}")
+    return figures, parts, found
+
+
+def choose_threshold(inputs: Inputs, costs: list[float]) -> tuple[Inputs, str]:
+    """Return inputs with the threshold of lowest cost on these rows, and a sentence about it."""
+    p = inputs.model.predict_proba(inputs.table)[:, inputs.positive]
+    alarm, miss = costs
+    is_positive = inputs.y == inputs.model.classes_[inputs.positive]
+    best, cost = cost_threshold(is_positive, p, false_alarm=alarm, miss=miss)
+    usual = np.mean(np.where(is_positive, miss * (p < 0.5), alarm * (p >= 0.5)))
+    text = (
+        f"threshold {best:.4g} has the lowest cost on these rows, {cost:.4g} per row (at 0.5: {usual:.4g}),\n"
+        f"if a false alarm costs {alarm:g} and a missed {inputs.positive_name} {miss:g}; "
+        f"use it by: tggm predict --threshold {best:.4g}"
+    )
+    return inputs._replace(threshold=best), text
 
 
 def predicted_columns(inputs: Inputs, given: Any) -> Columns:
@@ -103,12 +142,13 @@ def predicted_columns(inputs: Inputs, given: Any) -> Columns:
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` has reported these
         for begin in range(0, len(inputs.table), BLOCK):
             rows = inputs.table.take(np.arange(begin, min(begin + BLOCK, len(inputs.table))))
-            blocks.append(predicted(inputs.model, inputs.stored.target.name, rows, given))
+            blocks.append(predicted(inputs, rows, given))
         columns = {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
-        return columns | (_explanation(inputs, given.threshold) if given.explain else {})
+        return columns | (explanation(inputs) if given.explain else {})
 
 
-def _numbers(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Columns:
+def _numbers(inputs: Inputs, rows: Table, given: Any) -> Columns:
+    model, name = inputs.model, inputs.stored.target.name
     mean, std = model.predict(rows, return_std=True)
     tail = (1 - given.interval) / 2
     ends = model.predict_quantiles(rows, [tail, 1 - tail, *given.quantiles])
@@ -126,9 +166,10 @@ def _numbers(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Colu
     return columns | _novelty(model, rows)
 
 
-def _classes(model: "BaseEstimator", name: str, rows: Table, given: Any) -> Columns:
+def _classes(inputs: Inputs, rows: Table, given: Any) -> Columns:
+    model, name = inputs.model, inputs.stored.target.name
     p = model.predict_proba(rows)
-    best = _choose_class(p, given.threshold)
+    best = choose_class(p, inputs.threshold, inputs.positive)
     columns = {name: model.classes_[best], f"{name}_probability": p[np.arange(len(p)), best]}
     if given.guarantee:
         try:
@@ -146,27 +187,52 @@ def _novelty(model: "BaseEstimator", rows: Table) -> Columns:
     return {} if model.fitted_.train is None else {"novelty": model.novelty(rows).round(3)}
 
 
-def _choose_class(p: NDArray[Any], threshold: float | None) -> NDArray[Any]:
-    best: NDArray[Any] = p.argmax(1) if threshold is None else (p[:, 1] >= threshold).astype(int)
-    return best
-
-
-def _explanation(inputs: Inputs, threshold: float | None) -> Columns:
+def explanation(inputs: Inputs, background: Table | None = None) -> Columns:
     """Return a base and the contribution of each column used, which add up to the prediction.
 
     For classes they add up to the probability of the class that is predicted for the row.
     """
-    found = inputs.model.explain(inputs.table)
+    found = inputs.model.explain(inputs.table, background)
     base, parts = np.broadcast_to(found.base, found.prediction.shape), found.parts
     if inputs.stored.target.is_class:
         if base.ndim == 1:  # of the second of two classes
             base, parts = np.stack([1 - base, base], axis=1), np.stack([-parts, parts], axis=2)
-        rows, best = np.arange(len(base)), _choose_class(base + parts.sum(1), threshold)
+        best = choose_class(base + parts.sum(1), inputs.threshold, inputs.positive)
+        rows = np.arange(len(base))
         base, parts = base[rows, best], parts[rows, :, best]
     used = {column.name for column in inputs.stored.columns}
     return {"base": base} | {
         f"part({name})": parts[:, k] for k, name in enumerate(found.names) if name in used
     }
+
+
+def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
+    """Return the contribution of each column to one row, or its average size, as columns and as text."""
+    table, name = inputs.table, inputs.stored.target.name
+    if row is not None and row > len(table):
+        raise CommandError(f"--row {row} is beyond the {len(table)} rows of {table.source}.")
+    some = table.take(sample(len(table), EXPLAINED))
+    part = explanation(inputs._replace(table=some if row is None else table.take(np.array([row - 1]))), some)
+    base = float(part.pop("base")[0])
+    names = [key.removeprefix("part(").removesuffix(")") for key in part]
+    sizes = np.array([values[0] if row is not None else np.abs(values).mean() for values in part.values()])
+    found: Columns = {"column": np.array(names, dtype=object), "contribution": sizes}
+    if row is not None:
+        found["value"] = np.array([table.words(key)[row - 1] for key in names], dtype=object)
+    elif name in table.columns and table.known(name).all():
+        y = inputs.stored.target.values(some)
+        worth = inputs.model.permutation_importances(some, y)
+        place = [worth.names.index(key) for key in names]
+        found |= {"importance": worth.mean[place], "error": np.nan_to_num(worth.error[place])}
+    found = {key: values[np.argsort(-np.abs(sizes), kind="stable")] for key, values in found.items()}
+    lines = [[f"{x:.4g}" if isinstance(x, float) else str(x) for x in line] for line in table_rows(found)]
+    of = f"probability of its predicted class of {name!r}" if inputs.stored.target.is_class else repr(name)
+    text = f"average size of contributions to {of}, {len(some)} rows"
+    if row is not None:
+        text = (
+            f"row {row} of {table.source}: {base:.4g} on average, {base + sizes.sum():.4g} predicted for {of}"
+        )
+    return found, f"{text}\n\n{aligned([list(found), *lines])}\n"
 
 
 def copied_columns(table: Table, predicted: Columns, plain: bool) -> Columns:

@@ -25,7 +25,7 @@ from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
 from tggm.files import model_file
 from tggm.tables import Table, TableWarning, Target, choose_target, stream_transformer, training_features
-from tggm.tables.baselines import fit_baselines, score_all
+from tggm.tables.baselines import fit_baselines, positive_class, score_all
 from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
@@ -63,6 +63,7 @@ class FitOptions:
     checkpoint: str | None = None
     lower: float | None = None
     upper: float | None = None
+    positive: str | None = None
     seed: int = 0
     groups: str | None = None  # column of the groups
     test_size: float = 0.2
@@ -229,6 +230,8 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     y, without = target.values(rows), len(table) - len(rows)
     groups = groups_of(rows, options)
     train, test, how = split_rows(y, groups, options, target)
+    labels, count = np.unique(y, return_counts=True)
+    place = positive_class(labels if target.is_class else (), count, options.positive)
     progress = Progress(options.quiet, y[train])
     progress.say(_start_message(target, reason, f"{len(train)} rows to train on, {len(test)} held out{how}"))
     progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
@@ -241,7 +244,7 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     progress.note(encoding_notes(model, inputs))
     held = rows.take(test) if len(test) else None
     found = table.source, X, y[train], groups, len(train), held
-    return _result(model, target, *found, begin, progress, options)
+    return _result(model, target, *found, place, begin, progress, options)
 
 
 def fit_folder(path: str, options: FitOptions) -> FitResult:
@@ -279,6 +282,8 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
         for start, table, targets in parts(order):
             yield Piece(start, encode(start, table), targets)
 
+    labels, count = np.unique(y, return_counts=True)
+    place = positive_class(labels if target.is_class else (), count, options.positive)
     progress = Progress(options.quiet, y)
     progress.say(_start_message(target, reason, f"{len(folder)} rows in {len(folder.files.groups)} groups"))
     progress.note([*rare_classes(y, target), *transformer.notes_])
@@ -288,7 +293,7 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
     model = train_model(options, target, len(folder), (stream,), progress)
     held = stack_tables(test, path) if test else None
     found = path, X, y, None, sum(trained.values()), held
-    return _result(model, target, *found, begin, progress, options)
+    return _result(model, target, *found, place, begin, progress, options)
 
 
 def _start_message(target: Target, reason: str, summary: str) -> str:
@@ -297,7 +302,7 @@ def _start_message(target: Target, reason: str, summary: str) -> str:
 
 def _result(
     model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], groups: Any,
-    rows: int, test: Table | None, begin: float, progress: "Progress", options: FitOptions,
+    rows: int, test: Table | None, place: int | None, begin: float, progress: "Progress", options: FitOptions,
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return the result."""
     features, figures = training_features(model.table_, X, y, target.is_class, groups), {}
@@ -307,8 +312,11 @@ def _result(
         baselines = fit_baselines(features, y, target.is_class)
         seconds = time.perf_counter() - begin
         if test is not None:
-            figures = score_all(model, test, baselines, encoded, target.values(test))
-    record = FitRecord(source, rows, 0 if test is None else len(test), options.seed, seconds, figures)
+            y_test = target.values(test)
+            figures = score_all(model, test, baselines, encoded, y_test, positive=place)
+    positive = None if place is None else str(model.classes_[place])
+    held = 0 if test is None else len(test)
+    record = FitRecord(source, rows, held, options.seed, seconds, figures, positive)
     content = model_file(model, baselines, record)
     return FitResult(model, target, record, content, test, progress.notes)
 

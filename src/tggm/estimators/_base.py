@@ -234,7 +234,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if given is None:
             centre = self.fitted_.scales.x.shift[None, :].astype(np.float64)
             return numbers if len(numbers) >= LEAST_BACKGROUND else centre
-        if not np.shape(given)[0]:
+        if not (given.shape[0] if hasattr(given, "shape") else len(given)):
             raise ValueError("`background` must have at least one row; got none.")
         found: Floats = new_rows(self, given, unknown=True, dtype=np.float64)
         return found

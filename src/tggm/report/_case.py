@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tggm.arrays import Floats, Ints
 from tggm.estimators import TGGMClassifier, TGGMRegressor, numeric_model, table_description
 from tggm.tables import Table
-from tggm.tables.baselines import Baselines, fit_baselines, predictions, row_scores
+from tggm.tables.baselines import Baselines, fit_baselines, positive_class, predictions, row_scores
 from tggm.tables.inputs import as_table
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Case:
     features: tuple[Feature, ...]
     names: list[str]  # of the encoded columns
     baselines: Baselines | None
+    positive: int | None = None  # place of the positive one of two classes
+    groups: NDArray[Any] | None = None  # of the rows
 
     @property
     def is_class(self) -> bool:
@@ -55,6 +57,11 @@ class Case:
     def labels(self) -> tuple[str, ...]:
         """Return the names of the classes."""
         return tuple(map(str, self.model.classes_)) if self.is_class else ()
+
+    @property
+    def positive_name(self) -> str:
+        """Return the name of the positive class."""
+        return "" if self.positive is None else self.labels[self.positive]
 
     @cached_property
     def outcome(self) -> NDArray[Any]:
@@ -77,8 +84,9 @@ class Case:
 
 
 def examine(
-    model: "BaseEstimator", X: Any, y: ArrayLike, target_name: str, train: Any, baselines: Baselines | None
-) -> Case:
+    model: "BaseEstimator", X: Any, y: ArrayLike, target_name: str, train: Any, baselines: Baselines | None,
+    positive: Any = None, groups: Any = None,
+) -> Case:  # fmt: skip
     """Check the arguments of `write_report`; sample at most `MAX_ROWS` rows."""
     if not isinstance(model, TGGMRegressor | TGGMClassifier):
         raise TypeError(f"`model` must be a TGGMRegressor or a TGGMClassifier; got {type(model).__name__}.")
@@ -122,9 +130,14 @@ def examine(
     numbers = (given.places if isinstance(given, Table) else rows) + 1
     if baselines is None and train is not None:
         baselines = fit_baselines(encode(train[0]), np.asarray(train[1]), isinstance(model, TGGMClassifier))
+    if groups is not None and len(groups := np.asarray(groups)) != count:
+        raise ValueError(f"`groups` must have {count} values, one for each row of `X`; got {len(groups)}.")
+    labels = getattr(model, "classes_", ())
+    rare = [np.sum(known == label) for label in labels] if baselines is None else baselines.naive
     return Case(
         model, numeric_model(model), given, encode(given), known[rows], numbers, count, target_name, features,
-        names, baselines,
+        names, baselines, positive_class(labels, rare, positive),
+        None if groups is None else groups[rows],
     )  # fmt: skip
 
 

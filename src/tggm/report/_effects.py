@@ -71,7 +71,7 @@ def effect(case: Case, feature: Feature, level: float) -> Effect:
 
 def plot_effect(case: Case, found: Effect, ax: Any) -> Any:
     """Draw one effect: a line with a band, or points with bars if the feature is discrete."""
-    ax, columns = axes_or_new(ax), [found.mean.shape[1] - 1]  # the second of two classes
+    ax, columns = axes_or_new(ax), [case.positive or 0]
     if found.mean.shape[1] > 2:  # those with the largest range
         columns = sorted(np.argsort(-np.ptp(found.mean, axis=0), kind="stable")[:CLASSES_DRAWN].tolist())
     for c in columns:

@@ -11,7 +11,7 @@ from tggm.plotting.canvas import GREY, MODEL, axes_or_new, shade
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture
-from tggm.report.scores import MEASURES, coverage, drift_warnings, shown
+from tggm.report.scores import MEASURES, by_group, coverage, drift_warnings, shown, title
 from tggm.tables import Table
 from tggm.tables.baselines import BINS, calibration_error, scores
 
@@ -35,7 +35,8 @@ Context = dict[str, Any]
 
 def quality(case: Case) -> Context:
     """Compare scores of the model and of the baselines."""
-    found = {BASELINES[name]: scores(p, case.outcome) for name, p in case.predictions.items()}
+    predicted, named = case.predictions.items(), case.positive_name
+    found = {BASELINES[name]: scores(p, case.outcome, None, case.positive) for name, p in predicted}
     own, others = found["this model"], {name: of for name, of in found.items() if name != "this model"}
     cards = [
         (_score(key, own[key]).text, MEASURES[key][0],
@@ -52,7 +53,7 @@ def quality(case: Case) -> Context:
         "warnings": [f"{text[0].upper()}{text[1:]}." for text in warnings],
         "head": ["score", *found, "better"],
         "rows": [
-            [MEASURES[key][0], *(_score(key, of[key]) for of in found.values()), MEASURES[key][2]]
+            [title(key, named), *(_score(key, of[key]) for of in found.values()), MEASURES[key][2]]
             for key in own
         ],
         "compared": bool(others),
@@ -65,12 +66,13 @@ def verdict(gain: Floats, name: str) -> str:
     error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else float("inf")
     about = f"{abs(mean):.3f} ± {error:.3f} nats per row" if np.isfinite(error) else "one row"
     if mean > 2 * error:
-        return f"The model is better than the {name} prediction by {about} of log-score."
+        return f"The model is better than the {name} prediction: its log-likelihood is higher by {about}."
     if mean < -2 * error:
         return (
-            f"The model is worse than the {name} prediction by {about} of log-score. Prefer the simpler one."
+            f"The model is worse than the {name} prediction: its log-likelihood is lower by {about}. Use the "
+            "simpler one."
         )
-    return f"No clear difference from the {name} prediction on these rows: {about} of log-score."
+    return f"No clear difference from the {name} prediction: its log-likelihood differs by {about}."
 
 
 def _score(key: str, value: float) -> Cell:
@@ -160,6 +162,19 @@ def interval_calibration(case: Case) -> Context:
     rows = [(percent(p), percent(inside, 1), number(width)) for p, inside, width in found]
     text = coverage_verdict(*found[2][:2], len(case.y))
     return {"verdict": text, "coverage": curve, "pit": bars, "rows": rows}
+
+
+def group_tables(case: Case, name: str) -> list[Context]:
+    """Return tables of coverage, or of accuracy, by predicted width and by group."""
+    found = by_group(case.prediction, case.outcome, case.groups)
+    what = "Accuracy" if case.is_class else "Coverage of 90 % intervals"
+    last = ["accuracy", "mean probability"] if case.is_class else ["inside", "mean width"]
+    made = []
+    for key, lines in found.items():
+        by = "predicted width" if key == "width" else name
+        rows = [(label, Cell(f"{n}", n), percent(part, 1), number(size)) for label, n, part, size in lines]
+        made.append({"name": f"{what} by {by}", "head": [by, "rows", *last], "rows": rows})
+    return made
 
 
 def coverage_verdict(level: float, inside: float, count: int) -> str:
@@ -308,7 +323,7 @@ def worst_rows(case: Case, features: list[Feature], level: float) -> Context:
         ]  # fmt: skip
     else:
         dist = case.prediction
-        head = ["observed", "predicted", f"{100 * level:.3g} % from", "to", "log-density"]
+        head = ["observed", "predicted", f"{100 * level:.3g} % from", "to", "log-likelihood"]
         columns = [case.y, np.asarray(dist.mean()), *dist.interval(level), log_score]
         cells = [[number(column[i]) for column in columns] for i in worst]
     names = [feature.name for feature in features]

@@ -31,6 +31,9 @@ def render_report(
     target_name: str = "y",
     train: tuple[Any, ArrayLike] | None = None,
     baselines: Baselines | None = None,
+    positive_class: Any = None,
+    groups: ArrayLike | None = None,
+    group_name: str = "group",
     title: str | None = None,
     level: float = 0.9,
     provenance: Sequence[tuple[str, str]] = (),
@@ -51,6 +54,12 @@ def render_report(
         Rows that the model was trained on, to fit a linear and a naive prediction for comparison.
     baselines : tggm.tables.baselines.Baselines, optional
         The two predictions, already fitted, as in a model file of ``tggm fit``.
+    positive_class : label, optional
+        The one of two classes whose average precision and effects are shown; by default the rarer one.
+    groups : array_like, shape (rows,), optional
+        A group for each row, such as its store, for a table of coverage by group.
+    group_name : str, default "group"
+        What the groups are.
     title : str, optional
         Heading of the page.
     level : float, default 0.9
@@ -59,7 +68,7 @@ def render_report(
         Names and values for a last section about the origin of model and rows.
     """
     require_level(level)
-    case = examine(model, X, y, target_name, train, baselines)
+    case = examine(model, X, y, target_name, train, baselines, positive_class, groups)
     features, importance = sections.importance(case)
     if case.is_class:
         context = {
@@ -84,6 +93,8 @@ def render_report(
         features=len(case.features),
         level=f"{100 * level:.3g}",
         model=sections.model(case),
+        groups=sections.group_tables(case, group_name),
+        positive=case.positive_name,
         worst=sections.worst_rows(case, features, level),
         effects=sections.effect_plots(case, features, level),
         provenance=list(provenance),

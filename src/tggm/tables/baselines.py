@@ -22,6 +22,7 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.tables.table import TableError
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -105,25 +106,41 @@ def predictions(model: "BaseEstimator", rows: Any, baselines: Baselines | None, 
     return {name: found[name] for name in TITLES if name in found}
 
 
+def positive_class(classes: Any, frequency: Any, given: Any = None) -> int | None:
+    """Return the position of the positive one of two classes: the given one, or the rarer one."""
+    names = [str(label) for label in classes]
+    if given is not None and len(names) != 2:
+        raise TableError("a positive class is for targets of two classes; leave it out.")
+    if given is not None and str(given) not in names:
+        raise TableError(f"the positive class must be {' or '.join(names)}; got {str(given)!r}.")
+    if len(names) != 2:
+        return None
+    if given is not None:
+        return names.index(str(given))
+    return int(frequency[1] <= frequency[0])
+
+
 def score_all(
     model: "BaseEstimator", rows: Any, baselines: Baselines | None, X: Floats, y: NDArray[Any],
-    threshold: float | None = None,
+    threshold: float | None = None, positive: int | None = None,
 ) -> Figures:  # fmt: skip
     """Return the scores of a model and of its baselines on rows with the targets `y`."""
     outcome = np.searchsorted(model.classes_, y) if model.task == "classification" else y
     found = predictions(model, rows, baselines, X)
-    return {name: scores(prediction, outcome, threshold) for name, prediction in found.items()}
+    return {name: scores(prediction, outcome, threshold, positive) for name, prediction in found.items()}
 
 
-def scores(prediction: Any, y: ArrayLike, threshold: float | None = None) -> dict[str, float]:
+def scores(
+    prediction: Any, y: ArrayLike, threshold: float | None = None, positive: int | None = None
+) -> dict[str, float]:
     """Return the scores of one prediction by key; classes are numbered from 0.
 
-    With a threshold, the second of two classes is chosen if its probability is at least the threshold.
+    With a threshold, the class `positive` of two is chosen if its probability is at least the threshold.
     """
     rows, outcome = row_scores(prediction, y), np.asarray(y)
     log_score = float(rows["log_score"].mean())
     if isinstance(prediction, np.ndarray):
-        return _class_scores(prediction, outcome, -log_score, threshold)
+        return _class_scores(prediction, outcome, -log_score, threshold, 1 if positive is None else positive)
     inside = np.abs(2 * np.asarray(prediction.pit(outcome)) - 1)
     found = {"rmse": float(np.sqrt(rows["rmse"].mean()))}
     if np.var(outcome) > 0:
@@ -143,9 +160,19 @@ def row_scores(prediction: Any, y: ArrayLike) -> dict[str, Floats]:
     return {"rmse": squares, "log_score": prediction.logpdf(y), "crps": prediction.crps(y)}
 
 
-def _class_scores(log_p: Floats, label: Ints, loss: float, threshold: float | None) -> dict[str, float]:
+def choose_class(p: Floats, threshold: float | None, positive: int | None) -> Ints:
+    """Return the most probable class or, with a threshold, the positive class from that probability on."""
+    best: Ints = p.argmax(1)
+    if threshold is None or positive is None:
+        return best
+    return np.where(p[:, positive] >= threshold, positive, 1 - positive)
+
+
+def _class_scores(
+    log_p: Floats, label: Ints, loss: float, threshold: float | None, positive: int
+) -> dict[str, float]:
     p, best = np.exp(log_p), log_p.argmax(1)
-    chosen = best if threshold is None else (p[:, 1] >= threshold).astype(int)
+    chosen = choose_class(p, threshold, positive)
     found = {
         "accuracy": metrics.accuracy_score(label, chosen),
         "balanced": metrics.recall_score(label, chosen, labels=np.unique(label), average="macro"),
@@ -154,12 +181,13 @@ def _class_scores(log_p: Floats, label: Ints, loss: float, threshold: float | No
     }
     if len(np.unique(label)) == p.shape[1] == 2:
         found["auc"] = metrics.roc_auc_score(label, p[:, 1])
-        found["average_precision"] = metrics.average_precision_score(label, p[:, 1])
+        found["average_precision"] = metrics.average_precision_score(label == positive, p[:, positive])
     elif len(np.unique(label)) == p.shape[1]:  # the mean over classes
         found["auc"] = metrics.roc_auc_score(label, p / p.sum(1, keepdims=True), multi_class="ovr")
     if threshold is not None:
         for name in ("precision", "recall", "f1"):
-            found[name] = getattr(metrics, f"{name}_score")(label, chosen, zero_division=0.0)
+            score = getattr(metrics, f"{name}_score")
+            found[name] = score(label, chosen, pos_label=positive, zero_division=0.0)
     return {key: float(value) for key, value in found.items()}
 
 

@@ -38,6 +38,7 @@ class FitRecord:
     seed: int
     seconds: float
     figures: Figures = field(default_factory=dict)
+    positive: str | None = None  # the positive class of the figures, if there are two
 
 
 @dataclass(frozen=True)
