@@ -72,6 +72,13 @@ def neighbors(value: Any) -> int | None:
     return 0 if value is False else count_or_auto("neighbors", value)
 
 
+def n_jobs(value: Any) -> int | None:
+    """Return None or a number of workers as joblib counts them: −1 is one for each core."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or not value):
+        raise ValueError(f"`n_jobs` must be None, a number of workers, or -1 for all cores; got {value!r}.")
+    return None if value is None else int(value)
+
+
 def number_or_auto(name: str, value: Any, *, least: float) -> float | None:
     """Return a finite number of at least `least`; None for "auto"."""
     return None if isinstance(value, str) and value == "auto" else number(name, value, least=least)

@@ -82,6 +82,7 @@ class Settings:
     dtype: str
     random_state: Any
     checkpoint: Any
+    n_jobs: int | None
     verbose: bool
     given: Mapping[str, Any] = field(repr=False)
     dropout: float = 0.0
@@ -120,6 +121,7 @@ class Settings:
             dtype=check.precision(given["dtype"]),
             random_state=given["random_state"],
             checkpoint=given["checkpoint"],
+            n_jobs=check.n_jobs(given["n_jobs"]),
             verbose=check.flag("verbose", given["verbose"]),
             given=given,
             dropout=check.number("dropout", given.get("dropout", 0.0), least=0, below=0.999),
@@ -176,6 +178,7 @@ class Settings:
         return Program(
             plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, deadline=deadline,
             checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
+            n_jobs=self.n_jobs,
         )  # fmt: skip
 
     def one_pass(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
@@ -211,7 +214,7 @@ class Settings:
 
     def _identity(self) -> dict[str, Any]:
         """Return the settings that identify a fit in a checkpoint."""
-        ignored = ("checkpoint", "time_budget", "verbose")
+        ignored = ("checkpoint", "time_budget", "verbose", "n_jobs")
         words = {name: check.plain(value) for name, value in self.given.items() if name not in ignored}
         return words | {"network": None if self.network is None else self.network.described()}
 

@@ -97,6 +97,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     checkpoint : path or None, default None
         File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
         see docs/scaling.md. Needs a fixed `random_state` and a named optimizer.
+    n_jobs : int or None, default None
+        As in `TGGMRegressor`.
     verbose : bool, default False
         As in `TGGMRegressor`.
 
@@ -143,6 +145,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         dtype: str = "float32",
         random_state: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
@@ -152,7 +155,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         self.neighbors, self.class_weight, self.standardize = neighbors, class_weight, standardize
         self.guarantee, self.dtype = guarantee, dtype
         self.ignore, self.categorical, self.dates = ignore, categorical, dates
-        self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
+        self.random_state, self.checkpoint = random_state, checkpoint
+        self.n_jobs, self.verbose = n_jobs, verbose
 
     task: ClassVar = "classification"
     _explainable: ClassVar = ("probability", "log-odds")

@@ -125,6 +125,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     checkpoint : path or None, default None
         File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
         see docs/scaling.md. Needs a fixed `random_state` and a named optimizer.
+    n_jobs : int or None, default None
+        Number of joblib workers that train pairs of members, each stopped by its own held-out rows; -1 is one
+        for each core. The result is the same for every number. None trains all members together in this
+        process, on all cores, see docs/scaling.md.
     verbose : bool, default False
         Print progress, the time to the next possible end, and why training ended.
 
@@ -190,6 +194,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         dtype: str = "float32",
         random_state: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
@@ -200,7 +205,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         self.calibrate, self.neighbors, self.guarantee = calibrate, neighbors, guarantee
         self.gaussian_process, self.support, self.dtype = gaussian_process, support, dtype
         self.ignore, self.categorical, self.dates = ignore, categorical, dates
-        self.random_state, self.checkpoint, self.verbose = random_state, checkpoint, verbose
+        self.random_state, self.checkpoint = random_state, checkpoint
+        self.n_jobs, self.verbose = n_jobs, verbose
 
     task: ClassVar = "regression"
     _explainable: ClassVar = ("mean", "std")

@@ -135,6 +135,8 @@ class Program:
     deadline: float | None = None  # time, by `time.perf_counter`, at which pooling should have ended
     checkpoint: Any = None  # file in which the state is stored
     settings: Mapping[str, Any] | None = None  # identify the fit in a checkpoint
+    n_jobs: int | None = None  # workers for pairs of members, see `groups`; None: all members here
+    threads: int | None = None  # None: one for each core
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,10 @@ def train(
     continue from it: the result does not depend on where training was divided. With `program.checkpoint` the
     state is stored every few seconds, and an unfinished fit with the same settings and rows is resumed.
     """
+    if program.n_jobs is not None:
+        from tggm.training.groups import train_groups  # which imports this module
+
+        return train_groups(params, blocks, program, observer or Observer())
     with precision(str(np.asarray(program.hyper.clip).dtype)):
         if state is None:
             seeds = np.random.default_rng(program.seed).integers(0, 2**32, len(program.hyper.clip), np.uint32)
@@ -199,7 +205,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
         return *jax.device_put((each, (block.data, block.weight))), np.int32(steps)
 
     ended = reached()
-    members = _Members(plan, program.objective, len(state.seed))
+    members = _Members(plan, program.objective, len(state.seed), program.threads or n_cores())
     with closing(members), closing(_prepare(blocks, done, program.max_epochs, prepare)) as ready:
         while not (done >= last or interrupted or ended or _stalled(state, hyper) or _failed(state).all()):
             clock = time.perf_counter()
@@ -290,9 +296,9 @@ def cpu_cores() -> int:
 class _Members:
     """Run chunks of epochs, with groups of members in parallel threads."""
 
-    def __init__(self, plan: Plan, objective: Objective, n_members: int) -> None:
+    def __init__(self, plan: Plan, objective: Objective, n_members: int, threads: int) -> None:
         self._static, self._factorises, self._ready = (plan, objective), False, False
-        self._size = -(-n_members // max(1, min(n_members, n_cores())))  # the last group is padded
+        self._size = -(-n_members // max(1, min(n_members, threads)))  # the last group is padded
         self._groups = -(-n_members // self._size)
         self._double = bool(jax.config.read("jax_enable_x64"))  # a setting of the calling thread
         self._pool = ThreadPoolExecutor(self._groups, "tggm-train") if self._groups > 1 else None
