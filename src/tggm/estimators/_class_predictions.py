@@ -117,7 +117,7 @@ def _evaluate_in_numpy(fitted: Fitted, network: Network, X: Floats, log: bool) -
     near = fitted.neighbors
     with np.errstate(all="ignore"):  # `_finite` checks the result
         Z = fitted.standardised(X).astype(fitted.dtype).astype(np.float64)
-        lost = ~np.isfinite(Z).all(1)
+        lost = np.asarray(~np.isfinite(Z).all(1))
         found, *places = outputs_by_blocks(network, np.where(lost[:, None], 0.0, Z), parts, variances=True)
     found[lost] = np.nan
     found = found if log else np.exp(found)

@@ -6,6 +6,7 @@ to each worker of a cluster. A worker that has not imported JAX yet gets one thr
 """
 
 import pickle
+import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
@@ -32,9 +33,10 @@ def train_groups(params: Tree, blocks: Blocks, program: Program, observer: Obser
         raise ValueError("`n_jobs` must be None with an `eval_set`, which all members predict during a fit.")
     block, K = blocks.only, len(program.hyper.clip)
     groups = np.array_split(np.arange(K), max(1, K // PAIR))
-    budget = program.budget
-    if budget is not None:
-        budget *= min(1.0, effective_n_jobs(program.n_jobs) / len(groups))
+    seconds = program.deadline
+    if seconds is not None:  # workers have other clocks
+        share = min(1.0, effective_n_jobs(program.n_jobs) / len(groups))
+        seconds = share * (seconds - time.perf_counter())
     state = start(program.plan, params, np.random.default_rng(program.seed).integers(0, 2**32, K, np.uint32))
     buffers: list[pickle.PickleBuffer] = []
     rows = dumps((block.data, block.weight), protocol=5, buffer_callback=buffers.append)
@@ -44,11 +46,11 @@ def train_groups(params: Tree, blocks: Blocks, program: Program, observer: Obser
         file = None if program.checkpoint is None else f"{program.checkpoint}.{k}"
         plan: Any = program.plan
         plan = plan._replace(layout=None)  # cannot be pickled; made again
-        mine = replace(program, plan=plan, n_jobs=None, threads=1, budget=budget, checkpoint=file)
+        mine = replace(program, plan=plan, n_jobs=None, threads=1, deadline=seconds, checkpoint=file)
         own = jax.tree.map(lambda a: np.asarray(a)[group], (params, state, block.members, program.hyper))
         return delayed(_worker())(dumps((_train_group, (own, mine, blocks.identity))), rows, arrays)
 
-    observer.planned(program.max_epochs)
+    observer.planned(program.max_epochs, () if program.milestones is None else program.milestones.epochs)
     found: list[Trained] = []
     try:
         work = Parallel(program.n_jobs, return_as="generator")
@@ -62,8 +64,9 @@ def train_groups(params: Tree, blocks: Blocks, program: Program, observer: Obser
             f"a worker of this fit ended with {len(found)} of {len(groups)} groups of members trained, often "
             "for lack of memory; nothing was stored. Fit again with a smaller `n_jobs`."
         ) from error
-    observer.ended()
-    return _joined(found)
+    result = _joined(found)
+    observer.ended(result.reason)
+    return result
 
 
 def _worker() -> Callable[[bytes, bytes, list[np.ndarray]], Trained]:
@@ -86,7 +89,8 @@ def _train_group(own: Any, program: Program, identity: Any, data: Any, weight: A
     params, state, members, hyper = own
     plan = program.plan._replace(layout=Layout.of(params, axes=1))
     blocks = replace(Blocks.of(RowBlock(members, data, weight)), identity=identity)
-    return train(params, blocks, replace(program, plan=plan, hyper=hyper), state=state)
+    deadline = None if program.deadline is None else time.perf_counter() + program.deadline
+    return train(params, blocks, replace(program, plan=plan, hyper=hyper, deadline=deadline), state=state)
 
 
 def _joined(found: list[Trained]) -> Trained:
@@ -106,5 +110,5 @@ def _joined(found: list[Trained]) -> Trained:
         train=joined(*(padded(one.train) for one in found)),
         held=joined(*(padded(one.held) for one in found)),
         interrupted=any(one.interrupted for one in found),
-        stopped_early=all(one.stopped_early for one in found),
+        reason="; ".join(sorted({one.reason for one in found})),
     )  # fmt: skip
