@@ -220,27 +220,38 @@ def _towns(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
     return {"town": [f"town {k}" for k in town], "x": x}, y
 
 
-def _marks(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
-    """Return concentrations, 15 % of them below the limit of detection, and miles with commas and a unit."""
-    dose, miles = rng.lognormal(size=n), rng.integers(0, 200_000, n)
-    shown = ["<LOD" if value < np.exp(-1.04) else f"{value:.3f}" for value in dose]
-    y = np.log(dose) - miles / 1e5 + 0.3 * rng.normal(size=n)
-    return {"dose": shown, "driven": [f"{k:,} mi" for k in miles.tolist()]}, y
+def _sales(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
+    """Return three years of sales in order: 80 products and 15 stores by their codes, prices and seasons."""
+    product, store = rng.normal(size=80), rng.normal(size=15)
+    day, k, j = np.sort(rng.integers(0, 1096, n)), rng.integers(80, size=n), rng.integers(15, size=n)
+    price = np.exp(0.5 * product[k] + 0.2 * rng.normal(size=n)).round(2)
+    y = 60 + 15 * product[rng.permutation(80)[k]] + 6 * store[j] - 8 * np.log(price) + 0.005 * day
+    y += 6 * np.sin(2 * np.pi * day / 365.25) + 8 * ((day + 2) % 7 > 4) + 10 * rng.normal(size=n)
+    dates = np.datetime_as_string(np.datetime64("2021-01-01") + day)
+    codes = {"product": [f"SKU{i:04d}" for i in k], "store": [f"ST-{i + 1}" for i in j]}
+    return {"date": dates, **codes, "price": [f"${value}" for value in price]}, y
 
 
-def _seasons(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
-    """Dates of four years: a trend, a season and weekends."""
-    day = rng.integers(0, 1461, n)
-    y = day / 1000 + np.sin(2 * np.pi * day / 365.25) + 0.7 * ((day + 2) % 7 > 4) + 0.2 * rng.normal(size=n)
-    return {"date": np.datetime_as_string(np.datetime64("2020-01-01") + day)}, y
+def _medical(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
+    """Return laboratory values: some below the limit of detection, some missing, mostly low ones."""
+    age, marker, protein, pressure = rng.uniform(20, 90, n), *rng.normal(size=(3, n))
+    ward, risk = rng.choice(["A", "B", "C", "intensive"], n, p=[0.4, 0.3, 0.2, 0.1]), marker + 0.02 * age
+    y = np.exp(
+        0.5 * risk + 0.6 * (ward == "intensive") - 0.3 * np.sin(2 * protein) + 0.4 * rng.normal(size=n)
+    )
+    shown = ["<LOD" if value < -1.04 else f"{np.exp(value):.3f}" for value in marker]
+    there = rng.random(n) < 1 / (1 + np.exp(-1 - 2 * protein))
+    columns = {"age": age.round(), "ward": ward, "marker": shown, "protein": np.where(there, protein, np.nan)}
+    return {**columns, "pressure": np.where(rng.random(n) < 0.7, (120 + 15 * pressure).round(), np.nan)}, y
 
 
-def _holes(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
-    """Return classes that depend on whether a value is missing."""
-    X, there = rng.normal(size=(n, 4)), rng.random((n, 4)) > 0.2
-    score = X[:, 0] * there[:, 0] + 1.5 * ~there[:, 1] - X[:, 2] * there[:, 2] + rng.logistic(size=n)
-    filled = np.where(there, X, np.nan)
-    return {f"x{j}": filled[:, j] for j in range(4)}, np.where(score > 0.3, "yes", "no")
+def _rare(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
+    """Return payments, of which some 4 % are fraud."""
+    amount, hour, tries = rng.lognormal(4, 1, n), rng.uniform(0, 24, n), rng.poisson(1, n)
+    country = rng.choice(["AT", "BE", "CZ", "DK", "ES", "FR"], n)
+    score = np.log(amount) - 4 + 1.5 * (np.abs(hour - 3) < 2) + 0.7 * tries + 1.2 * (country == "DK")
+    y = np.where(score + rng.logistic(size=n) > 5.3, "fraud", "ok")
+    return {"amount": amount.round(2), "hour": hour.round(1), "tries": tries, "country": country}, y
 
 
 def _generated_frame(make: Callable[..., Any], k: int) -> Split:
@@ -258,7 +269,7 @@ def _frame_table(name: str, task: str, make: Callable[..., Any]) -> DevelopmentT
 RAW_TABLES = {
     **{name: _FILES[name] for name in ("adult", "ames", "titanic", "mpg", "penguins", "tips")},
     "towns": _frame_table("towns", "regression", _towns),
-    "marks": _frame_table("marks", "regression", _marks),
-    "seasons": _frame_table("seasons", "regression", _seasons),
-    "holes": _frame_table("holes", "classification", _holes),
+    "sales": _frame_table("sales", "regression", _sales),
+    "medical": _frame_table("medical", "regression", _medical),
+    "rare": _frame_table("rare", "classification", _rare),
 }
